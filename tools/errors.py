@@ -1,0 +1,78 @@
+"""Every error triplewise raises on purpose, and who has to act on it.
+
+```
+TriplewiseError
+├── UserError            the person must act: the message says what was wrong, where, and the mend
+│   ├── ConfigurationError   unknown preset, variant, profile, model; conflicting settings
+│   └── DataError            a file that cannot be read: names file, line or key
+├── ActionError          the model must act: becomes interpreter feedback, never ends a run
+└── RunError             this run cannot go on: a service failed after retries
+    ├── KGUnavailableError
+    └── ModelUnavailableError
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+
+class TriplewiseError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class UserError(TriplewiseError):
+    """Something the person who runs triplewise can mend."""
+
+
+class ConfigurationError(UserError):
+    """A setting that cannot work."""
+
+    @classmethod
+    def unknown(cls, what: str, given: object, legal: Iterable[str]) -> ConfigurationError:
+        """An error that lists the legal names of `what`."""
+        return cls(f"unknown {what} {given!r}; choose one of: {', '.join(sorted(legal))}")
+
+
+class DataError(UserError):
+    """A file that cannot be used.
+
+    Args:
+        message: what is wrong and the mend.
+        path: the file.
+        line: 1-based line number, where known.
+    """
+
+    def __init__(self, message: str, path: Path | str | None = None, line: int | None = None) -> None:
+        self.path, self.line = path, line
+        where = "" if path is None else f"{path}:{line}: " if line else f"{path}: "
+        super().__init__(f"{where}{message}")
+
+
+class ActionError(TriplewiseError):
+    """The agent's reply cannot be carried out as written.
+
+    Args:
+        code: machine-readable cause, matched by guidelines (`arity`, `bad_operator`, ...).
+        message: the interpreter's own words (what the `raw` correction mode shows).
+        detail: plain JSON values that guideline templates may name.
+    """
+
+    def __init__(self, code: str, message: str, **detail: Any) -> None:
+        self.code, self.message = code, message
+        self.detail: Mapping[str, Any] = detail
+        super().__init__(message)
+
+
+class RunError(TriplewiseError):
+    """The run cannot go on."""
+
+
+class KGUnavailableError(RunError):
+    """The knowledge graph did not answer after retries."""
+
+
+class ModelUnavailableError(RunError):
+    """The language model did not answer after retries."""

@@ -1,0 +1,83 @@
+"""RDF terms as immutable values (RDF 1.1 Concepts, section 3)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+RDFS = "http://www.w3.org/2000/01/rdf-schema#"
+
+_ILLEGAL_IN_IRI = re.compile(r'[\x00-\x20<>"{}|^`\\]')
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class IRI:
+    """An absolute IRI, without angle brackets. Raises ValueError on characters an IRI cannot hold."""
+
+    value: str
+
+    def __post_init__(self) -> None:
+        if not self.value or _ILLEGAL_IN_IRI.search(self.value):
+            raise ValueError(f"not an IRI: {self.value!r}")
+
+    def n3(self) -> str:
+        """The term as SPARQL and N-Triples write it."""
+        return f"<{self.value}>"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Literal:
+    """A literal: lexical form, datatype IRI, language tag ("" for none)."""
+
+    value: str
+    datatype: str
+    language: str = ""
+
+    def n3(self) -> str:
+        """The term as SPARQL and N-Triples write it."""
+        quoted = '"' + "".join(_ESCAPES.get(c, c) for c in self.value) + '"'
+        if self.language:
+            return f"{quoted}@{self.language}"
+        return quoted if self.datatype == XSD + "string" else f"{quoted}^^<{self.datatype}>"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Variable:
+    """A query variable, without the question mark."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not _VARIABLE_NAME.fullmatch(self.name):
+            raise ValueError(f"not a variable name: {self.name!r}")
+
+    def n3(self) -> str:
+        """The variable as SPARQL writes it."""
+        return f"?{self.name}"
+
+
+Term: TypeAlias = IRI | Literal
+Node: TypeAlias = IRI | Literal | Variable
+
+
+def text(value: str, language: str = "") -> Literal:
+    """A plain or language-tagged string literal."""
+    return Literal(value, RDF + "langString" if language else XSD + "string", language)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Triple:
+    """One fact of a KG: subject, relation, object."""
+
+    subject: IRI
+    relation: IRI
+    object: Term
+
+    def n3(self) -> str:
+        """The fact as one N-Triples statement, without the line end."""
+        return f"{self.subject.n3()} {self.relation.n3()} {self.object.n3()} ."

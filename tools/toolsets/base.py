@@ -1,0 +1,144 @@
+"""Actions: declared once, from which prompts, function-calling schemas and argument checks are derived.
+
+An action takes a `Workbench` (what the environment knows in this step) and arguments as text, and
+returns `Feedback`. It never raises for what a model wrote: `ActionError` becomes interpreter feedback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal as OneOf
+
+from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.terms import Triple
+
+ParameterKind = OneOf["node", "entity", "relation", "variable", "operator", "value", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of an action."""
+
+    name: str
+    kind: ParameterKind
+    doc: str
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One action as the agent wrote it: name and arguments as text."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """The call as it stands in a trajectory, e.g. `add_fact(Q1490, P36, ?capital)`."""
+        return f"{self.name}({', '.join(self.arguments)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What the environment says about one action: the raw material of ERASER (QueryAgent 3.3).
+
+    Attributes:
+        action, arguments: what was attempted ("" when the reply could not be parsed).
+        error: interpreter error code, "" if the action could be carried out.
+        message: the interpreter's or engine's own words.
+        detail: plain JSON facts about the error, for guideline templates.
+        outcome: KB outcome of the query run ("" if none was run): rows, empty, truncated, timeout,
+            syntax, unavailable.
+        observation: what the agent sees when nothing is wrong.
+        program: PyQL text after the action (before it, if the action failed).
+        relations: short ids offered: {"forward": [...], "backward": [...]}.
+        values: preview of each variable: name -> labels (or `UnName_Entity`).
+        ids: the same preview as short ids.
+        triples: facts that the action brought up, for reflection.
+        answers: final values as short ids or literals, when `finished`.
+        finished: whether the agent says it is done.
+    """
+
+    action: str = ""
+    arguments: tuple[str, ...] = ()
+    error: str = ""
+    message: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+    outcome: str = ""
+    observation: str = ""
+    program: str = ""
+    relations: dict[str, list[str]] = field(default_factory=dict)
+    values: dict[str, list[str]] = field(default_factory=dict)
+    ids: dict[str, list[str]] = field(default_factory=dict)
+    triples: tuple[Triple, ...] = ()
+    answers: tuple[str, ...] = ()
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningMemory:
+    """What was linked, looked up, bound and tried so far (the RM of QueryAgent, Algorithm 1).
+
+    Attributes:
+        linked: short id -> label of every linked entity.
+        looked_up: entity or `?variable` -> its relations as last offered, {"forward": [...], "backward": [...]}.
+        bound: `?variable` names of the current program, in order of appearance.
+        seen: short ids seen in any observation.
+        tried: call text -> number of times tried; failed: the ones that ended in an error.
+        last: text of the last call; steps, budget: how many steps were used, and how many there are.
+    """
+
+    linked: dict[str, str] = field(default_factory=dict)
+    looked_up: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    bound: tuple[str, ...] = ()
+    seen: frozenset[str] = frozenset()
+    tried: dict[str, int] = field(default_factory=dict)
+    failed: frozenset[str] = frozenset()
+    last: str = ""
+    steps: int = 0
+    budget: int = 0
+
+
+Ranker = Callable[[list[str], list[str]], tuple[list[str], list[str]]]
+"""(forward, backward) short relation ids -> the same, cut and ordered for the question."""
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """All that an action may use in one step."""
+
+    kg: KnowledgeGraph
+    question: str = ""
+    program: str = ""
+    memory: ReasoningMemory = field(default_factory=ReasoningMemory)
+    rank: Ranker = lambda forward, backward: (forward, backward)
+    preview: int = 5
+    services: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """The single declaration of an action.
+
+    Attributes:
+        name: as the agent writes it.
+        doc: one or two sentences for the prompt.
+        parameters: in order. `variadic`: the last one may repeat.
+        run: what it does; may raise `ActionError`.
+        example: a legal call, for documentation and tests.
+        finishes: whether a successful call ends the reasoning.
+    """
+
+    name: str
+    doc: str
+    parameters: tuple[Parameter, ...]
+    run: Callable[[Workbench, tuple[str, ...]], Feedback]
+    example: str
+    variadic: bool = False
+    finishes: bool = False
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def signature(self) -> str:
+        """E.g. `add_fact(head, relation, tail)`."""
+        return f"{self.name}({', '.join(p.name for p in self.parameters)})"
