@@ -1,13 +1,24 @@
 """Profiles: how one knowledge graph is shaped, as YAML data (`profiles/*.yaml`).
 
-A profile is the only place where anything special about a KG may stand.
+A profile is the only place where anything special about a KG may stand. Reading and writing the YAML is in
+`profile_yaml`; inferring a profile from a graph is in `infer`.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import unquote
 
-from triplewise.tools.kg.terms import IRI, Term
+from triplewise.tools.kg.terms import IRI, RDF, RDFS, Literal, Term
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.")
+_WEB = re.compile(r"https?://\S+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PLAIN_IN_IRI = frozenset("-._~!$&'()*+,;=:@/")
 
 
 @dataclass(frozen=True)
@@ -30,23 +41,32 @@ class Profile:
         name: profile name.
         entity_namespaces: namespaces whose local names are shown as short entity ids (`Q42`, `m.0crbvqz`).
         relation_namespaces: namespaces whose local names are shown as short relation ids (`P19`).
+        entity_pattern, relation_pattern: regular expressions; only local names that match in full are shown
+            bare, all others with their prefix ("" for any).
+        prefixes: prefix -> namespace, for the short forms of everything else (`p:P19`, `rdf:type`).
+        percent_names: whether ids are names, percent-encoded in the IRI and shown decoded.
         label_predicates: in order of preference. alias_predicates, description_predicates: likewise.
+        label_at: namespace of a relation -> namespace of the node that carries its label.
+        relation_notes: namespace -> note added to the reading of its relations ("qualifier").
         type_predicates: instance-of predicates. subclass_predicates: subclass-of predicates.
         excluded_relations: regular expressions over full IRIs, never offered to the agent.
         mediator_patterns: regular expressions over full IRIs of mediator nodes (CVT, statements, blank-like).
         unlabelled_is_mediator: whether an entity without a label counts as a mediator.
+        unlabelled_pattern: full IRIs that this holds for ("" for all).
         language: preferred label language.
         relations: readable text per relation (key: short id or full IRI).
         relation_text: `label` (fetched from the KG), `dotted` (Freebase), or `local` (local name split).
+        literal_dates: `typed` (xsd:date and relatives) or `string` (the graph keeps dates as plain strings).
+        endpoint_hosts: regular expressions over an endpoint's URL for which this profile is the default.
     """
 
     name: str = "generic"
     entity_namespaces: tuple[str, ...] = ()
     relation_namespaces: tuple[str, ...] = ()
-    label_predicates: tuple[str, ...] = ("http://www.w3.org/2000/01/rdf-schema#label",)
+    label_predicates: tuple[str, ...] = (RDFS + "label",)
     alias_predicates: tuple[str, ...] = ()
     description_predicates: tuple[str, ...] = ()
-    type_predicates: tuple[str, ...] = ("http://www.w3.org/1999/02/22-rdf-syntax-ns#type",)
+    type_predicates: tuple[str, ...] = (RDF + "type",)
     subclass_predicates: tuple[str, ...] = ()
     excluded_relations: tuple[str, ...] = ()
     mediator_patterns: tuple[str, ...] = ()
@@ -54,19 +74,243 @@ class Profile:
     language: str = "en"
     relation_text: str = "local"
     relations: dict[str, RelationText] = field(default_factory=dict)
+    prefixes: dict[str, str] = field(default_factory=dict)
+    entity_pattern: str = ""
+    relation_pattern: str = ""
+    percent_names: bool = False
+    label_at: dict[str, str] = field(default_factory=dict)
+    relation_notes: dict[str, str] = field(default_factory=dict)
+    unlabelled_pattern: str = ""
+    literal_dates: str = "typed"
+    endpoint_hosts: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.entity_namespaces, self.relation_namespaces, self.label_predicates))
 
     def short(self, term: Term) -> str:
-        """The short form shown to people and models: `Q42`, `P19`, `m.0crbvqz`, a literal's text."""
-        raise NotImplementedError
+        """The short form shown to people and models: `Q42`, `P19`, `m.0crbvqz`, a literal's text.
+
+        For an IRI, `expand` gives the term back (with `relation=True` for one that stands only in
+        `relation_namespaces`).
+        """
+        if isinstance(term, Literal):
+            return term.value
+        known = self._short_forms.get(term.value)
+        if known is None:
+            known = self._short_forms[term.value] = self._short(term)
+        return known
 
     def expand(self, form: str, relation: bool = False) -> IRI | None:
-        """The IRI meant by a short form or `<full IRI>`; None if it has no such form."""
-        raise NotImplementedError
+        """The IRI meant by a short form or `<full IRI>`; None if it has no such form.
+
+        `relation` says whether the form stands where a relation does: it decides which namespaces are
+        looked at first. That an IRI comes back does not say that the KG knows it.
+        """
+        form = form.strip()
+        if form.startswith("<") and form.endswith(">"):
+            return _iri(form[1:-1]) if _SCHEME.match(form[1:-1]) else None
+        prefix, colon, local = form.partition(":")
+        if colon and prefix in self.prefixes:
+            namespace = self.prefixes[prefix]
+            return _iri(namespace + (encode_name(local) if self._is_named(namespace) else local))
+        if _WEB.fullmatch(form):
+            return _iri(form)
+        return self._expand_bare(form, relation)
+
+    def name_iri(self, name: str, relation: bool = False) -> IRI:
+        """The IRI of something known by name only, in the first namespace of its kind.
+
+        Raises:
+            ValueError: if the profile has no such namespace.
+        """
+        namespaces = self.relation_namespaces if relation else self.entity_namespaces
+        if not namespaces:
+            raise ValueError(f"profile {self.name!r} has no namespace to make ids from names")
+        return IRI(namespaces[0] + encode_name(name))
 
     def excludes(self, relation: IRI) -> bool:
         """Whether the agent should never be offered this relation."""
-        raise NotImplementedError
+        return self._excluded is not None and self._excluded.search(relation.value) is not None
 
     def is_mediator(self, term: Term, label: str | None) -> bool:
         """Whether a node only joins others (CVT, statement) and is no answer by itself."""
-        raise NotImplementedError
+        if isinstance(term, Literal):
+            return False
+        if self._mediator is not None and self._mediator.search(term.value):
+            return True
+        return self.unlabelled_is_mediator and not label and bool(self._unlabelled.search(term.value))
+
+    def label_subject(self, iri: IRI) -> IRI:
+        """The node that carries the label of `iri`: itself, but for relations named in `label_at`."""
+        for namespace in sorted(self.label_at, key=len, reverse=True):
+            if iri.value.startswith(namespace) and (local := iri.value[len(namespace) :]):
+                return IRI(self.label_at[namespace] + local)
+        return iri
+
+    def relation_label(self, relation: IRI, fetched: str | None = None) -> RelationText:
+        """How a relation reads: the profile's own text, else the fetched label, else words of its name."""
+        own = self.relations.get(self.short(relation)) or self.relations.get(relation.value)
+        if own is not None:
+            return own
+        local = self._local(relation)
+        if self.relation_text == "dotted" and local.count(".") >= 2:
+            return _dotted_text(local, fetched)
+        note = self._note(relation)
+        return RelationText((fetched or split_words(local)) + (f" ({note})" if note else ""))
+
+    def dump(self, path: Path | str) -> None:
+        """Write the profile as YAML, to be edited and given back by its path."""
+        from triplewise.tools.kg.profile_yaml import dump_profile
+
+        dump_profile(self, Path(path))
+
+    def _short(self, iri: IRI) -> str:
+        for form, relation in self._candidate_forms(iri):
+            if form.strip() == form and form.isprintable() and self.expand(form, relation) == iri:
+                return form
+        return iri.n3()
+
+    def _candidate_forms(self, iri: IRI) -> Iterator[tuple[str, bool]]:
+        """Short forms to try, best first, with the position each of them is for."""
+        value = iri.value
+        for namespaces, relation in ((self.entity_namespaces, False), (self.relation_namespaces, True)):
+            for namespace in namespaces:
+                if value.startswith(namespace) and len(value) > len(namespace):
+                    form = self._readable(value[len(namespace) :])
+                    if form[:1] not in '<?"':
+                        yield form, relation
+        for prefix, namespace in self._prefixes_longest_first:
+            if value.startswith(namespace):
+                local = value[len(namespace) :]
+                yield f"{prefix}:{self._readable(local) if self._is_named(namespace) else local}", False
+
+    def _expand_bare(self, form: str, relation: bool) -> IRI | None:
+        kinds = [
+            (self.entity_namespaces, self._entity_name),
+            (self.relation_namespaces, self._relation_name),
+        ]
+        for namespaces, pattern in reversed(kinds) if relation else kinds:
+            if namespaces and form and pattern.fullmatch(form):
+                return _iri(namespaces[0] + (encode_name(form) if self.percent_names else form))
+        return None
+
+    def _is_named(self, namespace: str) -> bool:
+        own = namespace in self.entity_namespaces or namespace in self.relation_namespaces
+        return self.percent_names and own
+
+    def _readable(self, local: str) -> str:
+        return unquote(local, errors="replace") if self.percent_names else local
+
+    def _local(self, iri: IRI) -> str:
+        namespaces = [*self.relation_namespaces, *self.entity_namespaces, *self.prefixes.values()]
+        for namespace in sorted(namespaces, key=len, reverse=True):
+            if iri.value.startswith(namespace) and (local := iri.value[len(namespace) :]):
+                return self._readable(local)
+        return local_name(iri.value)
+
+    def _note(self, relation: IRI) -> str:
+        for namespace in sorted(self.relation_notes, key=len, reverse=True):
+            if relation.value.startswith(namespace):
+                return self.relation_notes[namespace]
+        return ""
+
+    @cached_property
+    def _short_forms(self) -> dict[str, str]:
+        return _Bounded()
+
+    @cached_property
+    def _prefixes_longest_first(self) -> list[tuple[str, str]]:
+        return sorted(self.prefixes.items(), key=lambda item: -len(item[1]))
+
+    @cached_property
+    def _entity_name(self) -> re.Pattern[str]:
+        return re.compile(self.entity_pattern or ".+", re.DOTALL)
+
+    @cached_property
+    def _relation_name(self) -> re.Pattern[str]:
+        return re.compile(self.relation_pattern or ".+", re.DOTALL)
+
+    @cached_property
+    def _unlabelled(self) -> re.Pattern[str]:
+        return re.compile(self.unlabelled_pattern)
+
+    @cached_property
+    def _excluded(self) -> re.Pattern[str] | None:
+        return _any_of(self.excluded_relations)
+
+    @cached_property
+    def _mediator(self) -> re.Pattern[str] | None:
+        return _any_of(self.mediator_patterns)
+
+
+class _Bounded(dict[str, str]):
+    """A cache that starts anew when it is full: short forms are cheap to make again."""
+
+    _most = 200_000
+
+    def __setitem__(self, key: str, value: str) -> None:
+        if len(self) >= self._most:
+            self.clear()
+        super().__setitem__(key, value)
+
+
+def load_profile(name_or_path: str | Path) -> Profile:
+    """A packaged profile by name, or one from a YAML file by its path.
+
+    Raises:
+        ConfigurationError: unknown name; lists the legal ones.
+        DataError: a file that cannot be used; names file, line and key.
+    """
+    from triplewise.tools.kg.profile_yaml import load
+
+    return load(name_or_path)
+
+
+def profile_names() -> tuple[str, ...]:
+    """Names of the packaged profiles."""
+    from triplewise.tools.kg.profile_yaml import packaged
+
+    return tuple(packaged())
+
+
+def encode_name(name: str) -> str:
+    """A name as the local part of an IRI; `unquote` gives it back."""
+    return "".join(c if _plain(c) else "".join(f"%{b:02X}" for b in c.encode()) for c in name)
+
+
+def split_words(local: str) -> str:
+    """A local name as words: `placeOfBirth` and `place_of_birth` become `place of birth`."""
+    spaced = _CAMEL.sub(" ", re.sub(r"[_\-./]+", " ", unquote(local)))
+    words = (word if word.isupper() and len(word) > 1 else word.lower() for word in spaced.split())
+    return " ".join(words) or local
+
+
+def local_name(iri: str) -> str:
+    """What stands after the last `#`, `/` or `:` of an IRI (the IRI itself if nothing does)."""
+    return re.split(r"[#/:]", iri.rstrip("#/:"))[-1] or iri
+
+
+def _plain(character: str) -> bool:
+    if character.isascii():
+        return character.isalnum() or character in _PLAIN_IN_IRI
+    return character.isalnum() and not 0xE000 <= ord(character) <= 0xF8FF
+
+
+def _dotted_text(path: str, fetched: str | None) -> RelationText:
+    """Reading of `domain.type.property`: words of type and property, without repeating a word."""
+    *_, kind, name = path.split(".")
+    words = split_words(kind).split()
+    words += [w for i, w in enumerate(split_words(name).split()) if i or w != (words[-1] if words else "")]
+    aliases = (fetched,) if fetched else ()
+    return RelationText(" ".join(words), aliases=aliases, subject_type=split_words(kind))
+
+
+def _iri(value: str) -> IRI | None:
+    try:
+        return IRI(value)
+    except ValueError:
+        return None
+
+
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
+    return re.compile("|".join(f"(?:{p})" for p in patterns)) if patterns else None

@@ -1,0 +1,1 @@
+"""The packaged profiles, one YAML file each."""
