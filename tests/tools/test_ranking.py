@@ -1,0 +1,77 @@
+"""Relation ranking: what is kept, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triplewise.tools.encoder import open_encoder
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.ranking import RelationDoc, rank_relations
+
+RELATIONS = [
+    RelationDoc("P106", "occupation"),
+    RelationDoc("P569", "date of birth"),
+    RelationDoc("P19", "place of birth"),
+    RelationDoc("P57", "director"),
+]
+
+
+class _Letters:
+    """Vectors of letter counts: an encoder whose cosines can be followed by hand."""
+
+    name, dimension = "letters", 26
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        counts = np.array([[t.lower().count(chr(97 + i)) for i in range(26)] for t in texts], np.float32)
+        return np.asarray(counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-9))
+
+
+def test_the_relation_asked_for_comes_first() -> None:
+    question = "Where was Goethe's fiancée born?"
+    assert rank_relations(question, RELATIONS, "embedded", open_encoder())[0] == "P19"
+
+
+def test_hybrid_uses_common_words_too() -> None:
+    assert rank_relations("which director made it", RELATIONS, "hybrid", _Letters())[0] == "P57"
+    symbols = [("P1", "?"), ("P2", "!")]
+    assert rank_relations("which director made it", symbols, "hybrid", _Letters()) == ["P1", "P2"]
+
+
+def test_none_keeps_the_order_given() -> None:
+    assert rank_relations("anything", RELATIONS, "none", cut=2) == ["P106", "P569"]
+
+
+def test_shuffling_happens_after_the_cut_and_repeats() -> None:
+    relations = [(f"P{i}", "a" * i + "b") for i in range(60)]
+    best = rank_relations("aaa", relations, encoder=_Letters())
+    shuffled = rank_relations("aaa", relations, encoder=_Letters(), shuffle_seed=7)
+    assert len(best) == 40
+    assert sorted(shuffled) == sorted(best)
+    assert shuffled != best
+    assert shuffled == rank_relations("aaa", relations, encoder=_Letters(), shuffle_seed=7)
+
+
+def test_no_relations() -> None:
+    assert rank_relations("anything", [], "hybrid", _Letters()) == []
+
+
+def test_mistakes_say_the_mend() -> None:
+    with pytest.raises(ConfigurationError, match="embedded, hybrid, none"):
+        rank_relations("q", RELATIONS, "best")
+    with pytest.raises(ConfigurationError, match="needs an encoder"):
+        rank_relations("q", RELATIONS, "embedded")
+
+
+@given(
+    st.lists(st.text("abc ", max_size=8), max_size=50),
+    st.sampled_from(["none", "embedded", "hybrid"]),
+    st.integers(0, 60),
+)
+def test_keeps_the_right_number_once_each(texts: list[str], method: str, cut: int) -> None:
+    kept = rank_relations("a b", [(str(i), t) for i, t in enumerate(texts)], method, _Letters(), cut)
+    assert len(kept) == len(set(kept)) == min(cut, len(texts))
