@@ -1,0 +1,184 @@
+"""The embedded engine: a pyoxigraph store in this process, in memory or on disk."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyoxigraph as ox
+
+from triplewise.tools.kg.base import Outcome, Result, count_query
+from triplewise.tools.kg.bounded import Deadline, Workers
+from triplewise.tools.kg.engine import Engine, capped_result
+from triplewise.tools.kg.oxterms import from_ox, to_ox
+from triplewise.tools.kg.pathsearch import Edge
+from triplewise.tools.kg.readonly import ReadQuery
+from triplewise.tools.kg.terms import IRI, Term, Triple
+
+if TYPE_CHECKING:
+    from triplewise.tools.kg.labels import LabelIndex
+    from triplewise.tools.kg.profile import Profile
+
+_WORKERS = Workers()
+_DEGREE_CAP = 2_000
+_EDGE_CAP = 500_000
+_CLOCK_EVERY = 512
+
+Pattern: TypeAlias = tuple[Any, Any]
+"""Subject and object of a quad pattern, None for any."""
+
+
+class EmbeddedKG(Engine):
+    """A KG in a pyoxigraph store.
+
+    pyoxigraph has no time-out of its own and cannot be interrupted inside sorting, grouping, ASK, or the
+    search for the next row. A query therefore runs in a worker thread: the caller gets `timeout` in time;
+    the worker stops at its next row or, where none comes, when the engine is done with it. At most 16 such
+    left-over queries can occupy the process; further ones then wait within their own time-out.
+
+    Args:
+        store: in memory (`Store()`) or on disk (`Store.read_only(path)`). It is never written to. Where
+            it has named graphs, they are all read as one.
+        profile: how this KG is shaped.
+        name: shown to people.
+        timeout: seconds a call may take.
+        limit: rows a call may return.
+        index: label index, where there is one.
+    """
+
+    def __init__(
+        self,
+        store: ox.Store,
+        profile: Profile,
+        name: str,
+        *,
+        timeout: float = 30.0,
+        limit: int = 10_000,
+        index: LabelIndex | None = None,
+    ) -> None:
+        super().__init__(profile, name, timeout=timeout, limit=limit, index=index)
+        self._store: ox.Store | None = store
+        self._union = next(iter(store.named_graphs()), None) is not None
+
+    def close(self) -> None:
+        """Let go of the store. Later calls say `unavailable`."""
+        self._store = None
+
+    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        if (store := self._store) is None:
+            return _closed(self.name)
+
+        def job(cancelled: threading.Event) -> Result:
+            return _evaluate(store, query, limit, self._union, cancelled)
+
+        try:
+            return _WORKERS.run(job, timeout)
+        except TimeoutError as error:
+            return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
+
+    def edges(self, nodes: Sequence[Term], deadline: Deadline) -> tuple[list[Edge], Outcome, str]:
+        """All edges at many nodes, read straight from the store's indexes."""
+        return self._scan(((n, p) for n in nodes for p in _patterns(n)), deadline)
+
+    def edges_between(
+        self, left: Sequence[Term], right: Sequence[Term], deadline: Deadline
+    ) -> tuple[list[Edge], Outcome, str]:
+        """The edges that join two sets of nodes."""
+        return self._scan(((n, p) for n in left for m in right for p in _pair_patterns(n, m)), deadline)
+
+    def degree(self, nodes: Sequence[Term], deadline: Deadline) -> int:
+        """How many edges the nodes have, counted up to 2,000."""
+        if self._store is None:
+            return 0
+        edges = self._quads(self._store, ((n, p) for n in nodes for p in _patterns(n)), deadline)
+        return sum(1 for _ in islice(edges, _DEGREE_CAP)) + len(nodes)
+
+    def _scan(
+        self, wanted: Iterable[tuple[Term, Pattern]], deadline: Deadline
+    ) -> tuple[list[Edge], Outcome, str]:
+        """Edges that match any of the patterns, counted as one query."""
+        if self._store is None:
+            return [], Outcome.UNAVAILABLE, _closed(self.name).message
+        start = time.perf_counter()
+        found: list[Edge] = []
+        outcome, message = Outcome.ROWS, ""
+        for node, quad in self._quads(self._store, wanted, deadline):
+            if (triple := _triple(quad)) and not self._excludes(triple.relation):
+                found.append((node, triple))
+            if len(found) >= _EDGE_CAP:
+                outcome, message = Outcome.TRUNCATED, f"cut at {_EDGE_CAP} edges"
+                break
+        if deadline.passed:
+            outcome, message = Outcome.TIMEOUT, f"no complete answer within {deadline.seconds:g} s"
+        count_query(outcome, time.perf_counter() - start)
+        return found, outcome, message
+
+    def _quads(
+        self, store: ox.Store, wanted: Iterable[tuple[Term, Pattern]], deadline: Deadline
+    ) -> Iterator[tuple[Term, ox.Quad]]:
+        """Quads of all patterns, until time is over."""
+        graph = None if self._union else ox.DefaultGraph()
+        ticks = 0
+        for node, (subject, obj) in wanted:
+            for quad in store.quads_for_pattern(subject, None, obj, graph):
+                yield node, quad
+                ticks += 1
+                if ticks % _CLOCK_EVERY == 0 and deadline.passed:
+                    return
+            ticks += 1
+            if ticks % _CLOCK_EVERY == 0 and deadline.passed:
+                return
+
+
+def _evaluate(
+    store: ox.Store, query: ReadQuery, limit: int, union: bool, cancelled: threading.Event
+) -> Result:
+    """Run a query to its end, its cap, or its cancellation. pyoxigraph's iterators stay in this thread."""
+    try:
+        answer = store.query(query.capped(limit + 1), use_default_graph_as_union=union)
+        if isinstance(answer, ox.QueryBoolean):
+            return Result(Outcome.ROWS, boolean=bool(answer))
+        if not isinstance(answer, ox.QuerySolutions):
+            return Result(Outcome.SYNTAX, message="only SELECT and ASK are answered")
+        variables = tuple(v.value for v in answer.variables)
+        rows: list[tuple[Term | None, ...]] = []
+        for solution in answer:
+            rows.append(tuple(from_ox(term) for term in solution))
+            if cancelled.is_set():
+                break
+    except SyntaxError as error:
+        return Result(Outcome.SYNTAX, message=f"the query is not valid SPARQL: {error}")
+    except (RuntimeError, ValueError) as error:
+        return Result(Outcome.SYNTAX, message=f"the query cannot be evaluated: {error}")
+    except OSError as error:
+        return Result(Outcome.UNAVAILABLE, message=f"the store cannot be read: {error}")
+    return capped_result(variables, rows, limit)
+
+
+def _patterns(node: Term) -> Iterator[Pattern]:
+    """The quad patterns that find all edges at a node."""
+    if isinstance(node, IRI):
+        yield to_ox(node), None
+    yield None, to_ox(node)
+
+
+def _pair_patterns(left: Term, right: Term) -> Iterator[Pattern]:
+    """The quad patterns that find the edges between two nodes."""
+    if isinstance(left, IRI):
+        yield to_ox(left), to_ox(right)
+    if isinstance(right, IRI):
+        yield to_ox(right), to_ox(left)
+
+
+def _triple(quad: ox.Quad) -> Triple | None:
+    subject, relation, obj = from_ox(quad.subject), from_ox(quad.predicate), from_ox(quad.object)
+    if isinstance(subject, IRI) and isinstance(relation, IRI) and obj is not None:
+        return Triple(subject, relation, obj)
+    return None
+
+
+def _closed(name: str) -> Result:
+    return Result(Outcome.UNAVAILABLE, message=f"the knowledge graph {name!r} was closed: open it again")
