@@ -1,0 +1,1 @@
+"""The phases of the agent, one module each, with their state, settings, models and prompts."""

@@ -1,0 +1,24 @@
+"""Fixtures that any test may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.support.openai_server import OpenAIServer
+
+
+@pytest.fixture
+def openai_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., OpenAIServer]]:
+    """Starts loopback OpenAI-compatible servers: `openai_server(replies, faults, ...)`, closed afterwards."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "TRIPLEWISE_PRICES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with ExitStack() as stack:
+
+        def start(*args: object, **options: object) -> OpenAIServer:
+            return stack.enter_context(OpenAIServer(*args, **options))  # type: ignore[arg-type]
+
+        yield start
