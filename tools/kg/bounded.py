@@ -45,7 +45,8 @@ class Workers:
 
     def __init__(self, size: int = 16) -> None:
         self._slots = threading.BoundedSemaphore(size)
-        self._idle: list[SimpleQueue[Callable[[], None]]] = []
+        self._idle: list[SimpleQueue[Callable[[], None] | None]] = []
+        self._closed = False
 
     def run(self, job: Job[T], seconds: float) -> T:
         """The job's value or its exception. Raises TimeoutError when `seconds` are over.
@@ -67,6 +68,12 @@ class Workers:
             raise error
         return value  # type: ignore[no-any-return]
 
+    def close(self) -> None:
+        """Let idle threads end, and the others once their job is done."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().put(None)
+
     def _hand_over(self, task: Callable[[], None]) -> None:
         try:
             inbox = self._idle.pop()
@@ -75,11 +82,15 @@ class Workers:
             threading.Thread(target=self._serve, args=(inbox,), name="triplewise-kg", daemon=True).start()
         inbox.put(task)
 
-    def _serve(self, inbox: SimpleQueue[Callable[[], None]]) -> None:
-        while True:
-            inbox.get()()
-            self._idle.append(inbox)
+    def _serve(self, inbox: SimpleQueue[Callable[[], None] | None]) -> None:
+        while task := inbox.get():
+            task()
+            del task
+            if not self._closed:
+                self._idle.append(inbox)
             self._slots.release()
+            if self._closed:
+                return
 
 
 def _attempt(job: Job[Any], cancelled: threading.Event) -> tuple[Any, BaseException | None]:

@@ -1,0 +1,172 @@
+"""What an HTTP reply of a SPARQL endpoint means: an outcome, and whether to try again.
+
+A reply is rows only if it is whole, parses, and nowhere says that time ran out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from html import unescape
+
+from triplewise.tools.kg.base import Outcome, Result
+from triplewise.tools.kg.sparqlresults import Answer, NotResultsError, parse_answer
+
+_SAID = 300
+_TIME_WORDS = re.compile(
+    r"timed[ -]?out|TimeoutException|QueryTimeout|(?:query|gateway|request|transaction|operation|result)s?"
+    r"[ -]time-?out|time-?out (?:expired|exceeded|reached|of \d)|estimated execution time|deadline exceeded"
+    r"|time limit|Virtuoso S1T|exceeds the limit of \d+ \(sec\)",
+    re.IGNORECASE,
+)
+_QUERY_WORDS = re.compile(
+    r"syntax error|SPARQL compiler|MalformedQuery|QueryBadFormed|ParseException|parse error|Lexical error"
+    r"|Virtuoso (?:22|37|42)",
+    re.IGNORECASE,
+)
+_SORT_CAP = re.compile(r"SR353.*?Only (\d+) are allowed", re.DOTALL)
+_MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_RETRIED = {429, 500, 502, 503, 520, 521, 522, 523}
+_TIMED_OUT = {408, 504, 524}
+_MEND = {
+    401: "it asks for a login: pass the Authorization header in `headers`",
+    403: "it refuses access: check the Authorization header, or ask its operator",
+    404: "nothing is there: check the path (often /sparql, /query or /repositories/NAME)",
+    405: "it does not take queries this way: check that the URL is its SPARQL query endpoint",
+    407: "a proxy asks for a login: check the proxy settings",
+    413: "it refuses so long a query",
+    414: "it refuses so long a query",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An HTTP reply. Header names are in lower case."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """The body as text a person can read, in one line."""
+        raw = self.body if len(self.body) <= 20_000 else self.body[:10_000] + b" ... " + self.body[-10_000:]
+        text = raw.decode("utf-8", "replace")
+        if "<html" in text[:2_000].lower():
+            text = unescape(_MARKUP.sub(" ", text))
+        return " ".join(text.split())
+
+    def words_without(self, query: str) -> str:
+        """The same, less the echo of the query, whose own words must not be taken for the engine's."""
+        said = self.words
+        for echo in (query, json.dumps(query)[1:-1]):
+            said = said.replace(" ".join(echo.split()), "")
+        return said.partition("SPARQL query:")[0].strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result of one attempt.
+
+    Attributes:
+        result: what to tell the caller if this was the last attempt.
+        retry: whether another attempt may mend it.
+        wait: seconds the endpoint asked to wait, at least.
+        sort_cap: rows this engine is able to sort, where that was the problem.
+    """
+
+    result: Result
+    retry: bool = False
+    wait: float = 0.0
+    sort_cap: int = 0
+
+
+def judge(reply: Reply, query: str, limit: int) -> Verdict:
+    """What the reply to a query means, of which up to `limit + 1` rows were asked."""
+    if reply.status == 200:
+        return _judge_results(reply, limit)
+    words = reply.words_without(query)
+    if match := _SORT_CAP.search(words):
+        return Verdict(_failed(Outcome.SYNTAX, words), sort_cap=int(match[1]))
+    if reply.status in _TIMED_OUT or _TIME_WORDS.search(words):
+        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {words or reply.status}"))
+    if reply.status == 400 or (reply.status == 500 and _QUERY_WORDS.search(words)):
+        return Verdict(_failed(Outcome.SYNTAX, f"the endpoint refused the query: {words}"))
+    if reply.status in _RETRIED:
+        return Verdict(_overloaded(reply, words), retry=True, wait=_retry_after(reply))
+    mend = _MEND.get(reply.status, "check that the URL is a SPARQL query endpoint")
+    return Verdict(
+        _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status}; {mend}. {words}")
+    )
+
+
+def _judge_results(reply: Reply, limit: int) -> Verdict:
+    if reply.headers.get("x-sql-state", "").startswith("S1T"):
+        said = reply.headers.get("x-sql-message", "its results are incomplete")
+        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {said}"))
+    try:
+        answer = parse_answer(reply.body)
+    except NotResultsError as error:
+        return _judge_other(reply, error)
+    if _TIME_WORDS.search(answer.remark):
+        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {answer.remark}"))
+    return Verdict(_results(answer, limit, reply.headers.get("x-sparql-maxrows", "")))
+
+
+def _judge_other(reply: Reply, error: NotResultsError) -> Verdict:
+    """A 200 that holds no (whole) results."""
+    words = reply.words
+    tail = " ".join(reply.body[-4_000:].decode("utf-8", "replace").split())
+    if _TIME_WORDS.search(_behind_rows(tail) if error.cut else words):
+        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {tail[-_SAID:]}"))
+    if error.cut:
+        message = f"the endpoint's answer was cut off: {error}; try again, or ask for fewer rows"
+        return Verdict(_failed(Outcome.UNAVAILABLE, message), retry=True)
+    kind = reply.headers.get("content-type", "no content type").split(";")[0]
+    message = f"the URL answered with {kind}, not SPARQL results: check that it is a query endpoint. {words}"
+    return Verdict(_failed(Outcome.UNAVAILABLE, message))
+
+
+def _behind_rows(tail: str) -> str:
+    """What stands behind the last row of cut results, so that words inside rows do not count."""
+    return tail[max(tail.rfind('"}'), tail.rfind('" }')) + 1 :]
+
+
+def _results(answer: Answer, limit: int, engine_cap: str) -> Result:
+    if answer.boolean is not None:
+        return Result(Outcome.ROWS, boolean=answer.boolean)
+    rows, message = answer.rows, ""
+    if len(rows) > limit:
+        message = f"cut at the limit of {limit} rows"
+    elif engine_cap.isdecimal() and len(rows) >= int(engine_cap):
+        message = f"cut at the endpoint's own limit of {engine_cap} rows"
+    if message:
+        return Result(Outcome.TRUNCATED, answer.variables, rows[:limit], message=message)
+    return Result(Outcome.ROWS if rows else Outcome.EMPTY, answer.variables, rows)
+
+
+def _overloaded(reply: Reply, words: str) -> Result:
+    what = "too many requests" if reply.status == 429 else "it is overloaded or broken"
+    return _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status} ({what}). {words}")
+
+
+def _retry_after(reply: Reply) -> float:
+    """Seconds to wait, from a number or a date (RFC 9110, section 10.2.3); 0 if it does not say."""
+    value = reply.headers.get("retry-after", "").strip()
+    if value.isdecimal():
+        return float(value)
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return 0.0
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def _failed(outcome: Outcome, message: str) -> Result:
+    message = message.strip()
+    return Result(outcome, message=message if len(message) <= _SAID * 2 else message[: _SAID * 2] + " ...")
