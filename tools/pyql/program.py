@@ -1,0 +1,406 @@
+"""The PyQL program: an immutable value that actions extend (QueryAgent 3.2; PyQL, Huang et al. 2023).
+
+Every method returns a new program, so that rolling back a step is keeping the old value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from triplewise.tools.errors import ActionError
+from triplewise.tools.kg.base import Result
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.terms import IRI, Literal, Node, Term, Triple, Variable
+from triplewise.tools.pyql.clauses import (
+    COMPARISONS,
+    MATCHES,
+    OPERATORS,
+    Clause,
+    Count,
+    Extreme,
+    Fact,
+    Filter,
+    Kind,
+    Not,
+    Order,
+    Pattern,
+    PatternItem,
+    TimeWindow,
+    Typed,
+    Union,
+)
+from triplewise.tools.pyql.codes import CODES
+from triplewise.tools.pyql.text import TEMPORAL, check_date
+
+
+def _refuse(code: str, message: str, **detail: object) -> NoReturn:
+    """Raise the interpreter feedback for one of the known mistakes."""
+    assert code in CODES, code
+    raise ActionError(code, message, **detail)
+
+
+@dataclass(frozen=True)
+class PyQL:
+    """A query program.
+
+    Attributes:
+        clauses: what restricts and extends the solutions, in the order it was added.
+        answer: the variables returned; empty until `set_answer`.
+        boolean: whether the question is answered by yes or no.
+        order: how answers are ordered and how many are kept.
+
+    All methods raise `ActionError` with a code of `CODES` for what cannot be carried out.
+    """
+
+    clauses: tuple[Clause, ...] = ()
+    answer: tuple[Variable, ...] = ()
+    boolean: bool = False
+    order: Order | None = None
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """Variables that clauses bind, in order of appearance."""
+        return tuple(dict.fromkeys(v for clause in self.clauses for v in clause.binds))
+
+    @property
+    def local_variables(self) -> tuple[Variable, ...]:
+        """Variables that live only inside an `add_not`."""
+        bound = set(self.variables)
+        inside = (v for clause in self.clauses if isinstance(clause, Not) for v in clause.mentions)
+        return tuple(dict.fromkeys(v for v in inside if v not in bound))
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Triple patterns that every solution meets."""
+        return tuple(clause for clause in self.clauses if isinstance(clause, Fact))
+
+    def add_fact(self, subject: Node, relation: Node, object: Node) -> PyQL:
+        """Add a triple pattern; one end or both are variables."""
+        return self._with(self._checked_fact(subject, relation, object))
+
+    def add_type(self, variable: Node, type: Node) -> PyQL:
+        """Keep instances of a type (of its subclasses too, where the profile knows subclasses)."""
+        return self._with(self._checked_type(variable, type))
+
+    def add_filter(self, left: Node, operator: str, right: Node, kind: Kind = "") -> PyQL:
+        """Compare two values.
+
+        Args:
+            left, right: variables, literals or entities; at least one is a bound variable.
+            operator: one of `OPERATORS`; `contains`, `starts_with` and `ends_with` ignore case.
+            kind: how to compare values whose datatypes differ.
+        """
+        if not self.clauses:
+            _refuse("filter_before_fact", "add_filter needs a fact first: nothing is bound yet")
+        clause = self._checked_filter(left, operator, right, kind)
+        self._bound(clause.mentions)
+        return self._with(clause)
+
+    def add_max(self, variable: Node, kind: Kind = "") -> PyQL:
+        """Keep the solutions with the largest value; ties are kept."""
+        return self._extreme(variable, True, kind)
+
+    def add_min(self, variable: Node, kind: Kind = "") -> PyQL:
+        """Keep the solutions with the smallest value; ties are kept."""
+        return self._extreme(variable, False, kind)
+
+    def add_count(self, variable: Node, output: Node | None = None, distinct: bool = True) -> PyQL:
+        """Bind `output` (default `?count`) to the number of values of a variable, over all its solutions."""
+        counted = self._known(variable, "add_count")
+        return self._with(Count(counted, self._output(output, "count"), distinct))
+
+    def add_group(self, counted: Node, per: Node, output: Node | None = None, distinct: bool = True) -> PyQL:
+        """Bind `output` (default `?count_NAME`) to the number of `counted` values for each value of `per`."""
+        many, one = self._known(counted, "add_group"), self._known(per, "add_group")
+        if many == one:
+            _refuse("bad_comparison", f"{many.n3()} cannot be counted for each of itself")
+        return self._with(Count(many, self._output(output, f"count_{many.name}"), distinct, one))
+
+    def add_most(self, counted: Node, per: Node, output: Node | None = None) -> PyQL:
+        """Keep the `per` values with the most `counted` values; ties are kept."""
+        grouped = self.add_group(counted, per, output)
+        return grouped.add_max(grouped.clauses[-1].binds[0])
+
+    def add_least(self, counted: Node, per: Node, output: Node | None = None) -> PyQL:
+        """Keep the `per` values with the fewest `counted` values (at least one); ties are kept."""
+        grouped = self.add_group(counted, per, output)
+        return grouped.add_min(grouped.clauses[-1].binds[0])
+
+    def add_union(self, *alternatives: Iterable[PatternItem]) -> PyQL:
+        """Keep the solutions that meet at least one of several patterns."""
+        patterns = tuple(self._pattern(a, set()) for a in alternatives)
+        if len(patterns) < 2:
+            _refuse("bad_pattern", "add_union needs two alternatives or more")
+        return self._with(Union(patterns))
+
+    def add_not(self, pattern: Iterable[PatternItem]) -> PyQL:
+        """Drop the solutions for which a pattern holds."""
+        if not self.clauses:
+            _refuse("filter_before_fact", "add_not needs a fact first: nothing is bound yet")
+        clause = Not(self._pattern(pattern, set(self.variables)))
+        if not set(clause.mentions) & set(self.variables):
+            _refuse("bad_pattern", "add_not must name a variable that a fact has bound", **self._existing())
+        return self._with(clause)
+
+    def add_time_window(
+        self, mediator: Node, from_relation: Node, to_relation: Node, start: str = "", end: str = ""
+    ) -> PyQL:
+        """Keep mediator nodes whose period overlaps with a given one; missing ends are open.
+
+        Args:
+            mediator: variable of the node that carries both relations.
+            from_relation, to_relation: relations to the first and the last day.
+            start, end: `YYYY`, `YYYY-MM` or `YYYY-MM-DD`; "" for an open end.
+        """
+        variable = self._known(mediator, "add_time_window")
+        dates = [check_date(d)[:10] if d else "" for d in (start, end)]
+        if not any(dates) or (all(dates) and dates[1] < dates[0][: len(dates[1])]):
+            _refuse(
+                "bad_date", f"no period from {start!r} to {end!r}: give a start, an end or both, in order"
+            )
+        relations = self._relation(from_relation), self._relation(to_relation)
+        return self._with(TimeWindow(variable, *relations, *dates))
+
+    def add_order(self, variable: Node, descending: bool = True, limit: int = 0) -> PyQL:
+        """Order the answers and keep the first `limit` (0: all). `add_max` finds the best with its ties."""
+        known = self._known(variable, "add_order")
+        if limit < 0:
+            _refuse("bad_number", f"{limit} answers cannot be kept")
+        return replace(self, order=Order(known, descending, limit))
+
+    def set_answer(self, *variables: Node) -> PyQL:
+        """Say which variables the query returns."""
+        if not self.clauses:
+            _refuse("answer_before_fact", "set_answer needs a fact first: nothing is bound yet")
+        if not variables:
+            _refuse("bad_variable", "set_answer needs a variable", **self._existing())
+        known = (self._known(v, "set_answer") for v in variables)
+        return replace(self, answer=tuple(dict.fromkeys(known)), boolean=False)
+
+    def ask(self) -> PyQL:
+        """Make it a yes/no question: is there any solution?"""
+        return replace(self, answer=(), boolean=True)
+
+    def check_complete(self) -> None:
+        """Raise `ActionError` if the program cannot be executed as the final query."""
+        if not (self.answer or self.boolean):
+            _refuse("execute_before_answer", "no answer is set: use set_answer or ask", **self._existing())
+        if not self.clauses:
+            _refuse("execute_before_fact", "the program holds no fact yet")
+
+    def sparql(self, profile: Profile) -> str:
+        """The query as SPARQL: SELECT DISTINCT of the answer (or of all variables), or ASK."""
+        from triplewise.tools.pyql.sparql import write_query
+
+        return write_query(self, profile)
+
+    def preview_sparql(self, profile: Profile, limit: int) -> str:
+        """SELECT of the answer, or of all variables that are visible, with at most `limit` rows."""
+        from triplewise.tools.pyql.sparql import write_query
+
+        return write_query(self, profile, preview=limit)
+
+    def where(self, profile: Profile) -> str:
+        """The group pattern that binds all variables, without braces and prefixes, for relation look-ups."""
+        from triplewise.tools.pyql.sparql import write_where
+
+        return write_where(self, profile)
+
+    def proof_sparql(self, profile: Profile, answers: Sequence[Term] = (), limit: int = 0) -> str:
+        """SELECT of all that is needed to instantiate the facts behind the answers.
+
+        Args:
+            profile: shape of the KG.
+            answers: values of the first answer variable to prove; none: all.
+            limit: at most so many rows (0: all).
+        """
+        from triplewise.tools.pyql.sparql import write_proof
+
+        return write_proof(self, profile, answers, limit)
+
+    def proof(self, profile: Profile, result: Result) -> tuple[Triple, ...]:
+        """The proof triples in the result of `proof_sparql`, each once, in order of the rows."""
+        from triplewise.tools.pyql.sparql import instantiate_proof
+
+        return instantiate_proof(self, profile, result)
+
+    def instances(self, result: Result) -> tuple[Triple, ...]:
+        """The facts instantiated with the rows of a preview; facts with unbound ends are left out."""
+        from triplewise.tools.pyql.sparql import Template, instantiate
+
+        return instantiate([Template(f.subject, f.relation, f.object) for f in self.facts()], result)
+
+    def text(self, profile: Profile | None = None) -> str:
+        """One action per line, with short ids where a profile is given."""
+        from triplewise.tools.pyql.script import write_program
+
+        return write_program(self, profile)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    @classmethod
+    def parse(cls, text: str, profile: Profile) -> PyQL:
+        """The program that `text` wrote. Raises `ActionError` with the code of the first mistake."""
+        from triplewise.tools.pyql.script import read_program
+
+        return read_program(text, profile)
+
+    @classmethod
+    def from_sparql(cls, sparql: str, profile: Profile) -> PyQL:
+        """The program whose `sparql` this is, up to the order of independent clauses.
+
+        Raises:
+            UserError: if PyQL did not write the query with this profile.
+        """
+        from triplewise.tools.pyql.reader import read_query
+
+        return read_query(sparql, profile)
+
+    def _with(self, clause: Clause) -> PyQL:
+        """The program with one more clause; what it holds already is not added twice.
+
+        Raises `bad_variable` if the clause reuses a name that lives only inside an `add_not`.
+        """
+        if clause in self.clauses and not isinstance(clause, Extreme):
+            return self
+        clash = set(clause.mentions) & set(self.local_variables)
+        if clash and not isinstance(clause, Not):
+            name = min(v.n3() for v in clash)
+            _refuse("bad_variable", f"{name} lives only inside add_not: choose another name", given=name)
+        return replace(self, clauses=(*self.clauses, clause))
+
+    def _existing(self) -> dict[str, object]:
+        """Detail for messages: the variables there are."""
+        return {"existing": [v.n3() for v in self.variables]}
+
+    def _bound(self, variables: Iterable[Variable]) -> None:
+        """Raise `unknown_variable` for the first that no clause binds."""
+        for variable in variables:
+            if variable not in self.variables:
+                names = ", ".join(v.n3() for v in self.variables) or "none"
+                _refuse(
+                    "unknown_variable",
+                    f"{variable.n3()} is not a created variable; existing variables: {names}",
+                    given=variable.n3(),
+                    **self._existing(),
+                )
+
+    def _known(self, node: Node, action: str) -> Variable:
+        """A variable that a clause binds."""
+        if not isinstance(node, Variable):
+            code = "max_not_variable" if action in ("add_max", "add_min") else "bad_variable"
+            _refuse(code, f"{action} needs a variable, not {node.n3()}", given=node.n3(), **self._existing())
+        if not self.clauses and action != "set_answer":
+            _refuse("filter_before_fact", f"{action} needs a fact first: nothing is bound yet")
+        self._bound([node])
+        return node
+
+    def _output(self, node: Node | None, default: str) -> Variable:
+        """The variable that takes a count: one that nothing binds yet."""
+        taken = {v.name for v in (*self.variables, *self.local_variables)}
+        if node is None:
+            return Variable(fresh(default, taken))
+        if not isinstance(node, Variable) or node.name in taken:
+            _refuse(
+                "count_output_not_variable",
+                f"the count needs a new variable, not {node.n3()}",
+                given=node.n3(),
+                **self._existing(),
+            )
+        return node
+
+    def _extreme(self, node: Node, largest: bool, kind: Kind) -> PyQL:
+        """The clause of add_max and add_min."""
+        variable = self._known(node, "add_max" if largest else "add_min")
+        return self._with(Extreme(variable, largest, kind))
+
+    def _relation(self, node: Node) -> IRI:
+        """A relation: an IRI, never a variable or literal."""
+        if not isinstance(node, IRI):
+            _refuse("bad_relation", f"{node.n3()} is not the id of a relation", given=node.n3())
+        return node
+
+    def _checked_fact(self, subject: Node, relation: Node, object: Node) -> Fact:
+        """A fact that can hold."""
+        if isinstance(subject, Literal):
+            _refuse("bad_subject", f"the literal {subject.n3()} cannot be a subject", given=subject.n3())
+        if subject == object:
+            _refuse(
+                "subject_equals_object", f"subject and object are both {subject.n3()}", given=subject.n3()
+            )
+        fact = Fact(subject, self._relation(relation), object)
+        if not fact.mentions and not self.boolean:
+            _refuse(
+                "both_ends_fixed",
+                "both ends are fixed: put a variable at one end and compare it with add_filter, "
+                "or call ask() first if this is a yes/no question",
+            )
+        return fact
+
+    def _checked_type(self, variable: Node, type: Node) -> Typed:
+        """A type clause that can hold."""
+        if not isinstance(variable, Variable):
+            _refuse("bad_variable", f"add_type needs a variable, not {variable.n3()}", given=variable.n3())
+        if not isinstance(type, IRI):
+            _refuse("bad_type", f"{type.n3()} is not the id of a type", given=type.n3())
+        return Typed(variable, type)
+
+    def _checked_filter(self, left: Node, operator: str, right: Node, kind: Kind) -> Filter:
+        """A comparison that makes sense."""
+        if operator not in OPERATORS:
+            _refuse(
+                "bad_operator",
+                f"{operator!r} is not an operator; use one of {', '.join(OPERATORS)}",
+                given=operator,
+                legal=list(OPERATORS),
+            )
+        clause = Filter(left, operator, right, kind)
+        if not clause.mentions or left == right:
+            _refuse(
+                "bad_comparison", f"{left.n3()} {operator} {right.n3()} compares no variable with anything"
+            )
+        if operator in MATCHES and isinstance(right, IRI):
+            _refuse("bad_comparison", f"{operator} needs text, not the entity {right.n3()}")
+        if operator in COMPARISONS[2:] and any(isinstance(side, IRI) for side in (left, right)):
+            _refuse("bad_comparison", f"entities can only be compared with = and !=, not {operator}")
+        for side in (left, right):
+            if isinstance(side, Literal) and side.datatype in TEMPORAL:
+                check_date(side.value)
+        return clause
+
+    def _pattern(self, items: Iterable[PatternItem], bound: set[Variable]) -> Pattern:
+        """A pattern whose filters compare what it binds itself or what is `bound` where it stands."""
+        pattern: list[PatternItem] = []
+        for item in items:
+            match item:
+                case Fact(subject, relation, object):
+                    checked: PatternItem = replace(self, boolean=True)._checked_fact(
+                        subject, relation, object
+                    )
+                case Typed(variable, type):
+                    checked = self._checked_type(variable, type)
+                case Filter(left, operator, right, kind):
+                    checked = self._checked_filter(left, operator, right, kind)
+                    if loose := [v for v in checked.mentions if v not in bound]:
+                        _refuse(
+                            "unknown_variable",
+                            f"{loose[0].n3()} is not bound in this pattern: put its triple before the filter",
+                            given=loose[0].n3(),
+                            existing=sorted(v.n3() for v in bound),
+                        )
+            bound |= set(checked.binds)
+            pattern.append(checked)
+        if not any(not isinstance(item, Filter) for item in pattern):
+            _refuse("bad_pattern", "a pattern needs at least one triple (subject, relation, object)")
+        return tuple(pattern)
+
+
+def fresh(name: str, taken: Iterable[str]) -> str:
+    """The name, or the first of `name_2`, `name_3`, ... that is not taken."""
+    used, n, candidate = set(taken), 1, name
+    while candidate in used:
+        n += 1
+        candidate = f"{name}_{n}"
+    return candidate

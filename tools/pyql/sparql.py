@@ -1,0 +1,392 @@
+"""PyQL to SPARQL, written as a person would write it.
+
+Clauses become blocks of a group pattern, one after the other. A superlative or count is a subquery over the
+blocks before it, joined back to them: ties stay, and values are compared as values (never ORDER BY LIMIT 1).
+A count works on the blocks connected with its variable; if nothing later names their other variables, the
+subquery replaces them, so that a count of zero is an answer too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from triplewise.tools.kg.base import Result
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.terms import IRI, Literal, Node, Term, Triple, Variable
+from triplewise.tools.kg.terms import text as string
+from triplewise.tools.pyql.clauses import (
+    MATCHES,
+    Clause,
+    Count,
+    Extreme,
+    Fact,
+    Filter,
+    Kind,
+    Not,
+    Pattern,
+    TimeWindow,
+    Typed,
+    Union,
+)
+from triplewise.tools.pyql.names import Names
+from triplewise.tools.pyql.program import PyQL, fresh
+
+Lines = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A fact to instantiate with a row; `tag` is the marker variable and value of its union branch."""
+
+    subject: IRI | Variable
+    relation: IRI
+    object: Node
+    tag: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One piece of a group pattern.
+
+    Attributes:
+        lines: its SPARQL.
+        links: variables that connect it with other blocks.
+        binds: variables it binds; `sure`: those bound in every solution.
+        alone: head and group of a count that may stand as the whole query.
+    """
+
+    lines: Lines
+    links: frozenset[Variable]
+    binds: frozenset[Variable] = frozenset()
+    sure: frozenset[Variable] = frozenset()
+    alone: tuple[str, Lines] | None = None
+
+
+@dataclass
+class Writer:
+    """Turns the clauses of one program into blocks."""
+
+    program: PyQL
+    profile: Profile
+    names: Names
+    proving: bool = False
+    blocks: list[Block] = field(default_factory=list)
+    templates: list[Template] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._taken = {v.name for v in (*self.program.variables, *self.program.local_variables)}
+
+    def write(self, needed: Iterable[Variable]) -> list[Block]:
+        """Blocks of all clauses; `needed` are the variables that the query's head names."""
+        clauses = self.program.clauses
+        for i, clause in enumerate(clauses):
+            later = {v for c in clauses[i + 1 :] for v in c.mentions} | set(needed)
+            self._add(clause, later)
+        return self.blocks
+
+    def _add(self, clause: Clause, later: set[Variable]) -> None:
+        match clause:
+            case Fact() | Typed() | Filter():
+                self.blocks += self._items((clause,))
+            case Union():
+                self.blocks.append(self._union(clause))
+            case Not():
+                self.blocks.append(self._not(clause))
+            case TimeWindow():
+                self.blocks.append(self._window(clause))
+            case Extreme():
+                self.blocks += self._extreme(clause)
+            case Count():
+                self._count(clause, later)
+
+    def _items(self, pattern: Pattern, tag: tuple[str, str] | None = None) -> list[Block]:
+        """Blocks of triples, types and filters."""
+        blocks = []
+        lines: Lines
+        for item in pattern:
+            match item:
+                case Fact():
+                    self.templates.append(Template(item.subject, item.relation, item.object, tag))
+                    lines = (self._triple(item.subject, self.names(item.relation), item.object),)
+                case Typed():
+                    lines = self._typed(item, tag)
+                case Filter():
+                    lines = (f"FILTER({self._condition(item)})",)
+            bound = frozenset(item.binds)
+            blocks.append(Block(lines, frozenset(item.mentions), bound, bound))
+        return blocks
+
+    def _triple(self, subject: Node, path: str, object: Node) -> str:
+        return f"{self.names(subject)} {path} {self.names(object)} ."
+
+    def _typed(self, item: Typed, tag: tuple[str, str] | None) -> Lines:
+        """The instance-of path, with the closure over subclasses. A proof names the type in between."""
+        is_a = self._path(self.profile.type_predicates or Profile().type_predicates)
+        narrower = self._path(self.profile.subclass_predicates)
+        if not (self.proving and narrower):
+            return (self._triple(item.variable, f"{is_a}/{narrower}*" if narrower else is_a, item.type),)
+        between = self._new(f"{item.variable.name}_type")
+        for relation in self.profile.type_predicates[:1]:
+            self.templates.append(Template(item.variable, IRI(relation), between, tag))
+        return (
+            self._triple(item.variable, is_a, between),
+            self._triple(between, f"{narrower}*", item.type),
+        )
+
+    def _path(self, predicates: Sequence[str]) -> str:
+        """Alternative predicates as one property path."""
+        written = [self.names(IRI(p)) for p in predicates]
+        return f"({'|'.join(written)})" if len(written) > 1 else "".join(written)
+
+    def _condition(self, item: Filter) -> str:
+        """The expression of a filter."""
+        if item.operator in MATCHES:
+            left, right = (self._lower(side) for side in (item.left, item.right))
+            return f"{MATCHES[item.operator]}({left}, {right})"
+        if item.kind == "date":
+            length = min([10, *(len(s.value) for s in (item.left, item.right) if isinstance(s, Literal))])
+            sides = [self._day(side, length) for side in (item.left, item.right)]
+        else:
+            sides = [self._key(side, item.kind) for side in (item.left, item.right)]
+        return f"{sides[0]} {item.operator} {sides[1]}"
+
+    def _lower(self, side: Node) -> str:
+        if isinstance(side, Variable):
+            return f"LCASE(STR({self.names(side)}))"
+        return self.names(string(side.value.lower()))
+
+    def _day(self, side: Node, length: int) -> str:
+        """A date's text, cut to the precision of the comparison."""
+        if isinstance(side, Variable):
+            return f"SUBSTR(STR({self.names(side)}), 1, {length})"
+        return self.names(string(side.value[:length]))
+
+    def _key(self, side: Node, kind: Kind) -> str:
+        """What is compared instead of a value whose datatype says too little."""
+        if kind == "date":
+            return self._day(side, 10)
+        if kind == "number":
+            written = (
+                f"STR({self.names(side)})" if isinstance(side, Variable) else self.names(string(side.value))
+            )
+            return f"{self.names(IRI(XSD_DOUBLE))}({written})"
+        if kind == "text":
+            return (
+                f"STR({self.names(side)})" if isinstance(side, Variable) else self.names(string(side.value))
+            )
+        return self.names(side)
+
+    def _union(self, clause: Union) -> Block:
+        tag = self._new("alternative") if self.proving else None
+        lines: list[str] = []
+        sure: list[frozenset[Variable]] = []
+        for i, pattern in enumerate(clause.alternatives):
+            blocks = self._items(pattern, (tag.name, str(i)) if tag else None)
+            marker = (f"BIND({i} AS {tag.n3()})",) if tag else ()
+            lines += ["{" if not i else "} UNION {", *_indent((*_lines(blocks), *marker))]
+            sure.append(frozenset().union(*(b.sure for b in blocks)))
+        bound = frozenset(clause.binds)
+        return Block((*lines, "}"), frozenset(clause.mentions), bound, sure[0].intersection(*sure))
+
+    def _not(self, clause: Not) -> Block:
+        kept, self.templates, self.proving = (self.templates, self.proving), [], False
+        inside = _lines(self._items(clause.pattern))
+        self.templates, self.proving = kept
+        visible = frozenset(clause.mentions) & frozenset(self.program.variables)
+        return Block(("FILTER NOT EXISTS {", *_indent(inside), "}"), visible)
+
+    def _window(self, clause: TimeWindow) -> Block:
+        """Two optional ends, and the conditions under which the periods overlap."""
+        lines, name = [], clause.mediator.name
+        first, last = self._new(f"{name}_from"), self._new(f"{name}_to")
+        for relation, end in ((clause.from_relation, first), (clause.to_relation, last)):
+            lines.append(f"OPTIONAL {{ {self._triple(clause.mediator, self.names(relation), end)} }}")
+            self.templates.append(Template(clause.mediator, relation, end))
+        if clause.end:
+            lines.append(f"FILTER(!BOUND({first.n3()}) || {self._starts_by(first, clause.end)})")
+        if clause.start:
+            lines.append(f"FILTER(!BOUND({last.n3()}) || {self._ends_after(last, clause.start)})")
+        return Block(tuple(lines), frozenset({clause.mediator}))
+
+    def _starts_by(self, variable: Variable, limit: str) -> str:
+        """Whether a date is not after the limit, the limit's last day where it is a month or year."""
+        last = limit + "-12-31"[3 * (limit.lstrip("-").count("-")) :]
+        return f"{self._day(variable, 10)} <= {self.names(string(last))}"
+
+    def _ends_after(self, variable: Variable, limit: str) -> str:
+        """Whether a date, to its own precision, is not before the limit."""
+        given = self.names(string(limit))
+        if limit.lstrip("-").count("-"):
+            given = f"SUBSTR({given}, 1, STRLEN(STR({variable.n3()})))"
+        return f"{self._day(variable, 10)} >= {given}"
+
+    def _extreme(self, clause: Extreme) -> list[Block]:
+        """The subquery of the best value, and the filter that keeps all solutions that reach it."""
+        variable = clause.variable
+        inside, _ = _connected(self.blocks, {variable})
+        name = "MAX" if clause.largest else "MIN"
+        best = self._new(f"{name.lower()}_{variable.name}")
+        key = self._key(variable, clause.kind)
+        guard = self._guard(variable, clause.kind, inside)
+        head = f"SELECT ({name}({key}) AS {best.n3()}) WHERE {{"
+        lines = _subquery(head, (*_lines(inside), *guard))
+        return [
+            Block(lines, frozenset({best}), frozenset(), frozenset()),
+            Block((f"FILTER({key} = {best.n3()})",), frozenset({variable, best})),
+        ]
+
+    def _guard(self, variable: Variable, kind: Kind, inside: list[Block]) -> Lines:
+        """Keeps values out that would make the whole MAX an error."""
+        if kind == "number":
+            key = self._key(variable, kind)
+            return (f"FILTER(BOUND({variable.n3()}) && {key} = {key})",)
+        return () if any(variable in b.sure for b in inside) else (f"FILTER(BOUND({variable.n3()}))",)
+
+    def _count(self, clause: Count, later: set[Variable]) -> None:
+        roots = {clause.counted} | ({clause.per} if clause.per else set())
+        inside, outside = _connected(self.blocks, roots)
+        kept = frozenset({clause.output} | ({clause.per} if clause.per else set()))
+        distinct = "DISTINCT " if clause.distinct else ""
+        expression = f"(COUNT({distinct}{clause.counted.n3()}) AS {clause.output.n3()})"
+        per = f"{clause.per.n3()} " if clause.per else ""
+        head, tail = f"SELECT {per}{expression} WHERE {{", f" GROUP BY {per.strip()}" if per else ""
+        group = _lines(inside)
+        lines = _subquery(head, group, "}" + tail)
+        block = Block(lines, kept, kept, kept, None if per else (head, group))
+        hidden = frozenset().union(*(b.binds for b in inside)) - kept
+        replaced = not self.proving and not hidden & later
+        self.blocks = [*(outside if replaced else self.blocks), block]
+
+    def _new(self, name: str) -> Variable:
+        """A variable that the program does not use."""
+        name = fresh(name, self._taken)
+        self._taken.add(name)
+        return Variable(name)
+
+
+XSD_DOUBLE = "http://www.w3.org/2001/XMLSchema#double"
+
+
+def _connected(blocks: list[Block], roots: set[Variable]) -> tuple[list[Block], list[Block]]:
+    """Blocks that share variables with the roots, directly or through others, and the rest."""
+    reached: set[Variable] = set(roots)
+    while grown := {v for b in blocks if b.links & reached for v in b.links} - reached:
+        reached |= grown
+    inside = [b for b in blocks if b.links & reached]
+    return inside, [b for b in blocks if not b.links & reached]
+
+
+def _lines(blocks: Iterable[Block]) -> Lines:
+    return tuple(line for block in blocks for line in block.lines)
+
+
+def _indent(lines: Iterable[str]) -> Lines:
+    return tuple("  " + line for line in lines)
+
+
+def _subquery(head: str, group: Lines, tail: str = "}") -> Lines:
+    return ("{", *_indent((head, *_indent(group), tail)), "}")
+
+
+def _modifiers(program: PyQL, limit: int) -> Lines:
+    """ORDER BY and LIMIT."""
+    lines = []
+    if program.order is not None:
+        key = program.order.variable.n3()
+        lines.append(f"ORDER BY {f'DESC({key})' if program.order.descending else key}")
+        limit = min(x for x in (program.order.limit, limit) if x) if program.order.limit or limit else 0
+    return (*lines, *((f"LIMIT {limit}",) if limit else ()))
+
+
+def write_query(program: PyQL, profile: Profile, preview: int = 0) -> str:
+    """The whole query: ASK, or SELECT of the answer or of all visible variables.
+
+    Args:
+        program: the program.
+        profile: shape of the KG.
+        preview: cap on the rows (0: none); an ASK is previewed by the solutions it asks for.
+    """
+    names = Names(profile.prefixes)
+    ordered = {program.order.variable} if program.order else set()
+    blocks = Writer(program, profile, names).write({*program.answer, *ordered})
+    shown = program.answer or _visible(program, blocks)
+    group = _lines(blocks)
+    tail = _modifiers(program, preview)
+    if program.boolean and not (preview and shown):
+        head, tail = "ASK {", ()
+    elif len(blocks) == 1 and blocks[0].alone and not program.order:
+        head, group = blocks[0].alone
+    else:
+        columns = " ".join(v.n3() for v in shown) or "*"
+        head = f"SELECT DISTINCT {columns} WHERE {{"
+    return names.header() + "\n".join((head, *_indent(group), "}", *tail)) + "\n"
+
+
+def _visible(program: PyQL, blocks: Iterable[Block]) -> tuple[Variable, ...]:
+    """Variables of the program that the blocks still bind, in order of appearance."""
+    bound = frozenset().union(*(b.binds for b in blocks))
+    return tuple(v for v in program.variables if v in bound)
+
+
+def write_where(program: PyQL, profile: Profile) -> str:
+    """The group pattern that binds all variables, with full IRIs."""
+    return "\n".join(_lines(Writer(program, profile, Names(None)).write(program.variables)))
+
+
+def write_proof(program: PyQL, profile: Profile, answers: Sequence[Term], limit: int) -> str:
+    """SELECT of everything that `instantiate_proof` needs, for the answers given."""
+    names = Names(profile.prefixes)
+    writer = Writer(program, profile, names, proving=True)
+    blocks = writer.write(program.variables)
+    wanted: dict[str, None] = dict.fromkeys(v.name for v in (*program.answer[:1], *program.variables))
+    for t in writer.templates:
+        wanted |= dict.fromkeys(n.name for n in (t.subject, t.object) if isinstance(n, Variable))
+        wanted |= {t.tag[0]: None} if t.tag else {}
+    group = _lines(blocks)
+    if answers and program.answer:
+        group = (*group, _restriction(program.answer[0], answers, names))
+    columns = " ".join(f"?{name}" for name in wanted) or "*"
+    tail = (f"LIMIT {limit}",) if limit else ()
+    head = f"SELECT DISTINCT {columns} WHERE {{"
+    return names.header() + "\n".join((head, *_indent(group), "}", *tail)) + "\n"
+
+
+def _restriction(variable: Variable, answers: Sequence[Term], names: Names) -> str:
+    """Keep only solutions with one of the answers; literals by value, since engines rewrite their text."""
+    if all(isinstance(a, IRI) for a in answers):
+        return f"VALUES {variable.n3()} {{ {' '.join(names(a) for a in answers)} }}"
+    return f"FILTER({variable.n3()} IN ({', '.join(names(a) for a in answers)}))"
+
+
+def instantiate(templates: Iterable[Template], result: Result) -> tuple[Triple, ...]:
+    """The triples that the rows of a result make of some templates."""
+    found: dict[Triple, None] = {}
+    templates = list(templates)
+    for row in result.rows:
+        values = dict(zip(result.variables, row, strict=True))
+        for template in templates:
+            if (triple := _instance(template, values)) is not None:
+                found[triple] = None
+    return tuple(found)
+
+
+def _instance(template: Template, values: dict[str, Term | None]) -> Triple | None:
+    """One template with one row; None if an end is unbound or the row comes from another branch."""
+    if template.tag is not None:
+        tag = values.get(template.tag[0])
+        if tag is None or tag.value != template.tag[1]:
+            return None
+    subject, object = (
+        values.get(n.name) if isinstance(n, Variable) else n for n in (template.subject, template.object)
+    )
+    if not isinstance(subject, IRI) or object is None:
+        return None
+    return Triple(subject, template.relation, object)
+
+
+def instantiate_proof(program: PyQL, profile: Profile, result: Result) -> tuple[Triple, ...]:
+    """The facts behind the rows of `write_proof`."""
+    writer = Writer(program, profile, Names(None), proving=True)
+    writer.write(program.variables)
+    return instantiate(writer.templates, result)
