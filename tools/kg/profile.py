@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from triplewise.tools.kg.terms import IRI, RDF, RDFS, Literal, Term
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.")
+_SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*|_):.")
 _WEB = re.compile(r"https?://\S+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PLAIN_IN_IRI = frozenset("-._~!$&'()*+,;=:@/")
@@ -53,6 +53,7 @@ class Profile:
         mediator_patterns: regular expressions over full IRIs of mediator nodes (CVT, statements, blank-like).
         unlabelled_is_mediator: whether an entity without a label counts as a mediator.
         unlabelled_pattern: full IRIs that this holds for ("" for all).
+        linkable_pattern: full IRIs of the nodes that a question can be about ("" for all but relations).
         language: preferred label language.
         relations: readable text per relation (key: short id or full IRI).
         relation_text: `label` (fetched from the KG), `dotted` (Freebase), or `local` (local name split).
@@ -81,6 +82,7 @@ class Profile:
     label_at: dict[str, str] = field(default_factory=dict)
     relation_notes: dict[str, str] = field(default_factory=dict)
     unlabelled_pattern: str = ""
+    linkable_pattern: str = ""
     literal_dates: str = "typed"
     endpoint_hosts: tuple[str, ...] = ()
 
@@ -139,6 +141,12 @@ class Profile:
         if self._mediator is not None and self._mediator.search(term.value):
             return True
         return self.unlabelled_is_mediator and not label and bool(self._unlabelled.search(term.value))
+
+    def linkable(self, iri: str) -> bool:
+        """Whether a node is one that questions are about: no relation, type or statement, where it shows."""
+        if self._mediator is not None and self._mediator.search(iri):
+            return False
+        return self._linkable.search(iri) is not None
 
     def label_subject(self, iri: IRI) -> IRI:
         """The node that carries the label of `iri`: itself, but for relations named in `label_at`."""
@@ -233,6 +241,10 @@ class Profile:
     @cached_property
     def _unlabelled(self) -> re.Pattern[str]:
         return re.compile(self.unlabelled_pattern)
+
+    @cached_property
+    def _linkable(self) -> re.Pattern[str]:
+        return re.compile(self.linkable_pattern)
 
     @cached_property
     def _excluded(self) -> re.Pattern[str] | None:

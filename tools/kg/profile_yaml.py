@@ -22,6 +22,7 @@ _REGULAR_EXPRESSIONS = {
     "relation_pattern",
     "unlabelled_pattern",
     "endpoint_hosts",
+    "linkable_pattern",
 }
 _CHOICES = {"relation_text": ("label", "dotted", "local"), "literal_dates": ("typed", "string")}
 _HEADER = "# A triplewise profile: how this graph is shaped. Edit it, then pass its path as the profile.\n"

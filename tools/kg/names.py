@@ -1,0 +1,92 @@
+"""How names are compared: one normal form for labels and questions, and the token spans of a question."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_COMBINING = re.compile("[̀-ͯ]")
+_NOT_WORD = re.compile(r"[\W_]+")
+_APOSTROPHE = re.compile(r"(?<=\w)['’‘ʼ`](?=\w)")
+_LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})
+_MARK = r"[^\x00-\u02ff\s\w\u2000-\u2bff\u3000-\u303f\ufe10-\uffef]"
+"""Vowel signs and the like, which are no word characters to `re` but stand within words."""
+_TOKEN = re.compile(rf"['’](?:s|S)\b|[^\W_](?:[^\W_]|{_MARK})*|[^\w\s]+|_+")
+_WORDS_OF_A_NAME = 24
+"""Longer names than this many words are not looked for in a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run of tokens in a question: character positions, its text as written, and its normal form."""
+
+    start: int
+    end: int
+    text: str
+    norm: str
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a question. `word` is False for punctuation and for a possessive `'s`."""
+
+    start: int
+    end: int
+    text: str
+    word: bool
+
+
+def normalise(text: str) -> str:
+    """The form names are compared in: case, accents, punctuation and spacing folded (NFKC, casefold).
+
+    A name of nothing but signs (`$`, `?`) keeps them.
+    """
+    folded = text.lower() if text.isascii() else _fold(text)
+    joined = _APOSTROPHE.sub("", folded).replace("&", " and ")
+    words = " ".join(_NOT_WORD.sub(" ", joined).split()) if joined.isascii() else _without_signs(joined)
+    return words or "".join(folded.split())
+
+
+def _fold(text: str) -> str:
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_LETTERS)
+    return unicodedata.normalize("NFC", _COMBINING.sub("", unicodedata.normalize("NFD", folded)))
+
+
+def _without_signs(text: str) -> str:
+    """Punctuation, symbols, separators and controls as spaces; vowel signs of other scripts stay."""
+    return " ".join("".join(" " if unicodedata.category(c)[0] in "PSZC" else c for c in text).split())
+
+
+def tokens(question: str) -> tuple[Token, ...]:
+    """The words and signs of a question."""
+    found = []
+    for match in _TOKEN.finditer(question):
+        text = match.group()
+        found.append(Token(match.start(), match.end(), text, text[0].isalnum()))
+    return tuple(found)
+
+
+def spans(question: str, most_words: int = _WORDS_OF_A_NAME) -> Iterator[Span]:
+    """All runs of up to `most_words` words, longest first, and the runs of signs that stand alone."""
+    parts = tokens(question)
+    words = [i for i, token in enumerate(parts) if token.word]
+    for size in range(min(len(words), most_words, _WORDS_OF_A_NAME), 0, -1):
+        for at in range(len(words) - size + 1):
+            first, last = words[at], words[at + size - 1]
+            yield _span(question, parts[first].start, parts[last].end)
+            if last + 1 < len(parts) and _is_possessive(parts[last + 1]):
+                yield _span(question, parts[first].start, parts[last + 1].end)
+    for token in parts:
+        if not token.word and not _is_possessive(token):
+            yield _span(question, token.start, token.end)
+
+
+def _is_possessive(token: Token) -> bool:
+    return token.text[0] in "'’" and token.text[1:] in ("s", "S")
+
+
+def _span(question: str, start: int, end: int) -> Span:
+    text = question[start:end]
+    return Span(start, end, text, normalise(text))
