@@ -1,0 +1,199 @@
+"""Prompts as data: what the shipped ones say, and what a bad file is told."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triplewise.nodes.prompting import load_prompt, prompt_names
+from triplewise.tools.errors import ConfigurationError, DataError
+
+VALUES: dict[str, Any] = {
+    "tools": "1. get_relation(node): relations of a node",
+    "question": "Who wrote Momo?",
+    "entities": {"Momo": "Q243359"},
+    "rules": ["Momo -[P50]-> ?author"],
+    "observation": ["(Momo, author, Michael Ende)"],
+    "memory": ["(Momo, author, Michael Ende) -> (Michael Ende, born in, Garmisch)"],
+    "history": [
+        {"number": 1, "thought": "Look first.", "action": "get_relation(Q243359)", "observation": "['P50']"},
+        {"number": 2, "thought": "", "action": "", "observation": "No action was found."},
+    ],
+    "step": 3,
+    "candidates": ["Q243359", "Q1"],
+    "labels": {"Q243359": "Momo"},
+    "triples": ["(Momo, author, Michael Ende) [Q243359, P50, Q76498]"],
+    "limit": 15,
+    "demonstrations": [{"question": "Who wrote Jim Button?", "rules": ["Jim Button -[P50]-> ?author"]}],
+    "relations": ["P50 (author)"],
+    "entity": "Momo",
+    "relation": "author",
+    "document": "Momo is a novel by Michael Ende.",
+}
+NOTHING: dict[str, Any] = {
+    **VALUES,
+    **{k: type(v)() for k, v in VALUES.items() if isinstance(v, list | dict)},
+    "step": 1,
+}
+PARTS = {
+    "agent": {"example", "reflect", "answer", "plan", "extract"},
+    "queryagent": {"example"},
+    "oda": {"reflect", "answer"},
+    "symagent": {"plan", "extract"},
+}
+ACTING = {"system", "turn", "system_tools", "turn_tools"}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("values", [VALUES, NOTHING], ids=["full", "empty"])
+def test_shipped_prompts_render(name: str, values: dict[str, Any]) -> None:
+    prompt = load_prompt(name)
+    assert PARTS[name] | ACTING <= set(prompt.parts)
+    for part in prompt.parts:
+        text = prompt.render(part, **values)
+        assert not re.search(r"\{[{%]|\n\n\n", text), part
+
+
+def test_all_shipped_prompts_are_known() -> None:
+    assert set(prompt_names()) == set(PARTS)
+
+
+def test_queryagent_has_the_structure_of_figures_3_and_4() -> None:
+    prompt = load_prompt("queryagent")
+    system = prompt.render("system", **VALUES)
+    order = ["over a knowledge graph", "Keep to these rules", VALUES["tools"], "Here is an example"]
+    assert [system.index(words) for words in order] == sorted(system.index(words) for words in order)
+    assert prompt.render("turn", **VALUES) == (
+        "Question: Who wrote Momo?\n"
+        "Entities: Momo: Q243359\n\n"
+        "Thought 1: Look first.\n"
+        "Action 1: get_relation(Q243359)\n"
+        "Observation 1: ['P50']\n\n"
+        "Observation 2: No action was found.\n\n"
+        "Write Thought 3 and Action 3."
+    )
+
+
+def test_the_example_is_a_whole_run_of_thoughts_actions_and_observations() -> None:
+    example = load_prompt("queryagent").render("example")
+    actions = re.findall(r"^Action (\d+): (\w+)\(", example, re.M)
+    assert [int(number) for number, _ in actions] == list(range(1, 11))
+    assert actions[0][1] == "get_relation"
+    assert [name for _, name in actions[-2:]] == ["set_answer", "execute"]
+    assert len(re.findall(r"^Thought \d+: ", example, re.M)) == 10
+    assert len(re.findall(r"^Observation \d+: ", example, re.M)) == 9
+
+
+def test_agent_shows_plan_observation_and_memory_only_where_there_are_some() -> None:
+    prompt = load_prompt("agent")
+    full, empty = prompt.render("turn", **VALUES), prompt.render("turn", **NOTHING)
+    for key in ("rules", "observation", "memory"):
+        assert VALUES[key][0] in full
+    assert empty == "Question: Who wrote Momo?\nEntities: none\n\nWrite Thought 1 and Action 1."
+
+
+def test_native_tool_calls_are_not_asked_for_as_text() -> None:
+    for name in PARTS:
+        prompt = load_prompt(name)
+        text = prompt.render("system_tools", **VALUES) + prompt.render("turn_tools", **VALUES)
+        assert "Action 3" not in text
+        assert "Action N" not in text
+
+
+def test_oda_reflection_offers_the_candidates_by_id() -> None:
+    text = load_prompt("oda").render("reflect", **VALUES)
+    assert "1. (Momo, author, Michael Ende) [Q243359, P50, Q76498]" in text
+    assert "at most 15" in text
+
+
+def test_missing_value_is_named() -> None:
+    with pytest.raises(DataError, match=r"queryagent: part 'turn' .*'question' is undefined"):
+        load_prompt("queryagent").render("turn", entities={}, history=[], step=1)
+
+
+def test_unknown_part_and_prompt_list_the_legal_ones() -> None:
+    with pytest.raises(ConfigurationError, match=r"answer, .*reflect"):
+        load_prompt("oda").render("refelct")
+    with pytest.raises(ConfigurationError, match=r"agent, .*queryagent.*YAML file"):
+        load_prompt("quaryagent")
+
+
+@given(st.text())
+def test_what_a_value_says_is_never_a_template(words: str) -> None:
+    question = f"{{{{ 7 * 7 }}}} {words} {{% raw %}}"
+    text = load_prompt("agent").render("asked", question=question, entities={})
+    assert question in text
+
+
+def own(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_own_file_extends_a_shipped_prompt(tmp_path: Path) -> None:
+    path = own(tmp_path, "extends: queryagent\nparts:\n  task: Do it my way.\n")
+    prompt = load_prompt(path)
+    assert prompt.render("system", **VALUES).startswith("Do it my way.\n\nKeep to these rules")
+    assert load_prompt(str(path)) is prompt
+
+
+def test_own_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
+    path = own(tmp_path, "parts: {system: one}")
+    assert load_prompt(path).render("system") == "one"
+    own(tmp_path, "parts: {system: two}")
+    os.utime(path, ns=(1, 1))
+    assert load_prompt(path).render("system") == "two"
+
+
+def test_own_variables(tmp_path: Path) -> None:
+    path = own(tmp_path, "variables: {tone: how to talk}\nparts: {system: 'Be {{ tone }}.'}")
+    assert load_prompt(path).render("system", tone="brief") == "Be brief."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("parts: {system: x\n", r"mine\.yaml:2: not YAML"),
+        ("just words", r"mine\.yaml:1: a prompt file maps"),
+        ("description: nothing else", r"mine\.yaml: needs a key 'parts'"),
+        ("parts:\n  a: x\npart:\n  b: y", r"mine\.yaml:3: unknown key 'part'; legal keys: .*parts"),
+        ("parts:\n  a: x\n  b: 5", r"mine\.yaml:3: parts\.b must be a text, got 5"),
+        ("parts: [a]", r"mine\.yaml:1: 'parts' must map"),
+        ("parts:\n  a: |\n    one\n    {% if %}\n", r"mine\.yaml:4: parts\.a is no Jinja template"),
+        (
+            "parts:\n  a: '{{ quesion }}'",
+            r"mine\.yaml:2: parts\.a uses unknown variable quesion; known: .*step",
+        ),
+        ("parts:\n  a: '{% include \"b\" %}'", r"mine\.yaml:2: parts\.a includes unknown part 'b'; parts: a"),
+        (
+            "parts:\n  a: '{% include \"b\" %}'\n  b: '{% include \"a\" %}'",
+            r"mine\.yaml:2: parts\.a includes itself",
+        ),
+        ("extends: [orda]\nparts: {a: x}", r"mine\.yaml:1: extends \['orda'\]: choose among .*oda"),
+    ],
+)
+def test_bad_file_names_line_and_key(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        load_prompt(own(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ question.__class__.__mro__ }}",
+        "{{ history.append(1) }}",
+        "{{ 1 / 0 }}",
+        "{{ history[9].thought }}",
+    ],
+)
+def test_templates_run_in_a_sandbox(tmp_path: Path, template: str) -> None:
+    prompt = load_prompt(own(tmp_path, f"parts:\n  a: '{template}'"))
+    with pytest.raises(DataError, match="part 'a' cannot be rendered"):
+        prompt.render("a", step=1, history=[])
