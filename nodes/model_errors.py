@@ -5,6 +5,8 @@ from __future__ import annotations
 import email.utils
 import random
 import re
+import socket
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -206,7 +208,7 @@ def _not_found(settings: ModelSettings, said: str) -> str:
     """The sentence for 404: a missing model, or a base URL that leads nowhere."""
     return (
         f"{settings.where} has no model {settings.name!r} (HTTP 404: {said}): list the models it has with "
-        f"`curl {settings.base_url}/models`; if that finds nothing either, the base URL is wrong "
+        f"`curl {settings.shown_url}/models`; if that finds nothing either, the base URL is wrong "
         "(it usually ends in /v1)"
     )
 
@@ -215,16 +217,15 @@ def _connection_failure(error: Exception, settings: ModelSettings, reachable: bo
     """No reply at all: refused, unknown host, or cut."""
     causes = list(_causes(error))
     text = "; ".join(dict.fromkeys(str(cause) for cause in causes if str(cause)))
-    lowered = text.lower()
     if not reachable and any(isinstance(c, ConnectionRefusedError) for c in causes):
         words = f"{settings.where} refuses connections: is the server running, and is this its port?"
         return Failure("stop", ConfigurationError(words))
-    if not reachable and re.search(r"name or service not known|nodename nor servname|getaddrinfo", lowered):
-        return Failure("stop", ConfigurationError(f"{settings.where}: no such host; check the base URL"))
-    if "certificate" in lowered:
-        return Failure(
-            "stop", ConfigurationError(f"{settings.where}: certificate not trusted ({_quote(text)})")
-        )
+    if not reachable and any(isinstance(c, socket.gaierror) for c in causes):
+        words = f"{settings.where} cannot be found ({_quote(text)}): check the base URL and the network"
+        return Failure("stop", ConfigurationError(words))
+    if any(isinstance(c, ssl.SSLCertVerificationError) for c in causes):
+        words = f"{settings.where} has a certificate that is not trusted ({_quote(text)})"
+        return Failure("stop", ConfigurationError(words))
     final = ModelUnavailableError(f"the connection to {settings.where} failed ({_quote(text)})")
     return Failure("retry", final)
 

@@ -37,11 +37,26 @@ class ModelSettings:
         return self.api_key != _NO_KEY
 
     @property
-    def where(self) -> str:
-        """The server, for messages: without any password that stands in its URL."""
+    def is_openai(self) -> bool:
+        """Whether this is OpenAI itself, in whatever region."""
+        return is_openai(self.base_url)
+
+    @property
+    def shown_url(self) -> str:
+        """The base URL for messages: without any password that stands in it."""
         parts = urlsplit(self.base_url)
-        host = parts.netloc.rpartition("@")[2]
-        return f"the model server at {parts.scheme}://{host}{parts.path}"
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+    @property
+    def where(self) -> str:
+        """The server, for messages."""
+        return f"the model server at {self.shown_url}"
+
+
+def is_openai(url: str) -> bool:
+    """Whether a URL leads to OpenAI itself."""
+    host = urlsplit(url).hostname or ""
+    return host == "api.openai.com" or host.endswith(".api.openai.com")
 
 
 def model_name(model: str) -> str:
@@ -75,7 +90,7 @@ def api_key_for(given: str | None, variable: str, url: str) -> str:
     key = (given or os.environ.get(variable) or "").strip()
     if not key.isascii() or not key.isprintable():
         raise ConfigurationError(f"the key in {variable} holds characters no key has; copy it again")
-    if not key and url == OPENAI_URL:
+    if not key and is_openai(url):
         raise ConfigurationError(
             f"no key for {url}: set environment variable {variable}, or give base_url of a server "
             'that needs none, or use model="embedded"'

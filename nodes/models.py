@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from triplewise.nodes.model_errors import Attempts, MalformedReplyError
-from triplewise.nodes.model_settings import OPENAI_URL, ModelSettings, api_key_for, base_url_for, model_name
+from triplewise.nodes.model_settings import ModelSettings, api_key_for, base_url_for, model_name
 from triplewise.nodes.usage import Usage, estimate_tokens, load_prices, prices_path, record
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class _Exchange:
             request |= {"tools": self.tools, "tool_choice": self.choice, "parallel_tool_calls": False}
         request = {k: v for k, v in request.items() if v is not None and k not in dropped}
         # OpenAI knows only the new name of this limit, most other servers only the old one.
-        new_name = (settings.base_url == OPENAI_URL) != ("max_tokens" in dropped)
+        new_name = settings.is_openai != ("max_tokens" in dropped)
         limit = settings.max_tokens
         return request | (
             {"max_completion_tokens": limit} if new_name else {"extra_body": {"max_tokens": limit}}

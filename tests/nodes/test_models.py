@@ -266,6 +266,16 @@ def test_nobody_listens() -> None:
     assert time.perf_counter() - start < 3
 
 
+def test_host_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    model = open_model("openai:scripted", base_url="http://me:secret@no-such-host.invalid/v1")
+    with pytest.raises(
+        ConfigurationError, match=r"http://no-such-host\.invalid/v1 cannot be found"
+    ) as caught:
+        model.complete(ASK)
+    assert "secret" not in str(caught.value)
+
+
 def test_server_that_goes_away_is_waited_for(openai_server: Start) -> None:
     server = openai_server(["ok"])
     model = model_on(server, max_retries=2)
