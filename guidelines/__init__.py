@@ -1,0 +1,26 @@
+"""ERASER's guidelines as data: what can go wrong in a step, and what to tell the agent (QueryAgent 3.3).
+
+```python
+guidelines = load_guidelines()              # the shipped ones; load_guidelines(["my.yaml"]) puts yours first
+match = guidelines.match(feedback, memory)  # None, or the one guideline that fits, with its text
+```
+Adding a guideline needs YAML only; `NAMES`, `FILTERS` and `TESTS` say what its expressions may use.
+"""
+
+from triplewise.guidelines.language import FILTERS, NAMES, TESTS
+from triplewise.guidelines.loader import SHIPPED, load_guidelines
+from triplewise.guidelines.match import SEVERITIES, SOURCES, Example, Guideline, Guidelines, Match
+
+__all__ = [
+    "FILTERS",
+    "NAMES",
+    "SEVERITIES",
+    "SHIPPED",
+    "SOURCES",
+    "TESTS",
+    "Example",
+    "Guideline",
+    "Guidelines",
+    "Match",
+    "load_guidelines",
+]

@@ -1,0 +1,269 @@
+"""The words guidelines are written in: the names, filters and tests that their expressions may use.
+
+Guidelines are Jinja, sandboxed and deterministic: no clock, no chance, no attribute that could change
+anything. What a model wrote only ever reaches a template as a value, never as template text.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from jinja2 import ChainableUndefined, DictLoader, Environment, pass_context
+from jinja2.runtime import Context, Undefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from triplewise.tools.toolsets.base import Call, Feedback, ReasoningMemory
+
+UNNAMED: Final = "UnName_Entity"
+"""How observations show a mediator node: a node without a name of its own (CVT, statement)."""
+
+NAMES: Final[Mapping[str, str]] = {
+    "feedback": "what the environment said about this step (every field of Feedback)",
+    "memory": "the reasoning memory as it was before this step (every field of ReasoningMemory)",
+    "args": "the arguments of the action, without outer quotes",
+    "call": "the action as written, e.g. add_fact(Q1490, P36, ?capital)",
+    "question": "the question",
+    "budget_left": "steps that remain after this one; none where unknown",
+    "actions": "signatures of the legal actions, e.g. add_fact(head, relation, tail)",
+    "step": "number of the next step: the one to be generated",
+    "program_variables": "variables bound by the program before this step",
+    "new_variables": "variables among the arguments that the program does not bind",
+    "candidates": "what get_relation may be applied to: bound variables, then linked entities",
+    "untried": "candidates that were not looked up yet, this step's argument left out",
+}
+"""Every name an expression or template may use, and what it holds."""
+
+_QUOTED = re.compile(r"""(["'])(.*)\1""", re.DOTALL)
+_VARIABLE = re.compile(r"\?\w+")
+_SIGNATURE = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+
+
+def situation(
+    feedback: Feedback,
+    memory: ReasoningMemory,
+    *,
+    question: str = "",
+    budget_left: int | None = None,
+    actions: Sequence[str] = (),
+    step: int | None = None,
+) -> dict[str, Any]:
+    """The values of `NAMES` for one step.
+
+    Args:
+        budget_left: None takes it from the memory's own budget, where it has one.
+        step: None counts from `memory.steps`, the steps used before this one.
+    """
+    if budget_left is None and memory.budget:
+        budget_left = memory.budget - memory.steps - 1
+    args = tuple(unquoted(argument) for argument in feedback.arguments)
+    candidates = list(dict.fromkeys((*memory.bound, *memory.linked)))
+    return {
+        "feedback": feedback,
+        "memory": memory,
+        "args": args,
+        "call": Call(feedback.action, feedback.arguments).text() if feedback.action else "",
+        "question": question,
+        "budget_left": budget_left,
+        "actions": list(actions),
+        "step": memory.steps + 2 if step is None else step,
+        "program_variables": list(memory.bound),
+        "new_variables": [a for a in dict.fromkeys(args) if _is_variable(a) and a not in memory.bound],
+        "candidates": candidates,
+        "untried": [c for c in candidates if c not in memory.looked_up and c not in args],
+    }
+
+
+def environment(snippets: Mapping[str, str]) -> Environment:
+    """The sandbox in which guidelines are compiled; `snippets` are what they may `{% include %}`."""
+    env = ImmutableSandboxedEnvironment(
+        undefined=ChainableUndefined, loader=DictLoader(dict(snippets)), trim_blocks=True, lstrip_blocks=True
+    )
+    env.globals.clear()
+    del env.filters["random"]
+    env.filters.update(_FILTERS)
+    env.tests.update(_TESTS)
+    return env
+
+
+def unquoted(argument: str) -> str:
+    """An argument without surrounding space and one pair of outer quotes."""
+    argument = argument.strip()
+    quoted = _QUOTED.fullmatch(argument)
+    return quoted[2].strip() if quoted else argument
+
+
+def _memory(context: Context) -> ReasoningMemory:
+    memory = context.resolve("memory")
+    return memory if isinstance(memory, ReasoningMemory) else ReasoningMemory()
+
+
+def _plain(node: object) -> str:
+    """An id as observations write it: `<http://…/Q42>` and `Q42` are the same node."""
+    text = "" if isinstance(node, Undefined) else str(node)
+    return re.split(r"[/#]", text[1:-1])[-1] if text.startswith("<") and text.endswith(">") else text
+
+
+# ---- filters
+
+
+def _names(items: Iterable[object]) -> str:
+    """The items joined by commas."""
+    return ", ".join(map(str, items))
+
+
+def _quote_list(items: Iterable[object]) -> str:
+    """The items as a list of quoted names: ['?x', 'Q42']."""
+    return (
+        "["
+        + ", ".join(item if str(item).startswith("...") else f"'{item}'" for item in map(str, items))
+        + "]"
+    )
+
+
+def _preview(items: Iterable[object], n: int = 40) -> list[object]:
+    """The first n items, and how many more there are."""
+    listed = list(items)
+    return listed if len(listed) <= n else [*listed[:n], f"... ({len(listed) - n} more)"]
+
+
+def _directions(memory: ReasoningMemory, node: object) -> Mapping[str, Sequence[str]]:
+    return memory.looked_up.get(_plain(node), {})
+
+
+@pass_context
+def _offered(context: Context, node: object) -> list[str]:
+    """The relations a node was offered when it was looked up, both directions."""
+    directions = _directions(_memory(context), node)
+    return list(dict.fromkeys(r for relations in directions.values() for r in relations))
+
+
+@pass_context
+def _relations(context: Context, node: object, n: int = 40) -> str:
+    """The relations of a looked-up node by direction, at most n of each, as text."""
+    directions = _directions(_memory(context), node)
+    return "; ".join(f"{way}: {_quote_list(_preview(relations, n))}" for way, relations in directions.items())
+
+
+@pass_context
+def _values_of(context: Context, variable: object) -> list[str]:
+    """The previewed values of a variable after this step."""
+    feedback = context.resolve("feedback")
+    values: Mapping[str, list[str]] = feedback.values if isinstance(feedback, Feedback) else {}
+    name = str(variable)
+    return values.get(name) or values.get(name.lstrip("?")) or values.get(f"?{name}") or []
+
+
+@pass_context
+def _signature(context: Context, action: str) -> str:
+    """The signature of an action, e.g. `add_max(max_var)`; its bare name if it is not a legal one."""
+    legal = (s for s in context.resolve("actions") or () if (m := _SIGNATURE.fullmatch(s)) and m[1] == action)
+    return next(legal, str(action))
+
+
+@pass_context
+def _arity(context: Context, action: str) -> int | None:
+    """How many parameters an action takes; None if it is not a legal one."""
+    found = _SIGNATURE.fullmatch(_signature(context, action))
+    return len([p for p in found[2].split(",") if p.strip()]) if found else None
+
+
+def _closest(name: object, options: Iterable[object], n: int = 3) -> list[str]:
+    """Up to n options that are spelled most like a name, best first."""
+    return difflib.get_close_matches(str(name), [str(option) for option in options], n)
+
+
+@pass_context
+def _id_of(context: Context, label: object) -> str:
+    """The id of the linked entity with this label (case does not matter), or an empty string."""
+    wanted = str(label).casefold()
+    return next((i for i, known in _memory(context).linked.items() if known.casefold() == wanted), "")
+
+
+# ---- tests
+
+
+def _is_variable(value: object) -> bool:
+    """Whether it is written as a variable: ?name."""
+    return isinstance(value, str) and _VARIABLE.fullmatch(value) is not None
+
+
+@pass_context
+def _is_bound(context: Context, value: object) -> bool:
+    """Whether the program before this step binds this variable."""
+    return value in _memory(context).bound
+
+
+@pass_context
+def _is_linked(context: Context, value: object) -> bool:
+    """Whether it is the id of a linked entity."""
+    return _plain(value) in _memory(context).linked
+
+
+@pass_context
+def _is_known(context: Context, value: object) -> bool:
+    """Whether it is bound, linked, or an id seen in an observation."""
+    memory = _memory(context)
+    return value in memory.bound or _plain(value) in memory.linked or _plain(value) in memory.seen
+
+
+@pass_context
+def _is_looked_up(context: Context, value: object) -> bool:
+    """Whether get_relation was applied to it."""
+    return _plain(value) in _memory(context).looked_up
+
+
+@pass_context
+def _is_offered_for(context: Context, relation: object, node: object, way: str = "") -> bool:
+    """Whether a relation was offered for a looked-up node (`way`: "forward", "backward", or either)."""
+    directions = _directions(_memory(context), node)
+    ways = [way] if way else list(directions)
+    return any(_plain(relation) in map(_plain, directions.get(w, ())) for w in ways)
+
+
+@pass_context
+def _is_relation(context: Context, value: object) -> bool:
+    """Whether it was offered as a relation of anything so far."""
+    memory, relation = _memory(context), _plain(value)
+    return any(relation in offers for ways in memory.looked_up.values() for offers in ways.values())
+
+
+@pass_context
+def _is_unnamed(context: Context, variable: object) -> bool:
+    """Whether every previewed value of a variable is a mediator node without a name."""
+    values = _values_of(context, variable)
+    return bool(values) and all(value == UNNAMED for value in values)
+
+
+_FILTERS: Final = {
+    "names": _names,
+    "quote_list": _quote_list,
+    "preview": _preview,
+    "offered": _offered,
+    "relations": _relations,
+    "values_of": _values_of,
+    "signature": _signature,
+    "arity": _arity,
+    "closest": _closest,
+    "id_of": _id_of,
+    "is_variable": _is_variable,
+}
+
+_TESTS: Final = {
+    "variable": _is_variable,
+    "bound": _is_bound,
+    "linked": _is_linked,
+    "known": _is_known,
+    "looked_up": _is_looked_up,
+    "offered_for": _is_offered_for,
+    "relation": _is_relation,
+    "unnamed": _is_unnamed,
+}
+
+FILTERS: Final[Mapping[str, str]] = {name: f.__doc__ or "" for name, f in _FILTERS.items()}
+"""Filters added to Jinja's own, and what each does."""
+
+TESTS: Final[Mapping[str, str]] = {name: f.__doc__ or "" for name, f in _TESTS.items()}
+"""Tests (`x is bound`) added to Jinja's own, and what each asks."""

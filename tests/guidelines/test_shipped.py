@@ -1,0 +1,207 @@
+"""The shipped guidelines: each example triggers exactly its own, each code and source is covered."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from triplewise.guidelines import SHIPPED, SOURCES, Guideline, load_guidelines
+from triplewise.tools.toolsets.base import Feedback, ReasoningMemory
+
+GUIDELINES = load_guidelines()
+ACTIONS = (
+    "get_relation(entity_or_variable)",
+    "add_fact(head, relation, tail)",
+    "add_max(max_var)",
+    "add_min(min_var)",
+    "add_count(count_var, new_var)",
+    "add_filter(left, op, right)",
+    "set_answer(answer_var)",
+    "execute()",
+)
+LINKED = ReasoningMemory(linked={"m.1": "Alien"})
+LOOKED_UP = ReasoningMemory(
+    linked={"m.1": "Alien"}, looked_up={"m.1": {"forward": ["r.a", "r.b"], "backward": ["r.c"]}}
+)
+BOUND = ReasoningMemory(linked={"m.1": "Alien"}, looked_up=LOOKED_UP.looked_up, bound=("?film",))
+
+
+def the_guideline(
+    action: str, *arguments: str, memory: ReasoningMemory, error: str = "", outcome: str = ""
+) -> str | None:
+    feedback = Feedback(action, arguments, error=error, outcome=outcome)
+    match = GUIDELINES.match(feedback, memory, actions=ACTIONS)
+    return match.id if match else None
+
+
+def test_examples_trigger_their_own_guideline_and_say_what_they_should() -> None:
+    assert GUIDELINES.check() == ()
+
+
+@pytest.mark.parametrize("guideline", GUIDELINES, ids=lambda g: g.id)
+def test_an_error_ends_by_asking_for_the_next_step_and_a_note_does_not(guideline: Guideline) -> None:
+    example = guideline.example
+    match = GUIDELINES.match(example.feedback, example.memory, **example.given)
+    assert match is not None
+    ending = re.search(r"Thought (\d+) and Action (\d+)\.$", match.text)
+    if guideline.severity == "note":
+        assert ending is None
+    else:
+        step = str(example.memory.steps + 2)
+        assert ending is not None
+        assert ending.groups() == (step, step)
+    assert not re.search(r"\{[{%]|[%}]\}| {2}|\bNone\b(?! of)|Undefined", match.text)
+
+
+def test_each_file_holds_the_sources_it_is_named_for() -> None:
+    by_file: dict[str, set[str]] = {}
+    for guideline in GUIDELINES:
+        by_file.setdefault(guideline.path, set()).add(guideline.source)
+    assert by_file == {
+        "guidelines/interpreter.yaml": {"interpreter"},
+        "guidelines/interpreter_memory.yaml": {"interpreter+memory"},
+        "guidelines/memory.yaml": {"memory"},
+        "guidelines/kb_memory.yaml": {"kb+memory"},
+        "guidelines/kb.yaml": {"kb"},
+        "guidelines/fallback.yaml": {"interpreter"},
+    }
+    assert [f"guidelines/{name}" for name in SHIPPED] == list(by_file)
+    assert {g.source for g in GUIDELINES} == set(SOURCES)
+
+
+@pytest.mark.parametrize(
+    ("code", "action", "arguments", "memory", "expected"),
+    [
+        ("no_action", "", (), LINKED, "no_action"),
+        ("several_actions", "", (), LINKED, "several_actions"),
+        ("several_thoughts", "", (), LINKED, "several_thoughts"),
+        ("unknown_action", "fly", (), LINKED, "unknown_action"),
+        ("arity", "add_fact", ("m.1",), LINKED, "arity"),
+        ("arity", "get_relation", (), LINKED, "arity"),
+        ("bad_subject", "add_fact", ("a b", "r.a", "?x"), LINKED, "bad_subject"),
+        ("bad_object", "add_fact", ("?film", "r.a", "a b"), BOUND, "bad_object"),
+        ("subject_equals_object", "add_fact", ("?film", "r.a", "?film"), BOUND, "subject_equals_object"),
+        ("both_ends_fixed", "add_fact", ("m.1", "r.a", "m.2"), BOUND, "both_ends_fixed"),
+        ("max_not_variable", "add_max", ("m.1",), BOUND, "max_not_variable"),
+        ("max_not_variable", "add_min", ("m.1",), BOUND, "max_not_variable"),
+        ("count_output_not_variable", "add_count", ("?film", "m.1"), BOUND, "count_output_not_variable"),
+        ("unknown_variable", "add_max", ("?n",), BOUND, "max_unknown"),
+        ("unknown_variable", "add_min", ("?n",), BOUND, "max_unknown"),
+        ("unknown_variable", "add_count", ("?n", "?m"), BOUND, "count_unknown"),
+        ("unknown_variable", "add_filter", ("?n", ">", "3"), BOUND, "filter_unknown"),
+        ("unknown_variable", "set_answer", ("?n",), BOUND, "answer_unknown"),
+        ("unknown_variable", "get_relation", ("?n",), BOUND, "lookup_unbound_variable"),
+        ("unknown_variable", "add_order", ("?n",), BOUND, "unknown_variable"),
+        ("unknown_variable", "set_answer", ("?n",), LOOKED_UP, "answer_before_fact"),
+        ("filter_before_fact", "add_filter", ("?n", ">", "3"), LOOKED_UP, "filter_before_fact"),
+        ("filter_before_fact", "add_filter", ("?n", ">", "3"), LINKED, "filter_before_lookup"),
+        ("filter_before_fact", "add_max", ("?n",), LINKED, "step_before_fact"),
+        ("bad_operator", "add_filter", ("?film", "is", "3"), BOUND, "bad_operator"),
+        ("bad_operator", "add_filter", ("?film", "r.a", "3"), BOUND, "relation_as_operator"),
+        ("relation_as_operator", "add_filter", ("?film", "r.x", "3"), BOUND, "relation_as_operator"),
+        ("bare_number_node", "add_fact", ("?film", "r.a", "3"), BOUND, "bare_number_node"),
+        ("bad_date", "add_filter", ("?film", ">", "99-99-99"), BOUND, "bad_date"),
+        ("bad_comparison", "add_filter", ("?film", ">", "m.1"), BOUND, "bad_comparison"),
+        ("answer_before_fact", "set_answer", ("?n",), LINKED, "answer_before_fact"),
+        ("execute_before_answer", "execute", (), BOUND, "execute_before_answer"),
+        ("execute_before_fact", "execute", (), LINKED, "execute_before_answer"),
+        ("bad_relation", "add_fact", ("m.1", "?r", "?x"), LOOKED_UP, "bad_relation"),
+        ("bad_relation", "add_fact", ("m.1", "?r", "?x"), LINKED, "fact_before_lookup"),
+        ("bad_variable", "add_count", ("film",), BOUND, "bad_variable"),
+        ("bad_variable", "set_answer", ("yes",), BOUND, "answer_unknown"),
+        ("bad_subject", "get_relation", ("a b",), BOUND, "lookup_unknown"),
+        ("bad_subject", "get_relation", ("alien",), BOUND, "lookup_label"),
+        ("never_heard_of", "add_fact", ("m.1", "r.a", "?x"), BOUND, "other_error"),
+    ],
+)
+def test_every_interpreter_code_is_told_apart(
+    code: str, action: str, arguments: tuple[str, ...], memory: ReasoningMemory, expected: str
+) -> None:
+    assert the_guideline(action, *arguments, memory=memory, error=code) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "memory", "expected"),
+    [
+        (("m.1", "r.c", "?x"), LOOKED_UP, "fact_empty_reversed"),
+        (("?x", "r.a", "m.1"), LOOKED_UP, "fact_empty_reversed"),
+        (("m.1", "r.a", "?x"), LOOKED_UP, "fact_empty"),
+        (("?x", "r.c", "m.1"), LOOKED_UP, "fact_empty"),
+        (("m.1", "r.other", "?x"), LOOKED_UP, "fact_empty_subject_known"),
+        (("?x", "r.other", "m.1"), LOOKED_UP, "fact_empty_object_known"),
+        (("?film", "r.other", "?x"), BOUND, "fact_empty_not_looked_up"),
+        (("m.1", "r.a", "?x"), LINKED, "fact_before_lookup"),
+    ],
+)
+def test_causes_of_an_empty_fact_are_told_apart(
+    call: tuple[str, ...], memory: ReasoningMemory, expected: str
+) -> None:
+    assert the_guideline("add_fact", *call, memory=memory, outcome="empty") == expected
+
+
+@pytest.mark.parametrize(
+    "action", ["get_relation", "add_fact", "add_filter", "add_max", "set_answer", "execute"]
+)
+def test_a_failing_engine_is_never_an_empty_result(action: str) -> None:
+    arguments = {"get_relation": ("?film",), "add_fact": ("?film", "r.a", "?x")}.get(action, ("?film",))
+    ids = {
+        outcome: the_guideline(action, *arguments, memory=BOUND, outcome=outcome)
+        for outcome in ("empty", "timeout", "syntax", "unavailable")
+    }
+    assert ids["timeout"] in ("timeout_lookup", "timeout_query")
+    assert ids["syntax"] == "engine_error"
+    assert ids["unavailable"] == "kg_unavailable"
+    assert len(set(ids.values())) == 4
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments", "memory"),
+    [
+        ("get_relation", ("m.1",), LINKED),
+        ("get_relation", ("?film",), BOUND),
+        ("get_relation", ("m.7",), ReasoningMemory(linked={"m.1": "Alien"}, seen=frozenset({"m.7"}))),
+        ("get_relation", ("<http://example.org/ns/m.1>",), LINKED),
+        ("get_relation", ("Alien",), LINKED),
+        ("add_fact", ("m.1", "r.a", "?x"), LOOKED_UP),
+        ("add_fact", ("m.1", "r.a", "?x"), LINKED),
+        ("add_fact", ("?film", "r.year", "?year"), BOUND),
+        ("add_fact", ("?film", "r.year", "?year"), ReasoningMemory()),
+        ("add_filter", ("?film", ">", "3"), BOUND),
+        ("add_max", ("?film",), BOUND),
+        ("add_count", ("?film", "?n"), BOUND),
+        ("set_answer", ("?film",), BOUND),
+        ("execute", (), BOUND),
+    ],
+)
+def test_a_right_step_is_left_alone(action: str, arguments: tuple[str, ...], memory: ReasoningMemory) -> None:
+    feedback = Feedback(
+        action, arguments, outcome="rows", values={"film": ["Alien"]}, finished=action == "execute"
+    )
+    assert GUIDELINES.triggered(feedback, memory, actions=ACTIONS) == ()
+
+
+@pytest.mark.parametrize("id", ["answer_unnamed", "final_unnamed", "answer_truncated", "answer_too_large"])
+def test_a_doubt_is_raised_once(id: str) -> None:
+    example = GUIDELINES[id].example
+    feedback, memory = example.feedback, example.memory
+    call = f"{feedback.action}({', '.join(feedback.arguments)})"
+    again = ReasoningMemory(linked=memory.linked, bound=memory.bound, failed=frozenset({call}))
+    assert GUIDELINES.match(feedback, again) is None
+
+
+def test_a_failure_that_comes_again_is_named_as_such() -> None:
+    tried = ReasoningMemory(
+        linked=BOUND.linked,
+        looked_up=BOUND.looked_up,
+        bound=BOUND.bound,
+        failed=frozenset({"add_fact(m.1, r.a, ?x)", "add_max(?n)"}),
+    )
+    assert the_guideline("add_fact", "m.1", "r.a", "?x", memory=tried, outcome="empty") == "repeated_failure"
+    assert the_guideline("add_fact", "m.1", "r.a", "?x", memory=tried, outcome="rows") is None
+    assert (
+        the_guideline("add_fact", "m.1", "r.a", "?x", memory=tried, outcome="unavailable") == "kg_unavailable"
+    )
+    match = GUIDELINES.match(Feedback("add_max", ("?n",), error="unknown_variable"), tried)
+    assert match is not None
+    assert "add_max(?n) has failed before: do not write it again." in match.text
