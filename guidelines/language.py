@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import unquote
 
 from jinja2 import ChainableUndefined, DictLoader, Environment, pass_context
 from jinja2.runtime import Context, Undefined
@@ -72,7 +73,7 @@ def situation(
         "program_variables": list(memory.bound),
         "new_variables": [a for a in dict.fromkeys(args) if _is_variable(a) and a not in memory.bound],
         "candidates": candidates,
-        "untried": [c for c in candidates if c not in memory.looked_up and c not in args],
+        "untried": [c for c in candidates if _find(c, (*memory.looked_up, *args)) is None],
     }
 
 
@@ -100,10 +101,20 @@ def _memory(context: Context) -> ReasoningMemory:
     return memory if isinstance(memory, ReasoningMemory) else ReasoningMemory()
 
 
-def _plain(node: object) -> str:
-    """An id as observations write it: `<http://…/Q42>` and `Q42` are the same node."""
-    text = "" if isinstance(node, Undefined) else str(node)
-    return re.split(r"[/#]", text[1:-1])[-1] if text.startswith("<") and text.endswith(">") else text
+def _find(form: object, ids: Iterable[str]) -> str | None:
+    """The id that a form means: `<http://…/Q42>` and `Q42` are the same node, whichever way round."""
+    text = "" if isinstance(form, Undefined) else str(form)
+    known = tuple(ids)
+    if text in known:
+        return text
+    return next((i for i in known if _is_iri_of(text, i) or _is_iri_of(i, text)), None)
+
+
+def _is_iri_of(form: str, id: str) -> bool:
+    if not (id and form.startswith("<") and form.endswith(">")):
+        return False
+    endings = (f"/{id}", f"#{id}", f":{id}")
+    return form[1:-1].endswith(endings) or unquote(form[1:-1]).endswith(endings)
 
 
 # ---- filters
@@ -130,7 +141,7 @@ def _preview(items: Iterable[object], n: int = 40) -> list[object]:
 
 
 def _directions(memory: ReasoningMemory, node: object) -> Mapping[str, Sequence[str]]:
-    return memory.looked_up.get(_plain(node), {})
+    return memory.looked_up.get(_find(node, memory.looked_up) or "", {})
 
 
 @pass_context
@@ -199,20 +210,20 @@ def _is_bound(context: Context, value: object) -> bool:
 @pass_context
 def _is_linked(context: Context, value: object) -> bool:
     """Whether it is the id of a linked entity."""
-    return _plain(value) in _memory(context).linked
+    return _find(value, _memory(context).linked) is not None
 
 
 @pass_context
 def _is_known(context: Context, value: object) -> bool:
     """Whether it is bound, linked, or an id seen in an observation."""
     memory = _memory(context)
-    return value in memory.bound or _plain(value) in memory.linked or _plain(value) in memory.seen
+    return _find(value, (*memory.bound, *memory.linked, *memory.seen)) is not None
 
 
 @pass_context
 def _is_looked_up(context: Context, value: object) -> bool:
     """Whether get_relation was applied to it."""
-    return _plain(value) in _memory(context).looked_up
+    return _find(value, _memory(context).looked_up) is not None
 
 
 @pass_context
@@ -220,14 +231,14 @@ def _is_offered_for(context: Context, relation: object, node: object, way: str =
     """Whether a relation was offered for a looked-up node (`way`: "forward", "backward", or either)."""
     directions = _directions(_memory(context), node)
     ways = [way] if way else list(directions)
-    return any(_plain(relation) in map(_plain, directions.get(w, ())) for w in ways)
+    return any(_find(relation, directions.get(w, ())) is not None for w in ways)
 
 
 @pass_context
 def _is_relation(context: Context, value: object) -> bool:
     """Whether it was offered as a relation of anything so far."""
-    memory, relation = _memory(context), _plain(value)
-    return any(relation in offers for ways in memory.looked_up.values() for offers in ways.values())
+    directions = _memory(context).looked_up.values()
+    return any(_find(value, offers) is not None for ways in directions for offers in ways.values())
 
 
 @pass_context

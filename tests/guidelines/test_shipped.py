@@ -109,6 +109,8 @@ def test_each_file_holds_the_sources_it_is_named_for() -> None:
         ("bad_relation", "add_fact", ("m.1", "?r", "?x"), LOOKED_UP, "bad_relation"),
         ("bad_relation", "add_fact", ("m.1", "?r", "?x"), LINKED, "fact_before_lookup"),
         ("bad_variable", "add_count", ("film",), BOUND, "bad_variable"),
+        ("unknown_entity", "get_neighbors", ("a b",), BOUND, "unknown_entity"),
+        ("unknown_entity", "get_relation", ("a b",), BOUND, "lookup_unknown"),
         ("bad_variable", "set_answer", ("yes",), BOUND, "answer_unknown"),
         ("bad_subject", "get_relation", ("a b",), BOUND, "lookup_unknown"),
         ("bad_subject", "get_relation", ("alien",), BOUND, "lookup_label"),
@@ -163,6 +165,12 @@ def test_a_failing_engine_is_never_an_empty_result(action: str) -> None:
         ("get_relation", ("m.7",), ReasoningMemory(linked={"m.1": "Alien"}, seen=frozenset({"m.7"}))),
         ("get_relation", ("<http://example.org/ns/m.1>",), LINKED),
         ("get_relation", ("Alien",), LINKED),
+        (
+            "get_relation",
+            ("<http://example.org/ns/Blade%20Runner>",),
+            ReasoningMemory(linked={"Blade Runner": ""}),
+        ),
+        ("ask", (), BOUND),
         ("add_fact", ("m.1", "r.a", "?x"), LOOKED_UP),
         ("add_fact", ("m.1", "r.a", "?x"), LINKED),
         ("add_fact", ("?film", "r.year", "?year"), BOUND),
@@ -179,6 +187,27 @@ def test_a_right_step_is_left_alone(action: str, arguments: tuple[str, ...], mem
         action, arguments, outcome="rows", values={"film": ["Alien"]}, finished=action == "execute"
     )
     assert GUIDELINES.triggered(feedback, memory, actions=ACTIONS) == ()
+
+
+def test_a_full_iri_and_its_short_id_are_the_same_node() -> None:
+    looked_up = {"<http://example.org/ns/m.1>": LOOKED_UP.looked_up["m.1"]}
+    memory = ReasoningMemory(linked={"m.1": "Alien"}, looked_up=looked_up)
+    assert the_guideline("add_fact", "m.1", "r.a", "?x", memory=memory, outcome="empty") == "fact_empty"
+    call = ("<http://example.org/ns/m.1>", "<http://example.org/r.c>", "?x")
+    assert the_guideline("add_fact", *call, memory=LOOKED_UP, outcome="empty") == "fact_empty_reversed"
+    assert the_guideline("get_relation", "<http://example.org/ns/m.10>", memory=memory) == "lookup_unknown"
+
+
+@pytest.mark.parametrize(
+    ("due", "says"), [(3, "should have 3 parameters; you gave 1"), (5, "3 to 5 parameters")]
+)
+def test_optional_parameters_are_told(due: int, says: str) -> None:
+    detail = {"least": 3, "due": due}
+    match = GUIDELINES.match(
+        Feedback("add_fact", ("?x",), error="arity", detail=detail), LINKED, actions=ACTIONS
+    )
+    assert match is not None
+    assert says in match.text
 
 
 @pytest.mark.parametrize("id", ["answer_unnamed", "final_unnamed", "answer_truncated", "answer_too_large"])
