@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal as OneOf
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ _REFUSED = {
     ),
     "DEFINE": "engine pragmas may load remote data",
 }
+_AGGREGATES = {"COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"}
 _ENGINE_CALL = re.compile(r"<?(?:bif|sql):(?!contains\b)", re.IGNORECASE)
 
 
@@ -71,40 +73,54 @@ class ReadQuery:
     def capped(self, rows: int) -> str:
         """The same query with at most `rows` solutions, in its own order.
 
-        The LIMIT goes behind the outermost solution modifiers (before a trailing VALUES block, section
-        18.2.4.5), or lowers the one that is there; nothing else of the query changes.
+        The LIMIT goes behind the outermost solution modifiers, or lowers the one that is there. An
+        aggregate without GROUP BY has one row and gets none: Virtuoso would push it into a subselect and
+        count too few. A trailing VALUES block moves into the group pattern, where it means the same unless
+        the query groups (SPARQL 1.1, section 18.2.4): Virtuoso would apply the LIMIT first.
         """
-        if self.form == "ASK":
+        if self.form == "ASK" or (self.aggregates and not self._modifier("GROUP")):
             return self.text
-        outer = [t for t in self._modifiers() if t.keyword in ("LIMIT", "VALUES")]
-        for token in outer:
-            if token.keyword == "LIMIT":
-                return self._lower_limit(token, rows)
-        at = outer[0].start if outer else len(self.text)
+        if (values := self._modifier("VALUES")) and not self.aggregates and not self._modifier("GROUP"):
+            moved = self._with_values_inside(values)
+            return ReadQuery(moved, self.form, tokenize(moved)).capped(rows)
+        if limit := self._modifier("LIMIT"):
+            return self._lower_limit(limit, rows)
+        at = values.start if values else len(self.text)
         return f"{self.text[:at]}\nLIMIT {rows}\n{self.text[at:]}".rstrip()
 
     @property
-    def own_limit(self) -> int | None:
-        """The LIMIT the query itself has outermost, if any."""
-        for token in self._modifiers():
-            if token.keyword == "LIMIT" and (number := self._number_after(token)):
-                return int(number.text)
-        return None
+    def aggregates(self) -> bool:
+        """Whether the outermost SELECT clause or HAVING computes an aggregate."""
+        return any(
+            t.keyword in _AGGREGATES and following.text == "("
+            for t, following in pairwise((*self.tokens[: self._group[0]], *self._modifiers(deep=True)))
+        )
 
-    def _modifiers(self) -> list[Token]:
-        """Outermost tokens behind the group pattern, where solution modifiers stand."""
-        closing = [i for i, t in enumerate(self.tokens) if t.text == "}" and t.depth == 0]
-        start = closing[0] + 1 if closing else len(self.tokens)
-        return [t for t in self.tokens[start:] if t.depth == 0]
+    @property
+    def _group(self) -> tuple[int, int]:
+        """Where in the tokens the outermost group pattern opens and closes (the end if it does not)."""
+        end = len(self.tokens)
+        opens = next((i for i, t in enumerate(self.tokens) if t.text == "{" and t.depth == 0), end)
+        closes = next((i for i, t in enumerate(self.tokens) if t.text == "}" and t.depth == 0), end)
+        return opens, closes
 
-    def _number_after(self, token: Token) -> Token | None:
-        following = self.tokens[self.tokens.index(token) + 1 :]
-        return following[0] if following and following[0].text.isdecimal() else None
+    def _modifiers(self, deep: bool = False) -> list[Token]:
+        """Tokens behind the outermost group pattern, where solution modifiers stand."""
+        return [t for t in self.tokens[self._group[1] + 1 :] if deep or t.depth == 0]
 
-    def _lower_limit(self, token: Token, rows: int) -> str:
-        number = self._number_after(token)
-        if number is None or int(number.text) <= rows:
+    def _modifier(self, keyword: str) -> Token | None:
+        return next((t for t in self._modifiers() if t.keyword == keyword), None)
+
+    def _with_values_inside(self, values: Token) -> str:
+        opens, closes = (self.tokens[i].start for i in self._group)
+        group, between = self.text[opens : closes + 1], self.text[closes + 1 : values.start]
+        return f"{self.text[:opens]}{{ {group}\n{self.text[values.start :]}\n}}{between}"
+
+    def _lower_limit(self, limit: Token, rows: int) -> str:
+        following = self.tokens[self.tokens.index(limit) + 1 :]
+        if not following or not following[0].text.isdecimal() or int(following[0].text) <= rows:
             return self.text
+        number = following[0]
         return f"{self.text[: number.start]}{rows}{self.text[number.start + len(number.text) :]}"
 
 

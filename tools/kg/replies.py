@@ -25,7 +25,7 @@ _TIME_WORDS = re.compile(
 )
 _QUERY_WORDS = re.compile(
     r"syntax error|SPARQL compiler|MalformedQuery|QueryBadFormed|ParseException|parse error|Lexical error"
-    r"|Virtuoso (?:22|37|42)",
+    r"|Virtuoso (?:22|37|42|S0)",
     re.IGNORECASE,
 )
 _SORT_CAP = re.compile(r"SR353.*?Only (\d+) are allowed", re.DOTALL)

@@ -19,8 +19,9 @@ from triplewise.tools.kg.terms import RDF, XSD, Literal, Term
 _INTEGERS = {
     XSD + name
     for name in (
-        "integer", "int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger", "nonPositiveInteger",
-        "negativeInteger", "unsignedLong", "unsignedInt", "unsignedShort", "unsignedByte",
+        "integer", "int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger",
+        "nonPositiveInteger", "negativeInteger", "unsignedLong", "unsignedInt", "unsignedShort",
+        "unsignedByte",
     )
 }  # fmt: skip
 _TIMES = {XSD + name for name in ("date", "dateTime", "dateTimeStamp", "time", "gYear", "gYearMonth")}

@@ -1,0 +1,265 @@
+"""Endpoints that misbehave, each over real HTTP on loopback."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.support.sparql_server import RESULTS, Scripted, SparqlServer, rows
+from tests.support.virtuoso import free_port
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.kg import endpoint
+from triplewise.tools.kg.base import Outcome
+from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.terms import IRI, XSD, Literal, text
+
+ALL = "SELECT ?x { ?x ?p ?o }"
+Start = Callable[..., tuple[EndpointKG, SparqlServer]]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(endpoint, "BACK_OFF", 0.01)
+    with ExitStack() as stack:
+
+        def opened(*replies: Scripted, **options: object) -> tuple[EndpointKG, SparqlServer]:
+            server = stack.enter_context(SparqlServer(replies))
+            kg = EndpointKG(server.url, Profile(), **options)  # type: ignore[arg-type]
+            stack.callback(kg.close)
+            return kg, server
+
+        yield opened
+
+
+GOOD = Scripted(rows("http://x/a"))
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        Scripted("slow down", status=429, headers={"Retry-After": "0"}),
+        Scripted("<html><body>Oops</body></html>", status=500, content_type="text/html"),
+        Scripted(status=502),
+        Scripted(status=503, headers={"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}),
+        Scripted(hang_up=True),
+        Scripted(rows("http://x/a", "http://x/b"), cut=70),
+        Scripted(rows("http://x/a", "http://x/b")[:70]),
+    ],
+    ids=["429", "500", "502", "503", "no-reply", "cut-connection", "cut-json"],
+)
+def test_passing_trouble_is_tried_again(start: Start, first: Scripted) -> None:
+    kg, server = start(first, GOOD)
+    result = kg.query(ALL)
+    assert (result.outcome, result.column("x")) == (Outcome.ROWS, (IRI("http://x/a"),))
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "says"),
+    [
+        (Scripted("busy", status=503), "503"),
+        (Scripted("slow down", status=429), "too many requests"),
+        (Scripted(hang_up=True), "cut"),
+        (Scripted(rows("http://x/a")[:-9]), "cut off"),
+    ],
+)
+def test_lasting_trouble_is_unavailable_after_bounded_attempts(
+    start: Start, reply: Scripted, says: str
+) -> None:
+    kg, server = start(reply)
+    result = kg.query(ALL)
+    assert (result.outcome, result.rows) == (Outcome.UNAVAILABLE, ())
+    assert says in result.message
+    assert len(server.asked) == endpoint.ATTEMPTS
+
+
+def test_retry_after_is_honoured(start: Start) -> None:
+    kg, _ = start(Scripted(status=429, headers={"Retry-After": "1"}), GOOD)
+    begun = time.monotonic()
+    assert kg.query(ALL).outcome is Outcome.ROWS
+    assert 1.0 <= time.monotonic() - begun < 3
+
+
+def test_retry_after_beyond_the_time_out_is_not_waited_for(start: Start) -> None:
+    kg, server = start(Scripted("wait", status=429, headers={"Retry-After": "600"}), timeout=5.0)
+    begun = time.monotonic()
+    result = kg.query(ALL)
+    assert (result.outcome, len(server.asked)) == (Outcome.UNAVAILABLE, 1)
+    assert "600" in result.message
+    assert time.monotonic() - begun < 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "outcome", "says"),
+    [
+        (Scripted("Parse error: line 1", status=400), Outcome.SYNTAX, "line 1"),
+        (Scripted("Virtuoso 37000 Error SP030: SPARQL compiler", status=500), Outcome.SYNTAX, "SP030"),
+        (Scripted("Virtuoso S0022 Error SQ200: No column w.", status=500), Outcome.SYNTAX, "No column"),
+        (Scripted("who are you", status=401), Outcome.UNAVAILABLE, "Authorization"),
+        (Scripted("no", status=403), Outcome.UNAVAILABLE, "refuses access"),
+        (Scripted("no", status=404), Outcome.UNAVAILABLE, "check the path"),
+        (Scripted("Virtuoso S1T00 Error SR171: Transaction timed out", status=500), Outcome.TIMEOUT, "SR171"),
+        (Scripted("java.util.concurrent.TimeoutException", status=500), Outcome.TIMEOUT, "ran out of time"),
+        (Scripted("The estimated execution time 900 (sec) exceeds", status=400), Outcome.TIMEOUT, "900"),
+        (Scripted("upstream", status=504), Outcome.TIMEOUT, "upstream"),
+        (
+            Scripted("<html><h1>Welcome</h1></html>", content_type="text/html; charset=utf-8"),
+            Outcome.UNAVAILABLE,
+            "text/html, not SPARQL results",
+        ),
+        (Scripted('{"answer": 42}', content_type="application/json"), Outcome.UNAVAILABLE, "not SPARQL"),
+        (Scripted("", content_type="text/plain"), Outcome.UNAVAILABLE, "not SPARQL results"),
+    ],
+)
+def test_refusals_are_told_apart_and_not_tried_again(
+    start: Start, reply: Scripted, outcome: Outcome, says: str
+) -> None:
+    kg, server = start(reply)
+    result = kg.query(ALL)
+    assert (result.outcome, result.rows, len(server.asked)) == (outcome, (), 1)
+    assert says in result.message
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Scripted(rows("http://x/a")[:-3] + " ] SPARQL-QUERY: ... java.util.concurrent.TimeoutException"),
+        Scripted(rows("http://x/a")[:-1] + ', "remark": "runtime error: Query timed out in 25 s"}'),
+        Scripted("<html><h1>504 Gateway Time-out</h1></html>", content_type="text/html"),
+        Scripted("Query timed out", content_type="text/plain"),
+        Scripted(rows(), headers={"X-SQL-State": "S1TAT", "X-SQL-Message": "Returning incomplete results"}),
+    ],
+    ids=["appended", "remark", "page", "text", "anytime"],
+)
+def test_a_time_out_with_status_200_is_never_rows(start: Start, reply: Scripted) -> None:
+    kg, server = start(reply)
+    result = kg.query(ALL)
+    assert (result.outcome, result.rows, len(server.asked)) == (Outcome.TIMEOUT, (), 1)
+
+
+def test_time_out_words_in_data_or_in_the_echoed_query_do_not_count(start: Start) -> None:
+    kg, _ = start(Scripted(rows("http://x/query-timed-out")))
+    assert kg.query(ALL).outcome is Outcome.ROWS
+    asked = 'SELECT ?x { ?x ?p "Query timed out"'
+    kg, _ = start(Scripted(f"Parse error.\n\nSPARQL query:\n{asked}", status=400))
+    assert kg.query(asked).outcome is Outcome.SYNTAX
+
+
+@pytest.mark.parametrize(
+    "slow", [Scripted(rows("http://x/a"), delay=3.0), Scripted(rows("http://x/a"), drip=0.05)]
+)
+def test_a_slow_endpoint_is_a_time_out_in_time(start: Start, slow: Scripted) -> None:
+    kg, _ = start(slow)
+    begun = time.monotonic()
+    result = kg.query(ALL, timeout=0.3)
+    assert (result.outcome, result.rows) == (Outcome.TIMEOUT, ())
+    assert time.monotonic() - begun < 1
+
+
+def test_a_dead_endpoint_says_what_to_do(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    kg = EndpointKG(f"http://127.0.0.1:{free_port()}/sparql", Profile(), timeout=3.0)
+    result = kg.query(ALL)
+    assert result.outcome is Outcome.UNAVAILABLE
+    assert "start the server, or check host and port" in result.message
+    assert kg.labels([IRI("http://x/a")]) == {}
+
+
+def test_failed_labels_are_asked_again(start: Start) -> None:
+    labels = json.dumps(
+        {
+            "head": {"vars": ["s", "p", "l"]},
+            "results": {
+                "bindings": [
+                    {
+                        "s": {"type": "uri", "value": "http://x/a"},
+                        "p": {"type": "uri", "value": Profile().label_predicates[0]},
+                        "l": {"type": "literal", "xml:lang": "EN", "value": "A"},
+                    }
+                ]
+            },
+        }
+    )
+    kg, _ = start(Scripted("no", status=403), Scripted(labels))
+    assert kg.labels([IRI("http://x/a")]) == {}
+    assert kg.labels([IRI("http://x/a")]) == {IRI("http://x/a"): "A"}
+
+
+def test_the_endpoints_own_cap_is_told(start: Start) -> None:
+    kg, _ = start(Scripted(rows("http://x/a", "http://x/b"), headers={"X-SPARQL-MaxRows": "2"}))
+    result = kg.query(ALL)
+    assert (result.outcome, len(result.rows)) == (Outcome.TRUNCATED, 2)
+    assert "endpoint's own limit of 2" in result.message
+
+
+def test_a_cap_the_endpoint_ignores_is_kept_here(start: Start) -> None:
+    kg, server = start(Scripted(rows(*(f"http://x/{i}" for i in range(9)))))
+    result = kg.query(ALL, limit=4)
+    assert (result.outcome, len(result.rows)) == (Outcome.TRUNCATED, 4)
+    assert server.asked[0].parameters["query"][0].endswith("LIMIT 5")
+
+
+def test_long_queries_are_posted(start: Start) -> None:
+    kg, server = start(GOOD)
+    kg.query(ALL)
+    kg.query(f"{ALL} # {'x' * endpoint.LONGEST_GET}")
+    assert [a.method for a in server.asked] == ["GET", "POST"]
+    assert server.asked[1].parameters["query"][0].startswith(ALL)
+
+
+def test_comments_and_iris_never_make_a_query_an_update(start: Start) -> None:
+    kg, server = start(GOOD)
+    kg.query(f"# DELETE\nPREFIX insert: <http://x/#DROP> {ALL}")
+    assert (server.asked[0].method, set(server.asked[0].parameters)) == ("GET", {"query"})
+
+
+def test_login_graph_headers_and_parameters_are_sent_but_not_shown(start: Start) -> None:
+    _, server = start(GOOD)
+    url = server.url.replace("http://", "http://me:s%3Acret@") + "?infer=false"
+    kg = EndpointKG(url, Profile(), graph="http://x/g", headers={"X-Team": "t"})
+    assert kg.query(ALL).outcome is Outcome.ROWS
+    asked = server.asked[0]
+    assert asked.headers["authorization"] == "Basic bWU6czpjcmV0"
+    assert asked.headers["x-team"] == "t"
+    assert asked.parameters["default-graph-uri"] == ["http://x/g"]
+    assert asked.parameters["infer"] == ["false"]
+    assert "cret" not in kg.name
+
+
+def test_virtuoso_is_told_when_to_stop(start: Start) -> None:
+    kg, server = start(Scripted(rows("http://x/a"), headers={"Server": "Virtuoso/07.20"}))
+    kg.query(ALL)
+    kg._is_virtuoso = True
+    kg.query(ALL, timeout=10)
+    assert "timeout" not in server.asked[0].parameters
+    assert 8_000 <= int(server.asked[1].parameters["timeout"][0]) <= 9_000
+
+
+def test_xml_results_are_read(start: Start) -> None:
+    xml = (
+        '<?xml version="1.0"?><sparql xmlns="http://www.w3.org/2005/sparql-results#">'
+        '<head><variable name="x"/><variable name="y"/></head><results><result>'
+        '<binding name="x"><literal xml:lang="EN">hi</literal></binding>'
+        f'<binding name="y"><literal datatype="{XSD}int">07</literal></binding>'
+        "</result></results></sparql>"
+    )
+    kg, _ = start(Scripted(xml, content_type="application/sparql-results+xml"))
+    assert kg.query(ALL).rows == ((text("hi", "en"), Literal("7", XSD + "integer")),)
+
+
+@pytest.mark.parametrize("url", ["localhost:8890/sparql", "ftp://x/sparql", "http://", "sparql"])
+def test_what_is_no_url_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="http://localhost:8890/sparql"):
+        EndpointKG(url, Profile())
+
+
+def test_results_type_is_asked_for(start: Start) -> None:
+    kg, server = start(GOOD)
+    kg.query(ALL)
+    assert server.asked[0].headers["accept"].startswith(RESULTS)
