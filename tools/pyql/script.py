@@ -254,11 +254,11 @@ def _add_not(program: PyQL, arguments: list[str], profile: Profile) -> PyQL:
 
 def read_pattern(form: str, profile: Profile) -> Pattern:
     """The pattern written as `(s, r, o) & (s, r, o)`. Raises `ActionError`."""
-    return tuple(_item(parts, profile) for parts in _triples(form))
+    return tuple(_item(parts, profile) for parts in pattern_parts(form))
 
 
-def _triples(form: str) -> Iterator[list[str]]:
-    """The bracketed triples of a pattern."""
+def pattern_parts(form: str) -> Iterator[list[str]]:
+    """The parts of each bracketed triple of a pattern. Raises `ActionError` with code `bad_pattern`."""
     rest = form.strip()
     while rest:
         if rest[0] not in "({":

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal as OneOf
+from typing import Any
+from typing import Literal as OneOf
 
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.terms import Triple
@@ -81,7 +82,8 @@ class ReasoningMemory:
 
     Attributes:
         linked: short id -> label of every linked entity.
-        looked_up: entity or `?variable` -> its relations as last offered, {"forward": [...], "backward": [...]}.
+        looked_up: entity or `?variable` -> its relations as last offered,
+            {"forward": [...], "backward": [...]}.
         bound: `?variable` names of the current program, in order of appearance.
         seen: short ids seen in any observation.
         tried: call text -> number of times tried; failed: the ones that ended in an error.

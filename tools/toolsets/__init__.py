@@ -1,0 +1,43 @@
+"""The actions an agent can take, and how its replies are read.
+
+`pyql` builds a query (QueryAgent), `explore` walks the graph (ODA), `symbolic` follows rules (SymAgent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.toolsets.base import Action, Call, Feedback, Parameter, ReasoningMemory, Workbench
+from triplewise.tools.toolsets.call import Reply, parse_call, parse_react
+from triplewise.tools.toolsets.explore import EXPLORE
+from triplewise.tools.toolsets.pyql import PYQL
+from triplewise.tools.toolsets.symbolic import SYMBOLIC
+from triplewise.tools.toolsets.toolset import Toolset
+
+__all__ = [
+    "TOOLSETS",
+    "Action",
+    "Call",
+    "Feedback",
+    "Parameter",
+    "ReasoningMemory",
+    "Reply",
+    "Toolset",
+    "Workbench",
+    "parse_call",
+    "parse_react",
+]
+
+
+class _Registry(dict[str, Toolset]):
+    """Toolsets by name. An unknown name raises `ConfigurationError` with the legal ones."""
+
+    def __init__(self, toolsets: Iterable[Toolset]) -> None:
+        super().__init__({t.name: t for t in toolsets})
+
+    def __missing__(self, name: str) -> Toolset:
+        raise ConfigurationError.unknown("toolset", name, self)
+
+
+TOOLSETS: dict[str, Toolset] = _Registry((PYQL, EXPLORE, SYMBOLIC))
