@@ -1,0 +1,73 @@
+"""Wires the phases to one LangGraph state machine.
+
+```
+START → link → plan → observe → act → inspect ─┬─ error ──→ correct → act
+                        ▲                      ├─ progress → reflect → observe | act
+                        └──────────────────────┤
+                                               └─ finished / budget spent → answer → END
+```
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from triplewise.graphs.presets import PRESETS, choose_phases
+from triplewise.nodes.context import Context
+from triplewise.nodes.phase import Phase, metered_phase
+from triplewise.nodes.state import Input, State
+from triplewise.tools.errors import ConfigurationError
+
+RECURSION_LIMIT = 1_000
+"""Node runs a question may take; the budgets of the context end it long before."""
+
+
+def after_inspect(state: State) -> Literal["correct", "reflect", "answer"]:
+    """Error, progress, or the end."""
+    match state.verdict.status if state.verdict else "ok":
+        case "error":
+            return "correct"
+        case "finished" | "spent":
+            return "answer"
+        case _:
+            return "reflect"
+
+
+def after_reflect(state: State) -> Literal["observe", "act"]:
+    """Observe again only where the task-relevant entities changed."""
+    return "observe" if state.focus != state.observed else "act"
+
+
+def build_graph(
+    preset: str = "agent", *, checkpointer: Any = None, **phases: str | Phase
+) -> CompiledStateGraph[State, Context, Input, State]:
+    """Compile the state machine of a preset, with some phases swapped.
+
+    Args:
+        preset: agent, queryagent, oda or symagent.
+        checkpointer: any LangGraph checkpointer; None for none, as `langgraph dev` wants it.
+        **phases: phase name -> variant name, or a callable `(state, runtime) -> update`.
+
+    Raises:
+        ConfigurationError: unknown preset, phase or variant; the message lists the legal ones.
+    """
+    if preset not in PRESETS:
+        raise ConfigurationError.unknown("preset", preset, PRESETS)
+    chosen = choose_phases(PRESETS[preset], phases)
+    graph = StateGraph(State, context_schema=Context, input_schema=Input)
+    for name, phase in chosen.items():
+        graph.add_node(name, metered_phase(phase, PRESETS[preset].settings))
+    graph.add_edge(START, "link")
+    graph.add_edge("link", "plan")
+    graph.add_edge("plan", "observe")
+    graph.add_edge("observe", "act")
+    graph.add_edge("act", "inspect")
+    graph.add_conditional_edges("inspect", after_inspect)
+    graph.add_edge("correct", "act")
+    graph.add_conditional_edges("reflect", after_reflect)
+    graph.add_edge("answer", END)
+    compiled = graph.compile(checkpointer=checkpointer, name=preset)
+    return compiled.with_config(recursion_limit=RECURSION_LIMIT)

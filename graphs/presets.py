@@ -1,0 +1,64 @@
+"""Presets: which variant of each phase, which actions, prompt and budget make up each paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from triplewise.nodes import VARIANTS
+from triplewise.nodes.phase import Phase
+from triplewise.tools.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A named machine: phase -> variant, and the settings a context may leave open."""
+
+    summary: str
+    phases: Mapping[str, str]
+    settings: Mapping[str, Any]
+
+
+_COMMON = {"link": "index", "inspect": "eraser", "correct": "eraser"}
+
+PRESETS: dict[str, Preset] = {
+    "agent": Preset(
+        "all three papers together: rules plan, observation guides, a query is built and corrected",
+        {**_COMMON, "plan": "mined", "observe": "auto", "act": "auto", "reflect": "similarity", "answer": "program"},
+        {"toolset": "pyql", "prompt": "agent", "max_steps": 40},
+    ),
+    "queryagent": Preset(
+        "QueryAgent with ERASER: PyQL step by step, no plan and no observation beforehand",
+        {**_COMMON, "plan": "for-policy", "observe": "none", "act": "auto", "reflect": "none", "answer": "program"},
+        {"toolset": "pyql", "prompt": "queryagent", "max_steps": 30},
+    ),
+    "oda": Preset(
+        "ODA: recursive observation, exploring actions, memory as a network of paths",
+        {**_COMMON, "plan": "for-policy", "observe": "oda", "act": "auto", "reflect": "oda", "answer": "memory"},
+        {"toolset": "explore", "prompt": "oda", "max_steps": 24},
+    ),
+    "symagent": Preset(
+        "SymAgent: rules mined from seed questions plan the search for neighbours and documents",
+        {**_COMMON, "plan": "proposed", "observe": "none", "act": "auto", "reflect": "similarity", "answer": "memory"},
+        {"toolset": "symbolic", "prompt": "symagent", "max_steps": 30},
+    ),
+}
+
+
+def choose_phases(preset: Preset, swapped: Mapping[str, str | Phase]) -> dict[str, Phase]:
+    """The callable of every phase. Raises `ConfigurationError` on an unknown phase or variant."""
+    for name in swapped:
+        if name not in VARIANTS:
+            raise ConfigurationError.unknown("phase", name, VARIANTS)
+    wanted = {**preset.phases, **swapped}
+    return {name: _variant(name, wanted[name]) for name in VARIANTS}
+
+
+def _variant(phase: str, wanted: str | Phase) -> Phase:
+    """A phase by variant name, or the user's own callable."""
+    if callable(wanted):
+        return wanted
+    if wanted not in VARIANTS[phase]:
+        raise ConfigurationError.unknown(f"variant of phase {phase}", wanted, VARIANTS[phase])
+    return VARIANTS[phase][wanted]

@@ -1,0 +1,8 @@
+"""The compiled graphs that LangGraph Studio and LangGraph Server serve (`langgraph.json`)."""
+
+from triplewise.graphs.build import build_graph
+
+agent = build_graph("agent")
+queryagent = build_graph("queryagent")
+oda = build_graph("oda")
+symagent = build_graph("symagent")

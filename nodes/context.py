@@ -1,0 +1,77 @@
+"""The settings of a run, all plain JSON, so that Studio, the server and a checkpoint can hold them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from triplewise.tools.errors import ConfigurationError
+
+
+def _setting(default: Any, description: str) -> Any:
+    """A dataclass field whose description LangGraph Studio shows beside it."""
+    metadata = {"description": description}
+    if isinstance(default, list | dict):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(kw_only=True)
+class Context:
+    """What a run is given besides the question.
+
+    A setting left at None takes the preset's own value. Raises `ConfigurationError` on values that
+    cannot work, when it is built.
+    """
+
+    kg: str = _setting("demo", 'The knowledge graph: "demo", a loaded folder, an RDF file, or an endpoint URL.')
+    profile: str | None = _setting(None, "Profile name or YAML file; None infers it.")
+    model: str = _setting("embedded", '"embedded" (no key, no network) or "openai:NAME" on any compatible server.')
+    base_url: str | None = _setting(None, "URL of an OpenAI-compatible server, e.g. http://localhost:8000/v1.")
+    api_key_env: str = _setting("OPENAI_API_KEY", "Environment variable that holds the model's key.")
+    calling: Literal["react", "tools"] = _setting(
+        "react", "How a model acts: Thought/Action text as in the papers, or native tool calls."
+    )
+    temperature: float = _setting(0.0, "Sampling temperature of the model.")
+    max_reply_tokens: int = _setting(1024, "Longest reply of the model, in tokens.")
+    prices: str | None = _setting(None, "YAML file with prices per million tokens, added to the shipped table.")
+    encoder: str = _setting("embedded", 'Sentence encoder: "embedded" or any sentence-transformers model.')
+    toolset: str | None = _setting(None, "Actions the agent may take: pyql, explore, symbolic.")
+    prompt: str | None = _setting(None, "Prompt name or YAML file.")
+    guidelines: list[str] = _setting([], "Guideline YAML files tried before the shipped ones.")
+    seeds: str | None = _setting(None, "JSON lines of seed questions (question, topic_entity or entities, answers).")
+    seed_count: int = _setting(5, "Closest seed questions that the planner reads.")
+    plan_hops: int = _setting(3, "Longest rule body, in relations.")
+    plan_beam: int = _setting(12, "Partial rule bodies kept at each hop when there are no seeds.")
+    plan_rules: int = _setting(8, "Rules handed to the agent.")
+    observe_depth: int = _setting(3, "Hop depth D of an observation (ODA, section 2.1).")
+    observe_width: int = _setting(50, "Top N triples kept at each hop (ODA, section 2.1).")
+    observe_keep: float = _setting(10.0, "Top P percent whose tails are observed next (ODA, section 2.1).")
+    reflect_limit: int = _setting(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
+    relation_cut: int = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
+    ranking: str = _setting("embedded", "How relations are ranked: none, embedded, hybrid.")
+    shuffle_seed: int | None = _setting(None, "Shuffle offered relations with this seed; None keeps rank order.")
+    max_steps: int | None = _setting(None, "Actions a question may take.")
+    max_corrections: int = _setting(12, "Corrections a question may take.")
+    max_model_calls: int = _setting(60, "Model calls a question may take.")
+    max_tokens: int = _setting(400_000, "Model tokens, in and out, a question may take.")
+    max_queries: int = _setting(2_000, "KG queries a question may take.")
+    max_seconds: float = _setting(300.0, "Seconds a question may take.")
+    query_timeout: float = _setting(30.0, "Seconds one KG query may take.")
+    row_limit: int = _setting(10_000, "Rows one KG query may return.")
+
+    def __post_init__(self) -> None:
+        positive = (f.name for f in fields(self) if f.type in ("int", "float") and f.name != "temperature")
+        for name in positive:
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or value <= 0:
+                raise ConfigurationError(f"setting {name} must be a number above 0, got {value!r}")
+        if self.calling not in ("react", "tools"):
+            raise ConfigurationError.unknown("calling", self.calling, ("react", "tools"))
+        if self.max_steps is not None and self.max_steps <= 0:
+            raise ConfigurationError(f"setting max_steps must be above 0, got {self.max_steps!r}")
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the run uses no language model."""
+        return self.model == "embedded"

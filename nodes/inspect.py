@@ -1,0 +1,59 @@
+"""Inspect: read the environment's feedback and pick the guideline (ERASER, QueryAgent 3.3).
+
+Detection is deterministic and costs no model call: every trigger is a `when` of `guidelines/*.yaml`.
+"""
+
+from __future__ import annotations
+
+from langgraph.runtime import Runtime
+
+from triplewise.guidelines import Match
+from triplewise.nodes.context import Context
+from triplewise.nodes.phase import Update, spent
+from triplewise.nodes.resources import guidelines_of, toolset_of
+from triplewise.nodes.state import State, Verdict
+from triplewise.nodes.workbench import reasoning_memory
+
+
+def eraser(state: State, runtime: Runtime[Context]) -> Update:
+    """Match the last step's feedback against the guidelines; the first one that fires wins."""
+    context, step = runtime.context, state.last
+    before = state.model_copy(update={"steps": state.steps[:-1]})
+    match = guidelines_of(context).match(
+        step.feedback,
+        reasoning_memory(before, context),
+        question=state.question,
+        budget_left=(context.max_steps or 0) - len(state.steps),
+        actions=tuple(a.signature for a in toolset_of(context).actions.values()),
+        step=step.number + 1,
+    )
+    return {"verdict": _verdict(state, context, match)}
+
+
+def _verdict(state: State, context: Context, match: Match | None) -> Verdict:
+    """An error goes before the end of the run, and the end before a spent budget."""
+    reason = spent(state, context)
+    if match is not None and match.severity == "error":
+        if reason:
+            return Verdict("spent", guideline=match.id, source=match.source, text=match.text, note=reason)
+        return Verdict("error", guideline=match.id, source=match.source, text=match.text)
+    note = match.text if match else ""
+    fired, source = (match.id, match.source) if match else ("", "")
+    if state.last.feedback.finished:
+        return Verdict("finished", guideline=fired, source=source, note=note)
+    if reason:
+        return Verdict("spent", note=reason)
+    return Verdict("ok", guideline=fired, source=source, note=note)
+
+
+def unchecked(state: State, runtime: Runtime[Context]) -> Update:
+    """No guidelines: only what the interpreter itself refuses counts as an error (ablation)."""
+    feedback = state.last.feedback
+    if feedback.error:
+        reason = spent(state, runtime.context)
+        status = "spent" if reason else "error"
+        return {"verdict": Verdict(status, guideline=feedback.error, source="interpreter", text=feedback.message)}
+    return {"verdict": _verdict(state, runtime.context, None)}
+
+
+VARIANTS = {"eraser": eraser, "none": unchecked}

@@ -1,0 +1,37 @@
+"""Link: from the words of a question to entities of the KG.
+
+The papers take entity linking as given; a user's question comes without it.
+"""
+
+from __future__ import annotations
+
+from langgraph.runtime import Runtime
+
+from triplewise.nodes.context import Context
+from triplewise.nodes.phase import Update
+from triplewise.nodes.resources import encoder_of, kg_of
+from triplewise.nodes.state import State
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.linking import link as link_mentions
+
+
+def link(state: State, runtime: Runtime[Context]) -> Update:
+    """Find the entities of the question in the label index; take the ones the caller gave."""
+    if not state.question.strip():
+        raise ConfigurationError("the question is empty; ask something, e.g. 'Where was Ada Lovelace born?'")
+    context = runtime.context
+    linked = link_mentions(
+        state.question, kg_of(context), given=state.entities, encoder=encoder_of(context)
+    )
+    return {"linked": linked, "focus": tuple(e.id for e in linked)}
+
+
+def given(state: State, runtime: Runtime[Context]) -> Update:
+    """Take only the entities the caller gave, as the papers do."""
+    if not state.entities:
+        return {"linked": (), "focus": ()}
+    linked = link_mentions(state.question, kg_of(runtime.context), given=state.entities)
+    return {"linked": linked, "focus": tuple(e.id for e in linked)}
+
+
+VARIANTS = {"index": link, "given": given}

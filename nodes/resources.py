@@ -1,0 +1,75 @@
+"""Opens what a context names, once per process: KGs, encoders, models, guidelines, prompts."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from triplewise.guidelines import Guidelines, load_guidelines
+from triplewise.nodes.context import Context
+from triplewise.tools.encoder import Encoder, open_encoder
+from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.toolsets import TOOLSETS, Toolset
+
+if TYPE_CHECKING:
+    from triplewise.nodes.models import ChatModel
+    from triplewise.nodes.prompting import Prompt
+    from triplewise.tools.planning.seeds import SeedIndex
+
+
+def kg_of(context: Context) -> KnowledgeGraph:
+    """The KG. Raises `ConfigurationError` or `DataError` if it cannot be opened."""
+    return open_kg(
+        context.kg, profile=context.profile, timeout=context.query_timeout, limit=context.row_limit
+    )
+
+
+def encoder_of(context: Context) -> Encoder:
+    """The sentence encoder."""
+    return open_encoder(context.encoder)
+
+
+def model_of(context: Context) -> ChatModel:
+    """The language model. Raises `ConfigurationError` on a bad name or a missing key."""
+    from triplewise.nodes.models import open_model
+
+    return open_model(
+        context.model,
+        base_url=context.base_url,
+        api_key_env=context.api_key_env,
+        temperature=context.temperature,
+        max_tokens=context.max_reply_tokens,
+        prices=context.prices,
+    )
+
+
+def toolset_of(context: Context) -> Toolset:
+    """The actions the agent may take."""
+    return TOOLSETS[context.toolset or "pyql"]
+
+
+def prompt_of(context: Context) -> Prompt:
+    """The prompt templates."""
+    from triplewise.nodes.prompting import load_prompt
+
+    return load_prompt(context.prompt or "agent")
+
+
+@lru_cache(maxsize=16)
+def _guidelines(files: tuple[str, ...]) -> Guidelines:
+    """The shipped guidelines, with a user's own before them."""
+    return load_guidelines(files)
+
+
+def guidelines_of(context: Context) -> Guidelines:
+    """ERASER's guidelines, those of `context.guidelines` first."""
+    return _guidelines(tuple(context.guidelines))
+
+
+def seeds_of(context: Context) -> SeedIndex | None:
+    """The index of seed questions, where the context names a file."""
+    if context.seeds is None:
+        return None
+    from triplewise.tools.planning.seeds import open_seeds
+
+    return open_seeds(context.seeds)

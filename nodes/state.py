@@ -1,0 +1,129 @@
+"""The state every phase reads and updates: frozen values, valid JSON when dumped.
+
+Pydantic validates it whenever a node starts, so a state edited in Studio as plain JSON works too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from triplewise.nodes.usage import Usage
+from triplewise.tools.kg.terms import Triple
+from triplewise.tools.linking import LinkedEntity
+from triplewise.tools.rules import Rule
+from triplewise.tools.toolsets.base import Feedback
+
+AnswerStatus = Literal["answered", "not_found", "budget_spent"]
+VerdictStatus = Literal["ok", "error", "finished", "spent"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTriple:
+    """A triple of the observation subgraph with its cosine to the question (ODA, section 2.1)."""
+
+    triple: Triple
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thought, one action, what the environment said, and what the agent was shown.
+
+    `program_before` is what a correction rolls back to. `guideline` is the id of the one that fired.
+    """
+
+    number: int
+    thought: str
+    call: str
+    feedback: Feedback
+    observation: str
+    program_before: str = ""
+    guideline: str = ""
+    rolled_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the inspector says of the last step."""
+
+    status: VerdictStatus
+    guideline: str = ""
+    source: str = ""
+    text: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """One mistake that was caught: at which step, by which guideline, and what the agent was told."""
+
+    step: int
+    call: str
+    guideline: str
+    source: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProofTriple:
+    """A fact that proves the answer, with labels for people."""
+
+    triple: Triple
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of a run.
+
+    `values` are short ids, literals, or "true"/"false"; `labels` are in the same order.
+    """
+
+    status: AnswerStatus
+    values: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    text: str = ""
+    sparql: str = ""
+    proof: tuple[ProofTriple, ...] = ()
+    reason: str = ""
+    corrections: tuple[Correction, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+class Input(BaseModel):
+    """What a caller gives."""
+
+    question: str = Field(description="The question, in plain language.")
+    entities: dict[str, str | None] = Field(
+        default_factory=dict, description="Entities you know: mention -> id, or null to have it linked."
+    )
+
+
+class State(BaseModel):
+    """The state of one question."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    question: str = Field(description="The question, in plain language.")
+    entities: dict[str, str | None] = Field(default_factory=dict, description="Entities given by the caller.")
+    linked: tuple[LinkedEntity, ...] = Field(default=(), description="Entities found in the question.")
+    rules: tuple[Rule, ...] = Field(default=(), description="Rules that may answer the question, best first.")
+    attempt: int = Field(default=0, description="Index of the rule being followed (embedded policy).")
+    focus: tuple[str, ...] = Field(default=(), description="Task-relevant entities (ODA).")
+    observed: tuple[str, ...] = Field(default=(), description="The entities the observation was made from.")
+    observation: tuple[ScoredTriple, ...] = Field(default=(), description="Observation subgraph.")
+    program: str = Field(default="", description="The PyQL program so far, one action a line.")
+    steps: tuple[Step, ...] = Field(default=(), description="Thoughts, actions and observations so far.")
+    verdict: Verdict | None = Field(default=None, description="The inspector's word on the last step.")
+    corrections: tuple[Correction, ...] = Field(default=(), description="Mistakes caught so far.")
+    memory: tuple[tuple[Triple, ...], ...] = Field(default=(), description="Memory: a network of paths (ODA).")
+    usage: Usage = Field(default_factory=Usage, description="Calls, tokens, cost, queries, seconds.")
+    answer: Answer | None = Field(default=None, description="The answer, once there is one.")
+
+    @property
+    def last(self) -> Step:
+        """The newest step. Raises IndexError before the first."""
+        return self.steps[-1]

@@ -1,0 +1,77 @@
+"""From the state to what an action may use: the KG, the program, and the reasoning memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from triplewise.nodes.context import Context
+from triplewise.nodes.resources import encoder_of, kg_of
+from triplewise.nodes.state import State
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.ranking import rank_relations
+from triplewise.tools.toolsets.base import Feedback, Ranker, ReasoningMemory, Workbench
+
+LOOKUPS = ("get_relation", "get_neighbors")
+
+
+def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
+    """What was linked, looked up, bound and tried in the steps before (QueryAgent, Algorithm 1).
+
+    Steps that were rolled back stay only as attempts: what they bound or showed is forgotten.
+    """
+    kept = [s for s in state.steps if not s.rolled_back]
+    calls = Counter(s.call for s in state.steps)
+    return ReasoningMemory(
+        linked={e.id: e.label for e in state.linked},
+        looked_up={s.feedback.arguments[0]: s.feedback.relations for s in kept if _is_lookup(s.feedback)},
+        bound=tuple(dict.fromkeys(f"?{name}" for s in kept for name in s.feedback.values)),
+        seen=frozenset(i for s in kept for ids in s.feedback.ids.values() for i in ids)
+        | frozenset(state.focus),
+        tried=dict(calls),
+        failed=frozenset(s.call for s in state.steps if s.rolled_back),
+        last=state.steps[-1].call if state.steps else "",
+        steps=len(state.steps),
+        budget=context.max_steps or 0,
+    )
+
+
+def _is_lookup(feedback: Feedback) -> bool:
+    """Whether a step showed the relations of something."""
+    return feedback.action in LOOKUPS and bool(feedback.relations) and bool(feedback.arguments)
+
+
+def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
+    """Ranks and cuts the relations around a node for a question (QueryAgent, appendix B.3)."""
+
+    def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:
+        names = list(dict.fromkeys([*forward, *backward]))
+        texts = relation_texts(kg, names)
+        kept = rank_relations(
+            question,
+            [(n, texts[n].label) for n in names],
+            method=context.ranking,
+            encoder=encoder_of(context),
+            cut=context.relation_cut,
+            shuffle_seed=context.shuffle_seed,
+        )
+        order = {n: i for i, n in enumerate(kept)}
+        return (
+            sorted((r for r in forward if r in order), key=order.__getitem__),
+            sorted((r for r in backward if r in order), key=order.__getitem__),
+        )
+
+    return rank
+
+
+def workbench(state: State, context: Context) -> Workbench:
+    """Everything an action may use in this step."""
+    kg = kg_of(context)
+    return Workbench(
+        kg=kg,
+        question=state.question,
+        program=state.program,
+        memory=reasoning_memory(state, context),
+        rank=ranker(state.question, kg, context),
+        services={"rules": lambda _question: [r.text() for r in state.rules]},
+    )

@@ -1,0 +1,178 @@
+"""Mine rule bodies from seed questions: closed paths from topic to answers, generalised and scored.
+
+SymAgent, section 4.1 and equation 1. A body that reaches the answers and little else beats one that
+merely reaches them: each is run from the topic entity, and its precision and recall are measured.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+from triplewise.tools.kg.base import KnowledgeGraph, Outcome
+from triplewise.tools.kg.terms import IRI, Term
+from triplewise.tools.planning.bodies import Body, ground, grow, node_form, relation_form, rename, run, signature
+from triplewise.tools.planning.seeds import Seed
+
+Signature = tuple[tuple[str, bool], ...]
+
+SAMPLED_ANSWERS = 2
+"""Answers of a seed from which closed paths are searched; all of them count for precision and recall."""
+FRONTIER_CAP = 4_000
+"""Nodes of a half path that are kept: a larger frontier is skipped, since nothing precise runs through it."""
+BODIES_PER_SEED = 24
+"""Closed paths evaluated per seed, shortest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How well a body reproduces the answers of one seed."""
+
+    precision: float
+    recall: float
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean."""
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MinedBody:
+    """A body with its means over the seeds it was found for, and their number."""
+
+    signature: Signature
+    support: int
+    precision: float
+    recall: float
+    f1: float
+
+
+class Miner:
+    """Finds and scores closed paths; remembers every seed, so that none is mined twice."""
+
+    def __init__(self, kg: KnowledgeGraph, hops: int = 3, samples: int = 4) -> None:
+        self._kg, self._hops, self._samples = kg, hops, samples
+        self._known: dict[Seed, dict[Signature, Quality]] = {}
+        self._resolved: dict[str, tuple[Term, ...]] = {}
+        self._lock = Lock()
+
+    def mine(self, seeds: Sequence[Seed]) -> list[MinedBody]:
+        """Bodies for seeds that share one masked text, best first."""
+        chosen = self._choose(seeds)
+        found = [self.of_seed(s) for s in chosen]
+        qualities: dict[Signature, list[Quality]] = defaultdict(list)
+        for by_signature in found:
+            for body, quality in by_signature.items():
+                qualities[body].append(quality)
+        n = sum(bool(f) for f in found) or 1
+        mined = [
+            MinedBody(b, len(q), sum(x.precision for x in q) / n, sum(x.recall for x in q) / n, sum(x.f1 for x in q) / n)
+            for b, q in qualities.items()
+        ]
+        return sorted(mined, key=lambda m: (-round(m.f1, 6), len(m.signature), m.signature))
+
+    def _choose(self, seeds: Sequence[Seed]) -> list[Seed]:
+        """A few seeds of a group, spread over it; those with several answers tell more."""
+        several = [s for s in seeds if len(s.answers) > 1] or list(seeds)
+        step = max(1, len(several) // self._samples)
+        return several[::step][: self._samples]
+
+    def of_seed(self, seed: Seed) -> dict[Signature, Quality]:
+        """Bodies of one seed with their precision and recall; {} if its entities are not in the KG."""
+        with self._lock:
+            known = self._known.get(seed)
+        if known is None:
+            known = self._mine(seed)
+            with self._lock:
+                self._known[seed] = known
+        return known
+
+    def _mine(self, seed: Seed) -> dict[Signature, Quality]:
+        """Search from the first topic that the KG knows."""
+        for topic in seed.topics:
+            for node in self._resolve(topic)[:1]:
+                if isinstance(node, IRI):
+                    anchor = node_form(self._kg, self._kg.profile.short(node))
+                    return self._evaluate(anchor, self._closed(anchor, seed), seed)
+        return {}
+
+    def _resolve(self, name: str) -> tuple[Term, ...]:
+        """Nodes meant by an id or a name of the seed file."""
+        if name not in self._resolved:
+            entries = self._kg.index.exact(name) if self._kg.index is not None else ()
+            exact = tuple(e.iri for e in entries if e.label == name) or tuple(e.iri for e in entries)
+            iri = self._kg.profile.expand(name)
+            self._resolved[name] = exact or ((iri,) if iri is not None else ())
+        return self._resolved[name]
+
+    def _closed(self, anchor: str, seed: Seed) -> list[Signature]:
+        """Signatures of closed paths from the anchor to every sampled answer, shortest first."""
+        ends = [n for a in seed.answers for n in self._resolve(a)[:1]][:SAMPLED_ANSWERS]
+        if not ends:
+            return []
+        halves = self._forward_halves(anchor)
+        found: Counter[Signature] = Counter()
+        for end in ends:
+            found.update(self._meet(halves, end))
+        shared = [s for s, n in found.items() if n == len(ends)]
+        return sorted(shared, key=lambda s: (len(s), s))[: BODIES_PER_SEED * 2]
+
+    def _forward_halves(self, anchor: str) -> dict[Signature, frozenset[Term]]:
+        """Nodes reached from the anchor over each body of up to hops - 1 relations."""
+        start = self._kg.profile.expand(anchor)
+        assert start is not None
+        reached: dict[Signature, frozenset[Term]] = {(): frozenset({start})}
+        frontier: list[Body] = [()]
+        for _hop in range(self._hops - 1):
+            grown = [b for body in frontier for b in grow(self._kg, anchor, body)]
+            frontier = []
+            for body in grown:
+                result = run(self._kg, ground(anchor, body), limit=FRONTIER_CAP)
+                if result.outcome is Outcome.ROWS:
+                    reached[signature(body)] = frozenset(result.column(result.variables[0]))
+                    frontier.append(body)
+        return reached
+
+    def _meet(self, halves: dict[Signature, frozenset[Term]], end: Term) -> set[Signature]:
+        """Signatures that reach `end`: half paths that end on it, or on one of its neighbours."""
+        found = {s for s, nodes in halves.items() if s and end in nodes}
+        around: dict[tuple[str, bool], set[Term]] = defaultdict(set)
+        for t in self._kg.neighbours(end, limit=FRONTIER_CAP).triples:
+            name = relation_form(self._kg, self._kg.profile.short(t.relation))
+            if t.object == end:
+                around[(name, True)].add(t.subject)
+            if t.subject == end:
+                around[(name, False)].add(t.object)
+        for s, nodes in halves.items():
+            found |= {(*s, step) for step, near in around.items() if not nodes.isdisjoint(near)}
+        return found
+
+    def _evaluate(self, anchor: str, bodies: Iterable[Signature], seed: Seed) -> dict[Signature, Quality]:
+        """Precision and recall of each body, run from the anchor."""
+        gold = self._gold(seed)
+        if not gold:
+            return {}
+        qualities: dict[Signature, Quality] = {}
+        for body in list(bodies)[:BODIES_PER_SEED]:
+            cap = max(200, 20 * len(gold))
+            result = run(self._kg, ground(anchor, rename(self._kg, body)), limit=cap)
+            if result.outcome in (Outcome.ROWS, Outcome.TRUNCATED):
+                qualities[body] = _quality(set(result.column(result.variables[0])), gold, result.outcome, cap)
+        return qualities
+
+    def _gold(self, seed: Seed) -> set[Term]:
+        """Answers as nodes, as far as the KG has them."""
+        return {n for a in seed.answers for n in self._resolve(a)[:1]}
+
+
+def _quality(found: set[Term], gold: set[Term], outcome: Outcome, cap: int) -> Quality:
+    """Precision and recall; a result that was cut counts as large as the cap."""
+    hits = len(found & gold)
+    size = cap if outcome is Outcome.TRUNCATED else len(found)
+    return Quality(hits / size if size else 0.0, hits / len(gold))
+
+

@@ -1,0 +1,183 @@
+"""Constraints beyond chains: comparisons, superlatives, counts, types, meeting entities, yes or no.
+
+Each takes a chain that reaches candidates and adds what the cues of the question ask for, checked
+against the KG: a quantity is only compared where the candidates have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from triplewise.tools.encoder import Encoder
+from triplewise.tools.kg.base import KnowledgeGraph, Outcome
+from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.terms import XSD, IRI, Literal, Term, Variable
+from triplewise.tools.planning.bodies import ground, grow, make_atom, node_form, rule_program, run, texts_of
+from triplewise.tools.planning.question import Comparison, QuestionView
+from triplewise.tools.rules import Atom, Constraint, Rule
+
+NUMERIC = frozenset(
+    XSD + t for t in ("integer", "decimal", "double", "float", "int", "long", "short", "nonNegativeInteger")
+)
+TEMPORAL = frozenset(XSD + t for t in ("date", "dateTime", "gYear", "gYearMonth"))
+_YEAR = re.compile(r"-?\d{4}(-\d\d){0,2}")
+QUANTITY_LIKENESS = 0.35
+"""A relation less like the quantity than this is no reading of it."""
+
+
+def is_number(term: Term) -> bool:
+    """Whether a value is a number (by datatype, or by its text where the KG keeps plain text)."""
+    return isinstance(term, Literal) and (term.datatype in NUMERIC or term.value.replace(".", "", 1).isdigit())
+
+
+def is_date(term: Term, label: str = "") -> bool:
+    """Whether a value is a date or a year, as a literal or by its label."""
+    if isinstance(term, Literal):
+        return term.datatype in TEMPORAL or bool(_YEAR.fullmatch(term.value))
+    return bool(_YEAR.fullmatch(label))
+
+
+class Operations:
+    """Adds constraints to the rules of one question."""
+
+    def __init__(self, kg: KnowledgeGraph, encoder: Encoder, view: QuestionView) -> None:
+        self._kg, self._encoder, self._view = kg, encoder, view
+
+    def apply(self, rule: Rule) -> list[Rule]:
+        """The rule with what the cues ask for; [] where the KG has nothing to do it with."""
+        view = self._view
+        rules = [rule]
+        if view.comparison is not None:
+            rules = [r for base in rules for r in self.compare(base, view.comparison)]
+        if view.superlative is not None:
+            rules = [r for base in rules for r in self.superlative(base)]
+        if view.most:
+            rules = [r for base in rules for r in self.most(base)]
+        if view.counting and not self._ends_in_number(rule):
+            rules = [self.count(r) for r in rules]
+        return rules
+
+    def _ends_in_number(self, rule: Rule) -> bool:
+        """Whether a rule leads to numbers, which then answer "how many" themselves."""
+        result = run(self._kg, rule, limit=3)
+        return bool(result.rows) and all(is_number(t) for t in result.column(result.variables[0]))
+
+    def count(self, rule: Rule) -> Rule:
+        """How many answers the rule has."""
+        return replace(rule, constraints=(*rule.constraints, Constraint("count", "count", value=f"?{rule.answer}")))
+
+    def superlative(self, rule: Rule) -> list[Rule]:
+        """Keep the answers with the greatest or smallest quantity."""
+        wanted = self._view.superlative
+        assert wanted is not None
+        found = self.quantities(rule, wanted.quantities, dates=None)
+        kind = "max" if wanted.direction == "max" else "min"
+        return [
+            replace(
+                rule,
+                constraints=(*rule.constraints, Constraint(kind, rule.answer, (atom,))),
+                score=rule.score + likeness,
+            )
+            for atom, likeness in found[:2]
+        ]
+
+    def compare(self, rule: Rule, comparison: Comparison) -> list[Rule]:
+        """Keep the answers whose quantity compares as asked; a chain that ends in it is compared itself."""
+        value = comparison_value(comparison)
+        result = run(self._kg, rule, limit=3)
+        ends = result.column(result.variables[0]) if result.rows else ()
+        if ends and all(is_date(e) if comparison.is_date else is_number(e) for e in ends):
+            return [self._filtered(rule, (), comparison.operator, value, 0.3)]
+        words = tuple(w for w, _ in self._view.words) or (self._view.expected or "number",)
+        found = self.quantities(rule, words, dates=comparison.is_date, ordered=False)
+        return [self._filtered(rule, (atom,), comparison.operator, value, likeness) for atom, likeness in found[:2]]
+
+    def _filtered(self, rule: Rule, atoms: tuple[Atom, ...], operator: str, value: str, gain: float) -> Rule:
+        """The rule with a comparison."""
+        constraint = Constraint("filter", rule.answer, atoms, operator, value)
+        return replace(rule, constraints=(*rule.constraints, constraint), score=rule.score + gain)
+
+    def most(self, rule: Rule) -> list[Rule]:
+        """Keep the answers with the most (fewest) of what is counted, over the relation most like it."""
+        kind = "least" if self._view.least else "most"
+        steps = self._around(rule)
+        ranked = self._by_likeness(steps, (self._view.most, *(w for w, _ in self._view.words)), ordered=False)
+        return [
+            replace(rule, constraints=(*rule.constraints, Constraint(kind, rule.answer, (a,))), score=rule.score + s)
+            for a, s in ranked[:2]
+        ]
+
+    def _around(self, rule: Rule, forward_only: bool = False) -> list[Atom]:
+        """Relations around a rule's answers."""
+        around = self._kg.relations(Variable(rule.answer), rule_program(self._kg, rule).where(self._kg.profile))
+        taken = [a.variable for a in rule.body] + [a.variable for c in rule.constraints for a in c.atoms]
+        short = self._kg.profile.short
+        steps = [(short(r), True) for r in around.forward]
+        steps += [] if forward_only else [(short(r), False) for r in around.backward]
+        return [make_atom(self._kg, r, forward, taken) for r, forward in steps]
+
+    def quantities(
+        self, rule: Rule, names: Sequence[str], dates: bool | None, ordered: bool = True
+    ) -> list[tuple[Atom, float]]:
+        """Relations of the answers to numbers or dates (`dates`: which; None: either), most like `names` first."""
+        ranked = self._by_likeness(self._around(rule, forward_only=True), names, ordered)
+        good = [(a, s) for a, s in ranked[:6] if s >= QUANTITY_LIKENESS]
+        return [(a, s) for a, s in good if self._measures(rule, a, dates)]
+
+    def own_quantities(self, topic: str, names: Sequence[str]) -> list[tuple[Atom, float]]:
+        """A topic's own relations to numbers or dates, most like `names` first."""
+        atoms = [b[0] for b in grow(self._kg, topic, ()) if b[0].forward]
+        ranked = self._by_likeness(atoms, names, ordered=True)
+        good = [(a, s) for a, s in ranked[:6] if s >= QUANTITY_LIKENESS]
+        return [(a, s) for a, s in good if self._measures(Rule(topic, ()), a, None)]
+
+    def _by_likeness(self, atoms: Sequence[Atom], names: Sequence[str], ordered: bool) -> list[tuple[Atom, float]]:
+        """Atoms by their best cosine with any name; with `ordered`, earlier names count a little more."""
+        if not atoms:
+            return []
+        docs = relation_texts(self._kg, [a.relation for a in atoms])
+        spoken = [texts_of(docs[a.relation], a.forward) for a in atoms]
+        wanted = self._encoder.encode(list(names))
+        scored = []
+        for atom, texts in zip(atoms, spoken, strict=True):
+            cosines = (self._encoder.encode(list(texts)) @ wanted.T).max(axis=0)
+            value = max(float(c) - 0.05 * i * ordered for i, c in enumerate(cosines))
+            scored.append((atom, value))
+        return sorted(scored, key=lambda x: (-x[1], x[0].relation))
+
+    def _measures(self, rule: Rule, atom: Atom, dates: bool | None) -> bool:
+        """Whether a relation of the answers leads to numbers (or dates)."""
+        if not rule.constraints:
+            result = run(self._kg, ground(rule.anchor, (*rule.body, atom)), limit=3)
+        else:
+            iri = self._kg.profile.expand(atom.relation, relation=True)
+            assert iri is not None
+            where = rule_program(self._kg, rule).where(self._kg.profile)
+            pattern = f"{Variable(rule.answer).n3()} {iri.n3()} ?{atom.variable} ."
+            result = self._kg.query(f"SELECT DISTINCT ?{atom.variable} WHERE {{ {where} {pattern} }}", limit=3)
+        values = result.column(result.variables[0]) if result.rows else ()
+        tests = {True: (is_date,), False: (is_number,), None: (is_date, is_number)}[dates]
+        return bool(values) and any(all(test(v) for v in values) for test in tests)
+
+    def typed(self, rule: Rule, types: Sequence[IRI]) -> Rule | None:
+        """The rule with a type constraint, if some but not all of its answers are of one of the types."""
+        if not types or not rule.body:
+            return None
+        form = node_form(self._kg, self._kg.profile.short(types[0]))
+        narrowed = replace(rule, constraints=(*rule.constraints, Constraint("type", rule.answer, value=form)))
+        every, some = run(self._kg, rule, limit=500), run(self._kg, narrowed, limit=500)
+        if some.outcome is Outcome.EMPTY or not some.outcome.ok or len(some.rows) == len(every.rows):
+            return None
+        return narrowed
+
+
+def comparison_value(comparison: Comparison) -> str:
+    """The literal compared with: a year becomes the first or last day that the operator means."""
+    if not comparison.is_date or not re.fullmatch(r"\d{4}", comparison.value):
+        return comparison.value
+    last = comparison.operator in (">", "<=")
+    return f"{comparison.value}-12-31" if last else f"{comparison.value}-01-01"
+
+

@@ -1,0 +1,202 @@
+"""How well a rule body fits the words of a question, without a language model.
+
+Each content word should be said by some relation of the body, each relation should be said by a word of
+its own, and the far end should be of the kind that is asked for. Likeness of a word and a relation is
+the best cosine with any of the relation's texts, or a fixed value where they share a word stem.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from triplewise.tools.encoder import Encoder
+from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.planning.bodies import Body, end_type, texts_of
+from triplewise.tools.planning.question import QuestionView, lexicon, stem
+
+_WORD = re.compile(r"[a-z]+")
+Key = tuple[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Weights of the score, tuned on development questions only.
+
+    Attributes:
+        stem: likeness of a word and a relation text that share a stem.
+        word: weight of each question word's best likeness.
+        atom: weight of each relation's own word; floor: the likeness below which a relation costs.
+        expected: weight of the likeness of the asked noun and the far end.
+        kind: bonus where the far end is of the kind the question word implies.
+        pair: bonus for walking a relation there and back ("of the same ...").
+        order: penalty for a relation whose word stands on the wrong side of a later one's.
+    """
+
+    stem: float = 0.7
+    word: float = 0.9
+    atom: float = 1.1
+    floor: float = 0.9
+    expected: float = 0.8
+    kind: float = 0.2
+    pair: float = 0.1
+    order: float = 0.15
+
+
+class Scorer:
+    """Scores rule bodies for one question."""
+
+    def __init__(
+        self, kg: KnowledgeGraph, encoder: Encoder, view: QuestionView, topic: str = "", weights: Weights | None = None
+    ) -> None:
+        self._kg, self._encoder, self._view = kg, encoder, view
+        self._weights = weights or Weights()
+        self._likeness: dict[Key, np.ndarray] = {}
+        self._ends: dict[Key, float] = {}
+        self._types = _Kinds(encoder)
+        self.words = self._question_words(topic)
+        self._vectors = encoder.encode([w for w, _ in self.words])
+        self._kind = view.kind or (self._types.nearest(view.expected) if view.expected else "")
+
+    def _question_words(self, topic: str) -> list[tuple[str, int]]:
+        """Content words, without a noun right before the mention that only says what the topic is."""
+        words = list(self._view.words)
+        words += [(q, -1) for q in self._view.quantities[:1]]
+        if self._view.superlative:
+            words = [w for w in words if w[0] != self._view.superlative.word]
+        before = {i - 1 for i, t in enumerate(self._view.tokens) if t.mention >= 0}
+        types = {w for w in self._topic_types(topic)}
+        if not types:
+            return words
+        vectors = self._encoder.encode(sorted(types))
+        return [w for w in words if w[1] not in before or not self._is_apposition(w[0], types, vectors)]
+
+    def _is_apposition(self, word: str, types: set[str], vectors: np.ndarray) -> bool:
+        """Whether a word names the type of the topic."""
+        if any(stem(word) == stem(t) for t in types):
+            return True
+        return float((vectors @ self._encoder.encode([word])[0]).max()) > 0.6
+
+    def _topic_types(self, topic: str) -> set[str]:
+        """Types of the topic, as its relations declare them."""
+        iri = self._kg.profile.expand(topic) if topic else None
+        if iri is None:
+            return set()
+        around, short = self._kg.relations(iri), self._kg.profile.short
+        forward, backward = [short(r) for r in around.forward], [short(r) for r in around.backward]
+        texts = relation_texts(self._kg, [*forward, *backward])
+        found = {texts[r].subject_type for r in forward} | {texts[r].object_type for r in backward}
+        return {t for t in found if t}
+
+    def prepare(self, bodies: Sequence[Body]) -> None:
+        """Encode the texts of all new relations at once."""
+        keys = list(dict.fromkeys((a.relation, a.forward) for b in bodies for a in b))
+        new = [k for k in keys if k not in self._likeness]
+        if not new:
+            return
+        docs = relation_texts(self._kg, [r for r, _ in new])
+        spoken = [texts_of(docs[r], forward) for r, forward in new]
+        vectors = self._encoder.encode([t for texts in spoken for t in texts])
+        at = 0
+        for key, texts in zip(new, spoken, strict=True):
+            rows = vectors[at : at + len(texts)]
+            at += len(texts)
+            self._likeness[key] = self._compare(texts, rows)
+            self._ends[key] = self._end_fit(end_type(docs[key[0]], key[1]))
+
+    def _compare(self, texts: Sequence[str], vectors: np.ndarray) -> np.ndarray:
+        """Likeness of every question word with one relation, shape (words,)."""
+        if not self.words:
+            return np.zeros(0, dtype=np.float32)
+        best = (self._vectors @ vectors.T).max(axis=1)
+        stop = lexicon()["stopwords"]
+        stems = {stem(w) for t in texts for w in _WORD.findall(t.lower()) if w not in stop}
+        shared = np.array([self._weights.stem if stem(w) in stems else 0.0 for w, _ in self.words])
+        return np.maximum(best, shared)
+
+    def _end_fit(self, type_text: str) -> float:
+        """How well a far end of this type fits what is asked for."""
+        if not type_text:
+            return 0.0
+        fit, expected = 0.0, self._view.expected
+        if expected:
+            vectors = self._encoder.encode([expected, type_text])
+            same = stem(expected) == stem(type_text.split()[-1])
+            fit += self._weights.expected * (1.0 if same else float(vectors[0] @ vectors[1]))
+        if self._kind:
+            fit += self._weights.kind * (self._types.nearest(type_text) == self._kind)
+        return fit
+
+    def partial(self, bodies: Sequence[Body]) -> list[float]:
+        """Scores of bodies that may still grow: the far end does not count."""
+        self.prepare(bodies)
+        return [self._fit(b) for b in bodies]
+
+    def scores(self, bodies: Sequence[Body]) -> list[float]:
+        """Scores of finished bodies; higher is better."""
+        self.prepare(bodies)
+        return [self._fit(b) + self._ends[(b[-1].relation, b[-1].forward)] for b in bodies]
+
+    def coverage(self, body: Body) -> float:
+        """Mean likeness of the relations of a body with their own words, 0 to 1."""
+        self.prepare([body])
+        matrix = np.stack([self._likeness[(a.relation, a.forward)] for a in body])
+        return float(matrix.max(axis=1).mean()) if matrix.size else 0.0
+
+    def _fit(self, body: Body) -> float:
+        """Words said by relations, relations said by words of their own."""
+        w = self._weights
+        matrix = np.stack([self._likeness[(a.relation, a.forward)] for a in body])
+        if not matrix.size:
+            return -w.atom * w.floor * len(body)
+        own, chosen = _assign(matrix)
+        value = w.word * float(matrix.max(axis=0).sum()) + w.atom * (own - w.floor * len(body))
+        value += w.pair * sum(
+            a.relation == b.relation and a.forward != b.forward for a, b in zip(body, body[1:], strict=False)
+        )
+        return value - w.order * self._disorder(chosen)
+
+    def _disorder(self, chosen: Sequence[int]) -> int:
+        """Pairs of relations whose words stand in the wrong order, seen from the mention."""
+        far = [self._view.distance(self.words[i][1]) if i >= 0 else -1 for i in chosen]
+        return sum(far[i] > far[i + 1] for i in range(len(far) - 1) if far[i] >= 0 and far[i + 1] >= 0)
+
+
+def _assign(matrix: np.ndarray) -> tuple[float, tuple[int, ...]]:
+    """Give each relation (row) a word (column) of its own: the greatest sum, and the words chosen.
+
+    A relation may stay without a word (-1). Exact for the short bodies used here.
+    """
+    width = min(4, matrix.shape[1])
+    top = [[-1, *(int(i) for i in np.argsort(-row, kind="stable")[:width])] for row in matrix]
+    best, chosen = -1.0, tuple(-1 for _ in top)
+    for pick in product(*top):
+        used = [p for p in pick if p >= 0]
+        if len(set(used)) == len(used):
+            total = float(sum(matrix[i, p] for i, p in enumerate(pick) if p >= 0))
+            if total > best + 1e-9:
+                best, chosen = total, pick
+    return best, chosen
+
+
+class _Kinds:
+    """The nearest kind of thing for a noun."""
+
+    _known: dict[tuple[str, str], str] = {}
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    def nearest(self, noun: str) -> str:
+        """Kind whose prototype word is nearest to a noun; remembered per encoder."""
+        key = (self._encoder.name, noun)
+        if key not in self._known:
+            names = [(k, w) for k, words in lexicon()["kinds"].items() for w in words]
+            vectors = self._encoder.encode([noun, *(w for _, w in names)])
+            self._known[key] = names[int((vectors[1:] @ vectors[0]).argmax())][0]
+        return self._known[key]

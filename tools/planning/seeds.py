@@ -1,0 +1,150 @@
+"""Seed questions: an index of asked questions with answers, found by BM25 over entity-masked text.
+
+SymAgent, section 4.1: seeds share the structure of the question, not its entities, so mentions are masked
+before they are compared, and seeds with the same masked text are kept together.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from triplewise.tools.errors import DataError
+from triplewise.tools.planning.question import masked
+
+
+_WRAPPERS = ("[]", '""', "“”", "''")
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A question whose answers are known: its topic entities (ids or names) and answers (ids or texts)."""
+
+    question: str
+    topics: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A group of seeds with the same masked text, and its BM25 score relative to the best one."""
+
+    text: str
+    seeds: tuple[Seed, ...]
+    score: float
+
+
+def _spans(question: str, names: Iterable[str]) -> list[tuple[int, int]]:
+    """Where the names stand in a question, with brackets or quotes around them."""
+    found = []
+    lower = question.lower()
+    for name in names:
+        start = question.find(name)
+        start = lower.find(name.lower()) if start < 0 else start
+        if start >= 0:
+            end = start + len(name)
+            wrapped = question[start - 1 : start] + question[end : end + 1] in _WRAPPERS
+            found.append((start - wrapped, end + wrapped))
+    return found
+
+
+def read_seeds(path: Path) -> Iterator[Seed]:
+    """Seeds of a JSON-lines file (plain or .gz) with `question`, `answers`, and `topic_entity` or `entities`.
+
+    `entities` and `topic_entity` may be a name, a list of names, or a mapping mention -> id.
+
+    Raises:
+        DataError: naming the line, if a line is no JSON object or lacks a key.
+    """
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield _seed(line, path, number)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read seed questions: {error}", path) from error
+
+
+def _seed(line: str, path: Path, number: int) -> Seed:
+    """One seed."""
+    try:
+        record = json.loads(line)
+        topics, answers = record.get("topic_entity", record.get("entities")), record["answers"]
+        question = str(record["question"])
+    except (json.JSONDecodeError, KeyError, AttributeError) as error:
+        raise DataError(
+            f"not a seed question ({error!r}); a line needs question, answers and topic_entity or entities", path, number
+        ) from error
+    return Seed(question, _names(topics), tuple(str(a) for a in answers))
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Names or ids out of the forms that datasets use."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    return tuple(str(v) for v in value)
+
+
+class SeedIndex:
+    """BM25 over the masked texts of seed questions; unigrams and bigrams, stop words kept."""
+
+    def __init__(self, seeds: Iterable[Seed], name: str = "seeds") -> None:
+        import bm25s
+
+        groups: dict[str, list[Seed]] = {}
+        for seed in seeds:
+            spans = _spans(seed.question, seed.topics)
+            if spans and seed.answers:
+                groups.setdefault(masked(seed.question, spans), []).append(seed)
+        if not groups:
+            raise DataError("no usable seed question: none has answers and a topic entity named in its text", name)
+        self.name = name
+        self._texts = list(groups)
+        self._groups = groups
+        self._index = bm25s.BM25()
+        self._index.index([_terms(t) for t in self._texts], show_progress=False)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def search(self, question: str, spans: Iterable[tuple[int, int]], k: int = 5) -> tuple[Match, ...]:
+        """The k groups of seeds most like a question whose mentions stand at `spans`, best first.
+
+        A group with exactly the same masked text stands first with score 1.
+        """
+        text = masked(question, list(spans))
+        scores = self._index.get_scores(_terms(text))
+        order = np.argsort(-scores, kind="stable")[:k]
+        best = float(scores[order[0]]) or 1.0
+        found = [Match(self._texts[i], tuple(self._groups[self._texts[i]]), float(scores[i]) / best) for i in order]
+        exact = self._groups.get(text)
+        if exact is not None:
+            found = [Match(text, tuple(exact), 1.0), *(m for m in found if m.text != text)]
+        return tuple(m for m in found if m.score > 0)
+
+
+def _terms(text: str) -> list[str]:
+    """Words and word pairs."""
+    words = text.split()
+    return [*words, *(f"{a} {b}" for a, b in zip(words, words[1:], strict=False))] or [""]
+
+
+@lru_cache(maxsize=8)
+def open_seeds(path: str) -> SeedIndex:
+    """The index of one file, or of several joined by commas, built once per process.
+
+    Raises:
+        DataError: if a file is missing or a line is broken.
+    """
+    files = [Path(p.strip()) for p in path.split(",") if p.strip()]
+    return SeedIndex((s for f in files for s in read_seeds(f)), name=path)

@@ -1,0 +1,159 @@
+"""Symbolic rules: bodies that lead from a topic entity to answers (SymAgent, equation 1).
+
+A rule is a chain of relations, optionally with constraints beyond the paper's chains: a second topic
+entity that meets the chain, a type, a comparison, a superlative, a count, a yes/no reading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from triplewise.tools.toolsets.base import Call
+
+ConstraintKind = Literal["meets", "type", "filter", "max", "min", "most", "least", "count", "ask", "distinct"]
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One relation of a rule body, and the variable it binds.
+
+    `forward`: the previous node is the subject.
+    """
+
+    relation: str
+    forward: bool
+    variable: str
+
+    def arrow(self) -> str:
+        """E.g. `-[P50]->` or `<-[P50]-`."""
+        return f"-[{self.relation}]->" if self.forward else f"<-[{self.relation}]-"
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """Something the answer has to meet besides the chain.
+
+    Attributes:
+        kind: see `ConstraintKind`.
+        variable: the variable constrained.
+        atoms: further relations: from `value` to `variable` (meets), or from `variable` to the compared
+            quantity (filter, max, min, most, least).
+        operator: for `filter`: =, !=, <, >, <=, >=.
+        value: short id or literal: the second entity, the type, the compared value.
+    """
+
+    kind: ConstraintKind
+    variable: str = ""
+    atoms: tuple[Atom, ...] = ()
+    operator: str = ""
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule body grounded at a topic entity.
+
+    Attributes:
+        anchor: short id of the topic entity.
+        body: the chain.
+        constraints: further conditions, applied in order.
+        support: seed questions whose answers it reproduces.
+        precision, recall: mean over its seeds, in [0, 1].
+        score: what rules are ordered by.
+        provenance: where it comes from, in words.
+    """
+
+    anchor: str
+    body: tuple[Atom, ...]
+    constraints: tuple[Constraint, ...] = ()
+    support: int = 0
+    precision: float = 0.0
+    recall: float = 0.0
+    score: float = 0.0
+    provenance: str = ""
+
+    @property
+    def answer(self) -> str:
+        """Name of the variable that holds the answer."""
+        counted = next((c.variable for c in reversed(self.constraints) if c.kind == "count"), None)
+        return counted or (self.body[-1].variable if self.body else "")
+
+    def text(self, label: str = "") -> str:
+        """The rule in one line, e.g. `Tokyo -[P36]-> ?capital`."""
+        chain = " ".join(f"{a.arrow()} ?{a.variable}" for a in self.body)
+        extras = "".join(f"; {_constraint_text(c)}" for c in self.constraints)
+        return f"{label or self.anchor} {chain}{extras}"
+
+
+def _constraint_text(constraint: Constraint) -> str:
+    """A constraint in words."""
+    path = " ".join(f"{a.arrow()} ?{a.variable}" for a in constraint.atoms)
+    parts = (constraint.kind, constraint.value if constraint.kind == "meets" else f"?{constraint.variable}", path)
+    tail = "" if constraint.kind == "meets" else f"{constraint.operator} {constraint.value}".strip()
+    return " ".join(p for p in (*parts, tail) if p)
+
+
+def fact(previous: str, atom: Atom) -> Call:
+    """The `add_fact` that extends a chain by one atom; `previous` is an id or `?variable`."""
+    here = f"?{atom.variable}"
+    ends = (previous, atom.relation, here) if atom.forward else (here, atom.relation, previous)
+    return Call("add_fact", ends)
+
+
+def _chain(start: str, atoms: tuple[Atom, ...]) -> list[Call]:
+    """Look up and add each relation of a chain."""
+    calls, previous = [], start
+    for atom in atoms:
+        calls += [Call("get_relation", (previous,)), fact(previous, atom)]
+        previous = f"?{atom.variable}"
+    return calls
+
+
+def _constraint_calls(constraint: Constraint) -> list[Call]:
+    """The actions that carry out one constraint."""
+    variable = f"?{constraint.variable}"
+    target = f"?{constraint.atoms[-1].variable}" if constraint.atoms else variable
+    if constraint.kind == "meets":
+        return _chain(constraint.value, constraint.atoms)
+    calls = _chain(variable, constraint.atoms)
+    match constraint.kind:
+        case "type":
+            calls.append(Call("add_type", (variable, constraint.value)))
+        case "filter":
+            calls.append(Call("add_filter", (target, constraint.operator, constraint.value)))
+        case "distinct":
+            calls.append(Call("add_filter", (variable, "!=", constraint.value)))
+        case "max" | "min":
+            calls.append(Call(f"add_{constraint.kind}", (target,)))
+        case "most" | "least":
+            calls.append(Call(f"add_{constraint.kind}", (target, variable)))
+        case "count":
+            calls.append(Call("add_count", (constraint.value, variable)))
+        case "ask":
+            calls.append(Call("ask"))
+    return calls
+
+
+def script(rule: Rule) -> tuple[Call, ...]:
+    """The PyQL actions that follow a rule from its anchor to `execute()`, each once, in order."""
+    calls = _chain(rule.anchor, rule.body)
+    for constraint in rule.constraints:
+        calls += _constraint_calls(constraint)
+    if not any(c.kind == "ask" for c in rule.constraints):
+        calls.append(Call("set_answer", (f"?{rule.answer}",)))
+    return tuple(dict.fromkeys([*calls, Call("execute")]))
+
+
+def no_return(anchor: str, body: tuple[Atom, ...]) -> tuple[Constraint, ...]:
+    """Constraints that keep a chain a simple path where a relation is walked there and back.
+
+    Closed paths are simple (SymAgent 4.1 samples them by breadth-first search): a node two steps on
+    must differ from the one it came from.
+    """
+    nodes = [anchor, *(f"?{a.variable}" for a in body)]
+    back = [
+        i for i in range(1, len(body))
+        if body[i].relation == body[i - 1].relation and body[i].forward != body[i - 1].forward
+    ]
+    return tuple(Constraint("distinct", variable=body[i].variable, value=nodes[i - 1]) for i in back)
