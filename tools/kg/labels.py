@@ -100,6 +100,10 @@ class Names(Protocol):
         """Entries whose names share runs of characters."""
         ...
 
+    def longer(self, norm: str, limit: int) -> Iterable[Entry]:
+        """Entries whose names begin or end with these words and go on, most popular first."""
+        ...
+
     def node(self, iri: IRI) -> Entry | None:
         """The entry of a node under its preferred label."""
         ...
@@ -153,20 +157,28 @@ class LabelIndex:
         norm = normalise(text)
         return _ordered(self._names.exact([norm]).get(norm, ())) if norm else ()
 
-    def search(self, text: str, limit: int = 10) -> tuple[Candidate, ...]:
-        """Best candidates for a text, best first: the cascade exact or alias, fuzzy, trigrams."""
+    def search(self, text: str, limit: int = 10, near: bool = False) -> tuple[Candidate, ...]:
+        """Best candidates for a text, best first: the cascade exact or alias, fuzzy, trigrams.
+
+        `near` asks for near names also where there are exact ones.
+        """
         norm = normalise(text)
         if not norm:
             return ()
         found = [_named(entry, text) for entry in self.exact(text)]
-        if not found:
-            found = _rescored(norm, self._names.fuzzy(norm, 100), "fuzzy")
+        if near or not found:
+            found += _rescored(norm, self._names.fuzzy(norm, 100), "fuzzy")
             if not found or found[0].score < _GOOD:
                 found += _rescored(norm, self._names.trigrams(norm, 100), "trigram")
         best: dict[IRI, Candidate] = {}
         for candidate in sorted(found, key=_rank):
             best.setdefault(candidate.iri, candidate)
         return tuple(best.values())[:limit]
+
+    def longer(self, text: str, limit: int = 10) -> tuple[Candidate, ...]:
+        """Nodes whose longer name begins or ends with the text (`Lincoln`: Abraham Lincoln)."""
+        norm = normalise(text)
+        return tuple(_rescored(norm, self._names.longer(norm, limit), "fuzzy")) if norm else ()
 
     def spans(self, question: str) -> tuple[SpanMatch, ...]:
         """All spans of the question that are names in full, longest first, from batched look-ups."""
@@ -192,15 +204,16 @@ class LabelIndex:
 
 
 def similarity(norm: str, other: str) -> float:
-    """How alike two normalised names are, 0 to 1: edits, then word order, then words left out."""
+    """How alike two normalised names are, 0 to 1: by edits, by edits in any word order, or as part of a name.
+
+    A text that holds all of a name and more is not that name: only the text may leave words out.
+    """
     from rapidfuzz import fuzz
 
-    edits = fuzz.ratio(norm, other)
-    if edits >= 90:
-        return edits / 100
-    return (
-        max(edits, 0.95 * fuzz.token_sort_ratio(norm, other), 0.85 * fuzz.token_set_ratio(norm, other)) / 100
-    )
+    edits = max(fuzz.ratio(norm, other), 0.95 * fuzz.token_sort_ratio(norm, other)) / 100
+    words, others = set(norm.split()), set(other.split())
+    part = 0.7 + 0.2 * len(words) / len(others) if words < others else 0.0
+    return max(edits, part)
 
 
 def _named(entry: Entry, text: str) -> Candidate:

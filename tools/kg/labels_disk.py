@@ -40,6 +40,8 @@ _SELECT = """
 SELECT nodes.iri, nodes.label, names.text, names.alias, nodes.popularity, nodes.description, names.norm
 FROM names JOIN nodes ON nodes.id = names.node WHERE """
 _BATCH = 20_000
+_HOLDING = 20_000
+"""Names at most that are looked at for one that goes on before or behind a text."""
 _RARE = 8
 """How many of a text's trigrams are asked for, rarest first."""
 
@@ -117,6 +119,17 @@ class DiskNames:
         query = " OR ".join('"' + gram.replace('"', '""') + '"' for (gram,) in rare)
         sql = "SELECT rowid FROM trigrams WHERE trigrams MATCH ? ORDER BY rank LIMIT ?"
         return self._rows([row for (row,) in connection.execute(sql, (query, limit))])
+
+    def longer(self, norm: str, limit: int) -> Iterable[Entry]:
+        """Names that begin or end with these words and go on, most popular first."""
+        if len(norm) < 3:
+            return []
+        sql = (
+            f"{_SELECT} names.id IN (SELECT rowid FROM trigrams WHERE trigrams MATCH ? LIMIT {_HOLDING})"
+            " AND (names.norm LIKE ? || ' %' OR names.norm LIKE '% ' || ?) ORDER BY popularity DESC LIMIT ?"
+        )
+        rows = self._connection().execute(sql, (f'"{norm}"', norm, norm, limit))
+        return [_entry(*row) for *row, _ in rows]
 
     def node(self, iri: IRI) -> Entry | None:
         """The entry of a node under its preferred label."""

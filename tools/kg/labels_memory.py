@@ -47,6 +47,12 @@ class MemoryNames:
         """Nothing: `fuzzy` has already compared with every name."""
         return ()
 
+    def longer(self, norm: str, limit: int) -> Iterable[Entry]:
+        """Names that begin or end with these words and go on, most popular first."""
+        start, end = f"{norm} ", f" {norm}"
+        found = [e for n in self._norms if n.startswith(start) or n.endswith(end) for e in self._entries(n)]
+        return sorted(found, key=lambda entry: -entry.popularity)[:limit]
+
     def node(self, iri: IRI) -> Entry | None:
         """The entry of a node under its preferred label."""
         label = self._labels.get(iri.value)

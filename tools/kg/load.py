@@ -29,7 +29,7 @@ from triplewise.tools.kg import sources as files
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.naming import describer, named
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.sources import Broken, Feed, Progress
+from triplewise.tools.kg.sources import Broken, Feed, Progress, feed_for
 
 FORMAT = 1
 STORE, PROFILE, MANIFEST = "store", "profile.yaml", "manifest.json"
@@ -88,7 +88,8 @@ def load_kg(
             mend = "pass replace=True to replace it" if is_store(target) else "choose another place"
             raise ConfigurationError(f"{target} exists already; {mend}")
         with _scratch(target) as folder:
-            report = _build(folder, target, paths, tables, _profile(profile, paths), Feed(on_error, progress))
+            given = _profile(profile, paths)
+            report = _build(folder, target, paths, tables, given, feed_for(given, on_error, progress))
             _move(folder, target)
     return report
 

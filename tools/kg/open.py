@@ -173,9 +173,9 @@ def _in_memory(
 
     from triplewise.tools.kg.embedded import EmbeddedKG
     from triplewise.tools.kg.infer import infer_profile
-    from triplewise.tools.kg.sources import Feed
+    from triplewise.tools.kg.sources import feed_for
 
-    feed, store = Feed(), ox.Store()
+    feed, store = feed_for(given), ox.Store()
     store.bulk_extend(feed.facts(facts, given))
     profile = given or infer_profile(store, feed.prefixes)
     store.bulk_extend(feed.labels(tables, profile))

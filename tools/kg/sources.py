@@ -20,7 +20,7 @@ import pyoxigraph as ox
 
 from triplewise.tools.errors import DataError
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI
+from triplewise.tools.kg.terms import IRI, RDF
 
 OnError = OneOf["skip", "stop"]
 Progress = Callable[[str, int, "int | None"], None]
@@ -56,6 +56,12 @@ class Broken:
     message: str
 
 
+def feed_for(profile: Profile | None, on_error: OnError = "stop", progress: Progress | None = None) -> Feed:
+    """A feed that knows the profile's type predicates."""
+    kinds = frozenset(profile.type_predicates) if profile is not None else frozenset()
+    return Feed(on_error, progress, kinds | {RDF + "type"})
+
+
 @dataclass
 class Feed:
     """Streams sources and keeps account of what went by.
@@ -66,11 +72,13 @@ class Feed:
         triples: facts read so far. broken, broken_count: the first 100 broken lines, and how many in all.
         popularity: number of facts by node. On graphs of many millions of nodes, nodes seen once are
             forgotten from time to time (lossy counting): a lower bound, right for those that matter.
+        type_predicates: their objects gain no popularity: a class is not known by its instances.
         predicates: relations seen. prefixes: prefixes the files declare.
     """
 
     on_error: OnError = "stop"
     progress: Progress | None = None
+    type_predicates: frozenset[str] = frozenset({RDF + "type"})
     triples: int = 0
     broken: list[Broken] = field(default_factory=list)
     broken_count: int = 0
@@ -175,7 +183,7 @@ class Feed:
         self.triples += 1
         self.popularity[quad.subject.value] += 1  # type: ignore[union-attr]
         self.predicates.add(quad.predicate.value)
-        if isinstance(quad.object, ox.NamedNode):
+        if isinstance(quad.object, ox.NamedNode) and quad.predicate.value not in self.type_predicates:
             self.popularity[quad.object.value] += 1
         if self.triples % _EVERY == 0:
             self._tell(path, stream)
