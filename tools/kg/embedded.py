@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,10 +13,10 @@ import pyoxigraph as ox
 from triplewise.tools.kg.base import Outcome, Result, count_query
 from triplewise.tools.kg.bounded import Deadline, Workers
 from triplewise.tools.kg.engine import Engine, capped_result
-from triplewise.tools.kg.oxterms import from_ox, to_ox
+from triplewise.tools.kg.oxterms import from_ox, safe_iri, to_ox
 from triplewise.tools.kg.pathsearch import Edge
 from triplewise.tools.kg.readonly import ReadQuery
-from triplewise.tools.kg.terms import IRI, Term, Triple
+from triplewise.tools.kg.terms import IRI, Literal, Term, Triple
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.labels import LabelIndex
@@ -27,8 +27,8 @@ _DEGREE_CAP = 2_000
 _EDGE_CAP = 500_000
 _CLOCK_EVERY = 512
 
-Pattern: TypeAlias = tuple[Any, Any]
-"""Subject and object of a quad pattern, None for any."""
+Pattern: TypeAlias = tuple[Term, tuple[Any, Any, Any], bool]
+"""The node asked for, a quad pattern (None for any), and whether the node is its subject."""
 
 
 class EmbeddedKG(Engine):
@@ -79,35 +79,62 @@ class EmbeddedKG(Engine):
         except TimeoutError as error:
             return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
 
-    def edges(self, nodes: Sequence[Term], deadline: Deadline) -> tuple[list[Edge], Outcome, str]:
+    def edges(
+        self, nodes: Sequence[Term], deadline: Deadline, ends: Collection[Term] | None = None
+    ) -> tuple[list[Edge], Outcome, str]:
         """All edges at many nodes, read straight from the store's indexes."""
-        return self._scan(((n, p) for n in nodes for p in _patterns(n)), deadline)
+        return self._scan((p for n in nodes for p in _patterns(n)), deadline, ends)
 
     def edges_between(
         self, left: Sequence[Term], right: Sequence[Term], deadline: Deadline
     ) -> tuple[list[Edge], Outcome, str]:
         """The edges that join two sets of nodes."""
-        return self._scan(((n, p) for n in left for m in right for p in _pair_patterns(n, m)), deadline)
+        return self._scan((p for n in left for m in right for p in _pair_patterns(n, m)), deadline)
 
     def degree(self, nodes: Sequence[Term], deadline: Deadline) -> int:
         """How many edges the nodes have, counted up to 2,000."""
         if self._store is None:
             return 0
-        edges = self._quads(self._store, ((n, p) for n in nodes for p in _patterns(n)), deadline)
+        edges = self._quads(self._store, (p for n in nodes for p in _patterns(n)), deadline)
         return sum(1 for _ in islice(edges, _DEGREE_CAP)) + len(nodes)
 
+    def _label_rows(
+        self, subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None, deadline: Deadline
+    ) -> Result:
+        """Index look-ups: pyoxigraph would scan a whole predicate to join it with a VALUES block."""
+        if self._store is None:
+            return _closed(self.name)
+        start = time.perf_counter()
+        patterns = ((s, (to_ox(s), to_ox(p), None), True) for s in subjects for p in predicates)
+        rows = [
+            (node, from_ox(quad.predicate), label)
+            for node, quad, _ in self._quads(self._store, patterns, deadline)
+            if isinstance(label := from_ox(quad.object), Literal)
+            and (language is None or label.language.lower() in ("", language.lower()))
+        ]
+        outcome = Outcome.TIMEOUT if deadline.passed else Outcome.ROWS if rows else Outcome.EMPTY
+        count_query(outcome, time.perf_counter() - start)
+        return Result(outcome, ("s", "p", "l"), tuple(rows))
+
     def _scan(
-        self, wanted: Iterable[tuple[Term, Pattern]], deadline: Deadline
+        self, wanted: Iterable[Pattern], deadline: Deadline, ends: Collection[Term] | None = None
     ) -> tuple[list[Edge], Outcome, str]:
-        """Edges that match any of the patterns, counted as one query."""
+        """Edges that match any of the patterns and lead to one of `ends`, counted as one query."""
         if self._store is None:
             return [], Outcome.UNAVAILABLE, _closed(self.name).message
         start = time.perf_counter()
+        kept = None if ends is None else {to_ox(end) for end in ends}
+        relations: dict[ox.NamedNode, IRI | None] = {}
         found: list[Edge] = []
         outcome, message = Outcome.ROWS, ""
-        for node, quad in self._quads(self._store, wanted, deadline):
-            if (triple := _triple(quad)) and not self._excludes(triple.relation):
-                found.append((node, triple))
+        for node, quad, forward in self._quads(self._store, wanted, deadline):
+            far_end = quad.object if forward else quad.subject
+            if kept is not None and far_end not in kept:
+                continue
+            if (predicate := quad.predicate) not in relations:
+                relations[predicate] = self._relation(predicate)
+            if (relation := relations[predicate]) is not None:
+                found.append((node, _triple(node, relation, far_end, forward)))
             if len(found) >= _EDGE_CAP:
                 outcome, message = Outcome.TRUNCATED, f"cut at {_EDGE_CAP} edges"
                 break
@@ -116,15 +143,20 @@ class EmbeddedKG(Engine):
         count_query(outcome, time.perf_counter() - start)
         return found, outcome, message
 
+    def _relation(self, predicate: ox.NamedNode) -> IRI | None:
+        """The relation a path may walk, None if the profile excludes it."""
+        relation = safe_iri(predicate.value)
+        return None if self._excludes(relation) else relation
+
     def _quads(
-        self, store: ox.Store, wanted: Iterable[tuple[Term, Pattern]], deadline: Deadline
-    ) -> Iterator[tuple[Term, ox.Quad]]:
+        self, store: ox.Store, wanted: Iterable[Pattern], deadline: Deadline
+    ) -> Iterator[tuple[Term, ox.Quad, bool]]:
         """Quads of all patterns, until time is over."""
         graph = None if self._union else ox.DefaultGraph()
         ticks = 0
-        for node, (subject, obj) in wanted:
-            for quad in store.quads_for_pattern(subject, None, obj, graph):
-                yield node, quad
+        for node, (subject, predicate, obj), forward in wanted:
+            for quad in store.quads_for_pattern(subject, predicate, obj, graph):
+                yield node, quad, forward
                 ticks += 1
                 if ticks % _CLOCK_EVERY == 0 and deadline.passed:
                     return
@@ -161,23 +193,24 @@ def _evaluate(
 def _patterns(node: Term) -> Iterator[Pattern]:
     """The quad patterns that find all edges at a node."""
     if isinstance(node, IRI):
-        yield to_ox(node), None
-    yield None, to_ox(node)
+        yield node, (to_ox(node), None, None), True
+    yield node, (None, None, to_ox(node)), False
 
 
 def _pair_patterns(left: Term, right: Term) -> Iterator[Pattern]:
     """The quad patterns that find the edges between two nodes."""
     if isinstance(left, IRI):
-        yield to_ox(left), to_ox(right)
+        yield left, (to_ox(left), None, to_ox(right)), True
     if isinstance(right, IRI):
-        yield to_ox(right), to_ox(left)
+        yield left, (to_ox(right), None, to_ox(left)), False
 
 
-def _triple(quad: ox.Quad) -> Triple | None:
-    subject, relation, obj = from_ox(quad.subject), from_ox(quad.predicate), from_ox(quad.object)
-    if isinstance(subject, IRI) and isinstance(relation, IRI) and obj is not None:
-        return Triple(subject, relation, obj)
-    return None
+def _triple(node: Term, relation: IRI, far_end: Any, forward: bool) -> Triple:
+    far = from_ox(far_end)
+    subject, obj = (node, far) if forward else (far, node)
+    if not isinstance(subject, IRI) or obj is None:
+        raise TypeError(f"no triple can have the subject {subject!r}")
+    return Triple(subject, relation, obj)
 
 
 def _closed(name: str) -> Result:

@@ -10,7 +10,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,7 +25,7 @@ from triplewise.tools.kg.base import (
     is_cut,
 )
 from triplewise.tools.kg.bounded import Deadline
-from triplewise.tools.kg.pathsearch import Edge, PathSearch
+from triplewise.tools.kg.pathsearch import Edge, PathSearch, other_end
 from triplewise.tools.kg.readonly import ReadQuery, Refused, read_query, variable_names
 from triplewise.tools.kg.terms import IRI, Literal, Term, Triple, Variable
 
@@ -184,9 +184,14 @@ class Engine(ABC):
         search = PathSearch(self, deadline, self.limit if limit is None else limit)
         return search.run(source, target, min(max(max_hops, 1), 4))
 
-    def edges(self, nodes: Sequence[Term], deadline: Deadline) -> tuple[list[Edge], Outcome, str]:
-        """All edges at many nodes, in batches; the outcome is the worst of all batches."""
-        return self._edges_of((_edges_query(batch) for batch in batches(nodes, BATCH)), deadline)
+    def edges(
+        self, nodes: Sequence[Term], deadline: Deadline, ends: Collection[Term] | None = None
+    ) -> tuple[list[Edge], Outcome, str]:
+        """All edges at many nodes (that lead to one of `ends`), in batches; the worst outcome of all."""
+        found, outcome, message = self._edges_of(map(_edges_query, batches(nodes, BATCH)), deadline)
+        if ends is not None:
+            found = [(node, triple) for node, triple in found if other_end(node, triple) in ends]
+        return found, outcome, message
 
     def edges_between(
         self, left: Sequence[Term], right: Sequence[Term], deadline: Deadline
@@ -240,14 +245,20 @@ class Engine(ABC):
             if not left or not self.profile.label_predicates:
                 break
             predicates = [IRI(p) for p in self.profile.label_predicates]
-            sparql = _labels_query(left, predicates, language)
-            result = self.query(sparql, timeout=deadline.left, limit=ROWS_PER_LABEL * BATCH)
+            result = self._label_rows(left, predicates, language, deadline)
             if not result.outcome.ok:
                 return _spread(best, subjects), False
             best.update(self._best_labels(result))
             if result.outcome is Outcome.TRUNCATED:
                 return _spread(best, subjects), False
         return _spread(best, subjects), True
+
+    def _label_rows(
+        self, subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None, deadline: Deadline
+    ) -> Result:
+        """Rows (subject, predicate, label) in a language or none; in any language if it is None."""
+        sparql = _labels_query(subjects, predicates, language)
+        return self.query(sparql, timeout=deadline.left, limit=ROWS_PER_LABEL * BATCH)
 
     def _best_labels(self, result: Result) -> dict[IRI, str]:
         ranks: dict[IRI, tuple[int, int, str, str]] = {}

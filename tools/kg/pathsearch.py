@@ -7,7 +7,7 @@ or it lies between the rims.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol, TypeAlias
 
 from triplewise.tools.kg.base import Hop, Outcome, Paths
@@ -17,6 +17,8 @@ from triplewise.tools.kg.terms import Term, Triple
 Edge: TypeAlias = tuple[Term, Triple]
 """A triple, and the end of it that was asked for."""
 Path: TypeAlias = tuple[Hop, ...]
+Step: TypeAlias = tuple[Hop, Term]
+"""A hop, and the node it leads to."""
 
 _JOIN_CAP = 20_000
 """Pairs of rim nodes up to which one joining query is cheaper than fetching all edges of a rim."""
@@ -25,8 +27,10 @@ _JOIN_CAP = 20_000
 class EdgeSource(Protocol):
     """What the search needs of an engine; each call is a few batched queries."""
 
-    def edges(self, nodes: Sequence[Term], deadline: Deadline) -> tuple[list[Edge], Outcome, str]:
-        """All edges at the nodes."""
+    def edges(
+        self, nodes: Sequence[Term], deadline: Deadline, ends: Collection[Term] | None = None
+    ) -> tuple[list[Edge], Outcome, str]:
+        """All edges at the nodes, or those of them that lead to one of `ends`."""
         ...
 
     def edges_between(
@@ -52,7 +56,7 @@ class _Side:
         self.depth += 1
         self.rim = []
         for node, triple in edges:
-            other = _other_end(node, triple)
+            other = other_end(node, triple)
             if other not in self.distance:
                 self.distance[other] = self.depth
                 self.rim.append(other)
@@ -100,15 +104,13 @@ class PathSearch:
             self._take(self._engine.edges_between(left.rim, right.rim, self._deadline))
             return
         side, other = (left, right) if self._cheaper(left, right) is left else (right, left)
-        self._take(self._engine.edges(side.rim, self._deadline), set(other.rim))
+        self._take(self._engine.edges(side.rim, self._deadline, set(other.rim)))
 
-    def _take(self, fetched: tuple[list[Edge], Outcome, str], ends: set[Term] | None = None) -> list[Edge]:
+    def _take(self, fetched: tuple[list[Edge], Outcome, str]) -> list[Edge]:
         edges, outcome, message = fetched
         if outcome not in (Outcome.ROWS, Outcome.EMPTY):
             self._outcome, self._message = outcome, message
-        for node, triple in edges:
-            if ends is None or _other_end(node, triple) in ends:
-                self._triples[triple] = None
+        self._triples.update((triple, None) for _, triple in edges)
         return edges
 
     def _answer(self, source: Term, target: Term, max_hops: int, left: _Side, right: _Side) -> Paths:
@@ -126,43 +128,47 @@ class PathSearch:
             return Paths(Outcome.EMPTY)
         return Paths(self._outcome, tuple(found), self._message)
 
-    def _useful_steps(self, max_hops: int, left: _Side, right: _Side) -> dict[Term, list[tuple[Hop, Term]]]:
-        """Steps from each node that can lie on a short enough path, in an order that never changes."""
-        steps: dict[Term, list[tuple[Hop, Term]]] = {}
+    def _useful_steps(self, max_hops: int, left: _Side, right: _Side) -> dict[Term, list[Step]]:
+        """Steps from each node that can lie on a short enough path."""
+        reach: dict[Term, tuple[int, int]] = {}
         for triple in self._triples:
-            for forward in (True, False):
-                near, far = _ends(triple, forward)
-                if near != far and left.at_least(near) + 1 + right.at_least(far) <= max_hops:
-                    steps.setdefault(near, []).append((Hop(triple, forward), far))
-        for node in steps:
-            steps[node].sort(key=lambda s: (s[0].triple.relation.value, not s[0].forward, s[1].n3()))
+            for node in (triple.subject, triple.object):
+                if node not in reach:
+                    reach[node] = (left.at_least(node), right.at_least(node))
+        steps: dict[Term, list[Step]] = {}
+        for triple in self._triples:
+            subject, obj = triple.subject, triple.object
+            (from_s, to_s), (from_o, to_o) = reach[subject], reach[obj]
+            if from_s + 1 + to_o <= max_hops and subject != obj:
+                steps.setdefault(subject, []).append((Hop(triple, True), obj))
+            if from_o + 1 + to_s <= max_hops and subject != obj:
+                steps.setdefault(obj, []).append((Hop(triple, False), subject))
         return steps
 
     def _walk(
-        self,
-        source: Term,
-        target: Term,
-        length: int,
-        steps: dict[Term, list[tuple[Hop, Term]]],
-        right: _Side,
+        self, source: Term, target: Term, length: int, steps: dict[Term, list[Step]], right: _Side
     ) -> Iterator[Path]:
-        """Simple paths of exactly `length` hops, depth first; stops when time is over."""
+        """Simple paths of exactly `length` hops, depth first in a fixed order; stops when time is over."""
         stack: list[tuple[Term, Path, frozenset[Term]]] = [(source, (), frozenset((source,)))]
+        ordered: dict[Term, list[Step]] = {}
         while stack and not self._deadline.passed:
             node, path, seen = stack.pop()
             left_over = length - len(path) - 1
-            for hop, far in reversed(steps.get(node, ())):
-                if left_over == 0:
-                    continue
+            if node not in ordered:
+                ordered[node] = sorted(steps.get(node, ()), key=_order)
+            if left_over == 0:
+                yield from ((*path, hop) for hop, far in ordered[node] if far == target)
+                continue
+            for hop, far in reversed(ordered[node]):
                 if far not in seen and far != target and right.at_least(far) <= left_over:
                     stack.append((far, (*path, hop), seen | {far}))
-            if left_over == 0:
-                yield from ((*path, hop) for hop, far in steps.get(node, ()) if far == target)
 
 
-def _ends(triple: Triple, forward: bool) -> tuple[Term, Term]:
-    return (triple.subject, triple.object) if forward else (triple.object, triple.subject)
+def _order(step: Step) -> tuple[str, bool, str]:
+    hop, far = step
+    return hop.triple.relation.value, not hop.forward, far.n3()
 
 
-def _other_end(node: Term, triple: Triple) -> Term:
+def other_end(node: Term, triple: Triple) -> Term:
+    """The end of a triple that is not `node`."""
     return triple.object if node == triple.subject else triple.subject
