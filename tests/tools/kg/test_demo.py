@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 from functools import cache
-from importlib.resources import files
+from importlib.resources import as_file, files
 from typing import Any
 
 import pyoxigraph as ox
 import pytest
+
+from triplewise.tools.kg.profile import load_profile
 
 DATA = files("triplewise.tools.kg.demo")
 ENTITY = "http://www.wikidata.org/entity/"
@@ -64,6 +66,17 @@ def test_everything_is_labelled_and_nothing_else() -> None:
     for identifier, row in names().items():
         assert len(row) == 3, identifier
         assert row[0].strip() == row[0] != "", identifier
+
+
+def test_profile_links_every_entity_and_gives_every_id_back() -> None:
+    with as_file(DATA.joinpath("profile.yaml")) as path:
+        profile = load_profile(path)
+    for identifier in names():
+        relation = identifier.startswith("P")
+        iri = profile.expand(identifier, relation)
+        assert iri is not None, identifier
+        assert profile.expand(profile.short(iri), relation) == iri
+        assert profile.linkable(iri.value) != relation
 
 
 def test_both_sides_of_a_symmetric_fact() -> None:
