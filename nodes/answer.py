@@ -78,7 +78,7 @@ def _build(state: State, kg: KnowledgeGraph, values: tuple[str, ...], sparql: st
 
 def _best_effort(program: PyQL, kg: KnowledgeGraph) -> tuple[PyQL, tuple[str, ...]]:
     """When the budget ran out before `execute()`: the newest variable of the query so far."""
-    if not program.answer and program.variables and not program.is_ask:
+    if not program.answer and program.variables and not program.boolean:
         program = program.set_answer(program.variables[-1])
     result = kg.query(program.sparql(kg.profile))
     if result.boolean is not None:

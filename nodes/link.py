@@ -11,7 +11,9 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import State
+from triplewise.nodes.usage import Usage
 from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.linking import LinkedEntity
 from triplewise.tools.linking import link as link_mentions
 
 
@@ -23,15 +25,20 @@ def link(state: State, runtime: Runtime[Context]) -> Update:
     linked = link_mentions(
         state.question, kg_of(context), given=state.entities, encoder=encoder_of(context)
     )
-    return {"linked": linked, "focus": tuple(e.id for e in linked)}
+    return _started(linked)
 
 
 def given(state: State, runtime: Runtime[Context]) -> Update:
     """Take only the entities the caller gave, as the papers do."""
     if not state.entities:
-        return {"linked": (), "focus": ()}
-    linked = link_mentions(state.question, kg_of(runtime.context), given=state.entities)
-    return {"linked": linked, "focus": tuple(e.id for e in linked)}
+        return _started(())
+    return _started(link_mentions(state.question, kg_of(runtime.context), given=state.entities))
+
+
+def _started(linked: tuple[LinkedEntity, ...]) -> Update:
+    """A fresh start: nothing of an earlier question of the same thread is left."""
+    fresh = State(question="").model_dump(exclude={"question", "entities"})
+    return {**fresh, "usage": Usage(), "linked": linked, "focus": tuple(e.id for e in linked)}
 
 
 VARIANTS = {"index": link, "given": given}

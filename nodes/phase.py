@@ -37,7 +37,7 @@ def metered_phase(phase: Phase, defaults: Mapping[str, Any]) -> Phase:
         if unknown := set(update) - set(State.model_fields):
             raise KeyError(f"phase {phase.__name__} returned unknown state keys: {', '.join(sorted(unknown))}")
         cost = Usage(queries=queries.queries, seconds=time.perf_counter() - start) + calls.total
-        usage = state.usage + cost
+        usage = update.get("usage", state.usage) + cost
         if "answer" in update and update["answer"] is not None:
             update["answer"] = replace(update["answer"], usage=usage)
         return {**update, "usage": usage}

@@ -23,7 +23,7 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
     kept = [s for s in state.steps if not s.rolled_back]
     calls = Counter(s.call for s in state.steps)
     return ReasoningMemory(
-        linked={e.id: e.label for e in state.linked},
+        linked={**_planned(state), **{e.id: e.label for e in state.linked}},
         looked_up={s.feedback.arguments[0]: s.feedback.relations for s in kept if _is_lookup(s.feedback)},
         bound=tuple(dict.fromkeys(f"?{name}" for s in kept for name in s.feedback.values)),
         seen=frozenset(i for s in kept for ids in s.feedback.ids.values() for i in ids)
@@ -34,6 +34,13 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
         steps=len(state.steps),
         budget=context.max_steps or 0,
     )
+
+
+def _planned(state: State) -> dict[str, str]:
+    """Nodes that the plan found in the KG besides the linked entities, such as the class a question names."""
+    anchors = (r.anchor for r in state.rules)
+    others = (c.value for r in state.rules for c in r.constraints if c.kind in ("meets", "type"))
+    return {node: node for node in (*anchors, *others)}
 
 
 def _is_lookup(feedback: Feedback) -> bool:

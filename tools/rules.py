@@ -11,7 +11,7 @@ from typing import Literal
 
 from triplewise.tools.toolsets.base import Call
 
-ConstraintKind = Literal["meets", "type", "filter", "max", "min", "most", "least", "count", "ask", "distinct"]
+ConstraintKind = Literal["meets", "type", "filter", "max", "min", "most", "least", "count", "ask", "holds", "distinct"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Constraint:
     """Something the answer has to meet besides the chain.
 
     Attributes:
-        kind: see `ConstraintKind`.
-        variable: the variable constrained.
+        kind: see `ConstraintKind`. `holds` is a single fact between two nodes, asked for as yes or no.
+        variable: the variable constrained (for `holds`, the id of the first node).
         atoms: further relations: from `value` to `variable` (meets), or from `variable` to the compared
             quantity (filter, max, min, most, least).
         operator: for `filter`: =, !=, <, >, <=, >=.
@@ -132,6 +132,10 @@ def _constraint_calls(constraint: Constraint) -> list[Call]:
             calls.append(Call("add_count", (constraint.value, variable)))
         case "ask":
             calls.append(Call("ask"))
+        case "holds":
+            atom, subject = constraint.atoms[0], constraint.variable
+            ends = (subject, constraint.value) if atom.forward else (constraint.value, subject)
+            return [Call("get_relation", (subject,)), Call("add_fact", (ends[0], atom.relation, ends[1]))]
     return calls
 
 

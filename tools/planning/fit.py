@@ -12,8 +12,10 @@ from triplewise.tools.planning.question import QuestionView, lexicon, stem
 
 SAMPLE = 6
 """Values looked at."""
-BONUS = 0.5
+BONUS = 0.8
 """Gain of values that are surely what is asked for, and loss of ones that surely are not."""
+ALIKE = 0.55
+"""Likeness of a type and the asked noun that speaks neither for nor against a value."""
 
 
 class ValueFit:
@@ -44,25 +46,27 @@ class ValueFit:
 
     def _type_fit(self, things: Sequence[IRI]) -> float:
         """Likeness of the types of the values with the noun that is asked for."""
-        names = self._type_names(things)
+        types = self._types(things)
+        names = list(self._kg.labels(types).values())
         wanted = [self._seen.expected] if self._seen.expected else list(lexicon()["kinds"].get(self._seen.kind, ()))
         if not names or not wanted:
             return 0.0
+        if set(types) & set(self.classes()):
+            return BONUS
         if self._seen.expected and any(stem(n.split()[-1]) == stem(wanted[0]) for n in names):
             return BONUS
         vectors = self._encoder.encode([*wanted, *names])
         best = float((vectors[: len(wanted)] @ vectors[len(wanted) :].T).max())
-        return BONUS * min(1.0, max(0.0, best))
+        return BONUS * max(-1.0, min(1.0, (best - ALIKE) / (1 - ALIKE)))
 
-    def _type_names(self, things: Sequence[IRI]) -> list[str]:
-        """Labels of the types of some nodes; two queries."""
+    def _types(self, things: Sequence[IRI]) -> list[IRI]:
+        """Types of some nodes; one query."""
         predicates = [p for p in map(_iri, self._kg.profile.type_predicates) if p]
         if not predicates:
             return []
         nodes, links = " ".join(t.n3() for t in things), "|".join(p.n3() for p in predicates)
         result = self._kg.query(f"SELECT DISTINCT ?type WHERE {{ VALUES ?x {{ {nodes} }} ?x {links} ?type }}", limit=30)
-        types = [t for t in result.column("type") if isinstance(t, IRI)] if result.rows else []
-        return list(self._kg.labels(types).values())
+        return [t for t in result.column("type") if isinstance(t, IRI)] if result.rows else []
 
     def classes(self) -> tuple[IRI, ...]:
         """Classes of the KG that bear the expected noun as a name, most used first."""

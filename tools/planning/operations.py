@@ -15,7 +15,7 @@ from triplewise.tools.kg.base import KnowledgeGraph, Outcome
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import XSD, IRI, Literal, Term, Variable
 from triplewise.tools.planning.bodies import ground, grow, make_atom, node_form, rule_program, run, texts_of
-from triplewise.tools.planning.question import Comparison, QuestionView
+from triplewise.tools.planning.question import Comparison, QuestionView, lexicon
 from triplewise.tools.rules import Atom, Constraint, Rule
 
 NUMERIC = frozenset(
@@ -92,6 +92,7 @@ class Operations:
             return [self._filtered(rule, (), comparison.operator, value, 0.3)]
         words = tuple(w for w, _ in self._view.words) or (self._view.expected or "number",)
         found = self.quantities(rule, words, dates=comparison.is_date, ordered=False)
+        found = found or self.quantities(rule, lexicon()["default_dates" if comparison.is_date else "default_numbers"], comparison.is_date)
         return [self._filtered(rule, (atom,), comparison.operator, value, likeness) for atom, likeness in found[:2]]
 
     def _filtered(self, rule: Rule, atoms: tuple[Atom, ...], operator: str, value: str, gain: float) -> Rule:

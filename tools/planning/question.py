@@ -20,6 +20,7 @@ MENTION = "entity"
 _TOKEN = re.compile(r"[^\W_]+(?:['’.,-]?[^\W_]+)*", re.UNICODE)
 _POSSESSIVE = re.compile(r"['’]s?$")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_ADJECTIVAL = ("ous", "ful", "ive", "ant", "ent", "al", "ed", "ly", "ar", "ble", "ic", "ing")
 _SUFFIXES = ("ings", "ing", "ers", "ors", "ies", "ed", "es", "er", "or", "s", "e")
 
 
@@ -198,7 +199,7 @@ def _most(low: Sequence[str], used: set[int]) -> tuple[str, bool]:
     for i in range(len(low) - 1):
         word, following = low[i], low[i + 1]
         if word in ("most", "fewest", "least") and following not in graded and following != MENTION:
-            if following not in lexicon()["stopwords"]:
+            if following not in lexicon()["stopwords"] and not following.endswith(_ADJECTIVAL):
                 used.add(i)
                 return following, word != "most"
     return "", False

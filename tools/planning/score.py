@@ -34,6 +34,8 @@ class Weights:
         atom: weight of each relation's own word; floor: the likeness below which a relation costs.
         expected: weight of the likeness of the asked noun and the far end.
         kind: bonus where the far end is of the kind the question word implies.
+        unknown: likeness of the asked noun and a far end whose type is not declared.
+        backward: penalty for walking against a relation that has no reading of its own that way.
         pair: bonus for walking a relation there and back ("of the same ...").
         order: penalty for a relation whose word stands on the wrong side of a later one's.
     """
@@ -44,6 +46,8 @@ class Weights:
     floor: float = 0.9
     expected: float = 0.8
     kind: float = 0.2
+    unknown: float = 0.6
+    backward: float = 0.1
     pair: float = 0.1
     order: float = 0.15
 
@@ -58,9 +62,13 @@ class Scorer:
         self._weights = weights or Weights()
         self._likeness: dict[Key, np.ndarray] = {}
         self._ends: dict[Key, float] = {}
+        self._named: dict[Key, float] = {}
+        self._against: dict[Key, bool] = {}
         self._types = _Kinds(encoder)
         self.words = self._question_words(topic)
         self._vectors = encoder.encode([w for w, _ in self.words])
+        nouns = [i for i, (w, _) in enumerate(self.words) if w == view.expected]
+        self._expected_column = nouns[0] if nouns else -1
         self._kind = view.kind or (self._types.nearest(view.expected) if view.expected else "")
 
     def _question_words(self, topic: str) -> list[tuple[str, int]]:
@@ -107,7 +115,10 @@ class Scorer:
             rows = vectors[at : at + len(texts)]
             at += len(texts)
             self._likeness[key] = self._compare(texts, rows)
-            self._ends[key] = self._end_fit(end_type(docs[key[0]], key[1]))
+            doc = docs[key[0]]
+            self._ends[key] = self._end_fit(end_type(doc, key[1]))
+            self._named[key] = self._noun_fit(doc.object_type if key[1] else doc.subject_type)
+            self._against[key] = not key[1] and not doc.inverse
 
     def _compare(self, texts: Sequence[str], vectors: np.ndarray) -> np.ndarray:
         """Likeness of every question word with one relation, shape (words,)."""
@@ -132,6 +143,24 @@ class Scorer:
             fit += self._weights.kind * (self._types.nearest(type_text) == self._kind)
         return fit
 
+    def _noun_fit(self, declared: str) -> float:
+        """How well the asked noun names a far end of this declared type."""
+        expected = self._view.expected
+        if not declared or not expected:
+            return self._weights.unknown
+        if stem(expected) == stem(declared.split()[-1]):
+            return 1.0
+        vectors = self._encoder.encode([expected, declared])
+        return float(vectors[0] @ vectors[1])
+
+    def _matrix(self, body: Body) -> np.ndarray:
+        """Likeness of each relation (row) and word (column); the asked noun can only speak of the last one."""
+        matrix = np.stack([self._likeness[(a.relation, a.forward)] for a in body])
+        column = self._expected_column
+        if column >= 0:
+            matrix[:-1, column] = 0.0
+        return matrix
+
     def partial(self, bodies: Sequence[Body]) -> list[float]:
         """Scores of bodies that may still grow: the far end does not count."""
         self.prepare(bodies)
@@ -151,14 +180,19 @@ class Scorer:
     def _fit(self, body: Body) -> float:
         """Words said by relations, relations said by words of their own."""
         w = self._weights
-        matrix = np.stack([self._likeness[(a.relation, a.forward)] for a in body])
+        matrix = self._matrix(body)
         if not matrix.size:
             return -w.atom * w.floor * len(body)
         own, chosen = _assign(matrix)
-        value = w.word * float(matrix.max(axis=0).sum()) + w.atom * (own - w.floor * len(body))
+        said = matrix.max(axis=0)
+        if self._expected_column >= 0:
+            last = (body[-1].relation, body[-1].forward)
+            said[self._expected_column] = max(said[self._expected_column], self._named[last])
+        value = w.word * float(said.sum()) + w.atom * (own - w.floor * len(body))
         value += w.pair * sum(
             a.relation == b.relation and a.forward != b.forward for a, b in zip(body, body[1:], strict=False)
         )
+        value -= w.backward * sum(self._against[(a.relation, a.forward)] for a in body)
         return value - w.order * self._disorder(chosen)
 
     def _disorder(self, chosen: Sequence[int]) -> int:

@@ -138,7 +138,7 @@ def boolean_rules(context: Context) -> list[Rule]:
         if found:
             return found
     if seen.comparison is not None:
-        return _with_ask([r for t in context.topics[:1] for r in _quantity_of(context, t)])
+        return [r for t in context.topics[:1] for r in _quantity_of(context, t)]
     if len(context.topics) > 1:
         return _linked_pair(context)
     return _with_ask(context.search.check([r for t in context.topics[:1] for r in context.search.around(t)]))
@@ -165,10 +165,18 @@ def _linked_pair(context: Context) -> list[Rule]:
             # A longer body is only worth asking where it holds: many absent ones would fit the words.
             if len(body) > 1 and not holds:
                 continue
-            equal = Constraint("filter", body[-1].variable, (), "=", end)
-            rule = replace(ground(start, body), score=score + 0.25 * holds, provenance="the relation the question names")
-            rules.append(replace(rule, constraints=(*rule.constraints, equal)))
-    return _with_ask(sorted(rules, key=lambda r: (-r.score, len(r.body)))[: search.settings.rules])
+            rules.append(replace(_linking(start, body, end), score=score + 0.25 * holds))
+    return sorted(rules, key=lambda r: (-r.score, len(r.body)))[: search.settings.rules]
+
+
+def _linking(start: str, body: Body, end: str) -> Rule:
+    """Does a body lead from one topic to the other? A single relation is asked for as one fact."""
+    note = "the relation the question names"
+    if len(body) == 1:
+        return Rule(start, (), (Constraint("ask"), Constraint("holds", start, body, value=end)), provenance=note)
+    rule = replace(ground(start, body), provenance=note)
+    equal = Constraint("filter", body[-1].variable, (), "=", end)
+    return replace(rule, constraints=(Constraint("ask"), *rule.constraints, equal))
 
 
 def _quantity_of(context: Context, topic: str) -> list[Rule]:
@@ -183,7 +191,7 @@ def _quantity_of(context: Context, topic: str) -> list[Rule]:
         if ends and all(is_date(e) if comparison.is_date else is_number(e) for e in ends):
             check = Constraint("filter", body[-1].variable, (), comparison.operator, comparison_value(comparison))
             rules.append(replace(ground(topic, body), score=score, provenance="the quantity the question compares"))
-            rules[-1] = replace(rules[-1], constraints=(*rules[-1].constraints, check))
+            rules[-1] = replace(rules[-1], constraints=(Constraint("ask"), *rules[-1].constraints, check))
     return rules
 
 
@@ -200,5 +208,5 @@ def _compared(context: Context) -> list[Rule]:
         # The second chain has no node in common with the first: it only binds what is compared with.
         side = Constraint("meets", twin.variable, (twin,), value=second)
         rule = replace(ground(first, (atom,)), score=likeness, provenance="both have the quantity compared")
-        rules.append(replace(rule, constraints=(*rule.constraints, side, check)))
-    return _with_ask(rules)
+        rules.append(replace(rule, constraints=(*rule.constraints, side, Constraint("ask"), check)))
+    return rules

@@ -111,9 +111,11 @@ def preview(bench: Workbench, program: PyQL) -> Feedback:
         return Feedback(observation="This is a yes/no question now.", program=text)
     result = kg.query(program.preview_sparql(kg.profile, bench.preview * ROWS_A_VALUE))
     if result.boolean is not None:
-        outcome = Outcome.ROWS if result.boolean else Outcome.EMPTY
-        return Feedback(outcome=outcome, observation=_yes_no(result.boolean), program=text)
+        return Feedback(outcome=Outcome.ROWS, observation=_yes_no(result.boolean), program=text)
     feedback = _values(kg, result, bench.preview)
+    if program.boolean and result.outcome is Outcome.EMPTY:
+        # No is an answer: nothing is wrong with a yes/no question whose pattern does not hold.
+        return Feedback(outcome=Outcome.ROWS, observation="Nothing meets this, so the answer would be no.", program=text)
     return replace(feedback, program=text, triples=program.instances(result))
 
 
