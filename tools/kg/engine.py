@@ -26,7 +26,15 @@ from triplewise.tools.kg.base import (
 )
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.pathsearch import Edge, PathSearch, other_end
-from triplewise.tools.kg.readonly import ReadQuery, Refused, read_query, variable_names
+from triplewise.tools.kg.queries import (
+    between_query,
+    degree_query,
+    edges_query,
+    labels_query,
+    neighbours_query,
+    relations_query,
+)
+from triplewise.tools.kg.readonly import ReadQuery, Refused, read_query
 from triplewise.tools.kg.terms import IRI, Literal, Term, Triple, Variable
 
 if TYPE_CHECKING:
@@ -103,7 +111,7 @@ class Engine(ABC):
     ) -> Relations:
         """Distinct relations around a term or a bound variable, each direction sorted by IRI."""
         limit = self.limit if limit is None else limit
-        result = self.query(_relations_query(node, where), timeout=timeout, limit=limit)
+        result = self.query(relations_query(node, where), timeout=timeout, limit=limit)
         if not result.outcome.ok:
             return Relations(result.outcome, message=result.message)
         forward, backward = (
@@ -141,7 +149,7 @@ class Engine(ABC):
         truncated = ""
         for side in sides:
             result = self.query(
-                _neighbours_query(node, allowed, side == "forward"), timeout=deadline.left, limit=limit
+                neighbours_query(node, allowed, side == "forward"), timeout=deadline.left, limit=limit
             )
             if not result.outcome.ok:
                 return Neighbours(result.outcome, message=result.message)
@@ -188,7 +196,7 @@ class Engine(ABC):
         self, nodes: Sequence[Term], deadline: Deadline, ends: Collection[Term] | None = None
     ) -> tuple[list[Edge], Outcome, str]:
         """All edges at many nodes (that lead to one of `ends`), in batches; the worst outcome of all."""
-        found, outcome, message = self._edges_of(map(_edges_query, batches(nodes, BATCH)), deadline)
+        found, outcome, message = self._edges_of(map(edges_query, batches(nodes, BATCH)), deadline)
         if ends is not None:
             found = [(node, triple) for node, triple in found if other_end(node, triple) in ends]
         return found, outcome, message
@@ -197,14 +205,14 @@ class Engine(ABC):
         self, left: Sequence[Term], right: Sequence[Term], deadline: Deadline
     ) -> tuple[list[Edge], Outcome, str]:
         """The edges that join two sets of nodes."""
-        queries = (_between_query(a, b) for a in batches(left, BATCH) for b in batches(right, BATCH))
+        queries = (between_query(a, b) for a in batches(left, BATCH) for b in batches(right, BATCH))
         return self._edges_of(queries, deadline)
 
     def degree(self, nodes: Sequence[Term], deadline: Deadline) -> int:
         """About how many edges the nodes have; their number where that is too dear to find out."""
         if len(nodes) > BATCH:
             return len(nodes) * 2
-        result = self.query(_degree_query(nodes), timeout=deadline.left, limit=1)
+        result = self.query(degree_query(nodes), timeout=deadline.left, limit=1)
         if result.outcome is Outcome.ROWS and isinstance(count := result.rows[0][0], Literal):
             return int(count.value)
         return len(nodes) * 2
@@ -227,7 +235,7 @@ class Engine(ABC):
         """Relations to fetch: None for all; a failed `Relations` if the engine could not say."""
         if relation is not None:
             return (relation,)
-        result = self.query(_relations_query(node, ""), timeout=deadline.left)
+        result = self.query(relations_query(node, ""), timeout=deadline.left)
         if not result.outcome.ok:
             return Relations(result.outcome, message=result.message)
         every = dict.fromkeys(p for v in result.variables for p in _iris(result.column(v)))
@@ -257,7 +265,7 @@ class Engine(ABC):
         self, subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None, deadline: Deadline
     ) -> Result:
         """Rows (subject, predicate, label) in a language or none; in any language if it is None."""
-        sparql = _labels_query(subjects, predicates, language)
+        sparql = labels_query(subjects, predicates, language)
         return self.query(sparql, timeout=deadline.left, limit=ROWS_PER_LABEL * BATCH)
 
     def _best_labels(self, result: Result) -> dict[IRI, str]:
@@ -323,73 +331,12 @@ def capped_result(variables: tuple[str, ...], rows: list[tuple[Term | None, ...]
     return Result(Outcome.ROWS if rows else Outcome.EMPTY, variables, tuple(rows))
 
 
-def _fresh_names(wanted: Sequence[str], taken: frozenset[str]) -> Iterator[str]:
-    for name in wanted:
-        while name in taken:
-            name += "_"
-        yield f"?{name}"
-
-
-def _relations_query(node: Term | Variable, where: str) -> str:
-    """Both directions in one query: outgoing relations in the first column, incoming in the second."""
-    out, into, other = _fresh_names(("out", "in", "other"), variable_names(f"{where} {_n3(node)}"))
-    n = _n3(node)
-    bound = f"{{ SELECT DISTINCT {n} WHERE {{ {where} }} }}" if isinstance(node, Variable) else ""
-    branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} {out} {other} }}"]
-    branches.append(f"{{ {bound} {other} {into} {n} }}")
-    return f"SELECT DISTINCT {out} {into} WHERE {{ {' UNION '.join(branches)} }}"
-
-
-def _neighbours_query(node: Term, relations: tuple[IRI, ...] | None, forward: bool) -> str:
-    pattern = f"{_n3(node)} ?p ?o" if forward else f"?o ?p {_n3(node)}"
-    values = "" if relations is None else f"VALUES ?p {{ {_block(relations)} }} "
-    return f"SELECT ?p ?o WHERE {{ {values}{pattern} }}"
-
-
-def _labels_query(subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None) -> str:
-    chosen = "" if language is None else f'FILTER(LANG(?l) = {_tag(language)} || LANG(?l) = "") '
-    return (
-        f"SELECT ?s ?p ?l WHERE {{ VALUES ?s {{ {_block(subjects)} }} "
-        f"VALUES ?p {{ {_block(predicates)} }} ?s ?p ?l {chosen}}}"
-    )
-
-
-def _edges_query(nodes: Sequence[Term]) -> str:
-    values = f"VALUES ?n {{ {_block(nodes)} }}"
-    return f"SELECT ?n ?p ?o ?q ?s WHERE {{ {{ {values} ?n ?p ?o }} UNION {{ {values} ?s ?q ?n }} }}"
-
-
-def _between_query(left: Sequence[Term], right: Sequence[Term]) -> str:
-    values = f"VALUES ?n {{ {_block(left)} }} VALUES ?m {{ {_block(right)} }}"
-    return (
-        f"SELECT ?n ?p ?o ?q ?s WHERE {{ {{ {values} ?n ?p ?m BIND(?m AS ?o) }} "
-        f"UNION {{ {values} ?m ?q ?n BIND(?m AS ?s) }} }}"
-    )
-
-
-def _degree_query(nodes: Sequence[Term]) -> str:
-    values = f"VALUES ?n {{ {_block(nodes)} }}"
-    return f"SELECT (COUNT(*) AS ?c) WHERE {{ {{ {values} ?n ?p ?o }} UNION {{ {values} ?s ?q ?n }} }}"
-
-
-def _block(terms: Iterable[Term]) -> str:
-    return " ".join(_n3(t) for t in terms)
-
-
-def _n3(node: Term | Variable) -> str:
-    return node.n3()
-
-
-def _tag(language: str) -> str:
-    return Literal(language.lower(), "http://www.w3.org/2001/XMLSchema#string").n3()
-
-
 def _iris(terms: Iterable[Term]) -> Iterator[IRI]:
     return (t for t in terms if isinstance(t, IRI))
 
 
 def _edge(row: tuple[Term | None, ...]) -> Edge | None:
-    """A row of `_edges_query` as (the node it was asked for, the triple)."""
+    """A row of `edges_query` as (the node it was asked for, the triple)."""
     node, out, obj, into, subject = row
     if isinstance(node, IRI) and isinstance(out, IRI) and obj is not None:
         return node, Triple(node, out, obj)

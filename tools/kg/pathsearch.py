@@ -24,6 +24,10 @@ _JOIN_CAP = 20_000
 """Pairs of rim nodes up to which one joining query is cheaper than fetching all edges of a rim."""
 
 
+_FETCHING = 0.7
+"""Share of the time for fetching edges; the rest is for reading paths off what was fetched."""
+
+
 class EdgeSource(Protocol):
     """What the search needs of an engine; each call is a few batched queries."""
 
@@ -71,6 +75,7 @@ class PathSearch:
 
     def __init__(self, source: EdgeSource, deadline: Deadline, limit: int) -> None:
         self._engine, self._deadline, self._limit = source, deadline, limit
+        self._fetching = Deadline(deadline.left * _FETCHING)
         self._triples: dict[Triple, None] = {}
         self._outcome, self._message = Outcome.ROWS, ""
 
@@ -83,7 +88,7 @@ class PathSearch:
             if not (left.rim and right.rim and self._going):
                 break
             side = self._cheaper(left, right)
-            side.widen(self._take(self._engine.edges(side.rim, self._deadline)))
+            side.widen(self._take(self._engine.edges(side.rim, self._fetching)))
         if left.rim and right.rim and self._going:
             self._join(left, right)
         return self._answer(source, target, max_hops, left, right)
@@ -95,16 +100,16 @@ class PathSearch:
     def _cheaper(self, left: _Side, right: _Side) -> _Side:
         if min(len(left.rim), len(right.rim)) * 100 < max(len(left.rim), len(right.rim)):
             return left if len(left.rim) < len(right.rim) else right
-        costs = [self._engine.degree(side.rim, self._deadline) for side in (left, right)]
+        costs = [self._engine.degree(side.rim, self._fetching) for side in (left, right)]
         return left if costs[0] <= costs[1] else right
 
     def _join(self, left: _Side, right: _Side) -> None:
         """Fetch the edges between the two rims."""
         if len(left.rim) * len(right.rim) <= _JOIN_CAP:
-            self._take(self._engine.edges_between(left.rim, right.rim, self._deadline))
+            self._take(self._engine.edges_between(left.rim, right.rim, self._fetching))
             return
         side, other = (left, right) if self._cheaper(left, right) is left else (right, left)
-        self._take(self._engine.edges(side.rim, self._deadline, set(other.rim)))
+        self._take(self._engine.edges(side.rim, self._fetching, set(other.rim)))
 
     def _take(self, fetched: tuple[list[Edge], Outcome, str]) -> list[Edge]:
         edges, outcome, message = fetched
