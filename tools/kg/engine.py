@@ -111,7 +111,11 @@ class Engine(ABC):
     ) -> Relations:
         """Distinct relations around a term or a bound variable, each direction sorted by IRI."""
         limit = self.limit if limit is None else limit
-        result = self.query(relations_query(node, where), timeout=timeout, limit=limit)
+        try:
+            sparql = relations_query(node, where)
+        except Refused as refusal:
+            return Relations(Outcome.SYNTAX, message=str(refusal))
+        result = self.query(sparql, timeout=timeout, limit=limit)
         if not result.outcome.ok:
             return Relations(result.outcome, message=result.message)
         forward, backward = (

@@ -214,6 +214,11 @@ class TestRelations:
         assert kg.relations(e("nobody")).outcome is Outcome.EMPTY
         assert kg.relations(e("x"), timeout=0.0).outcome is Outcome.TIMEOUT
 
+    def test_a_refused_group_pattern_is_a_syntax_outcome(self, kg: KnowledgeGraph) -> None:
+        where = f"SERVICE {e('other').n3()} {{ ?x ?p ?o }}"
+        assert kg.relations(Variable("x"), where).outcome is Outcome.SYNTAX
+        assert kg.relations(Variable("x"), "?x ?p '\\u0041'").outcome is Outcome.SYNTAX
+
     def test_cut(self, kg: KnowledgeGraph) -> None:
         r = kg.relations(e("call"), limit=2)
         assert r.outcome is Outcome.TRUNCATED
