@@ -182,17 +182,22 @@ class _Linker:
             inside = [m for m in result if overlap(m.span, run)]
             if any(m.span.start <= run.start and run.end <= m.span.end for m in inside):
                 continue
-            if inside and all(m.weight >= TAKEN for m in inside):
-                parts: Iterable[Span] = [run]
-                least = _NEARER
-            else:
-                parts, least = parts_of(self.question, run), _NEAR
-            for part in parts:
-                if close := self._close(part.text, least):
+            strong = any(m.weight >= TAKEN for m in inside)
+            for part in [run] if strong else parts_of(self.question, run):
+                close = self._close(
+                    part.text, self._least(part, strong), part == run or not self.question.cased
+                )
+                if close:
                     result = [m for m in result if not overlap(m.span, part)]
                     result.append(Mention(part, close, 1.5))
                     break
-        return tuple(sorted(result, key=lambda m: -m.weight))
+        sure = [m for m in result if m.weight >= TAKEN]
+        return tuple(sorted(sure or result, key=lambda m: -m.weight))
+
+    def _least(self, part: Span, strong: bool) -> float:
+        """How near a name must be: nearer where it displaces one in full, or is one plain word."""
+        plain = not self.question.cased and " " not in part.norm
+        return _NEARER if strong or plain else _NEAR
 
     def _ranked(self, mention: Mention) -> tuple[EntityCandidate, ...]:
         entries = [*mention.entries, *self._longer(mention)]
@@ -213,7 +218,9 @@ class _Linker:
         """
         index, norm = self.kg.index, mention.span.norm
         known = math.log1p(max(entry.popularity for entry in mention.entries))
-        if index is None or (known and kind_of(norm) != "other"):
+        written = any(entry.popularity and entry.text == mention.span.text for entry in mention.entries)
+        lower = self.question.cased and mention.span.text.islower()
+        if index is None or written or lower or (known and kind_of(norm) != "other"):
             return []
         found = [candidate.entry for candidate in index.longer(norm)]
         if not known:
@@ -263,13 +270,13 @@ class _Linker:
             return index.exact(span.text)
         return next((match.entries for match in _asked(self.kg, [span])), ())
 
-    def _close(self, text: str, least: float) -> tuple[Entry, ...]:
+    def _close(self, text: str, least: float, longer: bool = True) -> tuple[Entry, ...]:
         """Entries with nearly this name, or whose name goes on; those far behind the best are left out."""
         index = self.kg.index
         if index is None or len(normalise(text)) < _LEAST_LETTERS:
             return ()
         near = [c for c in self._near(text) if c.score >= least]
-        found = [*near, *(index.longer(text) if least <= _NEAR else ())]
+        found = [*near, *(index.longer(text) if longer else ())]
         best = max((c.score for c in found), default=0.0)
         return tuple(c.entry for c in found if c.score >= best - 0.1)
 

@@ -18,7 +18,7 @@ import yaml
 from triplewise.tools.kg.labels import Entry, SpanMatch
 from triplewise.tools.kg.names import Span, normalise, spans, tokens
 
-TAKEN = 1.0
+TAKEN = 0.75
 """From this weight on, a span is taken for a mention."""
 DOUBTFUL = 0.2
 """Below it, a span is never a mention; between the two, only if there is no other."""
@@ -87,7 +87,8 @@ def weigh(question: Question, match: SpanMatch) -> Mention:
     """A span that is a name, weighed."""
     span, entries = match.span, match.entries
     kinds = [kind_of(word) for word in _word_forms(span.text)]
-    weight = sum(_VALUE[kind] for kind in kinds)
+    weight = sum(_VALUE[kind] for kind in kinds if kind != "common")
+    weight += min(_VALUE["common"] * kinds.count("common"), 0.6)
     if not kinds:
         weight = (
             0.5 if any(entry.text == span.text for entry in entries) and span.text not in "?.!,;:-" else 0
@@ -97,7 +98,7 @@ def weigh(question: Question, match: SpanMatch) -> Mention:
     if agree and (capital or "number" in kinds):
         weight += 0.7 + 0.3 * len(kinds)
     elif question.cased and not _has_capital(span.text):
-        weight *= 0.5 if agree else 0.4
+        weight *= 0.8 if agree else 0.4
     if not agree and len(kinds) > 1 and "function" in (kinds[0], kinds[-1]):
         weight -= 0.06  # "in Turkey" is Turkey, unless it is written like a title
     if weight >= DOUBTFUL:

@@ -170,15 +170,12 @@ class LabelIndex:
             found += _rescored(norm, self._names.fuzzy(norm, 100), "fuzzy")
             if not found or found[0].score < _GOOD:
                 found += _rescored(norm, self._names.trigrams(norm, 100), "trigram")
-        best: dict[IRI, Candidate] = {}
-        for candidate in sorted(found, key=_rank):
-            best.setdefault(candidate.iri, candidate)
-        return tuple(best.values())[:limit]
+        return _distinct(found)[:limit]
 
     def longer(self, text: str, limit: int = 10) -> tuple[Candidate, ...]:
         """Nodes whose longer name begins or ends with the text (`Lincoln`: Abraham Lincoln)."""
         norm = normalise(text)
-        return tuple(_rescored(norm, self._names.longer(norm, limit), "fuzzy")) if norm else ()
+        return _distinct(_rescored(norm, self._names.longer(norm, limit), "fuzzy")) if norm else ()
 
     def spans(self, question: str) -> tuple[SpanMatch, ...]:
         """All spans of the question that are names in full, longest first, from batched look-ups."""
@@ -227,6 +224,14 @@ def _rescored(norm: str, entries: Iterable[Entry], kind: Kind) -> list[Candidate
     # A near match never outranks an exact one found elsewhere.
     kept = (replace(c, score=min(c.score, 0.95)) for c in scored if c.score >= _FUZZY_LEAST)
     return sorted(kept, key=_rank)
+
+
+def _distinct(found: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """The best candidate of each node, best first."""
+    best: dict[IRI, Candidate] = {}
+    for candidate in sorted(found, key=_rank):
+        best.setdefault(candidate.iri, candidate)
+    return tuple(best.values())
 
 
 def _rank(candidate: Candidate) -> tuple[float, int, str]:

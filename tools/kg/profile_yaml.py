@@ -100,9 +100,10 @@ def _read(path: Path) -> str:
 
 
 def _keys_and_lines(text: str, path: Path | str) -> tuple[dict[str, Any], dict[str, int]]:
+    loader = yaml.SafeLoader(text)
     try:
-        tree = yaml.compose(text, yaml.SafeLoader)
-        values = yaml.safe_load(text)
+        tree = loader.get_single_node()
+        values = loader.construct_document(tree) if tree is not None else None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)

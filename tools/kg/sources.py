@@ -20,7 +20,7 @@ import pyoxigraph as ox
 
 from triplewise.tools.errors import DataError
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, RDF
+from triplewise.tools.kg.terms import IRI, RDF, XSD
 
 OnError = OneOf["skip", "stop"]
 Progress = Callable[[str, int, "int | None"], None]
@@ -181,10 +181,16 @@ class Feed:
 
     def _count(self, quad: ox.Quad, path: Path, stream: Counted) -> ox.Quad:
         self.triples += 1
-        self.popularity[quad.subject.value] += 1  # type: ignore[union-attr]
-        self.predicates.add(quad.predicate.value)
-        if isinstance(quad.object, ox.NamedNode) and quad.predicate.value not in self.type_predicates:
-            self.popularity[quad.object.value] += 1
+        relation, value = quad.predicate.value, quad.object
+        self.predicates.add(relation)
+        if isinstance(value, ox.NamedNode):
+            self.popularity[quad.subject.value] += 1  # type: ignore[union-attr]
+            if relation not in self.type_predicates:
+                self.popularity[value.value] += 1
+        else:
+            # Texts, which are mostly names and descriptions, make nobody known; but the node is there.
+            known = isinstance(value, ox.Literal) and value.datatype.value not in _TEXT_TYPES
+            self.popularity[quad.subject.value] += known  # type: ignore[union-attr]
         if self.triples % _EVERY == 0:
             self._tell(path, stream)
             if len(self.popularity) > _MANY:
@@ -208,6 +214,7 @@ class Feed:
             self.progress(f"reading {path.name}", stream.position, stream.size)
 
 
+_TEXT_TYPES = frozenset({XSD + "string", RDF + "langString"})
 _DESCRIPTION = ("http://schema.org/description",)
 _ALIAS = ("http://www.w3.org/2004/02/skos/core#altLabel",)
 

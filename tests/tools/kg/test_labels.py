@@ -1,0 +1,142 @@
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triplewise.tools.kg import labels_disk
+from triplewise.tools.kg.labels import LabelIndex, Name
+from triplewise.tools.kg.names import normalise, spans
+
+E = "http://e.example/"
+NAMES = [
+    Name(E + "hanks", "Tom Hanks"),
+    Name(E + "tag", "tom hanks"),
+    Name(E + "dollar", "$"),
+    Name(E + "amelie", "Amélie"),
+    Name(E + "ocean", "Ocean's Eleven"),
+    Name(E + "london", "Jack London"),
+    Name(E + "city", "London"),
+    Name(E + "goethe", "Johann Wolfgang von Goethe"),
+    Name(E + "goethe", "J. W. Goethe", alias=True),
+    Name(E + "goethe", "Amélie", alias=True),
+    Name(E + "up", "Up"),
+]
+POPULARITY = {E + "hanks": 36, E + "tag": 2, E + "city": 90, E + "amelie": 5}
+
+
+def describe(iri: str) -> str:
+    return "a film" if iri == E + "amelie" else ""
+
+
+@pytest.fixture(params=["memory", "disk"])
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> LabelIndex:
+    if request.param == "memory":
+        return LabelIndex.in_memory(lambda: NAMES, POPULARITY, describe)
+    labels_disk.build(tmp_path, NAMES, POPULARITY, describe)
+    return LabelIndex.on_disk(tmp_path)
+
+
+def ids(found: object) -> list[str]:
+    return [item.iri.value.removeprefix(E) for item in found]  # type: ignore[attr-defined]
+
+
+def test_exact_folds_case_accents_and_punctuation(index: LabelIndex) -> None:
+    assert ids(index.exact("TOM HANKS")) == ["hanks", "tag"]
+    assert ids(index.exact("oceans eleven")) == ["ocean"]
+    assert ids(index.exact("$")) == ["dollar"]
+    assert index.exact("") == ()
+
+
+def test_labels_come_before_aliases_with_description_and_popularity(index: LabelIndex) -> None:
+    first, second = index.exact("amelie")
+    assert (first.label, first.popularity, first.description, first.alias) == ("Amélie", 5, "a film", False)
+    assert (second.label, second.text, second.alias) == ("Johann Wolfgang von Goethe", "Amélie", True)
+
+
+def test_the_cascade_says_how_it_found(index: LabelIndex) -> None:
+    kinds = {
+        text: index.search(text)[0] for text in ("Tom Hanks", "J W Goethe", "Tom Hnaks", "Oceans Elevne")
+    }
+    assert [c.kind for c in kinds.values()] == ["exact", "alias", "fuzzy", "fuzzy"]
+    assert ids(kinds.values()) == ["hanks", "goethe", "hanks", "ocean"]
+    assert kinds["Tom Hanks"].score > kinds["J W Goethe"].score > kinds["Tom Hnaks"].score > 0.7
+    assert index.search("zzzzzz") == ()
+
+
+def test_trigrams_find_what_no_single_edit_reaches(tmp_path: Path) -> None:
+    labels_disk.build(tmp_path, [Name(E + "x", "Nebuchadnezzar")], {}, describe)
+    found = LabelIndex.on_disk(tmp_path).search("nebukanedzar")
+    assert [c.kind for c in found] in (["trigram"], ["fuzzy"])
+    assert ids(LabelIndex.on_disk(tmp_path).search("nebu chadnezzar")) == ["x"]
+
+
+def test_longer_names_by_popularity(index: LabelIndex) -> None:
+    assert ids(index.longer("Goethe")) == ["goethe"]
+    assert ids(index.longer("London")) == ["london"]
+
+
+def test_spans_finds_all_names_longest_first(index: LabelIndex) -> None:
+    question = "Did Tom Hanks see Ocean's Eleven in London, for $?"
+    found = index.spans(question)
+    assert [m.span.text for m in found] == ["Tom Hanks", "Ocean's Eleven", "London"]
+    assert all(question[m.span.start : m.span.end] == m.span.text for m in found)
+    assert ids(index.spans("who stars in $")[0].entries) == ["dollar"]
+    assert [m.span.text for m in index.spans("London's mayor")] == ["London"]
+
+
+def test_node_gives_the_preferred_label(index: LabelIndex) -> None:
+    from triplewise.tools.kg.terms import IRI
+
+    entry = index.node(IRI(E + "goethe"))
+    assert entry is not None
+    assert entry.label == "Johann Wolfgang von Goethe"
+    assert index.node(IRI(E + "nobody")) is None
+
+
+def test_many_threads_may_ask(index: LabelIndex) -> None:
+    ask: Callable[[int], list[str]] = lambda i: ids(index.search("Tom Hnaks"))  # noqa: E731
+    with ThreadPoolExecutor(8) as pool:
+        assert len({tuple(found) for found in pool.map(ask, range(40))}) == 1
+    index.close()
+    index.close()
+
+
+def test_five_thousand_names_are_indexed_in_memory_at_once() -> None:
+    import time
+
+    names = [Name(f"{E}{i}", f"Some Person Number {i}") for i in range(5_000)]
+    start = time.perf_counter()
+    assert len(LabelIndex.in_memory(lambda: names)) == 5_000
+    assert time.perf_counter() - start < 1.0
+
+
+@given(st.text(max_size=30))
+def test_normalising_twice_changes_nothing(text: str) -> None:
+    assert normalise(normalise(text)) == normalise(text)
+
+
+@given(st.text(max_size=60))
+def test_spans_are_where_they_say(question: str) -> None:
+    for span in spans(question):
+        assert question[span.start : span.end] == span.text
+        assert span.norm == normalise(span.text)
+
+
+@pytest.mark.parametrize(
+    ("text", "norm"),
+    [
+        ("Łódź", "lodz"),
+        ("Romeo & Juliet", "romeo and juliet"),
+        ("bd-r", "bd r"),
+        ("  J.R.R.  Tolkien ", "j r r tolkien"),
+        ("?!", "?!"),
+        ("ﬁlm", "film"),
+        ("हिन्दी", "हिन्दी"),
+        ("東京", "東京"),
+    ],
+)
+def test_normal_forms(text: str, norm: str) -> None:
+    assert normalise(text) == norm

@@ -1,0 +1,217 @@
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.kg import open_kg
+from triplewise.tools.kg.load import load_kg
+from triplewise.tools.kg.terms import IRI
+
+E = "http://e.example/"
+NT = "".join(f"<{E}s{i}> <{E}p> <{E}o{i % 7}> .\n" for i in range(50))
+TURTLE = f"@prefix e: <{E}> .\ne:a e:p e:b ; e:q [ e:r e:c ] ."
+XML = f"""<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="{E}">
+<rdf:Description rdf:about="{E}a"><e:p rdf:resource="{E}b"/></rdf:Description></rdf:RDF>"""
+
+
+def count(store: Path) -> int:
+    kg = open_kg(store)
+    value = kg.query("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }").rows[0][0]
+    kg.close()
+    assert value is not None
+    return int(value.value)
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "triples"),
+    [
+        ("a.nt", NT, 50),
+        ("a.nq", f"<{E}a> <{E}p> <{E}b> <{E}g> .\n", 1),
+        ("a.ttl", TURTLE, 3),
+        ("a.trig", f"<{E}g> {{ <{E}a> <{E}p> <{E}b> }}", 1),
+        ("a.rdf", XML, 1),
+        ("a.nt.gz", gzip.compress(NT.encode()), 50),
+        ("a.nt.zst", zstandard.compress(NT.encode()), 50),
+        ("a.txt", "Up|directed_by|Pete Docter\nUp|release_year|2009\n", 5),
+    ],
+)
+def test_every_format_loads(tmp_path: Path, name: str, content: str | bytes, triples: int) -> None:
+    report = load_kg([write(tmp_path / name, content)], tmp_path / "kg")
+    assert report.triples == triples == count(tmp_path / "kg")
+    assert not report.broken
+    assert sorted(p.name for p in (tmp_path / "kg").iterdir()) == [
+        "fuzzy", "labels.sqlite", "manifest.json", "profile.yaml", "store",
+    ]  # fmt: skip
+
+
+def test_labels_become_facts_and_are_indexed(tmp_path: Path) -> None:
+    facts = write(
+        tmp_path / "a.nt",
+        "<http://www.wikidata.org/entity/Q1> <http://www.wikidata.org/prop/direct/P19> "
+        "<http://www.wikidata.org/entity/Q2> .\n",
+    )
+    rows = "Q1\tUniverse\tall there is\tCosmos|Everything\nQ2\tEarth\t\nP19\tplace of birth\t\n"
+    report = load_kg([facts], tmp_path / "kg", profile="wikidata", labels=[write(tmp_path / "l.tsv", rows)])
+    assert report.names == 4
+    kg = open_kg(tmp_path / "kg")
+    assert kg.index is not None
+    (entry,) = kg.index.exact("cosmos")
+    assert (entry.label, entry.alias, entry.description) == ("Universe", True, "all there is")
+    assert kg.index.exact("place of birth") == ()
+    relation = IRI("http://www.wikidata.org/prop/direct/P19")
+    assert kg.labels([relation, entry.iri]) == {relation: "place of birth", entry.iri: "Universe"}
+    kg.close()
+
+
+def test_a_broken_line_stops_the_load_or_is_left_out(tmp_path: Path) -> None:
+    broken = (
+        NT
+        + f"<{E}a> broken .\n"
+        + f'<{E}x> <{E}p> "\udcff" .\n'.encode(errors="surrogateescape").decode("latin-1")
+        + f"<{E}y> <{E}p> <{E}z> .\n"
+    )
+    source = write(tmp_path / "a.nt", broken.replace("\xff", "\0").encode().replace(b"\0", b"\xff"))
+    with pytest.raises(DataError, match=r"a\.nt:51: "):
+        load_kg([source], tmp_path / "kg")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.nt"]
+    report = load_kg([source], tmp_path / "kg", on_error="skip")
+    assert report.triples == 51
+    assert [b.line for b in report.broken] == [51, 52]
+    assert report.broken_count == 2
+
+
+def test_broken_lines_of_text_and_label_files_are_numbered(tmp_path: Path) -> None:
+    facts = write(tmp_path / "kb.txt", "Up|directed_by|Pete Docter\n\nUp|release_year\n")
+    labels = write(tmp_path / "l.tsv", "nonsense\n")
+    with pytest.raises(DataError, match=r"kb\.txt:3: expected `subject\|relation\|object`"):
+        load_kg([facts], tmp_path / "kg", profile="metaqa")
+    report = load_kg([facts, labels], tmp_path / "kg", profile="metaqa", on_error="skip")
+    assert [(b.path.name, b.line) for b in report.broken] == [("kb.txt", 3), ("l.tsv", 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.nt.gz", gzip.compress(NT.encode())[:-20]),
+        ("a.nt.zst", zstandard.compress(NT.encode() * 99)[:-9] + b"garbage.."),
+        ("a.nt.gz", b"this is no gzip"),
+    ],
+)
+def test_a_broken_archive_is_an_error_and_leaves_nothing(tmp_path: Path, name: str, content: bytes) -> None:
+    with pytest.raises(DataError, match=name):
+        load_kg([write(tmp_path / name, content)], tmp_path / "kg", on_error="skip")
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_what_cannot_be_loaded_is_said_first(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        load_kg([tmp_path / "nope.nt"], tmp_path / "kg")
+    with pytest.raises(DataError, match=r"unknown format.*\.ttl"):
+        load_kg([write(tmp_path / "a.docx", "")], tmp_path / "kg")
+    with pytest.raises(ConfigurationError, match="nothing to load"):
+        load_kg([], tmp_path / "kg")
+    with pytest.raises(ConfigurationError, match="unknown profile"):
+        load_kg([write(tmp_path / "a.nt", NT)], tmp_path / "kg", profile="wiki")
+
+
+def test_an_existing_store_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.nt", NT)
+    load_kg([source], tmp_path / "kg")
+    with pytest.raises(ConfigurationError, match="exists already; pass replace=True"):
+        load_kg([source], tmp_path / "kg")
+    smaller = write(tmp_path / "b.nt", f"<{E}a> <{E}p> <{E}b> .\n")
+    load_kg([smaller], tmp_path / "kg", replace=True)
+    assert count(tmp_path / "kg") == 1
+    (tmp_path / "mine").mkdir()
+    write(tmp_path / "mine" / "thesis.txt", "precious")
+    with pytest.raises(ConfigurationError, match="choose another place"):
+        load_kg([smaller], tmp_path / "mine", replace=True)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
+
+
+def test_progress_tells_stages_and_bytes(tmp_path: Path) -> None:
+    rows = "".join(f"<{E}s{i}> <{E}p> <{E}o{i % 7}> .\n" for i in range(30_000))
+    told: list[tuple[str, int, int | None]] = []
+    load_kg([write(tmp_path / "a.nt", rows)], tmp_path / "kg", progress=lambda *step: told.append(step))
+    stages = list(dict.fromkeys(stage for stage, _, _ in told))
+    assert stages == ["reading a.nt", "finding out the shape of the graph", "optimising", "indexing labels"]
+    assert all(total is None or 0 < done <= total for _, done, total in told)
+
+
+LOAD = """
+import sys
+from triplewise.tools.kg.load import load_kg
+print("started", flush=True)
+load_kg([sys.argv[1]], sys.argv[2], replace=True)
+"""
+
+
+def start_load(source: Path, target: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", LOAD, str(source), str(target)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def wait_for_leftover(folder: Path) -> None:
+    deadline = time.monotonic() + 20
+    while not list(folder.glob(".kg.loading-*/store/*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")
+@pytest.mark.parametrize("before", [False, True])
+def test_kill_9_leaves_no_half_store_and_the_next_load_cleans_up(tmp_path: Path, before: bool) -> None:
+    big = write(tmp_path / "big.nt", "".join(f"<{E}s{i}> <{E}p> <{E}o{i % 99}> .\n" for i in range(400_000)))
+    small = write(tmp_path / "small.nt", NT)
+    if before:
+        load_kg([small], tmp_path / "kg")
+    process = start_load(big, tmp_path / "kg")
+    wait_for_leftover(tmp_path)
+    with pytest.raises(ConfigurationError, match="another load is writing"):
+        load_kg([small], tmp_path / "kg", replace=True)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+    assert list(tmp_path.glob(".kg.loading-*"))
+    if before:
+        assert count(tmp_path / "kg") == 50
+    else:
+        with pytest.raises(DataError, match="no such knowledge graph"):
+            open_kg(tmp_path / "kg")
+    load_kg([small], tmp_path / "kg", replace=True)
+    assert count(tmp_path / "kg") == 50
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["big.nt", "kg", "small.nt"]
+
+
+def test_a_load_that_died_between_its_renames_gives_the_old_store_back(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.nt", NT)
+    load_kg([source], tmp_path / "kg")
+    (tmp_path / "kg").rename(tmp_path / ".kg.old-x")
+    with pytest.raises(ConfigurationError, match="exists already"):
+        load_kg([source], tmp_path / "kg")
+    assert count(tmp_path / "kg") == 50
+
+
+def test_the_manifest_says_what_was_loaded(tmp_path: Path) -> None:
+    load_kg([write(tmp_path / "a.nt", NT)], tmp_path / "kg")
+    manifest = json.loads((tmp_path / "kg" / "manifest.json").read_text())
+    assert manifest["triples"] == 50
+    assert manifest["sources"] == [{"name": "a.nt", "bytes": len(NT)}]

@@ -1,0 +1,146 @@
+import time
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+
+from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.kg import IRI, KnowledgeGraph, infer_profile, open_kg
+from triplewise.tools.kg import open as opening
+from triplewise.tools.kg.load import load_kg
+
+COMPANY = """
+@prefix i: <http://c.example/things/> . @prefix v: <http://c.example/words#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+v:worksIn a rdfs:Property ; rdfs:label "works in"@en .
+v:Person a rdfs:Class .
+i:e1 a v:Person ; rdfs:label "Ada Stone" ; v:worksIn i:d1 ; v:pay [ v:amount 7 ] .
+i:e2 a v:Person ; rdfs:label "Bo Hill" ; v:worksIn i:d1 .
+i:d1 a v:Unit ; rdfs:label "Research" .
+i:m1 a v:Stay ; v:of i:e1 ; v:at i:d1 . i:m2 a v:Stay ; v:of i:e2 ; v:at i:d1 .
+"""
+
+
+@pytest.fixture
+def company(tmp_path: Path) -> Path:
+    path = tmp_path / "company.ttl"
+    path.write_text(COMPANY)
+    return path
+
+
+def test_the_demo_opens_fast_and_knows_its_labels() -> None:
+    opening.close_all()
+    start = time.perf_counter()
+    kg = open_kg("demo")
+    seconds = time.perf_counter() - start
+    assert isinstance(kg, KnowledgeGraph)
+    assert seconds < 2  # a quarter of a second on an idle machine
+    assert kg.labels([IRI("http://www.wikidata.org/entity/Q1490")]) == {
+        IRI("http://www.wikidata.org/entity/Q1490"): "Tokyo"
+    }
+    assert kg.index is not None
+    assert kg.profile.short(kg.index.exact("Jack London")[0].iri) == "Q45765"
+
+
+def test_the_same_graph_is_opened_once(company: Path) -> None:
+    first = open_kg(company)
+    assert open_kg(str(company)) is first
+    assert open_kg(company, timeout=5) is not first
+    company.write_text(COMPANY + "i:e3 a v:Person .\n")
+    time.sleep(0.01)
+    company.touch()
+    assert open_kg(company) is not first
+
+
+def test_a_file_opens_in_memory_with_an_inferred_profile(company: Path) -> None:
+    kg = open_kg(company)
+    profile = kg.profile
+    ada, unit = IRI("http://c.example/things/e1"), IRI("http://c.example/words#Unit")
+    assert profile.label_predicates == ("http://www.w3.org/2000/01/rdf-schema#label",)
+    assert (profile.short(ada), profile.short(unit)) == ("e1", "v:Unit")
+    assert profile.unlabelled_is_mediator
+    assert profile.is_mediator(IRI("http://c.example/things/m1"), None)
+    assert not profile.is_mediator(ada, "Ada Stone")
+    assert kg.index is not None
+    assert [e.iri for e in kg.index.exact("ada stone")] == [ada]
+    assert kg.index.exact("works in") == ()
+
+
+def test_inferred_short_forms_stay_apart() -> None:
+    """Relations of another namespace are bare only where no node lives in it."""
+    store = ox.Store()
+    quads = "<http://a/x> <http://b#p> <http://a/y> . <http://a/p> <http://b#q> <http://a/x> ."
+    store.load(quads.encode(), format=ox.RdfFormat.TURTLE)
+    profile = infer_profile(store)
+    assert profile.entity_namespaces == ("http://a/",)
+    assert profile.relation_namespaces == ("http://b#",)
+    for iri, relation in ((IRI("http://a/p"), False), (IRI("http://b#p"), True)):
+        assert profile.expand(profile.short(iri), relation) == iri
+    store.load(b"<http://a/x> <http://b#q> <http://b#p> .", format=ox.RdfFormat.N_TRIPLES)
+    assert infer_profile(store).relation_namespaces == ()
+
+
+def test_a_label_predicate_nobody_knows_is_found() -> None:
+    store = ox.Store()
+    rows = [
+        f'<http://a/{i}> <http://a/displayName> "Person {i}" . <http://a/{i}> <http://a/city> "Rome" .'
+        for i in range(20)
+    ]
+    store.load("\n".join(rows).encode(), format=ox.RdfFormat.TURTLE)
+    assert infer_profile(store).label_predicates == ("http://a/displayName",)
+
+
+def test_a_graph_without_labels_is_found_by_its_ids(tmp_path: Path) -> None:
+    path = tmp_path / "a.nt"
+    path.write_text("<http://a/JackLondon> <http://a/wrote> <http://a/White_Fang> .\n")
+    index = open_kg(path).index
+    assert index is not None
+    assert [e.iri.value for e in index.exact("jack london")] == ["http://a/JackLondon"]
+    assert [e.iri.value for e in index.exact("White Fang")] == ["http://a/White_Fang"]
+
+
+def test_text_of_names_opens_with_or_without_its_profile(tmp_path: Path) -> None:
+    path = tmp_path / "kb.txt"
+    path.write_text("Paris, Texas|directed_by|Wim Wenders\n")
+    for profile in (None, "metaqa"):
+        kg = open_kg(path, profile=profile)
+        assert kg.index is not None
+        assert kg.profile.short(kg.index.exact("paris texas")[0].iri) == "Paris, Texas"
+
+
+def test_what_is_no_graph_is_told(tmp_path: Path, company: Path) -> None:
+    with pytest.raises(DataError, match="no such knowledge graph; give 'demo'"):
+        open_kg(tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"no store of triplewise .*triplewise kg load"):
+        open_kg(tmp_path)
+    with pytest.raises(ConfigurationError, match="unknown profile"):
+        open_kg(company, profile="wiki")
+    (tmp_path / "bad.nt").write_text("<http://a/b> oops\n")
+    with pytest.raises(DataError, match=r"bad\.nt:1: "):
+        open_kg(tmp_path / "bad.nt")
+    load_kg([company], tmp_path / "kg")
+    (tmp_path / "kg" / "manifest.json").unlink()
+    with pytest.raises(DataError, match="no store of triplewise"):
+        open_kg(tmp_path / "kg")
+
+
+def test_a_large_file_is_loaded_once_into_the_cache(
+    company: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(opening, "MEMORY_BYTES", 10)
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path / "cache" / name)
+    kg = open_kg(company, limit=77)
+    (folder,) = (p for p in (tmp_path / "cache" / "triplewise" / "kg").iterdir() if p.name[0] != ".")
+    made = (folder / "manifest.json").stat().st_mtime_ns
+    opening.close_all()
+    again = open_kg(company, limit=77)
+    assert again is not kg
+    assert (folder / "manifest.json").stat().st_mtime_ns == made
+    opening.close_all()
+
+
+def test_an_endpoint_gets_the_profile_its_address_tells() -> None:
+    assert open_kg("https://query.wikidata.org/sparql").profile.name == "wikidata"
+    assert open_kg("http://127.0.0.1:9/sparql").profile.name == "generic"
+    assert open_kg("http://127.0.0.1:9/sparql", profile="freebase").profile.name == "freebase"
