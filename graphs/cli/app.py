@@ -1,0 +1,121 @@
+"""The commands put together, and the one place where errors become lines on stderr and exit codes."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from triplewise.graphs.cli import ask, kg, show
+from triplewise.graphs.cli.console import EXIT_CODES, examples, say
+from triplewise.tools.errors import RunError, UserError
+
+USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
+
+app = typer.Typer(
+    name="triplewise",
+    help="Answers questions from a knowledge graph: with the query, the facts that prove it, and every "
+    "mistake that was caught on the way.",
+    epilog=examples(
+        'triplewise ask "Where was Goethe\'s unmarried partner born?"',
+        'triplewise ask "Who directed Alien?" --kg films.ttl',
+        "triplewise demo",
+    )
+    + f"\n\n{EXIT_CODES}",
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+kg.register(app)
+ask.register(app)
+show.register(app)
+
+
+def _version(wanted: bool) -> None:
+    """Print the version and stop."""
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"triplewise {version('triplewise')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error. May stand anywhere.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; the exit code. Errors end as one or two lines on stderr."""
+    _readable_streams()
+    debug = "--debug" in arguments
+    command = typer.main.get_command(app)
+    try:
+        result = command.main(
+            [a for a in arguments if a != "--debug"], prog_name="triplewise", standalone_mode=False
+        )
+    except KeyboardInterrupt:
+        result = INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last place: the person is told, the exit code says it failed
+        if debug:
+            traceback.print_exc()
+        return _explain(error)
+    if result == INTERRUPTED:
+        say("interrupted", "error")
+    return result if isinstance(result, int) else 0
+
+
+def _readable_streams() -> None:
+    """Labels of a KG hold any character: one the terminal cannot show must not end the run."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Any = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def _explain(error: Exception) -> int:
+    """Say what went wrong and how to mend it; the exit code."""
+    match error:
+        case typer.TyperException():
+            say(f"{error.format_message()} (see: {_command_of(error)} --help)", "error")
+            return USER_ERROR
+        case UserError():
+            say(str(error), "error")
+            return USER_ERROR
+        case RunError():
+            say(str(error), "error")
+            return RUN_ERROR
+        case sqlite3.Error():
+            say(f"the checkpoints failed ({error}); repeat with --no-checkpoints to do without", "error")
+            return RUN_ERROR
+        case OSError():
+            say(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", "error")
+            return RUN_ERROR
+    say(f"unexpected {type(error).__name__}: {error}", "error")
+    say("This is a bug in triplewise; repeat with --debug for the traceback to report.")
+    return RUN_ERROR
+
+
+def _command_of(error: typer.TyperException) -> str:
+    """The command a usage error is about."""
+    context = getattr(error, "ctx", None)
+    return context.command_path if context is not None else "triplewise"

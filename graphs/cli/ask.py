@@ -1,0 +1,133 @@
+"""`triplewise ask`: a question to an answer, each phase shown as it happens."""
+
+from __future__ import annotations
+
+from contextlib import chdir, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triplewise.graphs.cli import options as o
+from triplewise.graphs.cli.console import EXIT_CODES, examples, out, say
+from triplewise.tools.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from triplewise.graphs.cli.report import Report
+    from triplewise.graphs.cli.running import Run
+    from triplewise.graphs.cli.runs import Checkpoints, Order
+    from triplewise.nodes.state import Answer
+
+Output = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone, a line a value.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the last run that was cut off.")]
+Thread = Annotated[
+    str | None,
+    typer.Option("--thread", metavar="ID", help="Name the run, to find its checkpoints or resume it."),
+]
+File = Annotated[
+    Path | None,
+    typer.Option("--checkpoints", metavar="FILE", help="Checkpoint file instead of the user's own."),
+]
+Without = Annotated[bool, typer.Option("--no-checkpoints", help="Save nothing; a killed run is lost.")]
+Asked = Annotated[
+    str | None, typer.Argument(metavar="QUESTION", help="The question, in quotes.", show_default=False)
+]
+
+EPILOG = examples(
+    'triplewise ask "Who wrote Dracula?"',
+    'triplewise ask "Who directed Alien?" --kg films.ttl --entity "Alien=Q103569"',
+    'triplewise ask "Which rivers are in Peru?" --kg https://query.wikidata.org/sparql',
+    'triplewise ask "Who wrote Dracula?" --model openai:qwen3 --base-url http://localhost:8000/v1',
+    'triplewise ask "Who wrote Dracula?" --preset oda --set max_steps=12 --json',
+    "triplewise ask --resume",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    app.command(epilog=f"{EPILOG}\n\n{EXIT_CODES}")(ask)
+
+
+def ask(
+    question: Asked = None,
+    kg: o.Kg = None,
+    profile: o.Profile = None,
+    model: o.Model = None,
+    base_url: o.BaseUrl = None,
+    preset: o.Preset = None,
+    entity: o.Entities = None,
+    seeds: o.Seeds = None,
+    settings: o.Settings = None,
+    as_json: Output = False,
+    quiet: Quiet = False,
+    resume: Resume = False,
+    thread: Thread = None,
+    checkpoints: File = None,
+    no_checkpoints: Without = False,
+) -> None:
+    """Answer a question, with the query, the facts that prove it, and what was corrected."""
+    from triplewise.graphs.cli.runs import Checkpoints
+
+    named = o.given(kg=kg, profile=profile, model=model, base_url=base_url, seeds=seeds)
+    if resume and (question or named or preset or entity or settings or no_checkpoints):
+        raise ConfigurationError(
+            "--resume takes question and settings of the run it goes on with; leave them out"
+        )
+    order = (
+        None
+        if resume
+        else o.order_of(question, preset, entity or [], o.context_of(named, settings or []), thread)
+    )
+    store = None if no_checkpoints else Checkpoints(checkpoints, lambda message: say(message, "notice"))
+    try:
+        order = order or _unfinished(store, thread)
+        with chdir(order.folder), store.running(order) if store else nullcontext():
+            answer = _run(order, store, resume, as_json, quiet)
+    except KeyboardInterrupt:
+        if store and store.saver:
+            say("cut off; `triplewise ask --resume` goes on", "notice")
+        raise
+    finally:
+        if store is not None:
+            store.close()
+    raise typer.Exit(0 if answer.status == "answered" else 1)
+
+
+def _unfinished(store: Checkpoints | None, thread: str | None) -> Order:
+    """The run to go on with."""
+    assert store is not None, "--no-checkpoints was refused beside --resume"
+    return store.unfinished(thread)
+
+
+def _run(order: Order, store: Checkpoints | None, resume: bool, as_json: bool, quiet: bool) -> Answer:
+    """Run to the end, printing as asked for; the answer."""
+    from triplewise.graphs.cli.document import document
+    from triplewise.graphs.cli.running import Run
+
+    run = Run(order, store.saver if store else None)
+    if as_json or quiet:
+        for _ in run.updates(resume, lambda doing: None):
+            continue
+        state, answer = run.end()
+        typer.echo(document(order, state) if as_json else "\n".join(answer.labels) or answer.text)
+        return answer
+    report = _follow(run, resume)
+    _, answer = run.end()
+    report.answer(answer)
+    return answer
+
+
+def _follow(run: Run, resume: bool) -> Report:
+    """Print each phase as it happens; on a terminal, also what is being done meanwhile."""
+    from triplewise.graphs.cli.names import Names
+    from triplewise.graphs.cli.report import Report
+
+    console = out()
+    with console.status("opening the knowledge graph") if console.is_terminal else nullcontext() as status:
+        report = Report(console, Names(run.kg, run.toolset))
+        report.question(run.order.question)
+        tell = status.update if status is not None else lambda doing: None
+        for phase, update in run.updates(resume, tell):
+            report.phase(phase, update)
+    return report

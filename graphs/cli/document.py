@@ -1,0 +1,62 @@
+"""A run as one JSON document (`triplewise ask --json`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from triplewise.graphs.cli.runs import Order
+
+if TYPE_CHECKING:
+    from triplewise.nodes.state import State, Step
+
+
+def document(order: Order, state: State) -> str:
+    """The document: answer, labels, sparql, proof, steps, corrections, usage, and what was asked of what."""
+    answer = state.answer
+    assert answer is not None, "a run that ends has an answer"
+    content: dict[str, Any] = {
+        "question": state.question,
+        "status": answer.status,
+        "answer": answer.values,
+        "labels": answer.labels,
+        "text": answer.text,
+        "reason": answer.reason,
+        "sparql": answer.sparql,
+        "proof": [{**_triple(p.triple), "text": p.text} for p in answer.proof],
+        "entities": [
+            {"mention": e.mention, "id": e.id, "label": e.label, "score": round(e.score, 4)}
+            for e in state.linked
+        ],
+        "rules": [
+            {"rule": r.text(), "provenance": r.provenance, "support": r.support, "score": round(r.score, 4)}
+            for r in state.rules
+        ],
+        "steps": [_step(s) for s in state.steps],
+        "corrections": [asdict(c) for c in answer.corrections],
+        "usage": asdict(answer.usage),
+        "preset": order.preset,
+        "kg": order.context["kg"],
+        "model": order.context["model"],
+        "thread": order.thread,
+    }
+    return json.dumps(content, ensure_ascii=False, indent=2)
+
+
+def _triple(triple: Any) -> dict[str, str]:
+    """A fact as N-Triples terms."""
+    return {"subject": triple.subject.n3(), "relation": triple.relation.n3(), "object": triple.object.n3()}
+
+
+def _step(step: Step) -> dict[str, Any]:
+    """A step of the trajectory."""
+    return {
+        "number": step.number,
+        "thought": step.thought,
+        "action": step.call,
+        "outcome": str(step.feedback.outcome),
+        "observation": step.observation,
+        "guideline": step.guideline,
+        "rolled_back": step.rolled_back,
+    }

@@ -1,0 +1,139 @@
+"""Options that several commands share, and the context they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+
+import typer
+
+from triplewise.tools.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from triplewise.graphs.cli.runs import Order
+    from triplewise.nodes.context import Context
+
+KG_FORMS = "demo, a folder made by `triplewise kg load`, an RDF file, or the URL of a SPARQL endpoint"
+
+Question = Annotated[
+    str, typer.Argument(help="The question, in quotes.", metavar="QUESTION", show_default=False)
+]
+Kg = Annotated[
+    str | None, typer.Option("--kg", metavar="KG", help=f"Knowledge graph: {KG_FORMS}. [dim](demo)[/dim]")
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile", metavar="NAME|FILE", help="How the graph is shaped: a packaged profile or a YAML file."
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model", metavar="M", help="embedded (no key, no network) or openai:NAME. [dim](embedded)[/dim]"
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url", metavar="URL", help="OpenAI-compatible server, e.g. http://localhost:8000/v1."
+    ),
+]
+Preset = Annotated[
+    str | None, typer.Option("--preset", metavar="P", help="See `triplewise presets`. [dim](agent)[/dim]")
+]
+Entities = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--entity", metavar='"mention=id"', help="An entity you know; without id it is linked. Repeatable."
+    ),
+]
+Seeds = Annotated[
+    str | None,
+    typer.Option("--seeds", metavar="FILE", help="Answered example questions of this graph, as JSON lines."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Any other setting of a run, e.g. max_steps=20. Repeatable."
+    ),
+]
+
+DEFAULT_PRESET = "agent"
+
+
+def given(**named: str | None) -> dict[str, str]:
+    """The options that were given."""
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def context_of(named: dict[str, str], settings: Iterable[str] = ()) -> Context:
+    """The context of a run from options and `--set` pairs.
+
+    Raises:
+        ConfigurationError: an unknown setting, or a value that does not fit; lists what is legal.
+    """
+    from triplewise.nodes.context import Context
+
+    values: dict[str, Any] = dict(named)
+    hints = get_type_hints(Context)
+    for pair in settings:
+        name, equals, value = pair.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise ConfigurationError(f"--set {pair!r} needs the form NAME=VALUE, e.g. --set max_steps=20")
+        if name not in hints:
+            raise ConfigurationError.unknown("setting", name, (f.name for f in fields(Context)))
+        values[name] = _typed(name, value, hints[name])
+    context = Context(**values)
+    if not context.embedded:
+        from triplewise.nodes.model_settings import model_name
+
+        model_name(context.model)
+    return context
+
+
+def _typed(name: str, value: str, kind: Any) -> Any:
+    """The value of a setting as its type. Raises `ConfigurationError` where it does not fit."""
+    from pydantic import TypeAdapter, ValidationError
+
+    if value.strip().lower() == "none" and type(None) in get_args(kind):
+        return None
+    if kind == list[str]:
+        return [part.strip() for part in value.split(",") if part.strip()]
+    try:
+        return TypeAdapter(kind).validate_strings(value)
+    except ValidationError as error:
+        raise ConfigurationError(f"--set {name}={value}: {error.errors()[0]['msg'].lower()}") from error
+
+
+def entities_of(pairs: Iterable[str]) -> dict[str, str | None]:
+    """`mention=id` pairs; a mention without id is to be linked."""
+    entities: dict[str, str | None] = {}
+    for pair in pairs:
+        mention, _, node = (part.strip() for part in pair.partition("="))
+        if not mention:
+            raise ConfigurationError(f'--entity {pair!r} needs the form "mention=id", e.g. "Goethe=Q5879"')
+        entities[mention] = node or None
+    return entities
+
+
+def order_of(
+    question: str | None,
+    preset: str | None,
+    entity: Iterable[str],
+    context: Context,
+    thread: str | None = None,
+) -> Order:
+    """What to run. Raises `ConfigurationError` before anything is opened."""
+    from triplewise.graphs.cli.runs import Order
+    from triplewise.graphs.presets import PRESETS
+
+    preset = preset or DEFAULT_PRESET
+    if preset not in PRESETS:
+        raise ConfigurationError.unknown("preset", preset, PRESETS)
+    if not question or not question.strip():
+        raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')
+    order = Order(question.strip(), entities_of(entity), preset, asdict(context))
+    return order if thread is None else replace(order, thread=thread, named=True)

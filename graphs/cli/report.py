@@ -1,0 +1,241 @@
+"""A run as a person reads it: each phase as it happens, then answer, query, proof and cost."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from triplewise.graphs.cli.names import ID_STYLE, Names
+from triplewise.nodes.state import Answer, ProofTriple, Step
+from triplewise.nodes.usage import Usage
+
+if TYPE_CHECKING:
+    from triplewise.nodes.state import ScoredTriple, Verdict
+    from triplewise.tools.linking import LinkedEntity
+    from triplewise.tools.rules import Rule
+    from triplewise.tools.toolsets.base import Feedback
+
+RULES, PROOF, NAMES, LENGTH = 3, 20, 8, 400
+"""Most rules, facts of the proof, names in a list, and characters of an observation that are printed."""
+
+HEAD, GOOD, BAD, QUIET = "bold", "bold green", "bold red", "dim"
+MARGIN = 9
+
+
+class Report:
+    """Prints the updates of a run, phase by phase."""
+
+    def __init__(self, console: Console, names: Names) -> None:
+        self.console, self.names = console, names
+        self._phases = {
+            "link": self._link,
+            "plan": self._plan,
+            "observe": self._observe,
+            "act": self._act,
+            "correct": self._correct,
+            "reflect": self._reflect,
+        }
+        self._verdict: Verdict | None = None
+
+    def phase(self, name: str, update: Mapping[str, Any]) -> None:
+        """Print what one phase did."""
+        self._verdict = update.get("verdict") or self._verdict
+        if name in self._phases:
+            self._phases[name](update)
+
+    def row(self, head: str, body: Text | str, style: str = HEAD) -> None:
+        """A line with its heading in the margin; what is too long goes on under itself."""
+        grid = Table.grid(padding=(0, 0))
+        grid.add_column(width=MARGIN, style=style, no_wrap=True)
+        grid.add_column(overflow="fold")
+        grid.add_row(head, body)
+        self.console.print(grid)
+
+    def question(self, question: str) -> None:
+        """The question."""
+        self.row("Question", question)
+
+    def _link(self, update: Mapping[str, Any]) -> None:
+        linked: Sequence[LinkedEntity] = update.get("linked", ())
+        self.names.known |= {e.id: e.label or e.id for e in linked}
+        heads = itertools.chain(["Entities"], itertools.repeat(""))
+        for head, entity in zip(heads, linked, strict=False):
+            self.row(head, Text.assemble(entity.mention, (" is ", QUIET), self.names.tagged(entity.id)))
+        if not linked:
+            self.row("Entities", Text("none found in the question", QUIET))
+
+    def _plan(self, update: Mapping[str, Any]) -> None:
+        rules: Sequence[Rule] = update.get("rules", ())
+        self.names.learn_rules(rules[:RULES])
+        for number, rule in enumerate(rules[:RULES], 1):
+            self.row("Plan" if number == 1 else "", rule_text(self.names, rule, f"{number}. "))
+        if len(rules) > RULES:
+            self.row("", Text(f"and {len(rules) - RULES} more; `triplewise plan` shows all", QUIET))
+
+    def _observe(self, update: Mapping[str, Any]) -> None:
+        observation: Sequence[ScoredTriple] = update.get("observation", ())
+        around = list(update.get("observed", ()))
+        if not observation or not around:
+            return
+        self.names.learn(around[:NAMES])
+        body = Text(f"{len(observation)} facts around ").append_text(self._list(around))
+        self.row("Observe", body.append(", scored by likeness to the question"), QUIET)
+
+    def _act(self, update: Mapping[str, Any]) -> None:
+        steps: Sequence[Step] = update.get("steps", ())
+        if steps:
+            self.step(steps[-1])
+
+    def step(self, step: Step) -> None:
+        """One step: thought, action, observation."""
+        self.names.learn_step(step)
+        self.console.print()
+        self.row(f"Step {step.number}", self.names.readable(step.thought))
+        self.row("", Text("> ", "cyan").append_text(self.names.readable(step.call, tag=True)))
+        for line in self._observation(step.feedback, step.observation):
+            self.row("", line)
+
+    def _observation(self, feedback: Feedback, observation: str) -> list[Text]:
+        """What the environment said, a line each for relations, values, or whatever else it was."""
+        if feedback.outcome and feedback.outcome not in ("rows", "empty"):
+            return [Text(f"{feedback.outcome}: {feedback.message or observation}"[:LENGTH], "yellow")]
+        sides = {"forward": "leaving: ", "backward": "arriving: "}
+        lines = [
+            Text(sides.get(side, f"{side}: "), QUIET).append_text(self._list(ids))
+            for side, ids in feedback.relations.items()
+            if ids
+        ]
+        for variable, labels in feedback.values.items():
+            lines.append(Text(f"?{variable}: ", QUIET).append(_shortened(labels)))
+        if lines or not observation:
+            return lines
+        self.names.learn_triples(feedback.triples[:NAMES])
+        text = observation if len(observation) <= LENGTH else observation[:LENGTH].rstrip() + " ..."
+        return [self.names.readable(text)]
+
+    def _correct(self, update: Mapping[str, Any]) -> None:
+        corrections = update.get("corrections", ())
+        if corrections:
+            c = corrections[-1]
+            told = self.names.readable(c.text.removeprefix("ERROR_INFO: "))
+            where = f"{c.guideline} ({c.source})" if c.source else c.guideline
+            self.row("", Text.assemble(("corrected by guideline ", BAD), (where, BAD), ": ", told))
+            self.row("", Text("The step is undone.", QUIET))
+
+    def _reflect(self, update: Mapping[str, Any]) -> None:
+        if self._verdict is not None and self._verdict.note:
+            self.row("", Text("note: ", "yellow").append_text(self.names.readable(self._verdict.note)))
+
+    def _list(self, ids: Sequence[str]) -> Text:
+        """Labels of the first few ids."""
+        return Text(_shortened([self.names.label(i) for i in ids]))
+
+    def answer(self, answer: Answer) -> None:
+        """Everything the run came to."""
+        self.console.print()
+        self._values(answer)
+        self._query(answer.sparql)
+        self._proof(answer.proof)
+        self._corrections(answer)
+        self.row("Cost", Text(cost(answer.usage), QUIET))
+
+    def _values(self, answer: Answer) -> None:
+        """The answer itself, or why there is none."""
+        if not answer.values:
+            self.row("Answer", Text("none", BAD))
+        for number, (value, label) in enumerate(zip(answer.values, answer.labels, strict=True)):
+            body = Text(label, GOOD)
+            self.row(
+                "Answer" if number == 0 else "",
+                body if label == value else body.append(f" ({value})", ID_STYLE),
+            )
+        if answer.reason:
+            self.row("Why", f"{answer.reason}.")
+
+    def _query(self, sparql: str) -> None:
+        """The query, coloured, never broken: it is there to be copied."""
+        if sparql:
+            from rich.syntax import Syntax
+
+            code = Syntax("", "sparql", theme="ansi_dark", background_color="default").highlight(
+                sparql.strip()
+            )
+            code.rstrip()
+            self._block("SPARQL")
+            for line in code.split("\n"):
+                self.console.print(Text("  ").append_text(line), soft_wrap=True)
+
+    def _proof(self, proof: Sequence[ProofTriple]) -> None:
+        """The facts that prove the answer."""
+        if not proof:
+            return
+        shown = proof[:PROOF]
+        self.names.learn_triples(p.triple for p in shown)
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        for _ in range(3):
+            table.add_column(overflow="fold")
+        for p in shown:
+            relation = self.names.tagged(self.names.kg.profile.short(p.triple.relation))
+            table.add_row(self.names.term(p.triple.subject), relation, self.names.term(p.triple.object))
+        self._block("Proof")
+        self.console.print(Padding(table, (0, 0, 0, 2)))
+        if len(proof) > PROOF:
+            self.console.print(Text(f"  and {len(proof) - PROOF} more facts; --json gives all", QUIET))
+
+    def _corrections(self, answer: Answer) -> None:
+        """What was caught on the way."""
+        self._block("Corrected")
+        if not answer.corrections:
+            self.console.print(Text("  nothing: no step went wrong", QUIET))
+        for c in answer.corrections:
+            line = Text(f"  step {c.step}: ").append_text(self.names.readable(c.call))
+            self.console.print(line.append(f" by {c.guideline}", QUIET))
+        self.console.print()
+
+    def _block(self, head: str) -> None:
+        """A heading above a block."""
+        self.console.print()
+        self.console.print(Text(head, HEAD))
+
+
+def rule_text(names: Names, rule: Rule, head: str = "") -> Text:
+    """A rule with labels and where it comes from."""
+    text = Text(head).append_text(names.readable(rule.text()))
+    return text.append(f"  [{provenance(rule)}]", QUIET)
+
+
+def provenance(rule: Rule) -> str:
+    """Where a rule comes from, with its figures."""
+    figures = f"support {rule.support}, precision {rule.precision:.2f}, recall {rule.recall:.2f}"
+    return "; ".join(
+        p for p in (rule.provenance, figures if rule.support else f"score {rule.score:.2f}") if p
+    )
+
+
+def cost(usage: Usage) -> str:
+    """What a run used, in one line."""
+    parts = [
+        _count(usage.queries, "KG query", "KG queries"),
+        _count(usage.calls, "model call", "model calls"),
+    ]
+    if usage.calls:
+        money = "price unknown" if usage.cost is None else f"${usage.cost:.4f}"
+        parts += [f"{'about ' if usage.estimated else ''}{usage.tokens:,} tokens", money]
+    return ", ".join([*parts, f"{usage.seconds:.1f} s"])
+
+
+def _count(number: int, one: str, many: str) -> str:
+    """A number with its noun."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _shortened(labels: Sequence[str]) -> str:
+    """The first few of a list."""
+    rest = len(labels) - NAMES
+    return ", ".join(labels[:NAMES]) + (f" and {rest} more" if rest > 0 else "")

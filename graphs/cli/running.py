@@ -1,0 +1,89 @@
+"""One run of the state machine, from an order to its answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+# Set before LangGraph is imported: checkpoints then hold only the types that the state is made of, and
+# nothing else is ever loaded from one.
+os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
+
+from triplewise.graphs.build import build_graph
+from triplewise.graphs.cli.console import say
+from triplewise.graphs.cli.runs import Order
+from triplewise.graphs.presets import PRESETS
+from triplewise.nodes.context import Context
+from triplewise.nodes.phase import fill
+from triplewise.nodes.resources import kg_of, model_of, toolset_of
+from triplewise.nodes.state import Answer, State
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.toolsets import Toolset
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+DOING = {
+    "link": "finding the entities",
+    "plan": "planning",
+    "observe": "looking around",
+    "act": "acting",
+    "inspect": "inspecting",
+    "correct": "correcting",
+    "reflect": "reflecting",
+    "answer": "collecting the proof",
+}
+
+
+class Run:
+    """A run that can be followed phase by phase. KG and model are opened at once, to fail early.
+
+    Raises:
+        ConfigurationError, DataError: a KG or model that cannot be opened.
+    """
+
+    def __init__(self, order: Order, saver: BaseCheckpointSaver[Any] | None = None) -> None:
+        self.order, self.context = order, Context(**order.context)
+        full = fill(self.context, PRESETS[order.preset].settings)
+        self.kg: KnowledgeGraph = kg_of(full)
+        self.toolset: Toolset = toolset_of(full)
+        if not full.embedded:
+            model_of(full)
+        self._graph = build_graph(order.preset, checkpointer=saver)
+        self._values: dict[str, Any] = {"question": order.question, "entities": order.entities}
+
+    def updates(self, resume: bool, tell: Callable[[str], object]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Each phase with its update, as it happens. `tell` is told what is being done.
+
+        Args:
+            resume: go on from the last checkpoint of the thread, where it has one.
+        """
+        config: Any = {"configurable": {"thread_id": self.order.thread}}
+        begin: Any = dict(self._values)
+        if resume and (saved := self._graph.get_state(config)).values:
+            self._values |= saved.values
+            begin = None
+            say(f"going on after {_done(self._values)} (thread {self.order.thread})", "notice")
+        stream: Any = self._graph.stream(
+            begin, config, context=self.context, stream_mode=["tasks", "updates"], durability="sync"
+        )
+        for mode, data in stream:
+            if mode == "tasks" and "input" in data:
+                tell(DOING.get(data["name"], data["name"]))
+            elif mode == "updates":
+                for phase, update in data.items():
+                    self._values |= update
+                    yield phase, update
+
+    def end(self) -> tuple[State, Answer]:
+        """The final state and its answer."""
+        state = State.model_validate(self._values)
+        assert state.answer is not None, "a run that ends has an answer"
+        return state, state.answer
+
+
+def _done(values: Mapping[str, Any]) -> str:
+    """How far a run had come."""
+    steps = len(values.get("steps", ()))
+    return f"{steps} step{'' if steps == 1 else 's'}"

@@ -1,0 +1,226 @@
+"""Runs that can be gone on with: their notes, and the file that holds their checkpoints.
+
+A note stands for a run that has not ended. It is written before the run's first phase, locked while the
+process lives, and removed when the run ends: a note nobody holds is a run that was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from triplewise.tools.errors import ConfigurationError, DataError
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+KEPT = 20
+"""Most unfinished runs kept; older ones are forgotten."""
+
+_SQLITE = b"SQLite format 3\0"
+Notify = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Everything it takes to begin a run, or to go on with one, as plain JSON.
+
+    Attributes:
+        context: the fields of a `Context`. folder: where relative paths in it start from.
+        named: whether the user named the thread; its checkpoints then stay when the run has ended.
+    """
+
+    question: str
+    entities: dict[str, str | None]
+    preset: str
+    context: dict[str, Any]
+    thread: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    folder: str = field(default_factory=os.getcwd)
+    named: bool = False
+
+
+def default_path() -> Path:
+    """The checkpoint file in the user's state folder."""
+    from platformdirs import user_state_path
+
+    return user_state_path("triplewise") / "checkpoints.sqlite"
+
+
+class Checkpoints:
+    """The checkpoint file and the notes beside it. `saver` is None where nothing can be written.
+
+    A damaged file is set aside with a notice, and a new one is begun.
+    """
+
+    def __init__(self, path: Path | None, notify: Notify) -> None:
+        self.path = path or default_path()
+        self.notes = self.path.with_suffix(".runs")
+        self.saver: SqliteSaver | None = None
+        if path is not None and _is_foreign(path):
+            raise DataError("is no checkpoint file; name another one with --checkpoints", path)
+        try:
+            self.notes.mkdir(parents=True, exist_ok=True)
+            self.saver = _open(self.path, notify)
+        except (OSError, sqlite3.OperationalError) as error:
+            notify(
+                f"{self.path} cannot be written ({error}): this run could not be resumed if it were killed"
+            )
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.saver is not None:
+            self.saver.conn.close()
+
+    def forget(self, order: Order) -> None:
+        """Remove the checkpoints of a run."""
+        if self.saver is not None:
+            self.saver.delete_thread(order.thread)
+
+    @contextmanager
+    def running(self, order: Order) -> Iterator[None]:
+        """Hold the run's note. It stays only if the run was cut off: by a failed service or an interrupt."""
+        if self.saver is None:
+            yield
+            return
+        with self._held(order):
+            try:
+                yield
+            except BaseException as error:
+                if not _is_cut_off(error):
+                    self._end(order)
+                raise
+            self._end(order)
+
+    def unfinished(self, thread: str | None = None) -> Order:
+        """The newest run that was cut off, or the one of a thread.
+
+        Raises:
+            ConfigurationError: there is none; lists the threads that can be resumed.
+        """
+        orders = {o.thread: o for o in self._cut_off()}
+        if thread in orders:
+            return orders[thread]
+        if not orders:
+            raise ConfigurationError(f"no unfinished run to resume in {self.path}")
+        if thread is not None:
+            raise ConfigurationError.unknown("unfinished thread", thread, orders)
+        return next(iter(orders.values()))
+
+    def _note(self, thread: str) -> Path:
+        """The note of a thread, whatever characters its name has."""
+        return self.notes / f"{thread.encode().hex()}.json"
+
+    @contextmanager
+    def _held(self, order: Order) -> Iterator[None]:
+        """Write the note and lock it. Raises `ConfigurationError` if another process runs the thread."""
+        path = self._note(order.thread)
+        with path.open("a+", encoding="utf-8") as file:
+            if not _lock(file):
+                raise ConfigurationError(
+                    f"another process is running thread {order.thread!r}; wait for it to end"
+                )
+            file.truncate(0)
+            json.dump(asdict(order), file)
+            file.flush()
+            yield
+
+    def _end(self, order: Order) -> None:
+        """The run has ended: nothing is left to resume."""
+        if not order.named:
+            self.forget(order)
+        with suppress(OSError):
+            self._note(order.thread).unlink()
+
+    def _cut_off(self) -> Iterator[Order]:
+        """Runs whose process is gone, newest first; the oldest are forgotten."""
+        if self.saver is None:
+            return
+        found = sorted(self.notes.glob("*.json"), key=lambda p: p.stat().st_mtime, reverse=True)
+        for number, path in enumerate(found):
+            order = _read(path)
+            if order is not None and number < KEPT:
+                yield order
+            elif order is not None:
+                self._end(order)
+
+
+def _read(path: Path) -> Order | None:
+    """The run of a note that no process holds; None otherwise. An unreadable note is removed."""
+    with path.open("r+", encoding="utf-8") as file:
+        if not _lock(file):
+            return None
+        try:
+            return Order(**json.load(file))
+        except (ValueError, TypeError):  # killed while writing it: nothing had begun
+            path.unlink()
+            return None
+
+
+def _is_cut_off(error: BaseException) -> bool:
+    """Whether a run may go on later: not after a mistake that would only be made again."""
+    from triplewise.tools.errors import RunError
+
+    return isinstance(error, RunError | KeyboardInterrupt | SystemExit | GeneratorExit)
+
+
+def _lock(file: IO[str]) -> bool:
+    """Lock an open file for the life of the process; False if another one holds it."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        return True
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_foreign(path: Path) -> bool:
+    """Whether a file the user named is something else altogether, which must not be moved away."""
+    if path.is_dir():
+        return True
+    if not path.is_file() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE)) != _SQLITE
+
+
+def _open(path: Path, notify: Notify) -> SqliteSaver:
+    """The saver on a file, which is set aside and begun anew where it is damaged."""
+    try:
+        return _connect(path)
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:
+        aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+        path.rename(aside)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        notify(f"{path} is damaged ({error}); set aside as {aside.name}, a new one was begun")
+        return _connect(path)
+
+
+def _connect(path: Path) -> SqliteSaver:
+    """Open, check and set up the file. Raises sqlite3.DatabaseError where it is damaged."""
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    connection = sqlite3.connect(path, check_same_thread=False, timeout=10)
+    try:
+        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(verdict)
+        saver = SqliteSaver(connection)
+        saver.setup()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return saver
