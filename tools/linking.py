@@ -45,6 +45,8 @@ _BETTER_KNOWN = 3.0
 """How many times better known (on a log scale) a longer name must be to be preferred to an exact one."""
 _LEAST_LETTERS = 4
 """Shorter texts have too many near names."""
+_CONTEXT = 0.3
+"""Weight of the similarity between the question and a candidate, label and description."""
 _IN_CONTEXT = 6
 """Candidates of one mention that are compared with the question by vectors."""
 _ASKED_SPANS = 120
@@ -248,9 +250,9 @@ class _Linker:
             texts = [f"{e.label}, {e.description}" if e.description else e.label for _, _, e in ranked]
             vectors = self.encoder.encode([self.question.text, *texts[:_IN_CONTEXT]])
             for i, cosine in enumerate(vectors[1:] @ vectors[0]):
-                scores[i] = 0.8 * scores[i] + 0.2 * max(float(cosine), 0.0)
+                scores[i] = (1 - _CONTEXT) * scores[i] + _CONTEXT * max(float(cosine), 0.0)
             for i in range(len(vectors) - 1, len(ranked)):
-                scores[i] *= 0.8
+                scores[i] *= 1 - _CONTEXT
         made = [
             EntityCandidate(self._short(e), e.label, round(min(s, 1.0), 4), kind, e.description, e.popularity)
             for s, (_, kind, e) in zip(scores, ranked, strict=True)

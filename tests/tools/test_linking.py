@@ -1,6 +1,7 @@
 import json
 import os
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -122,7 +123,7 @@ def test_given_entities_that_do_not_exist_name_near_ones(films: KnowledgeGraph) 
 PLACES = """
 @prefix a: <http://a/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
 @prefix d: <http://schema.org/> .
-a:state rdfs:label "Georgia" ; d:description "state of the United States" ; a:in a:usa .
+a:state rdfs:label "Georgia" ; d:description "state of the United States" ; a:in a:usa ; a:near a:z .
 a:land rdfs:label "Georgia" ; d:description "country in the Caucasus" ; a:in a:asia ; a:near a:x, a:y .
 a:goethe rdfs:label "Johann Wolfgang von Goethe" ; a:wrote a:faust .
 a:unused rdfs:label "Goethe" .
@@ -146,8 +147,9 @@ class Reader:
     """Compares texts by the words they share."""
 
     def encode(self, texts: Sequence[str]) -> Any:
-        words = sorted({w for t in texts for w in t.lower().split()})
-        rows = np.array([[float(w in t.lower().split()) for w in words] for t in texts], dtype=np.float32)
+        bags = [set(re.findall(r"\w+", text.lower())) for text in texts]
+        words = sorted(set().union(*bags))
+        rows = np.array([[float(word in bag) for word in words] for bag in bags], dtype=np.float32)
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 

@@ -220,9 +220,13 @@ def _sole_writer(target: Path) -> Iterator[None]:
 
     The lock goes with the process, however it ends, so whoever holds it knows that leftovers are dead.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
     path = target.parent / f".{target.name}.lock"
-    with path.open("a+") as file:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+")
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", target) from error
+    with file:
         if not (_lock(file.fileno()) and _is_same_file(file.fileno(), path)):
             raise ConfigurationError(f"another load is writing {target}; wait for it to end")
         try:

@@ -54,9 +54,14 @@ def open_kg(
     key = (*_identity(source), profile if isinstance(profile, Profile) else str(profile), timeout, limit)
     with _lock:
         known = _opened.get(key)
-        if known is None or getattr(known, "closed", False):
+        if known is None or _is_closed(known):
             known = _opened[key] = _open(source, profile, timeout, limit)
         return known
+
+
+def _is_closed(kg: KnowledgeGraph) -> bool:
+    """Whether somebody closed a shared graph: the next one who asks gets it opened anew."""
+    return getattr(kg, "_closed", False) or getattr(kg, "_store", kg) is None
 
 
 def close_all() -> None:

@@ -52,6 +52,14 @@ def test_the_same_graph_is_opened_once(company: Path) -> None:
     assert open_kg(company) is not first
 
 
+def test_a_graph_that_was_closed_is_opened_anew(company: Path) -> None:
+    first = open_kg(company)
+    first.close()
+    second = open_kg(company)
+    assert second is not first
+    assert second.query("ASK { ?s ?p ?o }").boolean
+
+
 def test_a_file_opens_in_memory_with_an_inferred_profile(company: Path) -> None:
     kg = open_kg(company)
     profile = kg.profile
