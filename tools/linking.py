@@ -203,10 +203,13 @@ class _Linker:
 
     def _ranked(self, mention: Mention) -> tuple[EntityCandidate, ...]:
         entries = [*mention.entries, *self._longer(mention)]
+        # Signs around the words count too: "Eaten Alive!" is another film than "Eaten Alive".
+        window = self.question.text[max(mention.span.start - 4, 0) : mention.span.end + 4]
+        written = max((entry.text for entry in entries if entry.text in window), key=len, default="")
         most = math.log1p(max(entry.popularity for entry in entries)) or 1.0
         scored: dict[IRI, tuple[float, str, Entry]] = {}
         for entry in entries:
-            name, kind = self._agreement(mention.span, entry)
+            name, kind = self._agreement(mention.span, entry, written)
             score = 0.6 * name + 0.4 * math.log1p(entry.popularity) / most
             if score > scored.get(entry.iri, (0.0,))[0]:
                 scored[entry.iri] = (score, kind, entry)
@@ -230,17 +233,16 @@ class _Linker:
             found += [c.entry for c in self._near(norm) if words < set(normalise(c.entry.text).split())]
         return [entry for entry in found if math.log1p(entry.popularity) > _BETTER_KNOWN * known]
 
-    def _agreement(self, span: Span, entry: Entry) -> tuple[float, str]:
+    def _agreement(self, span: Span, entry: Entry, written: str) -> tuple[float, str]:
         """How well a name agrees with what is written, 0 to 1, and the kind of agreement."""
         other = normalise(entry.text)
         if span.norm != other:
             return 0.7 * similarity(span.norm, other), "fuzzy"
         kind = "alias" if entry.alias else "exact"
-        if entry.text in self.question.text[max(span.start - 4, 0) : span.end + 4]:
-            # Signs around the words count too: "Eaten Alive!" is another film than "Eaten Alive".
-            return (0.95 if len(entry.text) <= len(span.text) else 1.0), kind
+        if entry.text == written:
+            return 1.0, kind
         if same_case(span.text, entry.text):
-            return 0.8, kind
+            return 0.6, kind
         return (0.4 if self.question.cased else 0.45), kind
 
     def _in_context(self, ranked: Sequence[tuple[float, str, Entry]]) -> tuple[EntityCandidate, ...]:
