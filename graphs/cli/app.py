@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 import traceback
@@ -15,6 +16,10 @@ from triplewise.graphs.cli.console import EXIT_CODES, examples, say
 from triplewise.tools.errors import RunError, UserError
 
 USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
+
+# Read by LangGraph when it is imported, which is later: nothing but the types that the state is made of is
+# ever loaded from a checkpoint.
+os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
 
 app = typer.Typer(
     name="triplewise",

@@ -51,11 +51,12 @@ class Report:
 
     def row(self, head: str, body: Text | str, style: str = HEAD) -> None:
         """A line with its heading in the margin; what is too long goes on under itself."""
-        grid = Table.grid(padding=(0, 0))
-        grid.add_column(width=MARGIN, style=style, no_wrap=True)
-        grid.add_column(overflow="fold")
-        grid.add_row(head, body)
-        self.console.print(grid)
+        body = Text(body) if isinstance(body, str) else body
+        lines = body.wrap(self.console, max(self.console.width - MARGIN, MARGIN), overflow="fold")
+        for number, line in enumerate(lines):
+            line.rstrip()
+            margin = Text(f"{head:<{MARGIN}}" if number == 0 else " " * MARGIN, style)
+            self.console.print(margin.append_text(line), soft_wrap=True)
 
     def question(self, question: str) -> None:
         """The question."""

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-
-# Set before LangGraph is imported: checkpoints then hold only the types that the state is made of, and
-# nothing else is ever loaded from one.
-os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
 
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.cli.console import say

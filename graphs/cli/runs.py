@@ -26,6 +26,9 @@ KEPT = 20
 """Most unfinished runs kept; older ones are forgotten."""
 
 _SQLITE = b"SQLite format 3\0"
+_HELD = [("triplewise.tools.kg.base", "Outcome")]
+"""Types that checkpoints hold though no type hint of the state names them."""
+
 Notify = Callable[[str], None]
 
 
@@ -211,6 +214,7 @@ def _open(path: Path, notify: Notify) -> SqliteSaver:
 
 def _connect(path: Path) -> SqliteSaver:
     """Open, check and set up the file. Raises sqlite3.DatabaseError where it is damaged."""
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     connection = sqlite3.connect(path, check_same_thread=False, timeout=10)
@@ -218,7 +222,7 @@ def _connect(path: Path) -> SqliteSaver:
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
-        saver = SqliteSaver(connection)
+        saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=_HELD))
         saver.setup()
     except sqlite3.Error:
         connection.close()

@@ -1,0 +1,97 @@
+"""The shape of the code base: imports point down, nothing prints, every package is shipped."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("tools", "guidelines", "nodes", "graphs", "evals")
+"""From the bottom up: a room may import itself and those before it."""
+SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+CODE_DATA = (".py", ".pyc")
+
+FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and full name of every module that is imported anywhere in a file, also inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            yield node.lineno, "." * node.level
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def wrong_imports(path: Path, room: str) -> list[str]:
+    """Imports of a file that point up, are relative, or reach a room by its bare name."""
+    allowed = ROOMS[: ROOMS.index(room) + 1]
+    faults = []
+    for line, name in imported(ast.parse(path.read_text(encoding="utf-8"))):
+        top, _, rest = name.partition(".")
+        target = rest.partition(".")[0]
+        if top in ROOMS:
+            faults.append(f"{path}:{line}: import triplewise.{name}, not {name}")
+        elif not top:
+            faults.append(f"{path}:{line}: relative import; write triplewise.{room}...")
+        elif top == "triplewise" and target not in allowed:
+            faults.append(f"{path}:{line}: {room} may not import {name}: imports point down only")
+    return faults
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_imports_point_down(room: str) -> None:
+    files = [path for path in FILES if path.is_relative_to(ROOT / room)]
+    assert [fault for path in files for fault in wrong_imports(path, room)] == []
+
+
+def test_a_wrong_import_is_found(tmp_path: Path) -> None:
+    """The check itself sees imports that hide in functions."""
+    path = tmp_path / "bad.py"
+    path.write_text("def f():\n    from triplewise.graphs import build_graph\n    import tools.kg\n")
+    assert len(wrong_imports(path, "nodes")) == 2
+
+
+def test_only_the_command_line_writes_to_the_terminal() -> None:
+    printing = [
+        f"{path}:{node.lineno}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert printing == []
+
+
+def folders_with_code() -> set[str]:
+    """Every folder of the rooms that holds a module, as a package name."""
+    return {"triplewise." + ".".join(path.parent.relative_to(ROOT).parts) for path in FILES}
+
+
+def test_every_package_is_listed() -> None:
+    """Setuptools ships only what is named: a folder left out works here and fails once installed."""
+    assert sorted(SETUPTOOLS["packages"]) == sorted(folders_with_code())
+
+
+def test_every_package_has_an_init() -> None:
+    assert [str(p.parent) for p in FILES if not (p.parent / "__init__.py").exists()] == []
+
+
+def test_every_data_file_is_shipped() -> None:
+    """Data lies in a package and its name matches a pattern of package-data."""
+    patterns = SETUPTOOLS["package-data"]["*"]
+    data = [
+        path
+        for room in ROOMS
+        for path in (ROOT / room).rglob("*")
+        if path.is_file() and path.suffix not in CODE_DATA
+    ]
+    left_out = [path for path in data if not any(fnmatch(path.name, pattern) for pattern in patterns)]
+    assert left_out == []
+    assert [path for path in data if not (path.parent / "__init__.py").exists()] == []
