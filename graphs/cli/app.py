@@ -101,7 +101,8 @@ def _explain(error: Exception) -> int:
     """Say what went wrong and how to mend it; the exit code."""
     match error:
         case typer.TyperException():
-            say(f"{error.format_message()} (see: {_command_of(error)} --help)", "error")
+            if error.format_message():  # empty where the help was printed instead
+                say(f"{error.format_message()} (see: {_command_of(error)} --help)", "error")
             return USER_ERROR
         case UserError():
             say(str(error), "error")

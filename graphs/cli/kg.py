@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import examples, out, say
+from triplewise.graphs.cli.console import examples, out, pairs, say
 from triplewise.tools.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -129,22 +129,9 @@ def _complete(progress: Any, task: Any) -> None:
     progress.update(task, completed=done, total=done)
 
 
-def _pairs(title: str, rows: Sequence[tuple[str, str]]) -> Table:
-    """A table of names and values."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(title), title_justify="left", title_style="bold", show_header=False, box=None)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, Text(value))
-    return table
-
-
 def _loaded(report: LoadReport) -> Table:
     """What a load did."""
-    return _pairs(
+    return pairs(
         f"Loaded {report.path}",
         (
             ("triples", f"{report.triples:,}"),
@@ -175,7 +162,7 @@ def info(source: Source, profile: o.Profile = None) -> None:
         ("label predicates", " ".join(kg.profile.label_predicates)),
         ("type predicates", " ".join(kg.profile.type_predicates)),
     ]
-    console.print(_pairs(str(source), rows))
+    console.print(pairs(str(source), rows))
     if not facts:
         console.print(f"No facts could be read ({outcome}).")
         return
@@ -184,10 +171,14 @@ def info(source: Source, profile: o.Profile = None) -> None:
 
 
 def _sample(kg: KnowledgeGraph) -> tuple[list[Triple], str]:
-    """Some facts, and what became of the query for them."""
+    """Some facts other than names, and what became of the query for them."""
     from triplewise.tools.kg import IRI, Triple
 
-    result = kg.query(f"SELECT ?s ?p ?o WHERE {{ ?s ?p ?o }} LIMIT {SAMPLE}")
+    profile = kg.profile
+    naming = (*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates)
+    others = ", ".join(f"<{predicate}>" for predicate in naming)
+    telling = f"FILTER(?p NOT IN ({others}))" if others else ""
+    result = kg.query(f"SELECT ?s ?p ?o WHERE {{ ?s ?p ?o {telling} }} LIMIT {SAMPLE}")
     rows = (row for row in result.rows if isinstance(row[0], IRI) and isinstance(row[1], IRI))
     facts = [Triple(s, p, o) for s, p, o in rows if o is not None]  # type: ignore[arg-type]
     return facts, f"{result.outcome}: {result.message}" if result.message else str(result.outcome)
@@ -219,7 +210,7 @@ def _print_relations(kg: KnowledgeGraph, facts: Sequence[Triple]) -> None:
     texts = relation_texts(kg, [r for r, _ in counts.most_common(SHOWN)])
     title = f"\nRelations ({len(counts)} in the first {len(facts):,} facts)"
     rows = [(relation, f"{text.label} ({counts[relation]:,})") for relation, text in texts.items()]
-    out().print(_pairs(title, rows))
+    out().print(pairs(title, rows))
 
 
 def _print_facts(kg: KnowledgeGraph, facts: Sequence[Triple]) -> None:
@@ -229,7 +220,7 @@ def _print_facts(kg: KnowledgeGraph, facts: Sequence[Triple]) -> None:
     telling = [f for f in facts if not kg.profile.excludes(f.relation)] or list(facts)
     chosen = telling[:: max(1, len(telling) // 6)][:6]
     rows = list(zip([""] * len(chosen), triple_text(kg, chosen), strict=True))
-    out().print(_pairs("\nSome facts", rows))
+    out().print(pairs("\nSome facts", rows))
 
 
 def profile(source: Source, into: Out, force: Force = False) -> None:

@@ -13,7 +13,8 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.phase import fill
 from triplewise.nodes.resources import kg_of, model_of, toolset_of
 from triplewise.nodes.state import Answer, State
-from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.errors import KGUnavailableError
+from triplewise.tools.kg import KnowledgeGraph, Outcome
 from triplewise.tools.toolsets import Toolset
 
 if TYPE_CHECKING:
@@ -36,16 +37,19 @@ class Run:
 
     Raises:
         ConfigurationError, DataError: a KG or model that cannot be opened.
+        KGUnavailableError: an endpoint that does not answer.
     """
 
     def __init__(self, order: Order, saver: BaseCheckpointSaver[Any] | None = None) -> None:
         self.order, self.context = order, Context(**order.context)
         full = fill(self.context, PRESETS[order.preset].settings)
         self.kg: KnowledgeGraph = kg_of(full)
+        _probe(self.kg)
         self.toolset: Toolset = toolset_of(full)
         if not full.embedded:
             model_of(full)
-        self._graph = build_graph(order.preset, checkpointer=saver)
+        self._saved = saver is not None
+        self._graph: Any = build_graph(order.preset, checkpointer=saver)
         self._values: dict[str, Any] = {"question": order.question, "entities": order.entities}
 
     def updates(self, resume: bool, tell: Callable[[str], object]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -60,8 +64,10 @@ class Run:
             self._values |= saved.values
             begin = None
             say(f"going on after {_done(self._values)} (thread {self.order.thread})", "notice")
-        stream: Any = self._graph.stream(
-            begin, config, context=self.context, stream_mode=["tasks", "updates"], durability="sync"
+        # With "sync" no phase begins before the one before it is on disk: a killed run repeats nothing.
+        durability = {"durability": "sync"} if self._saved else {}
+        stream = self._graph.stream(
+            begin, config, context=self.context, stream_mode=["tasks", "updates"], **durability
         )
         for mode, data in stream:
             if mode == "tasks" and "input" in data:
@@ -76,6 +82,13 @@ class Run:
         state = State.model_validate(self._values)
         assert state.answer is not None, "a run that ends has an answer"
         return state, state.answer
+
+
+def _probe(kg: KnowledgeGraph) -> None:
+    """Ask the cheapest question there is. Raises `KGUnavailableError` if nobody answers."""
+    result = kg.query("ASK { ?s ?p ?o }")
+    if result.outcome is Outcome.UNAVAILABLE:
+        raise KGUnavailableError(f"the knowledge graph {kg.name} does not answer: {result.message}")
 
 
 def _done(values: Mapping[str, Any]) -> str:

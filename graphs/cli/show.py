@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import examples, out, say
+from triplewise.graphs.cli.console import examples, out, pairs, say
 from triplewise.tools.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from triplewise.graphs.cli.names import Names
     from triplewise.guidelines import Guideline, Guidelines
+    from triplewise.tools.rules import Rule
 
 PresetName = Annotated[str, typer.Option("--preset", metavar="P", help="See `triplewise presets`.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="As `triplewise guidelines list` shows it.")]
@@ -81,22 +84,16 @@ def plan(
             return
 
 
-def _rules(names: Any, rules: Any) -> Table | str:
-    """Rules with their figures."""
+def _rules(names: Names, rules: Sequence[Rule]) -> Table | str:
+    """Rules with their figures; those that only seeds give stay out where no rule comes from one."""
     if not rules:
         return "No rule fits: no relation path from the entities reads like the question."
-    table = _table("", "Rule", "Support", "Precision", "Recall", "Score", "From")
+    mined = any(rule.support for rule in rules)
+    table = _table("", "Rule", "Support", *(("Precision", "Recall") if mined else ()), "Score", "From")
     for number, rule in enumerate(rules, 1):
-        mined = bool(rule.support)
-        figures = (f"{rule.precision:.2f}", f"{rule.recall:.2f}") if mined else ("", "")
-        table.add_row(
-            str(number),
-            names.readable(rule.text()),
-            str(rule.support) if mined else "",
-            *figures,
-            f"{rule.score:.2f}",
-            rule.provenance,
-        )
+        figures = (f"{rule.precision:.2f}", f"{rule.recall:.2f}") if mined else ()
+        text = names.readable(rule.text())
+        table.add_row(f"{number}", text, f"{rule.support}", *figures, f"{rule.score:.2f}", rule.provenance)
     return table
 
 
@@ -114,16 +111,15 @@ def list_guidelines(file: Extra = None) -> None:
     """List the guidelines in the order in which they are tried."""
     from triplewise.guidelines import load_guidelines
 
-    table = _table("Id", "Reads", "Severity", "When")
+    rows = []
     for g in load_guidelines(file or []):
-        table.add_row(g.id, g.source, g.severity, " ".join(g.when.split()))
-    out().print(table)
+        notes = [g.source, *([g.severity] if g.severity != "error" else []), *([g.paper] if g.paper else [])]
+        rows.append((g.id, f"{' '.join(g.when.split())}  [{'; '.join(notes)}]"))
+    out().print(pairs("Guidelines, the first that matches wins", rows))
 
 
 def show_guideline(id: Id, file: Extra = None) -> None:
     """Show one guideline, with its example and the text that this example gets."""
-    from rich.text import Text
-
     from triplewise.guidelines import load_guidelines
 
     guidelines = load_guidelines(file or [])
@@ -131,20 +127,15 @@ def show_guideline(id: Id, file: Extra = None) -> None:
         found = guidelines[id]
     except KeyError:
         raise ConfigurationError.unknown("guideline", id, (g.id for g in guidelines)) from None
-    table = _table("", "")
-    table.show_header = False
-    for name, value in _details(guidelines, found):
-        table.add_row(Text(name, "bold"), Text(value))
-    out().print(table)
+    out().print(pairs(found.id, _details(guidelines, found)))
 
 
 def _details(guidelines: Guidelines, found: Guideline) -> list[tuple[str, str]]:
     """Everything about a guideline, by name."""
     example = found.example
     match = guidelines.match(example.feedback, example.memory, **example.given)
-    fields = {k: v for k, v in asdict(replace(example.feedback)).items() if v}
+    fields = {k: v for k, v in asdict(example.feedback).items() if v}
     return [
-        ("id", found.id),
         ("file", f"{found.path}:{found.line}"),
         ("reads", found.source),
         ("severity", found.severity),
@@ -175,13 +166,14 @@ def presets() -> None:
 
     console = out()
     for name, preset in PRESETS.items():
-        console.print(name, style="bold", end=": ")
-        console.print(preset.summary)
-        console.print("  phases    " + ", ".join(f"{p}={v}" for p, v in preset.phases.items()))
-        console.print("  settings  " + ", ".join(f"{p}={v}" for p, v in preset.settings.items()) + "\n")
-    console.print("Variants of each phase, for build_graph(preset, phase=variant):", style="bold")
-    for phase, variants in VARIANTS.items():
-        console.print(f"  {phase:<9} {', '.join(variants)}")
+        phases, settings = (
+            ", ".join(f"{key}={value}" for key, value in part.items())
+            for part in ({p: preset.phases[p] for p in VARIANTS}, preset.settings)
+        )
+        console.print(pairs(name, (("is", preset.summary), ("phases", phases), ("settings", settings))))
+        console.print()
+    heading = "Variants of each phase, for build_graph(preset, phase=variant)"
+    console.print(pairs(heading, [(phase, ", ".join(variants)) for phase, variants in VARIANTS.items()]))
 
 
 def graph(preset: PresetName = o.DEFAULT_PRESET) -> None:
