@@ -1,0 +1,87 @@
+"""The KG of a benchmark as a store in the user's cache folder, loaded once for each set of source files."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from triplewise.evals.data import Graph, checksum, locate
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.kg.load import FORMAT, is_store, load_kg, read_manifest
+from triplewise.tools.kg.sources import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKG:
+    """A graph that is ready to be asked.
+
+    Attributes:
+        path: the store's folder, or the URL or path that the user gave instead.
+        profile: name of its profile. title: what it is, for people. partial: whether facts are missing.
+        parts: which parts of the graph are in it. triples: distinct facts, labels included (0: not known).
+        checksum: sha256 over the checksums of its source files ("" for a graph of the user's own).
+    """
+
+    path: str
+    profile: str
+    title: str
+    partial: bool
+    parts: tuple[str, ...] = ()
+    triples: int = 0
+    checksum: str = ""
+
+    @property
+    def gold_derived(self) -> bool:
+        """Whether some of its facts were made from gold answers."""
+        return "gold_derived" in self.parts
+
+
+def prepared(graph: Graph, parts: Sequence[str] | None = None) -> LoadedKG:
+    """The store of a graph, loaded now if it is not in the cache yet or its source files have changed.
+
+    Args:
+        graph: its files. parts: the parts of its facts to take (all by default).
+
+    Raises:
+        ConfigurationError: a part the graph does not have, or another process is loading it right now.
+        DataError: a missing or broken source file, a full disk.
+    """
+    chosen = tuple(parts if parts is not None else graph.facts)
+    if unknown := set(chosen) - set(graph.facts):
+        raise ConfigurationError.unknown(f"part of {graph.name}", unknown.pop(), graph.facts)
+    facts = [locate(file) for part in chosen for file in graph.facts[part]]
+    labels = [locate(file) for file in graph.labels]
+    mark = _mark(graph.profile, [*facts, *labels])
+    folder = user_cache_path("triplewise") / "evals" / f"{graph.name}-{mark[:16]}"
+    if not is_store(folder):
+        with _shown(f"loading {graph.name}") as progress:
+            load_kg(facts, folder, profile=graph.profile, labels=labels, progress=progress)
+    triples = int(read_manifest(folder)["triples"])
+    return LoadedKG(str(folder), graph.profile, graph.title, graph.partial, chosen, triples, mark)
+
+
+def _mark(profile: str, paths: Sequence[Path]) -> str:
+    """A checksum of everything a store is made from."""
+    digest = hashlib.sha256(f"{FORMAT}\0{profile}".encode())
+    for path in paths:
+        digest.update(f"\0{path.name}\0{checksum(path)}".encode())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _shown(title: str) -> Iterator[Progress]:
+    """A progress bar on the terminal; nothing where the error output is not one."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda stage, done, total: bar.update(
+            task, description=f"{title}: {stage}", completed=done, total=total
+        )

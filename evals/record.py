@@ -1,0 +1,40 @@
+"""What a question's run leaves behind in the log."""
+
+from __future__ import annotations
+
+from inspect_ai.util import StoreModel
+from pydantic import Field
+
+CRASHED = "crashed"
+
+
+class Run(StoreModel):
+    """The answer to one question and what it cost; `status` stays `crashed` until there is an answer.
+
+    Attributes:
+        status: answered, not_found, budget_spent, or crashed. reason: why, in words.
+        values: short ids, literals, or true/false. labels: their text, in the same order.
+        sparql: the query that gives them.
+        seconds: wall-clock time. queries: queries that reached the KG.
+        cost: USD at list price, None if unknown.
+        corrections: ids of the guidelines that corrected the run, in order.
+    """
+
+    status: str = CRASHED
+    reason: str = ""
+    values: list[str] = Field(default_factory=list)
+    labels: list[str] = Field(default_factory=list)
+    sparql: str = ""
+    seconds: float = 0.0
+    queries: int = 0
+    steps: int = 0
+    model_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = 0.0
+    corrections: list[str] = Field(default_factory=list)
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the run ended in an error."""
+        return self.status == CRASHED

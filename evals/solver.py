@@ -1,0 +1,95 @@
+"""The solver that asks the agent's state machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from inspect_ai.model import ModelOutput
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.util import Store
+
+from triplewise.evals.record import Run
+from triplewise.graphs import Context, State, build_graph
+from triplewise.nodes.phase import Phase
+from triplewise.nodes.state import Input
+from triplewise.tools.errors import ConfigurationError
+
+
+def context_of(settings: Mapping[str, Any]) -> Context:
+    """The context with some settings. Raises `ConfigurationError` on unknown or impossible ones."""
+    known = Context.__dataclass_fields__
+    if unknown := set(settings) - set(known):
+        raise ConfigurationError.unknown("setting", unknown.pop(), known)
+    return Context(**settings)
+
+
+@solver
+def agent(
+    preset: str = "agent",
+    settings: dict[str, Any] | None = None,
+    phases: Mapping[str, str | Phase] | None = None,
+) -> Solver:
+    """Answers each sample's question with the compiled graph, entities of the sample's metadata given.
+
+    The run leaves a `Run` in the sample's store. Its errors are Inspect's to handle: a task with
+    `fail_on_error=False, score_on_error=True` goes on and counts the question as wrong.
+
+    Args:
+        preset: agent, queryagent, oda or symagent.
+        settings: of the `Context`, as plain JSON.
+        phases: phase -> variant, to swap some of the preset's.
+
+    Raises:
+        ConfigurationError: unknown preset, phase, variant or setting.
+    """
+    graph = build_graph(preset, **(phases or {}))
+    context = context_of(settings or {})
+
+    def ask(question: str, entities: Mapping[str, str | None]) -> tuple[State, float]:
+        start = time.perf_counter()
+        found = graph.invoke(Input(question=question, entities=dict(entities)), context=context)
+        return State.model_validate(found), time.perf_counter() - start
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        # A limiter of its own for each call: how many run at a time is for Inspect's max_samples to say.
+        found, seconds = await to_thread.run_sync(
+            ask,
+            state.input_text,
+            state.metadata.get("entities", {}),
+            abandon_on_cancel=True,
+            limiter=CapacityLimiter(1),
+        )
+        run = _run_of(state.store, found, seconds)
+        state.output = ModelOutput.from_content(
+            model=context.model, content="; ".join(run.labels) or run.reason
+        )
+        state.completed = True
+        return state
+
+    return solve
+
+
+def _run_of(store: Store, state: State, seconds: float) -> Run:
+    """What the run found and cost, put into the sample's store. Raises ValueError without an answer."""
+    answer = state.answer
+    if answer is None:
+        raise ValueError("the graph ended without an answer")
+    return Run(
+        store=store,
+        status=answer.status,
+        reason=answer.reason,
+        values=list(answer.values),
+        labels=list(answer.labels),
+        sparql=answer.sparql,
+        seconds=seconds,
+        queries=answer.usage.queries,
+        steps=len(state.steps),
+        model_calls=answer.usage.calls,
+        input_tokens=answer.usage.input_tokens,
+        output_tokens=answer.usage.output_tokens,
+        cost=answer.usage.cost,
+        corrections=[correction.guideline for correction in answer.corrections],
+    )

@@ -1,0 +1,105 @@
+"""The scores of an evaluation as a table for people, with what they were measured on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from inspect_ai.log import EvalLog
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+_CRASHES_SHOWN = 10
+
+Scores = Mapping[str, float]
+"""Figures by `score.metric`: `f1.mean`, `seconds.median`, ..."""
+
+
+def scores_of(log: EvalLog) -> dict[str, float]:
+    """Every figure of a log as `score.metric`; none of an evaluation that did not end."""
+    scores = log.results.scores if log.results else []
+    return {f"{s.name}.{_plain(name)}": float(m.value) for s in scores for name, m in s.metrics.items()}
+
+
+def _plain(name: str) -> str:
+    """A name without the package that Inspect may put before it."""
+    return name.rpartition("/")[2]
+
+
+def crashes(log: EvalLog) -> list[tuple[str, str]]:
+    """Id and error of every question that crashed."""
+    return [(str(s.id), s.error.message) for s in log.samples or [] if s.error]
+
+
+def render(log: EvalLog) -> Group:
+    """Table, provenance, crashes."""
+    scores = scores_of(log)
+    about = log.eval.metadata or {}
+    table = Table(title=f"{about.get('benchmark', log.eval.task)}: {_arguments(log)}", title_justify="left")
+    cells = list(_cells(scores))
+    for heading, _ in cells:
+        table.add_column(heading, justify="right")
+    table.add_row(*(text for _, text in cells))
+    return Group(table, *(Text(line) for line in [*_provenance(about), *_crash_lines(log)]))
+
+
+def _cells(scores: Scores) -> Iterator[tuple[str, str]]:
+    yield "questions", _number(scores.get("f1.count"), 0)
+    for name, heading in (("f1", "F1"), ("hits_at_1", "Hits@1"), ("exact_match", "exact match")):
+        yield heading, _share(scores.get(f"{name}.mean"), scores.get(f"{name}.stderr"))
+    if "accuracy.mean" in scores:
+        yield f"accuracy ({_number(scores['accuracy.count'], 0)} yes/no)", _share(scores["accuracy.mean"])
+    yield "queries/question", _number(scores.get("queries.mean"), 1)
+    yield "model calls/question", _number(scores.get("model_calls.mean"), 1)
+    yield "median s/question", _number(scores.get("seconds.median"), 2)
+    yield "not found", _share(scores.get("not_found.mean"))
+    yield "crashes", _number(scores.get("crashed.total"), 0)
+
+
+def _share(value: float | None, error: float | None = None) -> str:
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{100 * value:.1f} %" + (f" ±{100 * error:.1f}" if error is not None else "")
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _arguments(log: EvalLog) -> str:
+    """Task, version and the arguments that were given."""
+    given = log.eval.task_args_passed
+    name = _plain(log.eval.task)
+    words = ", ".join(f"{name}={value}" for name, value in given.items() if value not in (None, {}))
+    return f"{name} v{log.eval.task_version}" + (f" ({words})" if words else "")
+
+
+def _provenance(about: Mapping[str, Any]) -> Iterator[str]:
+    parts = ", ".join(part.replace("_", "-") for part in about.get("kg_parts", ()))
+    triples = f", {about['kg_triples']:,} triples" if about.get("kg_triples") else ""
+    yield f"KG: {about.get('kg', 'unknown')}{triples}" + (
+        f" (parts: {parts})" if about.get("kg_partial") else ""
+    )
+    if about.get("kg_gold_derived"):
+        yield "Its part gold-derived was made from gold answers: questions are easier than on the whole KG."
+    if about.get("asked"):
+        share = about["answerable"] / about["asked"]
+        yield (
+            f"The KG can answer {share:.0%} of {about['asked']:,} questions; "
+            f"{about['drawn']:,} of {about['drawn_from']:,} were drawn at random."
+        )
+    if about.get("note"):
+        yield f"Note: {about['note']}."
+    if about.get("changed_files"):
+        yield f"Changed files (no results of the published benchmark): {', '.join(about['changed_files'])}"
+    yield "± is one standard error; scores are averages over questions, higher is better."
+
+
+def _crash_lines(log: EvalLog) -> Iterator[str]:
+    found = crashes(log)
+    for name, message in found[:_CRASHES_SHOWN]:
+        yield f"crashed: {name}: {message}"
+    if len(found) > _CRASHES_SHOWN:
+        yield f"... and {len(found) - _CRASHES_SHOWN} more, all in the log"

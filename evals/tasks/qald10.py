@@ -1,0 +1,89 @@
+"""QALD-10: multilingual questions over Wikidata; here the English ones, over a partial extract of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+
+from triplewise.evals.data import Record, benchmark, locate, read_records
+from triplewise.evals.scorers import accuracy, strict
+from triplewise.evals.tasks.common import (
+    DEFAULT_N,
+    Agent,
+    Linking,
+    Questions,
+    build_task,
+    check_linking,
+    the_graph,
+)
+
+VERSION = 1
+FILE = "qald10/test_en.jsonl.gz"
+NOTE = (
+    "yes/no questions whose gold answer is no hold trivially on a partial graph; "
+    "with gold linking only the questions that have it are asked (those of ToG and ODA)"
+)
+
+
+@task
+def qald10(
+    linking: Linking = "own",
+    kg_exact: bool = True,
+    gold_derived: bool = True,
+    n: int | None = DEFAULT_N,
+    sample_seed: int = 0,
+    preset: str = "agent",
+    model: str = "embedded",
+    settings: Mapping[str, Any] | None = None,
+    phases: Mapping[str, str] | None = None,
+) -> Task:
+    """QALD-10 test questions in English; answers are compared by id, literals by value.
+
+    Args:
+        linking: `own`: the agent links; `gold`: linked entities are given, questions without them left out.
+        kg_exact: ask only questions whose gold query gives the gold answers on the graph.
+        gold_derived: whether the graph holds the facts that were made from gold answers.
+        n, sample_seed: how many questions are drawn (0 for all), and with which seed.
+        preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
+
+    Raises:
+        ConfigurationError: a value outside these. DataError: a missing or broken file.
+    """
+    check_linking(linking)
+    own = benchmark("qald10")
+    tested = Agent(preset, model, settings or {}, phases or {})
+    parts = ["observed", "gold_derived", "background"] if gold_derived else ["observed", "background"]
+    return build_task(
+        own,
+        _questions(linking, kg_exact, "kg_exact" if gold_derived else "kg_exact_no_gold"),
+        tested,
+        version=VERSION,
+        scorers=[strict(), accuracy()],
+        kg=the_graph(own, tested.settings, parts),
+        n=n,
+        sample_seed=sample_seed,
+    )
+
+
+def _questions(linking: Linking, kg_exact: bool, flag: str) -> Questions:
+    file = benchmark("qald10").files[FILE]
+    records = read_records(locate(file), "id", "question", "answers", flag)
+    fitting = [r for r in records if linking == "own" or r.get("topic_entity")]
+    asked = [r for r in fitting if r[flag] or not kg_exact]
+    samples = [_sample(record, linking) for record in asked]
+    return Questions(samples, sum(bool(r[flag]) for r in fitting), len(fitting), [file], NOTE)
+
+
+def _sample(record: Record, linking: Linking) -> Sample:
+    linked = record.get("topic_entity") or {}
+    entities = {name: qid for qid, name in linked.items()} if linking == "gold" else {}
+    gold = [str(a).lower() if isinstance(a, bool) else str(a) for a in record["answers"]]
+    return Sample(
+        id=record["id"],
+        input=record["question"],
+        target=gold,
+        metadata={"entities": entities, "answer_type": record.get("answer_type", "")},
+    )

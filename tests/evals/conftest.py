@@ -1,0 +1,60 @@
+"""A data folder with a tiny MetaQA, and a cache folder of its own."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+KB = (
+    "Alien|directed_by|Ridley Scott",
+    "Alien|release_year|1979",
+    "Alien|has_genre|Horror",
+    "Blade Runner|directed_by|Ridley Scott",
+    "Blade Runner|release_year|1982",
+    "Amélie|directed_by|Jean-Pierre Jeunet",
+    "Amélie|in_language|French",
+)
+QUESTIONS = (
+    ("who directed [Alien]", "Alien", ["Ridley Scott"]),
+    ("what films did [Ridley Scott] direct", "Ridley Scott", ["Alien", "Blade Runner"]),
+    ("which person directed the movie [Amélie]", "Amélie", ["Jean-Pierre Jeunet"]),
+    ("what language is [Amélie] in", "Amélie", ["French"]),
+)
+
+
+@pytest.fixture
+def leaks_of_inspect() -> Iterator[None]:
+    """Collect the streams that an evaluation of Inspect leaves open here, not in some later test."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Unclosed <MemoryObject", ResourceWarning)
+        yield
+        gc.collect()
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with seven facts and four questions a split."""
+    folder = tmp_path / "data"
+    (folder / "metaqa").mkdir(parents=True)
+    with gzip.open(folder / "metaqa" / "kb.txt.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(KB) + "\n")
+    for split in ("test", "dev"):
+        for hops in (1, 2, 3):
+            write_questions(folder / "metaqa" / f"{split}_{hops}hop.jsonl.gz", split)
+    monkeypatch.setenv("TRIPLEWISE_DATA", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return folder
+
+
+def write_questions(path: Path, split: str = "test") -> None:
+    """The questions as MetaQA's records."""
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        for i, (question, topic, answers) in enumerate(QUESTIONS):
+            record = {"id": f"{split}-{i}", "question": question, "topic_entity": topic, "answers": answers}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")

@@ -1,0 +1,101 @@
+"""Benchmark files: what is said when they are missing, broken, or not the published ones."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+from pathlib import Path
+
+import pytest
+
+from triplewise.evals.data import (
+    DataFile,
+    benchmark,
+    changed,
+    checksum,
+    data_folder,
+    graph,
+    locate,
+    read_records,
+)
+from triplewise.evals.kgs import prepared
+from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.kg.profile import profile_names
+
+
+def test_the_variable_has_to_name_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRIPLEWISE_DATA", raising=False)
+    with pytest.raises(DataError, match="set TRIPLEWISE_DATA to the folder"):
+        data_folder()
+    monkeypatch.setenv("TRIPLEWISE_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match="nowhere: no such folder; TRIPLEWISE_DATA names it"):
+        data_folder()
+
+
+def test_a_missing_file_says_where_it_is_published_and_where_it_goes(data: Path) -> None:
+    path = data / "metaqa" / "test_1hop.jsonl.gz"
+    path.unlink()
+    file = benchmark("metaqa").files["metaqa/test_1hop.jsonl.gz"]
+    with pytest.raises(DataError, match=r"github\.com/yuyuz/MetaQA") as caught:
+        locate(file)
+    assert str(path) in str(caught.value)
+
+
+def test_a_changed_file_is_named(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    good = DataFile("metaqa/kb.txt.gz", checksum(data / "metaqa" / "kb.txt.gz"), "somewhere")
+    bad = benchmark("metaqa").files["metaqa/test_1hop.jsonl.gz"]
+    with caplog.at_level(logging.WARNING):
+        assert changed([good, bad]) == ["metaqa/test_1hop.jsonl.gz"]
+    assert "test_1hop.jsonl.gz is not the file of the catalog" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "expected a JSON object"),
+        ('{"id": 1}', "a question without answers"),
+    ],
+)
+def test_a_broken_record_is_named_by_line(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "questions.jsonl"
+    path.write_text('{"id": 0, "answers": []}\n\n' + line + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match=f"questions.jsonl:3: {message}"):
+        read_records(path, "id", "answers")
+
+
+@pytest.mark.parametrize("content", [b"plain text", gzip.compress(b'{"id": 1}\n')[:-6]])
+def test_a_broken_archive_is_an_error_of_the_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "questions.jsonl.gz"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="cannot be read to its end"):
+        read_records(path)
+
+
+def test_the_catalog_names_graphs_and_profiles_that_exist() -> None:
+    for name in ("metaqa", "qald10", "webqsp"):
+        own = benchmark(name)
+        assert graph(own.graph).profile in profile_names()
+        files = [*own.files.values(), *(f for part in graph(own.graph).facts.values() for f in part)]
+        assert all(len(f.sha256) == 64 and f.published for f in files)
+    with pytest.raises(ConfigurationError, match="choose one of: metaqa, qald10, webqsp"):
+        benchmark("trivia")
+    with pytest.raises(ConfigurationError, match="unknown graph"):
+        graph("dbpedia")
+
+
+def test_a_graph_is_loaded_once_and_again_when_its_file_changes(data: Path) -> None:
+    kg = prepared(graph("metaqa"))
+    stamp = (Path(kg.path) / "manifest.json").stat().st_mtime_ns
+    assert prepared(graph("metaqa")) == kg
+    assert (Path(kg.path) / "manifest.json").stat().st_mtime_ns == stamp
+    with gzip.open(data / "metaqa" / "kb.txt.gz", "wt", encoding="utf-8") as file:
+        file.write("Alien|directed_by|Ridley Scott\n")
+    changed_kg = prepared(graph("metaqa"))
+    assert changed_kg.path != kg.path
+    assert changed_kg.triples < kg.triples
+
+
+def test_an_unknown_part_of_a_graph_is_refused(data: Path) -> None:
+    with pytest.raises(ConfigurationError, match="unknown part of metaqa 'gold'; choose one of: all"):
+        prepared(graph("metaqa"), ["gold"])

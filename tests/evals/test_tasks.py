@@ -1,0 +1,248 @@
+"""Tasks, solver and scorers through Inspect, on a tiny MetaQA and a stand-in for the agent's graph."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from inspect_ai import Task
+from inspect_ai.log import EvalLog
+from rich.console import Console
+from typer.testing import CliRunner
+
+from triplewise.evals import Run, command, metaqa, qald10, run, solver, webqsp
+from triplewise.evals.table import crashes, render, scores_of
+from triplewise.graphs import Answer, State
+from triplewise.nodes.context import Context
+from triplewise.nodes.state import Correction, Input
+from triplewise.nodes.usage import Usage
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.kg.open import close_all
+
+Reply = Callable[[Input], Answer]
+
+ANSWERS = {
+    "who directed Alien": Answer("answered", ("Ridley Scott",), ("Ridley Scott",), usage=Usage(queries=3)),
+    "what films did Ridley Scott direct": Answer("answered", ("Alien",), ("Alien",), usage=Usage(queries=5)),
+    "what language is Amélie in": Answer("not_found", reason="no path"),
+}
+
+
+def reply(asked: Input) -> Answer:
+    """Right, half right, not found, and a crash."""
+    if asked.question not in ANSWERS:
+        raise KeyError("boom")
+    fixed = (Correction(1, "get(x)", "kb_empty", "kb", "again"),)
+    return ANSWERS[asked.question] if "Alien" not in asked.question else _corrected(asked, fixed)
+
+
+def _corrected(asked: Input, fixed: tuple[Correction, ...]) -> Answer:
+    good = ANSWERS[asked.question]
+    return Answer(good.status, good.values, good.labels, corrections=fixed, usage=good.usage)
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch, leaks_of_inspect: None) -> list[tuple[str, Input, Context]]:
+    """Puts `reply` in the place of the graph; returns preset, input and context of each question asked."""
+    asked: list[tuple[str, Input, Context]] = []
+
+    def build(preset: str, **phases: Any) -> SimpleNamespace:
+        def invoke(question: Input, *, context: Context) -> dict[str, Any]:
+            asked.append((preset, question, context))
+            return State(question=question.question, answer=reply(question)).model_dump()
+
+        return SimpleNamespace(invoke=invoke)
+
+    monkeypatch.setattr(solver, "build_graph", build)
+    return asked
+
+
+@pytest.fixture
+def log(data: Path, stub: list[Any], tmp_path: Path) -> EvalLog:
+    """The log of all four questions."""
+    return run(metaqa(hops=1), log_dir=tmp_path / "logs")
+
+
+def test_scores_of_right_half_right_not_found_and_crashed(log: EvalLog) -> None:
+    scores = scores_of(log)
+    assert log.status == "success"
+    assert scores["f1.count"] == 4
+    assert scores["f1.mean"] == pytest.approx((1 + 2 / 3 + 0 + 0) / 4)
+    assert (scores["hits_at_1.mean"], scores["exact_match.mean"]) == (0.5, 0.25)
+    assert (scores["queries.mean"], scores["corrections.mean"]) == (2.0, 0.25)
+    assert (scores["not_found.mean"], scores["crashed.total"]) == (0.25, 1.0)
+
+
+def test_a_crash_is_listed_with_its_error(log: EvalLog) -> None:
+    assert crashes(log) == [("test-2", "KeyError('boom')")]
+    assert log.samples is not None
+    assert "boom" in next(s.error.traceback for s in log.samples if s.error)
+
+
+def test_each_question_leaves_its_run_in_the_log(log: EvalLog) -> None:
+    assert log.samples is not None
+    runs = {s.id: s.store_as(Run) for s in log.samples}
+    assert runs["test-0"].values == ["Ridley Scott"]
+    assert runs["test-0"].corrections == ["kb_empty"]
+    assert runs["test-0"].seconds > 0
+    assert (runs["test-3"].status, runs["test-3"].reason) == ("not_found", "no path")
+    assert runs["test-2"].crashed
+
+
+def test_a_log_says_what_it_was_measured_on(log: EvalLog) -> None:
+    about = log.eval.metadata or {}
+    assert log.eval.task_version == 1
+    assert (about["kg_triples"], about["kg_partial"], about["kg_gold_derived"]) == (7 + 9, False, False)
+    assert (about["answerable"], about["asked"], about["drawn"]) == (4, 4, 4)
+    assert about["changed_files"] == ["metaqa/test_1hop.jsonl.gz", "metaqa/kb.txt.gz"]
+    assert "AAAI 2018" in about["citation"]
+    assert about["licence"] == "CC BY 3.0"
+
+
+def test_the_table_shows_scores_graph_changed_files_and_crashes(log: EvalLog) -> None:
+    console = Console(width=200, file=io.StringIO())
+    console.print(render(log))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    for words in ("41.7 %", "50.0 %", "25.0 %", "metaqa v1", "(complete), 16 triples", "crashed: test-2"):
+        assert words in text
+    assert "Changed files (no results of the published benchmark): metaqa/test_1hop.jsonl.gz" in text
+
+
+def test_gold_linking_gives_the_topic_entity_and_own_linking_a_bare_question(
+    data: Path, stub: list[tuple[str, Input, Context]], tmp_path: Path
+) -> None:
+    run(metaqa(hops=1, linking="gold", preset="oda", settings={"plan_beam": 3}), log_dir=tmp_path)
+    run(metaqa(hops=1, linking="own", seeds=False), log_dir=tmp_path)
+    by_question = {(i, q.question): (p, q, c) for i, (p, q, c) in enumerate(stub)}
+    assert all("[" not in question for _, question in by_question)
+    with_gold, with_own = stub[:4], stub[4:]
+    assert {tuple(q.entities.items()) for _, q, _ in with_gold} >= {(("Amélie", "Amélie"),)}
+    assert all(p == "oda" and c.plan_beam == 3 and c.row_limit == 20_000 for p, _, c in with_gold)
+    assert all(c.seeds and c.seeds.count("dev_") == 3 for _, _, c in with_gold)
+    assert all(q.entities == {} and c.seeds is None for _, q, c in with_own)
+
+
+def test_a_draw_is_random_repeatable_and_nested(data: Path) -> None:
+    def ids(task: Task) -> list[Any]:
+        return [sample.id for sample in task.dataset]
+
+    assert ids(metaqa(n=2)) == ids(metaqa(n=4))[:2]
+    assert ids(metaqa(n=4)) == ids(metaqa(n=0)) != ids(metaqa(sample_seed=1))
+    assert sorted(ids(metaqa(n=0))) == [f"test-{i}" for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"hops": 4}, "1, 2 and 3 hops"),
+        ({"split": "train"}, "splits test and dev"),
+        ({"split": "dev"}, "pass seeds=false"),
+        ({"linking": "silver"}, "unknown linking 'silver'; choose one of: gold, own"),
+        ({"preset": "none"}, "unknown preset"),
+        ({"phases": {"reflect": "nothing"}}, "reflect"),
+        ({"settings": {"beams": 3}}, "unknown setting 'beams'"),
+        ({"settings": {"plan_beam": -1}}, "plan_beam must be a number above 0"),
+    ],
+)
+def test_impossible_arguments_are_refused_before_anything_runs(
+    data: Path, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        metaqa(**given)
+
+
+def test_names_in_set_go_to_task_phases_or_settings(data: Path) -> None:
+    given = command.parse_settings(["hops=2", "reflect=none", "plan_beam=4", "seeds=false"])
+    task = command.make_task("metaqa", {**given, "n": 1})
+    assert len(task.dataset) == 1
+    with pytest.raises(ConfigurationError, match="unknown name in --set 'hop'"):
+        command.make_task("metaqa", {"hop": 2})
+    with pytest.raises(ConfigurationError, match="unknown task 'triviaqa'; choose one of: metaqa"):
+        command.make_task("triviaqa", {})
+    for pair in ("hops", "=2", "hops=["):
+        with pytest.raises(ConfigurationError, match="--set"):
+            command.parse_settings([pair])
+
+
+def test_the_command_prints_scores_and_names_what_a_person_has_to_mend(
+    data: Path, stub: list[Any], tmp_path: Path
+) -> None:
+    arguments = ["metaqa", "--limit", "4", "--log-dir", str(tmp_path / "logs"), "--json"]
+    result = CliRunner().invoke(command.app, arguments)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["scores"]["crashed.total"] == 1.0
+    result = CliRunner().invoke(command.app, ["metaqa", "--set", "hops=7"])
+    assert result.exit_code == 2
+    assert "1, 2 and 3 hops" in result.stderr
+
+
+def test_qald10_and_webqsp_records_become_samples(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _write(data / "qald10" / "test_en.jsonl.gz", QALD)
+    _write(data / "webqsp" / "test.jsonl.gz", WEBQSP)
+    given: dict[str, Any] = {"settings": {"kg": "demo"}}
+    answered = {s.id: list(s.target) for s in qald10(**given).dataset}
+    assert answered == {"q1": ["Q42"], "q2": ["false"]}
+    linked = list(qald10(linking="gold", kg_exact=False, **given).dataset)
+    assert [(s.id, (s.metadata or {})["entities"]) for s in linked] == [("q1", {"Adams": "Q1"})]
+    (sample,) = webqsp(gold_derived=False, **given).dataset
+    assert (sample.metadata or {})["gold_sets"] == [["m.1", "m.2"], ["m.2"]]
+    about = webqsp(kg_exact=False, **given).metadata or {}
+    assert (about["answerable"], about["asked"], about["drawn"]) == (1, 2, 2)
+
+
+def test_yes_no_questions_have_an_accuracy(data: Path, stub: list[Any], tmp_path: Path) -> None:
+    _write(data / "qald10" / "test_en.jsonl.gz", QALD)
+    ANSWERS["Is it?"] = Answer("answered", ("false",), ("false",))
+    scores = scores_of(run(qald10(settings={"kg": "demo"}), log_dir=tmp_path))
+    assert (scores["accuracy.mean"], scores["accuracy.count"]) == (1.0, 1.0)
+    assert scores["f1.mean"] == 0.5
+
+
+QALD: list[dict[str, Any]] = [
+    {"id": "q1", "question": "Who?", "answers": ["Q42"], "kg_exact": True, "topic_entity": {"Q1": "Adams"}},
+    {"id": "q2", "question": "Is it?", "answers": [False], "kg_exact": True},
+    {"id": "q3", "question": "How many?", "answers": ["+3"], "kg_exact": False},
+]
+WEBQSP: list[dict[str, Any]] = [
+    {
+        "id": f"w{i}",
+        "question": "what?",
+        "answers": ["m.1", "m.2"],
+        "alt_answer_sets": [["m.1", "m.2"], ["m.2"]],
+        "entity_linking": {"it": "m.0"},
+        "kg_exact": i == 0,
+        "kg_exact_observed_only": i == 0,
+    }
+    for i in range(2)
+]
+
+
+def _write(path: Path, records: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+@pytest.fixture
+def closed_graphs(leaks_of_inspect: None) -> Iterator[None]:
+    """Graphs that were opened are closed again."""
+    yield
+    close_all()
+
+
+@pytest.mark.usefixtures("closed_graphs")
+def test_the_agent_answers_metaqa_questions(tmp_path: Path) -> None:
+    if not os.environ.get("TRIPLEWISE_DATA"):
+        pytest.skip("TRIPLEWISE_DATA is not set: no benchmark to ask")
+    log = run(metaqa(hops=1, n=4), log_dir=tmp_path)
+    scores = scores_of(log)
+    assert crashes(log) == []
+    assert scores["f1.mean"] > 0.5
+    assert (log.eval.metadata or {})["changed_files"] == []
