@@ -1,0 +1,258 @@
+"""The command line: what it prints, where, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.graphs.conftest import Cli
+
+QUESTION = "Where was Goethe's unmarried partner born?"
+FILMS = """\
+@prefix : <http://films.example/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:alien rdfs:label "Alien" ; :director :scott .
+:scott rdfs:label "Ridley Scott" ; :birthplace :shields .
+:shields rdfs:label "South Shields" .
+:director rdfs:label "director" .
+:birthplace rdfs:label "place of birth" .
+"""
+
+
+@pytest.fixture
+def films(tmp_path: Path) -> Path:
+    path = tmp_path / "films.ttl"
+    path.write_text(FILMS)
+    return path
+
+
+def test_ask_shows_phases_answer_query_and_proof(cli: Cli) -> None:
+    done = cli("ask", QUESTION)
+    assert done.code == 0
+    for part in (
+        "Goethe is Johann Wolfgang von Goethe (Q5879)",
+        "-[unmarried partner]->",
+        "Step 1",
+        "Answer   Offenbach am Main (Q3042)",
+        "SELECT DISTINCT",
+        "place of birth (P19)",
+        "KG queries",
+    ):
+        assert part in done.out
+    assert done.err == ""
+
+
+def test_ask_fits_eighty_columns_and_has_no_colours_when_piped(cli: Cli) -> None:
+    out = cli("ask", QUESTION).out
+    assert "\x1b" not in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_ask_fits_a_narrow_terminal_but_never_breaks_the_query(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "36")
+    lines = cli("ask", QUESTION).out.splitlines()
+    assert "  PREFIX wdt: <http://www.wikidata.org/prop/direct/>" in lines
+    assert [line for line in lines if len(line) > 36 and "PREFIX" not in line and "?" not in line] == []
+
+
+def test_colours_on_a_terminal_unless_told_otherwise(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[1" in cli("ask", QUESTION).out
+    monkeypatch.delenv("FORCE_COLOR")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in cli("ask", QUESTION).out
+
+
+def test_json_is_one_document(cli: Cli) -> None:
+    done = cli("ask", QUESTION, "--json")
+    document = json.loads(done.out)
+    assert (done.code, done.err) == (0, "")
+    assert (document["answer"], document["labels"]) == (["Q3042"], ["Offenbach am Main"])
+    assert document["proof"][0]["relation"] == "<http://www.wikidata.org/prop/direct/P451>"
+    assert document["steps"][0]["action"].startswith("get_relation(")
+    assert document["usage"]["queries"] > 0
+    assert {"sparql", "corrections", "status", "rules", "entities"} <= set(document)
+
+
+def test_quiet_prints_the_answer_alone(cli: Cli) -> None:
+    assert cli("ask", QUESTION, "-q").out == "Offenbach am Main\n"
+
+
+def test_a_given_entity_is_taken(cli: Cli) -> None:
+    done = cli("ask", "Where was the partner of the poet born?", "--entity", "the poet=Q5879", "--json")
+    assert [e["id"] for e in json.loads(done.out)["entities"]] == ["Q5879"]
+
+
+def test_not_found_is_said_with_the_reason_and_exit_code_one(cli: Cli) -> None:
+    done = cli("ask", "Who wrote Xyzzyplugh?")
+    assert done.code == 1
+    assert "no entity of the question was found" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("ask", "Who?", "--preset", "nope"), ("'nope'", "agent, oda, queryagent, symagent")),
+        (("ask", "Who?", "--kg", "nope"), ("nope", "'demo', a folder, a file")),
+        (("ask", "Who?", "--model", "gpt-4"), ("'gpt-4'", "embedded, openai:NAME")),
+        (("ask", "Who?", "--model", "openai:gpt-4"), ("OPENAI_API_KEY",)),
+        (("ask", "Who?", "--profile", "nope"), ("'nope'", "wikidata")),
+        (("ask", "Who?", "--set", "nope=1"), ("'nope'", "max_steps")),
+        (("ask", "Who?", "--set", "max_steps=many"), ("max_steps=many", "integer")),
+        (("ask", "Who?", "--set", "max_steps"), ("NAME=VALUE",)),
+        (("ask", "Who?", "--set", "toolset=nope"), ("'nope'", "pyql")),
+        (("ask", "Who?", "--entity", "=Q1"), ("mention=id",)),
+        (("ask",), ("no question",)),
+        (("ask", " "), ("no question",)),
+        (("ask", "--resume", "--kg", "demo"), ("leave them out",)),
+        (("ask", "--resume"), ("no unfinished run",)),
+        (("ask", "Who?", "--nope"), ("--nope", "triplewise ask --help")),
+        (("ask", "who", "wrote", "it"), ("triplewise ask --help",)),
+        (("nope",), ("nope", "triplewise --help")),
+        (("kg", "info", "nope"), ("nope", "'demo'")),
+        (("graph", "--preset", "nope"), ("agent, oda",)),
+        (("guidelines", "show", "nope"), ("'nope'", "fact_empty")),
+        (("guidelines", "check", "nope.yaml"), ("nope.yaml",)),
+    ],
+)
+def test_user_errors_are_a_line_with_the_mend(
+    cli: Cli, arguments: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    done = cli(*arguments)
+    assert done.code == 2
+    assert len(done.err.splitlines()) <= 2
+    assert "Traceback" not in done.err
+    for part in said:
+        assert part in done.err
+
+
+def test_an_endpoint_that_is_down_is_a_run_error(cli: Cli) -> None:
+    done = cli("ask", "Who wrote Dracula?", "--kg", "http://127.0.0.1:9/sparql")
+    assert done.code == 3
+    assert "does not answer" in done.err
+
+
+def test_an_interrupt_ends_in_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("triplewise.graphs.build.build_graph", interrupted)
+    done = cli("graph")
+    assert (done.code, done.err) == (130, "error: interrupted\n")
+
+
+def test_a_bug_shows_its_traceback_only_with_debug(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("one by nothing")
+
+    monkeypatch.setattr("triplewise.graphs.build.build_graph", broken)
+    done = cli("graph")
+    assert done.code == 3
+    assert "unexpected ZeroDivisionError: one by nothing" in done.err
+    assert "Traceback" not in done.err
+    assert "Traceback" in cli("graph", "--debug").err
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["", "ask", "plan", "presets", "graph", "demo", "kg", "kg load", "kg info", "kg profile", "guidelines"],
+)
+def test_help_shows_examples(cli: Cli, command: str) -> None:
+    done = cli(*command.split(), "--help")
+    assert done.code == 0
+    assert "triplewise " + command in done.out
+    assert "Examples" in done.out or command in ("kg", "guidelines")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = ("langgraph", "langchain_core", "numpy", "pyoxigraph", "onnxruntime", "pydantic", "torch")
+    code = (
+        "import sys; from triplewise.graphs.cli.app import run; run(['--help']); "
+        f"print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr == "[]\n"
+
+
+def test_kg_load_info_profile_and_ask(cli: Cli, films: Path, tmp_path: Path) -> None:
+    folder, shape = tmp_path / "films", tmp_path / "shape.yaml"
+    loaded = cli("kg", "load", str(films), "--into", str(folder))
+    assert loaded.code == 0
+    assert "triples" in loaded.out
+    assert "place of birth" in cli("kg", "info", str(folder)).out
+    assert cli("kg", "profile", str(folder), "--out", str(shape)).code == 0
+    assert "label_predicates" in yaml.safe_load(shape.read_text())
+    assert "give --force" in cli("kg", "profile", str(folder), "--out", str(shape)).err
+    asked = cli("ask", "Who is the director of Alien?", "--kg", str(folder), "--profile", str(shape), "-q")
+    assert asked.out == "Ridley Scott\n"
+
+
+def test_kg_load_again_needs_replace(cli: Cli, films: Path, tmp_path: Path) -> None:
+    load = ("kg", "load", str(films), "--into", str(tmp_path / "films"))
+    assert cli(*load).code == 0
+    again = cli(*load)
+    assert (again.code, "--replace" in again.err) == (2, True)
+    assert cli(*load, "--replace").code == 0
+
+
+def test_kg_load_reports_broken_lines(cli: Cli, tmp_path: Path) -> None:
+    path, into = tmp_path / "bad.nt", str(tmp_path / "bad")
+    path.write_text("<http://a/s> <http://a/p> <http://a/o> .\nnonsense\n")
+    stopped = cli("kg", "load", str(path), "--into", into)
+    assert (stopped.code, f"{path}:2:" in stopped.err) == (2, True)
+    skipped = cli("kg", "load", str(path), "--into", into, "--on-error", "skip")
+    assert (skipped.code, f"{path}:2:" in skipped.err) == (0, True)
+
+
+def test_plan_shows_rules_without_running_them(cli: Cli) -> None:
+    done = cli("plan", QUESTION)
+    assert done.code == 0
+    assert "unmarried partner" in done.out
+    assert "Support" in done.out
+    assert "Step" not in done.out
+
+
+def test_presets_graph_guidelines_and_demo(cli: Cli) -> None:
+    assert "for-policy" in cli("presets").out
+    assert "inspect -.-> correct" in cli("graph", "--preset", "oda").out
+    assert "fact_empty" in cli("guidelines", "list").out
+    assert "leads to an empty result" in " ".join(cli("guidelines", "show", "fact_empty").out.split())
+    assert "triplewise ask" in cli("demo").out
+
+
+def test_guidelines_check_runs_the_examples(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    text = (
+        "- id: mine\n  source: kb\n  when: feedback.outcome == {!r}\n  guideline: Try less.\n"
+        "  example:\n    feedback: {{action: execute, outcome: timeout}}\n    expect: Try less\n"
+    )
+    path.write_text(text.format("timeout"))
+    assert cli("guidelines", "check", str(path)).code == 0
+    path.write_text(text.format("rows"))
+    done = cli("guidelines", "check", str(path))
+    assert (done.code, f"{path}:1: mine:" in done.err) == (2, True)
+
+
+def demo_questions() -> list[str]:
+    data = yaml.safe_load((files("triplewise.graphs.cli") / "demo.yaml").read_text(encoding="utf-8"))
+    return [question for topic in data["topics"] for question in topic["questions"]]
+
+
+def test_demo_questions_are_none_of_the_test_questions() -> None:
+    lines = (files("triplewise.tools.kg.demo") / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    assert set(demo_questions()).isdisjoint(json.loads(line)["question"] for line in lines)
+
+
+@pytest.mark.parametrize("question", demo_questions())
+def test_demo_questions_have_answers(cli: Cli, question: str) -> None:
+    assert cli("ask", question, "-q", "--no-checkpoints").code == 0

@@ -1,0 +1,169 @@
+"""Checkpoints of the command line: killed runs go on, damaged files do no harm."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.graphs.conftest import Cli
+from tests.support.openai_server import Fault, OpenAIServer
+from triplewise.graphs.cli.runs import Checkpoints, Order
+from triplewise.tools.errors import ConfigurationError, RunError, UserError
+
+QUESTION = "Where was Goethe's partner born?"
+REPLIES = [
+    f"Thought {number}: go on\nAction {number}: {action}"
+    for number, action in enumerate(
+        (
+            "get_relation(Q5879)",
+            "add_fact(Q5879, P451, ?partner)",
+            "get_relation(?partner)",
+            "add_fact(?partner, P19, ?place)",
+            "set_answer(?place)",
+            "execute()",
+        ),
+        1,
+    )
+]
+COMMAND = (sys.executable, "-m", "triplewise.graphs", "ask")
+
+
+def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_killed_run_goes_on_where_it_was(state: Path, openai_server: Callable[..., OpenAIServer]) -> None:
+    """Killed while it waits for the third reply: the two before it are not asked for again."""
+    server = openai_server(REPLIES, faults=[None, None, Fault.SLOW], slow=120)
+    arguments = (QUESTION, "--model", "openai:scripted", "--base-url", server.url)
+    process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while len(server.chats) < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+
+    other = ask("Who wrote Dracula?", "-q")
+    assert (other.returncode, other.stdout) == (0, "Bram Stoker\n")
+
+    resumed = ask("--resume")
+    assert "going on after 2 steps" in resumed.stderr
+    assert "Answer   Offenbach am Main" in resumed.stdout
+    assert resumed.returncode == 0
+    assert len(server.chats) == len(REPLIES) + 1
+    assert "no unfinished run" in ask("--resume").stderr
+
+
+def test_a_damaged_file_is_set_aside(cli: Cli, state: Path) -> None:
+    state.mkdir(parents=True)
+    path = state / "checkpoints.sqlite"
+    path.write_bytes(os.urandom(9_000))
+    done = cli("ask", "Who wrote Dracula?", "-q")
+    assert (done.code, done.out) == (0, "Bram Stoker\n")
+    assert "is damaged" in done.err
+    assert len(list(state.glob("*.damaged-*"))) == 1
+    assert cli("ask", "Who wrote Dracula?", "-q").err == ""
+
+
+def test_a_file_cut_short_is_set_aside(cli: Cli, state: Path) -> None:
+    cli("ask", "Who wrote Dracula?", "-q", "--thread", "kept")
+    path = state / "checkpoints.sqlite"
+    path.write_bytes(path.read_bytes()[:20_000])
+    done = cli("ask", "Who wrote Dracula?", "-q")
+    assert (done.code, done.out) == (0, "Bram Stoker\n")
+    assert "is damaged" in done.err
+
+
+def test_a_file_of_another_kind_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("my notes")
+    done = cli("ask", "Who wrote Dracula?", "--checkpoints", str(path))
+    assert (done.code, path.read_text()) == (2, "my notes")
+    assert "no checkpoint file" in done.err
+
+
+def test_where_nothing_can_be_written_the_run_goes_on_without(cli: Cli, state: Path) -> None:
+    state.parent.write_text("a file where the folder should be")
+    done = cli("ask", "Who wrote Dracula?", "-q")
+    assert (done.code, done.out) == (0, "Bram Stoker\n")
+    assert "cannot be written" in done.err
+
+
+def test_only_named_runs_keep_their_checkpoints(cli: Cli, state: Path) -> None:
+    cli("ask", "Who wrote Dracula?", "-q")
+    cli("ask", "Who wrote Dracula?", "-q", "--thread", "mine")
+    with sqlite3.connect(state / "checkpoints.sqlite") as connection:
+        threads = connection.execute("SELECT DISTINCT thread_id FROM checkpoints").fetchall()
+    connection.close()
+    assert threads == [("mine",)]
+
+
+def order(thread: str) -> Order:
+    return Order("Who?", {}, "agent", {"kg": "demo"}, thread)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Checkpoints:
+    return Checkpoints(tmp_path / "runs.sqlite", pytest.fail)
+
+
+def cut_off(store: Checkpoints, thread: str, error: BaseException) -> None:
+    with pytest.raises(type(error)), store.running(order(thread)):
+        raise error
+
+
+@pytest.mark.parametrize("error", [RunError("the service is down"), KeyboardInterrupt()])
+def test_a_run_that_was_cut_off_can_be_resumed(store: Checkpoints, error: BaseException) -> None:
+    cut_off(store, "a", error)
+    assert store.unfinished() == order("a")
+    store.close()
+
+
+def test_a_mistake_that_would_only_be_made_again_cannot_be_resumed(store: Checkpoints) -> None:
+    cut_off(store, "a", UserError("wrong"))
+    with pytest.raises(ConfigurationError, match="no unfinished run"):
+        store.unfinished()
+    store.close()
+
+
+def test_the_newest_run_is_resumed_first_and_a_thread_by_name(store: Checkpoints) -> None:
+    for number, thread in enumerate(("a", "b/../c")):
+        cut_off(store, thread, KeyboardInterrupt())
+        os.utime(store._note(thread), (number, number))
+    assert store.unfinished().thread == "b/../c"
+    assert store.unfinished("a").thread == "a"
+    with pytest.raises(ConfigurationError, match=r"a, b/\.\./c"):
+        store.unfinished("d")
+    store.close()
+
+
+def test_a_run_that_is_still_going_is_not_resumed(store: Checkpoints) -> None:
+    with store.running(order("a")):
+        with pytest.raises(ConfigurationError, match="no unfinished run"):
+            store.unfinished()
+        with pytest.raises(ConfigurationError, match="another process"), store.running(order("a")):
+            pass
+    store.close()
+
+
+def test_old_unfinished_runs_are_forgotten(store: Checkpoints) -> None:
+    for number in range(25):
+        cut_off(store, f"t{number}", KeyboardInterrupt())
+        os.utime(store._note(f"t{number}"), (number, number))
+    store.unfinished()
+    assert len(list(store.notes.iterdir())) == 20
+    store.close()
+
+
+def test_a_note_cut_short_is_no_run(store: Checkpoints) -> None:
+    store._note("a").write_text('{"question": "Wh')
+    with pytest.raises(ConfigurationError, match="no unfinished run"):
+        store.unfinished()
+    store.close()
