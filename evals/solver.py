@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from types import TracebackType
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
@@ -12,10 +13,12 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import Store
 
 from triplewise.evals.record import Run
-from triplewise.graphs import Context, State, build_graph
+from triplewise.graphs import Answer, Context, build_graph
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.state import Input
 from triplewise.tools.errors import ConfigurationError
+
+_MACHINERY = {"langgraph", "langchain_core", "anyio", "asyncio"}
 
 
 def context_of(settings: Mapping[str, Any]) -> Context:
@@ -48,33 +51,48 @@ def agent(
     graph = build_graph(preset, **(phases or {}))
     context = context_of(settings or {})
 
-    def ask(question: str, entities: Mapping[str, str | None]) -> tuple[State, float]:
-        start = time.perf_counter()
-        found = graph.invoke(Input(question=question, entities=dict(entities)), context=context)
-        return State.model_validate(found), time.perf_counter() - start
+    def ask(question: str, entities: Mapping[str, str | None]) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = graph.invoke(
+            Input(question=question, entities=dict(entities)), context=context
+        )
+        return found
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        # A limiter of its own for each call: how many run at a time is for Inspect's max_samples to say.
-        found, seconds = await to_thread.run_sync(
-            ask,
-            state.input_text,
-            state.metadata.get("entities", {}),
-            abandon_on_cancel=True,
-            limiter=CapacityLimiter(1),
-        )
-        run = _run_of(state.store, found, seconds)
-        state.output = ModelOutput.from_content(
-            model=context.model, content="; ".join(run.labels) or run.reason
-        )
+        start = time.perf_counter()
+        entities = state.metadata.get("entities", {})
+        try:
+            # A limiter of its own for each call: how many run at a time is for Inspect's max_samples to say.
+            found = await to_thread.run_sync(
+                ask, state.input_text, entities, abandon_on_cancel=True, limiter=CapacityLimiter(1)
+            )
+        except Exception as error:
+            Run(store=state.store, reason=repr(error), seconds=time.perf_counter() - start)
+            error.__traceback__ = without_machinery(error.__traceback__)
+            error.__suppress_context__ = True  # Inspect makes its task group the context
+            raise
+        run = _run_of(state.store, found, time.perf_counter() - start)
+        text = "; ".join(run.labels) or run.reason
+        state.output = ModelOutput.from_content(model=context.model, content=text)
         state.completed = True
         return state
 
     return solve
 
 
-def _run_of(store: Store, state: State, seconds: float) -> Run:
+def without_machinery(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of LangGraph and the event loop: shorter to read, and quicker to log."""
+    if traceback is None:
+        return None
+    rest = without_machinery(traceback.tb_next)
+    module = str(traceback.tb_frame.f_globals.get("__name__", ""))
+    if module.partition(".")[0] in _MACHINERY:
+        return rest
+    return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
+
+
+def _run_of(store: Store, found: Mapping[str, Any], seconds: float) -> Run:
     """What the run found and cost, put into the sample's store. Raises ValueError without an answer."""
-    answer = state.answer
+    answer: Answer | None = found.get("answer")
     if answer is None:
         raise ValueError("the graph ended without an answer")
     return Run(
@@ -86,7 +104,7 @@ def _run_of(store: Store, state: State, seconds: float) -> Run:
         sparql=answer.sparql,
         seconds=seconds,
         queries=answer.usage.queries,
-        steps=len(state.steps),
+        steps=len(found.get("steps", ())),
         model_calls=answer.usage.calls,
         input_tokens=answer.usage.input_tokens,
         output_tokens=answer.usage.output_tokens,

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from triplewise.evals import Run, command, metaqa, qald10, run, solver, webqsp
 from triplewise.evals.table import crashes, render, scores_of
-from triplewise.graphs import Answer, State
+from triplewise.graphs import Answer
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Correction, Input
 from triplewise.nodes.usage import Usage
@@ -56,7 +56,7 @@ def stub(monkeypatch: pytest.MonkeyPatch, leaks_of_inspect: None) -> list[tuple[
     def build(preset: str, **phases: Any) -> SimpleNamespace:
         def invoke(question: Input, *, context: Context) -> dict[str, Any]:
             asked.append((preset, question, context))
-            return State(question=question.question, answer=reply(question)).model_dump()
+            return {"answer": reply(question), "steps": ()}
 
         return SimpleNamespace(invoke=invoke)
 
@@ -94,6 +94,7 @@ def test_each_question_leaves_its_run_in_the_log(log: EvalLog) -> None:
     assert runs["test-0"].seconds > 0
     assert (runs["test-3"].status, runs["test-3"].reason) == ("not_found", "no path")
     assert runs["test-2"].crashed
+    assert (runs["test-2"].reason, runs["test-2"].values) == ("KeyError('boom')", [])
 
 
 def test_a_log_says_what_it_was_measured_on(log: EvalLog) -> None:
