@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias
 
-from triplewise.tools.kg.terms import IRI, Node, Variable
+from triplewise.tools.kg.terms import IRI, Literal, Node, Variable
 
 Kind = OneOf["", "number", "date", "text"]
 """How values are compared: "" as the engine does, else as numbers, dates or text whatever their datatype."""
@@ -186,6 +186,36 @@ class TimeWindow:
 
 
 Clause: TypeAlias = Fact | Typed | Filter | Extreme | Count | Union | Not | TimeWindow
+
+
+def subjects(clause: Clause) -> set[Variable]:
+    """Variables that a clause uses as entities."""
+    match clause:
+        case Fact(subject=Variable() as subject):
+            return {subject}
+        case Typed(variable=variable) | TimeWindow(mediator=variable):
+            return {variable}
+        case Union(alternatives=patterns):
+            return {v for pattern in patterns for item in pattern for v in subjects(item)}
+        case Not(pattern=pattern):
+            return {v for item in pattern for v in subjects(item)}
+    return set()
+
+
+def measured(clause: Clause) -> set[Variable]:
+    """Variables that a clause uses as numbers, dates or text."""
+    match clause:
+        case Count(output=output):
+            return {output}
+        case Filter(operator="<" | ">" | "<=" | ">="):
+            return set(clause.mentions)
+        case Filter(left=left, right=right) if isinstance(left, Literal) or isinstance(right, Literal):
+            return set(clause.mentions)
+        case Union(alternatives=patterns):
+            return {v for pattern in patterns for item in pattern for v in measured(item)}
+        case Not(pattern=pattern):
+            return {v for item in pattern for v in measured(item)}
+    return set()
 
 
 @dataclass(frozen=True, slots=True)

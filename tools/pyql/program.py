@@ -30,6 +30,8 @@ from triplewise.tools.pyql.clauses import (
     TimeWindow,
     Typed,
     Union,
+    measured,
+    subjects,
 )
 from triplewise.tools.pyql.codes import CODES
 from triplewise.tools.pyql.text import TEMPORAL, check_date
@@ -129,9 +131,9 @@ class PyQL:
 
     def add_union(self, *alternatives: Iterable[PatternItem]) -> PyQL:
         """Keep the solutions that meet at least one of several patterns."""
-        patterns = tuple(self._pattern(a, set()) for a in alternatives)
+        patterns = tuple(dict.fromkeys(self._pattern(a, set()) for a in alternatives))
         if len(patterns) < 2:
-            _refuse("bad_pattern", "add_union needs two alternatives or more")
+            _refuse("bad_pattern", "add_union needs two different alternatives or more")
         return self._with(Union(patterns))
 
     def add_not(self, pattern: Iterable[PatternItem]) -> PyQL:
@@ -265,11 +267,23 @@ class PyQL:
         """
         if clause in self.clauses and not isinstance(clause, Extreme):
             return self
+        self._check_kinds(clause)
         clash = set(clause.mentions) & set(self.local_variables)
         if clash and not isinstance(clause, Not):
             name = min(v.n3() for v in clash)
             _refuse("bad_variable", f"{name} lives only inside add_not: choose another name", given=name)
         return replace(self, clauses=(*self.clauses, clause))
+
+    def _check_kinds(self, clause: Clause) -> None:
+        """Refuse what uses one variable as an entity and as a value: no engine finds anything then."""
+        together = (*self.clauses, clause)
+        both = {v for c in together for v in subjects(c)} & {v for c in together for v in measured(c)}
+        if not both:
+            return
+        name = min(v.n3() for v in both)
+        if isinstance(clause, Filter):
+            _refuse("bad_comparison", f"{name} is an entity: it has no value to compare", given=name)
+        _refuse("bad_subject", f"{name} holds values, not entities: it cannot be a subject", given=name)
 
     def _existing(self) -> dict[str, object]:
         """Detail for messages: the variables there are."""
@@ -394,7 +408,7 @@ class PyQL:
             pattern.append(checked)
         if not any(not isinstance(item, Filter) for item in pattern):
             _refuse("bad_pattern", "a pattern needs at least one triple (subject, relation, object)")
-        return tuple(pattern)
+        return tuple(dict.fromkeys(pattern))
 
 
 def fresh(name: str, taken: Iterable[str]) -> str:

@@ -65,13 +65,13 @@ class Group:
 
 def read_query(sparql: str, profile: Profile) -> PyQL:
     """The program that wrote a query. Raises `UserError` if none did."""
-    lines = [line.strip() for line in sparql.splitlines() if line.strip()]
+    lines = [line.strip() for line in sparql.split("\n") if line.strip()]
     try:
         program = _program(lines)
         again = program.sparql(profile)
     except (ActionError, ValueError, LookupError) as error:
         raise UserError(f"PyQL did not write this query: {error}") from error
-    if [line.strip() for line in again.splitlines() if line.strip()] != lines:
+    if [line.strip() for line in again.split("\n") if line.strip()] != lines:
         raise UserError(
             "PyQL did not write this query with this profile: writing it again gives another text"
         )

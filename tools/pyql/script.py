@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from triplewise.tools.errors import ActionError
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Node, Variable
+from triplewise.tools.kg.terms import IRI, Node, Variable, text
 from triplewise.tools.pyql.clauses import (
     KINDS,
+    MATCHES,
     OPERATORS,
     Clause,
     Count,
@@ -111,17 +113,15 @@ def write_pattern(pattern: Pattern, profile: Profile | None) -> str:
 def read_program(text: str, profile: Profile) -> PyQL:
     """The program that a text wrote. Raises `ActionError`."""
     program, boolean = PyQL(), False
-    # A yes/no program may hold facts with both ends fixed, so this has to be known from the start.
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if lines and re.fullmatch(r"ask\s*\(\s*\)", lines[-1]):
-        program, boolean = program.ask(), True
-    for line in lines:
+    for line in filter(None, map(str.strip, text.split("\n"))):
         match = _CALL.match(line)
         if match is None:
             raise ActionError("no_action", f"{line!r} is no action", given=line)
         arguments, _ = scan_arguments(line, match.end())
-        program = apply(program, match[1], arguments, profile)
-    return program.ask() if boolean else program
+        # Facts with both ends fixed may stand before the `ask()` that allows them.
+        program = apply(replace(program, boolean=True), match[1], arguments, profile)
+        boolean = match[1] == "ask" or (boolean and match[1] != "set_answer")
+    return replace(program, boolean=boolean)
 
 
 def apply(program: PyQL, name: str, arguments: Sequence[str], profile: Profile) -> PyQL:
@@ -174,7 +174,10 @@ def _add_filter(program: PyQL, arguments: list[str], profile: Profile) -> PyQL:
 def _comparison(arguments: list[str], profile: Profile) -> tuple[Node, str, Node, Kind]:
     """Both sides, the operator and the kind of a filter."""
     operator = read_operator(arguments[1], profile)
-    left, right = (read_value(arguments[i], profile) for i in (0, 2))
+    left = read_value(arguments[0], profile)
+    if operator in MATCHES and not arguments[2].startswith(("?", '"', "'")):
+        return left, operator, text(arguments[2]), _kind(arguments[3:])
+    right = read_value(arguments[2], profile)
     return left, operator, right, _kind(arguments[3:])
 
 

@@ -78,8 +78,7 @@ def _resolved(name: str, arguments: Sequence[str], resolver: Resolver) -> list[s
         case "add_type":
             return [given[0], resolver.node(given[1])]
         case "add_filter":
-            left, operator, right = given
-            return [resolver.value(left), operator, resolver.value(right)]
+            return resolver.comparison(*given)
         case "add_union":
             return [resolver.pattern(a) for a in given]
         case "add_not":
@@ -115,7 +114,9 @@ def preview(bench: Workbench, program: PyQL) -> Feedback:
     feedback = _values(kg, result, bench.preview)
     if program.boolean and result.outcome is Outcome.EMPTY:
         # No is an answer: nothing is wrong with a yes/no question whose pattern does not hold.
-        return Feedback(outcome=Outcome.ROWS, observation="Nothing meets this, so the answer would be no.", program=text)
+        return Feedback(
+            outcome=Outcome.ROWS, observation="Nothing meets this, so the answer would be no.", program=text
+        )
     return replace(feedback, program=text, triples=program.instances(result))
 
 

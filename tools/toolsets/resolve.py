@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from triplewise.tools.errors import ActionError
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import Term, text
-from triplewise.tools.pyql import OPERATORS
+from triplewise.tools.pyql.clauses import MATCHES, OPERATORS
 from triplewise.tools.pyql.script import pattern_parts
 from triplewise.tools.pyql.text import read_bare, read_iri, read_literal, write_iri
 from triplewise.tools.toolsets.base import Workbench
@@ -62,6 +62,12 @@ class Resolver:
         """A pattern of `add_union` or `add_not` with every part resolved."""
         return " & ".join(f"({', '.join(self.triple(parts))})" for parts in pattern_parts(form))
 
+    def comparison(self, left: str, operator: str, right: str) -> list[str]:
+        """The parts of a filter; what text is matched with stays text."""
+        if operator.strip("'\"").casefold() in MATCHES:
+            return [left, operator, right if right.startswith(("?", '"', "'")) else text(right).n3()]
+        return [self.value(left), operator, self.value(right)]
+
     def triple(self, parts: Sequence[str]) -> list[str]:
         """The parts of a triple, type or filter."""
         parts = self.joined(parts, 3)
@@ -71,7 +77,8 @@ class Resolver:
         if middle == "a":
             return [subject, middle, self._safe(self.node(end))]
         if not middle[:1].isalpha() or middle.casefold() in OPERATORS:
-            return [self._safe(self.value(subject)), middle, self._safe(self.value(end))]
+            left, operator, right = self.comparison(subject, middle, end)
+            return [self._safe(left), operator, self._safe(right)]
         return [self._safe(self.node(subject)), self.relation(middle), self._safe(self.node(end))]
 
     def shown(self, form: str) -> str:
@@ -87,8 +94,10 @@ class Resolver:
         """
         form = self.node(form.strip())
         literal = read_literal(form)
-        if literal is not None:
+        # Models quote ids and names; text is only a node if it was linked, or carries a language or datatype.
+        if literal is not None and (form in self._linked_names() or not form.endswith(form[0])):
             return literal
+        form = form if literal is None else literal.value
         iri = None if form.startswith("?") else read_iri(form, self.bench.kg.profile)
         if iri is None:
             linked = list(self.bench.memory.linked)
@@ -175,7 +184,8 @@ class Resolver:
 
     def _safe(self, form: str) -> str:
         """A form that cannot be torn apart at its commas."""
-        iri = None if form.startswith("?") else read_iri(form, self.bench.kg.profile)
+        plain = form.startswith(("?", '"', "'")) or is_bare(form)
+        iri = None if plain else read_iri(form, self.bench.kg.profile)
         return form if iri is None else write_iri(iri, self.bench.kg.profile)
 
     def _quote(self, form: str) -> str:

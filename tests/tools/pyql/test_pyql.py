@@ -1,0 +1,225 @@
+"""What a program means, refuses, and reads and writes."""
+
+from __future__ import annotations
+
+import pyoxigraph as ox
+import pytest
+
+from triplewise.tools.errors import ActionError, UserError
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.profile import Profile, load_profile
+from triplewise.tools.kg.terms import IRI, XSD, Literal, Triple, Variable, text
+from triplewise.tools.pyql import CODES, PyQL
+
+EX = "http://example.org/"
+PROFILE = Profile(
+    entity_namespaces=(EX,),
+    relation_namespaces=(EX,),
+    subclass_predicates=("http://www.w3.org/2000/01/rdf-schema#subClassOf",),
+    prefixes={"ex": EX},
+)
+TURTLE = """
+@prefix : <http://example.org/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:iselle :category :storm ; :formed "2014-07-31-08:00"^^xsd:date ; :wind 140 ; a :Hurricane .
+:arlene :category :storm ; :formed "2005"^^xsd:gYear ; :wind 70.0 ; a :Storm .
+:lee :category :storm ; :formed "2014-07-31T00:00:00Z"^^xsd:dateTime ; :wind 140.0 .
+:bret :category :storm ; :formed "1981-11-08:00"^^xsd:gYearMonth ; :wind "9"^^xsd:int ; :name "Bret"@en .
+:Hurricane rdfs:subClassOf :Storm .
+:x :term :t1 . :x :term :t2 . :x :term :t3 .
+:t1 :of :mayor ; :from "2001"^^xsd:gYear ; :to "2005-03-01"^^xsd:date .
+:t2 :of :governor ; :from "2005-03-02"^^xsd:date ; :to "2009"^^xsd:gYear .
+:t3 :of :senator ; :from "2010-01-01"^^xsd:date .
+:ann :child :c1, :c2 . :bob :child :c3 .
+"""
+
+
+@pytest.fixture
+def kg() -> EmbeddedKG:
+    store = ox.Store()
+    store.load(TURTLE.encode(), format=ox.RdfFormat.TURTLE)
+    return EmbeddedKG(store, PROFILE, "storms")
+
+
+def program(script: str) -> PyQL:
+    return PyQL.parse(script.replace("; ", "\n"), PROFILE)
+
+
+def answers(kg: EmbeddedKG, script: str) -> set[str]:
+    result = kg.query(program(script).sparql(PROFILE))
+    assert result.outcome.ok, result.message
+    if result.boolean is not None:
+        return {str(result.boolean)}
+    return {PROFILE.short(value) for row in result.rows for value in row if value is not None}
+
+
+STORM = "add_fact(?s, category, storm); "
+WIND = STORM + "add_fact(?s, wind, ?w); "
+FORMED = STORM + "add_fact(?s, formed, ?d); "
+TERM = "add_fact(x, term, ?t); add_fact(?t, of, ?o); "
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        # Ties are kept, whatever the datatypes of the equal values.
+        (WIND + "add_max(?w); set_answer(?s)", {"iselle", "lee"}),
+        (WIND + "add_min(?w); set_answer(?s)", {"bret"}),
+        # Dates of four datatypes and precisions are compared as dates.
+        (FORMED + "add_max(?d, date); set_answer(?s)", {"iselle", "lee"}),
+        (FORMED + "add_min(?d, date); set_answer(?s)", {"bret"}),
+        (FORMED + "add_filter(?d, >, 2005, date); set_answer(?s)", {"iselle", "lee"}),
+        (FORMED + "add_filter(?d, =, 2014-07, date); set_answer(?s)", {"iselle", "lee"}),
+        (FORMED + "add_filter(?d, <=, 2005, date); set_answer(?s)", {"arlene", "bret"}),
+        (WIND + "add_filter(?w, >=, 70); set_answer(?s)", {"iselle", "lee", "arlene"}),
+        (STORM + "add_fact(?s, name, ?n); add_filter(?n, starts_with, bret); set_answer(?s)", {"bret"}),
+        (STORM + 'add_fact(?s, name, ?n); add_filter(?n, =, "Bret", text); set_answer(?s)', {"bret"}),
+        (STORM + "add_type(?s, Storm); set_answer(?s)", {"iselle", "arlene"}),
+        (STORM + "add_not(?s, a, Storm); set_answer(?s)", {"lee", "bret"}),
+        (STORM + "add_filter(?s, !=, lee); add_count(?s); set_answer(?count)", {"3"}),
+        (STORM + "add_filter(?s, =, storm); add_count(?s); set_answer(?count)", {"0"}),
+        (WIND + "add_order(?w, desc, 2); set_answer(?s)", {"iselle", "lee"}),
+        ("add_fact(?p, child, ?c); add_most(?c, ?p); set_answer(?p)", {"ann"}),
+        ("add_fact(?p, child, ?c); add_least(?c, ?p); set_answer(?p)", {"bob"}),
+        ("add_fact(?p, child, ?c); add_group(?c, ?p, ?n); add_filter(?n, <, 2); set_answer(?p)", {"bob"}),
+        (
+            "add_union((?x, child, c3), (?x, name, ?n) & (?x, wind, ?w) & (?w, <, 10)); set_answer(?x)",
+            {"bob", "bret"},
+        ),
+        ("ask(); add_fact(bob, child, c3)", {"True"}),
+        ("ask(); add_fact(bob, child, c1)", {"False"}),
+        (
+            "add_fact(ann, child, ?a); add_count(?a, ?n); add_fact(bret, child, ?b); add_count(?b, ?m); "
+            "add_filter(?n, >, ?m); ask()",
+            {"True"},
+        ),
+        (TERM + "add_time_window(?t, from, to, 2005-02, 2005-03-01); set_answer(?o)", {"mayor"}),
+        (TERM + "add_time_window(?t, from, to, 2005, 2005); set_answer(?o)", {"mayor", "governor"}),
+        (TERM + "add_time_window(?t, from, to, 2009-06, none); set_answer(?o)", {"governor", "senator"}),
+        (TERM + "add_time_window(?t, from, to, none, 2001); set_answer(?o)", {"mayor"}),
+    ],
+)  # fmt: skip
+def test_answers(kg: EmbeddedKG, script: str, expected: set[str]) -> None:
+    assert answers(kg, script) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "script"),
+    [
+        ("answer_before_fact", "set_answer(?x)"),
+        ("bad_comparison", STORM + "add_filter(?s, <, 5)"),
+        ("bad_comparison", STORM + "add_filter(lee, =, arlene)"),
+        ("bad_date", FORMED + "add_filter(?d, >, 2014-02-30)"),
+        ("bad_date", TERM + "add_time_window(?t, from, to, 2009, 2001)"),
+        ("bad_number", STORM + "add_order(?s, desc, many)"),
+        ("bad_object", "add_fact(?s, category, <no iri>)"),
+        ("bad_operator", STORM + "add_filter(?s, ~, lee)"),
+        ("bad_pattern", STORM + "add_not(?s, category)"),
+        ("bad_relation", "add_fact(?s, ?r, storm)"),
+        ("bad_subject", 'add_fact("x", category, ?y)'),
+        ("bad_subject", STORM + "add_count(?s); add_fact(?count, category, ?y)"),
+        ("bad_type", STORM + 'add_type(?s, "Storm")'),
+        ("bad_variable", "add_fact(?release year, category, ?x)"),
+        ("bad_variable", STORM + "add_not(?s, name, ?n); add_fact(?s, name, ?n)"),
+        ("count_output_not_variable", STORM + "add_count(?s, ?s)"),
+        ("count_output_not_variable", STORM + "add_count(?s, n)"),
+        ("filter_before_fact", "add_filter(?s, =, lee)"),
+        ("filter_before_fact", "add_count(?s)"),
+        ("max_not_variable", STORM + "add_max(wind)"),
+        ("relation_as_operator", STORM + "add_filter(?s, category, lee)"),
+        ("subject_equals_object", "add_fact(?s, category, ?s)"),
+        ("unknown_variable", STORM + "add_max(?w)"),
+        ("unknown_variable", STORM + 'set_answer("yes")'),
+        ("unknown_variable", STORM + "add_union((?s, name, ?n) & (?w, >, 5), (?s, name, ?n))"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(code: str, script: str) -> None:
+    with pytest.raises(ActionError) as caught:
+        program(script)
+    assert caught.value.code == code
+    assert code in CODES
+    assert caught.value.message
+
+
+def test_a_bare_number_is_no_node_unless_ids_are_numbers() -> None:
+    with pytest.raises(ActionError, match="add_filter") as caught:
+        PyQL.parse("add_fact(?x, P1, 1.0)", load_profile("wikidata"))
+    assert caught.value.code == "bare_number_node"
+    typed = PyQL.parse('add_fact(?x, P1, "1.0"^^xsd:float)', load_profile("wikidata"))
+    assert typed.facts()[0].object == Literal("1.0", XSD + "float")
+
+
+def test_a_fact_with_both_ends_fixed_is_only_for_yes_or_no() -> None:
+    fact = IRI(EX + "bob"), IRI(EX + "child"), IRI(EX + "c1")
+    with pytest.raises(ActionError) as caught:
+        PyQL().add_fact(*fact)
+    assert caught.value.code == "both_ends_fixed"
+    asked = PyQL().ask().add_fact(*fact)
+    assert PyQL.parse(str(asked), PROFILE) == asked
+
+
+def test_execute_needs_an_answer() -> None:
+    with pytest.raises(ActionError) as caught:
+        program(STORM).check_complete()
+    assert caught.value.code == "execute_before_answer"
+    with pytest.raises(ActionError) as caught:
+        PyQL().ask().check_complete()
+    assert caught.value.code == "execute_before_fact"
+
+
+def test_sparql_is_what_a_person_would_write() -> None:
+    wikidata = load_profile("wikidata")
+    script = "add_fact(Q1490, P36, ?capital)\nadd_type(?capital, Q515)\nset_answer(?capital)"
+    assert PyQL.parse(script, wikidata).sparql(wikidata) == (
+        "PREFIX wd: <http://www.wikidata.org/entity/>\n"
+        "PREFIX wdt: <http://www.wikidata.org/prop/direct/>\n"
+        "SELECT DISTINCT ?capital WHERE {\n"
+        "  wd:Q1490 wdt:P36 ?capital .\n"
+        "  ?capital wdt:P31/wdt:P279* wd:Q515 .\n"
+        "}\n"
+    )
+
+
+def test_dotted_ids_are_written_in_full() -> None:
+    freebase = load_profile("freebase")
+    relation = "meteorology.tropical_cyclone.category"
+    sparql = PyQL.parse(f"add_fact(m.0crbvqz, {relation}, ?c)", freebase).sparql(freebase)
+    assert f"<http://rdf.freebase.com/ns/{relation}>" in sparql
+    ox.Store().query(sparql)
+
+
+def test_names_with_commas_and_brackets_survive_text() -> None:
+    metaqa = load_profile("metaqa")
+    film = metaqa.name_iri("The Good, the Bad (Vol. 1)")
+    relation = metaqa.expand("directed_by", relation=True)
+    assert relation is not None
+    built = PyQL().add_fact(film, relation, Variable("x")).add_filter(Variable("x"), "!=", text('a "b", c)'))
+    assert PyQL.parse(built.text(metaqa), metaqa) == built
+
+
+def test_foreign_sparql_is_refused() -> None:
+    for sparql in (
+        "SELECT * { ?s ?p ?o }",
+        "SELECT DISTINCT ?s WHERE {\n  ?s <http://x/p> ?o .\n}\nLIMIT 4",
+        "",
+    ):
+        with pytest.raises(UserError, match="PyQL did not write"):
+            PyQL.from_sparql(sparql, PROFILE)
+
+
+def test_the_proof_names_the_branch_and_the_type_that_hold(kg: EmbeddedKG) -> None:
+    script = "add_union((?x, child, c3), (?x, category, storm)); add_type(?x, Storm); set_answer(?x)"
+    built = program(script)
+    proof = built.proof(PROFILE, kg.query(built.proof_sparql(PROFILE, [IRI(EX + "iselle")])))
+    kind = IRI("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
+    assert set(proof) == {
+        Triple(IRI(EX + "iselle"), IRI(EX + "category"), IRI(EX + "storm")),
+        Triple(IRI(EX + "iselle"), kind, IRI(EX + "Hurricane")),
+    }
+
+
+def test_the_pattern_for_relations_binds_every_variable(kg: EmbeddedKG) -> None:
+    built = program(WIND + "add_max(?w)")
+    found = kg.relations(Variable("s"), built.where(PROFILE))
+    assert {PROFILE.short(r) for r in found.forward} >= {"category", "formed", "wind"}
+    assert IRI(EX + "name") not in found.forward
