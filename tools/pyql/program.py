@@ -12,7 +12,7 @@ from typing import NoReturn
 from triplewise.tools.errors import ActionError
 from triplewise.tools.kg.base import Result
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Literal, Node, Term, Triple, Variable
+from triplewise.tools.kg.terms import IRI, Literal, Node, Term, Triple, Variable, text
 from triplewise.tools.pyql.clauses import (
     COMPARISONS,
     MATCHES,
@@ -370,6 +370,8 @@ class PyQL:
                 given=operator,
                 legal=list(OPERATORS),
             )
+        if operator in MATCHES:
+            left, right = (text(s.value) if isinstance(s, Literal) else s for s in (left, right))
         clause = Filter(left, operator, right, kind)
         if not clause.mentions or left == right:
             _refuse(

@@ -57,6 +57,7 @@ def forms(program: PyQL) -> list[str]:
     ]
 
 
+@settings(max_examples=60, deadline=None)
 @given(programs(wild=True))
 def test_all_that_it_writes_parses(program: PyQL) -> None:
     assume(program.clauses)
@@ -64,12 +65,14 @@ def test_all_that_it_writes_parses(program: PyQL) -> None:
         ox.Store().query(sparql)
 
 
+@settings(max_examples=60, deadline=None)
 @given(programs(wild=True))
 def test_text_reads_back_as_the_same_program(program: PyQL) -> None:
     assert PyQL.parse(program.text(PROFILE), PROFILE) == program
     assert PyQL.parse(str(program), PROFILE) == program
 
 
+@settings(max_examples=60, deadline=None)
 @given(programs(wild=True))
 def test_sparql_reads_back_as_a_program_that_writes_the_same(program: PyQL) -> None:
     assume(program.clauses)
@@ -77,12 +80,14 @@ def test_sparql_reads_back_as_a_program_that_writes_the_same(program: PyQL) -> N
     assert PyQL.from_sparql(sparql, PROFILE).sparql(PROFILE) == sparql
 
 
+@settings(max_examples=60, deadline=None)
 @given(programs())
 def test_sparql_without_counts_reads_back_as_the_same_program(program: PyQL) -> None:
     assume(program.answer and not any(isinstance(c, Count) for c in program.clauses))
     assert PyQL.from_sparql(program.sparql(PROFILE), PROFILE) == program
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(steps() | wild_steps(), max_size=6), steps() | wild_steps())
 def test_an_action_never_changes_the_program_it_extends(actions: list[Step], action: Step) -> None:
     before = build(actions)
@@ -92,7 +97,7 @@ def test_an_action_never_changes_the_program_it_extends(actions: list[Step], act
     assert (str(before), (before.clauses, before.answer, before.boolean, before.order)) == (text, parts)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graphs(), programs())
 def test_results_equal_a_plain_evaluation(graph: set[Triple], program: PyQL) -> None:
     assume(program.answer)
@@ -102,7 +107,7 @@ def test_results_equal_a_plain_evaluation(graph: set[Triple], program: PyQL) -> 
     assert set(result.rows) == Evaluation(graph).run(program)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graphs(), programs())
 def test_the_proof_holds_facts_of_the_graph_that_name_the_answers(graph: set[Triple], program: PyQL) -> None:
     assume(program.answer)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyoxigraph as ox
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.tools.errors import ConfigurationError
@@ -179,6 +179,7 @@ def test_mistakes_become_feedback_with_the_old_program(bench: Workbench, call: s
     assert feedback.message
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(sorted(PYQL.actions)),
     st.lists(st.text(max_size=12) | st.sampled_from(["?x", "P36", "Q17"])),
