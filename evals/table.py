@@ -49,7 +49,7 @@ def _cells(scores: Scores) -> Iterator[tuple[str, str]]:
     yield "questions", _number(scores.get("f1.count"), 0)
     for name, heading in (("f1", "F1"), ("hits_at_1", "Hits@1"), ("exact_match", "exact match")):
         yield heading, _share(scores.get(f"{name}.mean"), scores.get(f"{name}.stderr"))
-    if "accuracy.mean" in scores:
+    if scores.get("accuracy.count", 0) > 0:  # not a number where nothing was scored
         yield f"accuracy ({_number(scores['accuracy.count'], 0)} yes/no)", _share(scores["accuracy.mean"])
     yield "queries/question", _number(scores.get("queries.mean"), 1)
     yield "model calls/question", _number(scores.get("model_calls.mean"), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,8 @@ from triplewise.evals.tasks.common import (
 VERSION = 1
 FILE = "webqsp/test.jsonl.gz"
 NOTE = "a question with several right parses counts with its best one, as in the official scorer"
+
+_MID = re.compile(r"[mg]\.\w+")
 
 
 @task
@@ -74,12 +77,14 @@ def _questions(linking: Linking, kg_exact: bool, flag: str) -> Questions:
 
 
 def _sample(record: Record, linking: Linking) -> Sample:
+    # The released linking also lists literals of the gold query, which are no entities.
+    linked = {m: id_ for m, id_ in record.get("entity_linking", {}).items() if _MID.fullmatch(id_)}
     return Sample(
         id=record["id"],
         input=record["question"],
         target=list(record["answers"]),
         metadata={
-            "entities": record.get("entity_linking", {}) if linking == "gold" else {},
+            "entities": linked if linking == "gold" else {},
             "gold_sets": record["alt_answer_sets"] or [record["answers"]],
         },
     )

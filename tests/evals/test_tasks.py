@@ -194,6 +194,7 @@ def test_qald10_and_webqsp_records_become_samples(data: Path, monkeypatch: pytes
     assert [(s.id, (s.metadata or {})["entities"]) for s in linked] == [("q1", {"Adams": "Q1"})]
     (sample,) = webqsp(gold_derived=False, **given).dataset
     assert (sample.metadata or {})["gold_sets"] == [["m.1", "m.2"], ["m.2"]]
+    assert (sample.metadata or {})["entities"] == {"it": "m.0"}
     about = webqsp(kg_exact=False, **given).metadata or {}
     assert (about["answerable"], about["asked"], about["drawn"]) == (1, 2, 2)
 
@@ -217,7 +218,7 @@ WEBQSP: list[dict[str, Any]] = [
         "question": "what?",
         "answers": ["m.1", "m.2"],
         "alt_answer_sets": [["m.1", "m.2"], ["m.2"]],
-        "entity_linking": {"it": "m.0"},
+        "entity_linking": {"it": "m.0", "then": '"2010"^^<http://www.w3.org/2001/XMLSchema#gYear>'},
         "kg_exact": i == 0,
         "kg_exact_observed_only": i == 0,
     }
