@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from triplewise.tools.rules import Rule
     from triplewise.tools.toolsets.base import Feedback
 
-RULES, PROOF, NAMES, LENGTH = 3, 20, 8, 400
-"""Most rules, facts of the proof, names in a list, and characters of an observation that are printed."""
+RULES, VALUES, PROOF, NAMES, LENGTH = 3, 30, 20, 8, 400
+"""Most rules, answers, facts of the proof, names in a list, and characters of an observation printed."""
 
 HEAD, GOOD, BAD, QUIET = "bold", "bold green", "bold red", "dim"
 MARGIN = 9
@@ -55,8 +55,8 @@ class Report:
         lines = body.wrap(self.console, max(self.console.width - MARGIN, MARGIN), overflow="fold")
         for number, line in enumerate(lines):
             line.rstrip()
-            margin = Text(f"{head:<{MARGIN}}" if number == 0 else " " * MARGIN, style)
-            self.console.print(margin.append_text(line), soft_wrap=True)
+            margin = f"{head if number == 0 else '':<{MARGIN}}"
+            self.console.print(Text.assemble((margin, style), line), soft_wrap=True)
 
     def question(self, question: str) -> None:
         """The question."""
@@ -98,7 +98,7 @@ class Report:
         self.names.learn_step(step)
         self.console.print()
         self.row(f"Step {step.number}", self.names.readable(step.thought))
-        self.row("", Text("> ", "cyan").append_text(self.names.readable(step.call, tag=True)))
+        self.row("", Text.assemble(("> ", "cyan"), self.names.readable(step.call, tag=True)))
         for line in self._observation(step.feedback, step.observation):
             self.row("", line)
 
@@ -108,12 +108,12 @@ class Report:
             return [Text(f"{feedback.outcome}: {feedback.message or observation}"[:LENGTH], "yellow")]
         sides = {"forward": "leaving: ", "backward": "arriving: "}
         lines = [
-            Text(sides.get(side, f"{side}: "), QUIET).append_text(self._list(ids))
+            Text.assemble((sides.get(side, f"{side}: "), QUIET), self._list(ids))
             for side, ids in feedback.relations.items()
             if ids
         ]
         for variable, labels in feedback.values.items():
-            lines.append(Text(f"?{variable}: ", QUIET).append(_shortened(labels)))
+            lines.append(Text.assemble((f"?{variable}: ", QUIET), _shortened(labels)))
         if lines or not observation:
             return lines
         self.names.learn_triples(feedback.triples[:NAMES])
@@ -131,7 +131,7 @@ class Report:
 
     def _reflect(self, update: Mapping[str, Any]) -> None:
         if self._verdict is not None and self._verdict.note:
-            self.row("", Text("note: ", "yellow").append_text(self.names.readable(self._verdict.note)))
+            self.row("", Text.assemble(("note: ", "yellow"), self.names.readable(self._verdict.note)))
 
     def _list(self, ids: Sequence[str]) -> Text:
         """Labels of the first few ids."""
@@ -150,12 +150,12 @@ class Report:
         """The answer itself, or why there is none."""
         if not answer.values:
             self.row("Answer", Text("none", BAD))
-        for number, (value, label) in enumerate(zip(answer.values, answer.labels, strict=True)):
-            body = Text(label, GOOD)
-            self.row(
-                "Answer" if number == 0 else "",
-                body if label == value else body.append(f" ({value})", ID_STYLE),
-            )
+        shown = list(zip(answer.values, answer.labels, strict=True))[:VALUES]
+        for number, (value, label) in enumerate(shown):
+            tag = "" if label == value else f" ({value})"
+            self.row("Answer" if number == 0 else "", Text.assemble((label, GOOD), (tag, ID_STYLE)))
+        if len(answer.values) > VALUES:
+            self.row("", Text(f"and {len(answer.values) - VALUES:,} more; --json or -q give all", QUIET))
         if answer.reason:
             self.row("Why", f"{answer.reason}.")
 

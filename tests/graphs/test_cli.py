@@ -65,7 +65,7 @@ def test_ask_fits_a_narrow_terminal_but_never_breaks_the_query(
 
 def test_colours_on_a_terminal_unless_told_otherwise(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert "\x1b[1" in cli("ask", QUESTION).out
+    assert f"\x1b[1mQuestion \x1b[0m{QUESTION}" in cli("ask", QUESTION).out
     monkeypatch.delenv("FORCE_COLOR")
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in cli("ask", QUESTION).out

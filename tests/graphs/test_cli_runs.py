@@ -61,6 +61,17 @@ def test_a_killed_run_goes_on_where_it_was(state: Path, openai_server: Callable[
     assert "no unfinished run" in ask("--resume").stderr
 
 
+def test_a_correction_is_shown_as_such(cli: Cli, openai_server: Callable[..., OpenAIServer]) -> None:
+    wrong = "Thought 2: guess\nAction 2: add_fact(Q5879, P99999, ?partner)"
+    server = openai_server([REPLIES[0], wrong, *REPLIES[1:]])
+    done = cli("ask", QUESTION, "--model", "openai:scripted", "--base-url", server.url)
+    assert "corrected by guideline" in done.out
+    assert "The step is undone." in done.out
+    assert "step 2: add_fact(Johann Wolfgang von Goethe, P99999, ?partner) by " in done.out
+    assert "7 model calls" in done.out
+    assert done.code == 0
+
+
 def test_a_damaged_file_is_set_aside(cli: Cli, state: Path) -> None:
     state.mkdir(parents=True)
     path = state / "checkpoints.sqlite"
