@@ -14,8 +14,8 @@ from triplewise.nodes.state import State
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.planning.bodies import Body, ground, grow, node_form, rename
-from triplewise.tools.planning.planner import PlanSettings
 from triplewise.tools.planning.planner import plan as plan_rules
+from triplewise.tools.planning.search import PlanSettings
 from triplewise.tools.rules import Rule
 
 _PATH = re.compile(r"[\[(]([^\[\]()]+)[\])]")

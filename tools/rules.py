@@ -11,7 +11,7 @@ from typing import Literal
 
 from triplewise.tools.toolsets.base import Call
 
-ConstraintKind = Literal["meets", "type", "filter", "max", "min", "most", "least", "count", "ask", "holds", "distinct"]
+ConstraintKind = Literal["meets", "type", "filter", "max", "min", "most", "least", "count", "ask", "holds", "either", "not", "distinct"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class Constraint:
     """Something the answer has to meet besides the chain.
 
     Attributes:
-        kind: see `ConstraintKind`. `holds` is a single fact between two nodes, asked for as yes or no.
+        kind: see `ConstraintKind`. `holds`: a single fact between two nodes, asked for as yes or no. `not`: the
+            answers have no such relation to `value`. `either`: they have it to `operator` or to `value`.
         variable: the variable constrained (for `holds`, the id of the first node).
         atoms: further relations: from `value` to `variable` (meets), or from `variable` to the compared
             quantity (filter, max, min, most, least).
@@ -77,7 +78,8 @@ class Rule:
     def answer(self) -> str:
         """Name of the variable that holds the answer."""
         counted = next((c.variable for c in reversed(self.constraints) if c.kind == "count"), None)
-        return counted or (self.body[-1].variable if self.body else "")
+        either = next((c.variable for c in self.constraints if c.kind == "either"), "")
+        return counted or (self.body[-1].variable if self.body else either)
 
     def text(self, label: str = "") -> str:
         """The rule in one line, e.g. `Tokyo -[P36]-> ?capital`."""
@@ -132,6 +134,12 @@ def _constraint_calls(constraint: Constraint) -> list[Call]:
             calls.append(Call("add_count", (constraint.value, variable)))
         case "ask":
             calls.append(Call("ask"))
+        case "not":
+            return [Call("get_relation", (constraint.value,)), Call("add_not", fact(constraint.value, constraint.atoms[0]).arguments)]
+        case "either":
+            sides = (constraint.operator, constraint.value)
+            facts = [f"({', '.join(fact(side, constraint.atoms[0]).arguments)})" for side in sides]
+            return [*(Call("get_relation", (side,)) for side in sides), Call("add_union", tuple(facts))]
         case "holds":
             atom, subject = constraint.atoms[0], constraint.variable
             ends = (subject, constraint.value) if atom.forward else (constraint.value, subject)

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from triplewise.tools.kg.base import KnowledgeGraph, Result
+from triplewise.tools.errors import ActionError
+from triplewise.tools.kg.base import KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import Variable
+from triplewise.tools.kg.terms import Term, Variable
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.text import write_iri
 from triplewise.tools.rules import Atom, Constraint, Rule, no_return, script
@@ -95,8 +96,18 @@ def ground(anchor: str, body: Body, constraints: tuple[Constraint, ...] = ()) ->
 
 
 def run(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> Result:
-    """The answers of a rule."""
-    return kg.query(rule_program(kg, rule).sparql(kg.profile), limit=limit)
+    """The answers of a rule; outcome `syntax` where its actions do not make a query."""
+    try:
+        sparql = rule_program(kg, rule).sparql(kg.profile)
+    except ActionError as error:
+        return Result(Outcome.SYNTAX, message=str(error))
+    return kg.query(sparql, limit=limit)
+
+
+def answers(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> tuple[Term, ...]:
+    """The values a rule leads to, () where it leads nowhere."""
+    result = run(kg, rule, limit)
+    return result.column(result.variables[0]) if result.rows else ()
 
 
 def grow(kg: KnowledgeGraph, anchor: str, body: Body) -> list[Body]:

@@ -8,32 +8,52 @@ from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.terms import IRI, Term
 from triplewise.tools.planning.operations import is_date, is_number
-from triplewise.tools.planning.question import QuestionView, lexicon, stem
+from triplewise.tools.planning.question import QuestionView, stem
+from triplewise.tools.planning.score import nearest_kind
 
 SAMPLE = 6
 """Values looked at."""
 BONUS = 0.8
 """Gain of values that are surely what is asked for, and loss of ones that surely are not."""
+NAMED = 0.85
+"""From this likeness on, the expected noun names the relation itself."""
 ALIKE = 0.55
 """Likeness of a type and the asked noun that speaks neither for nor against a value."""
 
 
 class ValueFit:
-    """Judges the values of rules for one question."""
+    """Judges the values of rules for one question.
 
-    def __init__(self, kg: KnowledgeGraph, encoder: Encoder, seen: QuestionView) -> None:
-        self._kg, self._encoder, self._seen = kg, encoder, seen
-        self._classes: tuple[IRI, ...] | None = None
+    Args:
+        classes: nodes of the KG that the expected noun names as a class; () where it names none.
+    """
 
-    def of(self, values: Sequence[Term]) -> float:
-        """Between -BONUS and BONUS, or more for values of exactly the type named."""
+    def __init__(self, kg: KnowledgeGraph, encoder: Encoder, seen: QuestionView, classes: Sequence[IRI] = ()) -> None:
+        self._kg, self._encoder, self._seen, self._classes = kg, encoder, seen, tuple(classes)
+
+    def of(self, values: Sequence[Term], named: float = 0.0) -> float:
+        """How well values fit, from -BONUS to BONUS.
+
+        `named`: likeness of the expected noun and the relation that leads to them; where the relation is
+        named by the noun ("capital"), the type of its values says nothing more.
+        """
         sample = list(values[:SAMPLE])
         if self._seen.kind in ("time", "number"):
             return self._literal_fit(sample)
         things = [v for v in sample if isinstance(v, IRI)]
-        if self._seen.kind in ("person", "place") and not things:
+        if not things:
+            return self._without_things(sample, named)
+        if named >= NAMED and not self._seen.determined:
+            return BONUS
+        return self._type_fit(things)
+
+    def _without_things(self, sample: Sequence[Term], named: float) -> float:
+        """Literals where something else may be asked for."""
+        if self._seen.counting and all(is_number(v) for v in sample):
+            return BONUS / 2
+        if self._seen.kind in ("person", "place") or self._classes:
             return -BONUS
-        return self._type_fit(things) if things else 0.0
+        return BONUS if named >= NAMED else -BONUS / 2 if self._seen.expected else 0.0
 
     def _literal_fit(self, sample: Sequence[Term]) -> float:
         """Dates for when, numbers for how many; a year counts as a number too."""
@@ -45,42 +65,32 @@ class ValueFit:
         return BONUS if sum(good) * 2 >= len(good) else -BONUS
 
     def _type_fit(self, things: Sequence[IRI]) -> float:
-        """Likeness of the types of the values with the noun that is asked for."""
-        types = self._types(things)
-        names = list(self._kg.labels(types).values())
-        wanted = [self._seen.expected] if self._seen.expected else list(lexicon()["kinds"].get(self._seen.kind, ()))
-        if not names or not wanted:
+        """Likeness of the types of the values with the noun or the kind that is asked for."""
+        types = self.types(things)
+        names = [n for n in self._kg.labels(types).values() if n]
+        if not names or not (self._seen.expected or self._seen.kind):
             return 0.0
-        if set(types) & set(self.classes()):
+        if not self._seen.expected:
+            same = any(nearest_kind(self._encoder, n) == self._seen.kind for n in names)
+            return BONUS if same else -BONUS / 2
+        if set(types) & set(self._classes) or any(self.says(n) for n in names):
             return BONUS
-        if self._seen.expected and any(stem(n.split()[-1]) == stem(wanted[0]) for n in names):
-            return BONUS
-        vectors = self._encoder.encode([*wanted, *names])
-        best = float((vectors[: len(wanted)] @ vectors[len(wanted) :].T).max())
+        vectors = self._encoder.encode([self._seen.expected, *names])
+        best = float((vectors[1:] @ vectors[0]).max())
         return BONUS * max(-1.0, min(1.0, (best - ALIKE) / (1 - ALIKE)))
 
-    def _types(self, things: Sequence[IRI]) -> list[IRI]:
+    def says(self, name: str) -> bool:
+        """Whether the name of a type ends with the expected noun."""
+        return bool(self._seen.expected) and stem(name.split()[-1].lower()) == stem(self._seen.expected)
+
+    def types(self, things: Sequence[IRI]) -> list[IRI]:
         """Types of some nodes; one query."""
-        predicates = [p for p in map(_iri, self._kg.profile.type_predicates) if p]
-        if not predicates:
+        predicates = self._kg.profile.type_predicates
+        if not predicates or not things:
             return []
-        nodes, links = " ".join(t.n3() for t in things), "|".join(p.n3() for p in predicates)
+        nodes, links = " ".join(t.n3() for t in things), "|".join(IRI(p).n3() for p in predicates)
         result = self._kg.query(f"SELECT DISTINCT ?type WHERE {{ VALUES ?x {{ {nodes} }} ?x {links} ?type }}", limit=30)
         return [t for t in result.column("type") if isinstance(t, IRI)] if result.rows else []
-
-    def classes(self) -> tuple[IRI, ...]:
-        """Classes of the KG that bear the expected noun as a name, most used first."""
-        if self._classes is None:
-            self._classes = find_classes(self._kg, self._seen.expected)
-        return self._classes
-
-
-def _iri(value: str) -> IRI | None:
-    """An IRI, or None."""
-    try:
-        return IRI(value)
-    except ValueError:
-        return None
 
 
 def singulars(noun: str) -> tuple[str, ...]:

@@ -7,14 +7,15 @@ against the KG: a quantity is only compared where the candidates have it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from triplewise.tools.encoder import Encoder
-from triplewise.tools.kg.base import KnowledgeGraph, Outcome
+from triplewise.tools.errors import ActionError
+from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import XSD, IRI, Literal, Term, Variable
-from triplewise.tools.planning.bodies import ground, grow, make_atom, node_form, rule_program, run, texts_of
+from triplewise.tools.planning.bodies import answers, make_atom, node_form, rule_program, texts_of
 from triplewise.tools.planning.question import Comparison, QuestionView, lexicon
 from triplewise.tools.rules import Atom, Constraint, Rule
 
@@ -23,8 +24,6 @@ NUMERIC = frozenset(
 )
 TEMPORAL = frozenset(XSD + t for t in ("date", "dateTime", "gYear", "gYearMonth"))
 _YEAR = re.compile(r"-?\d{4}(-\d\d){0,2}")
-QUANTITY_LIKENESS = 0.35
-"""A relation less like the quantity than this is no reading of it."""
 
 
 def is_number(term: Term) -> bool:
@@ -49,8 +48,8 @@ class Operations:
         """The rule with what the cues ask for; [] where the KG has nothing to do it with."""
         view = self._view
         rules = [rule]
-        if view.comparison is not None:
-            rules = [r for base in rules for r in self.compare(base, view.comparison)]
+        for comparison in view.comparisons:
+            rules = [r for base in rules for r in self.compare(base, comparison)]
         if view.superlative is not None:
             rules = [r for base in rules for r in self.superlative(base)]
         if view.most:
@@ -61,8 +60,8 @@ class Operations:
 
     def _ends_in_number(self, rule: Rule) -> bool:
         """Whether a rule leads to numbers, which then answer "how many" themselves."""
-        result = run(self._kg, rule, limit=3)
-        return bool(result.rows) and all(is_number(t) for t in result.column(result.variables[0]))
+        ends = answers(self._kg, rule, limit=3)
+        return bool(ends) and all(is_number(t) for t in ends)
 
     def count(self, rule: Rule) -> Rule:
         """How many answers the rule has."""
@@ -72,7 +71,8 @@ class Operations:
         """Keep the answers with the greatest or smallest quantity."""
         wanted = self._view.superlative
         assert wanted is not None
-        found = self.quantities(rule, wanted.quantities, dates=None)
+        words = tuple(w for w, _ in self._view.words if w != self._view.expected)
+        found = self.quantities(rule, (*wanted.quantities, *words), lambda v: is_date(v) or is_number(v))
         kind = "max" if wanted.direction == "max" else "min"
         return [
             replace(
@@ -86,14 +86,24 @@ class Operations:
     def compare(self, rule: Rule, comparison: Comparison) -> list[Rule]:
         """Keep the answers whose quantity compares as asked; a chain that ends in it is compared itself."""
         value = comparison_value(comparison)
-        result = run(self._kg, rule, limit=3)
-        ends = result.column(result.variables[0]) if result.rows else ()
-        if ends and all(is_date(e) if comparison.is_date else is_number(e) for e in ends):
+        test = is_date if comparison.is_date else is_number
+        ends = answers(self._kg, rule, limit=3)
+        if ends and all(test(e) for e in ends):
             return [self._filtered(rule, (), comparison.operator, value, 0.3)]
+        known = self._compared_already(rule, comparison)
+        if known is not None:
+            return [self._filtered(rule, known, comparison.operator, value, 0.0)]
         words = tuple(w for w, _ in self._view.words) or (self._view.expected or "number",)
-        found = self.quantities(rule, words, dates=comparison.is_date, ordered=False)
-        found = found or self.quantities(rule, lexicon()["default_dates" if comparison.is_date else "default_numbers"], comparison.is_date)
+        defaults = lexicon()["default_dates" if comparison.is_date else "default_numbers"]
+        found = self.quantities(rule, (*words, *defaults), test)
         return [self._filtered(rule, (atom,), comparison.operator, value, likeness) for atom, likeness in found[:2]]
+
+    def _compared_already(self, rule: Rule, comparison: Comparison) -> tuple[Atom, ...] | None:
+        """The quantity of an earlier comparison of the same sort ("more than 5 but less than 9")."""
+        filters = [c for c in rule.constraints if c.kind == "filter" and c.atoms]
+        dated = [c for c in filters if c.value.count("-") == 2]
+        same = dated if comparison.is_date else [c for c in filters if c not in dated]
+        return same[0].atoms if same else None
 
     def _filtered(self, rule: Rule, atoms: tuple[Atom, ...], operator: str, value: str, gain: float) -> Rule:
         """The rule with a comparison."""
@@ -112,7 +122,11 @@ class Operations:
 
     def _around(self, rule: Rule, forward_only: bool = False) -> list[Atom]:
         """Relations around a rule's answers."""
-        around = self._kg.relations(Variable(rule.answer), rule_program(self._kg, rule).where(self._kg.profile))
+        try:
+            where = rule_program(self._kg, rule).where(self._kg.profile)
+        except ActionError:
+            return []
+        around = self._kg.relations(Variable(rule.answer), where)
         taken = [a.variable for a in rule.body] + [a.variable for c in rule.constraints for a in c.atoms]
         short = self._kg.profile.short
         steps = [(short(r), True) for r in around.forward]
@@ -120,19 +134,37 @@ class Operations:
         return [make_atom(self._kg, r, forward, taken) for r, forward in steps]
 
     def quantities(
-        self, rule: Rule, names: Sequence[str], dates: bool | None, ordered: bool = True
+        self, rule: Rule, names: Sequence[str], test: Callable[[Term], bool]
     ) -> list[tuple[Atom, float]]:
-        """Relations of the answers to numbers or dates (`dates`: which; None: either), most like `names` first."""
-        ranked = self._by_likeness(self._around(rule, forward_only=True), names, ordered)
-        good = [(a, s) for a, s in ranked[:6] if s >= QUANTITY_LIKENESS]
-        return [(a, s) for a, s in good if self._measures(rule, a, dates)]
+        """Relations of the answers to literals that pass `test`, most like `names` first; one query.
+
+        Earlier names count a little more.
+        """
+        taken = [a.variable for a in rule.body] + [a.variable for c in rule.constraints for a in c.atoms]
+        short = self._kg.profile.short
+        found = [r for r, sample in self._measured(rule) if test(sample)]
+        atoms = [make_atom(self._kg, short(r), True, taken) for r in found]
+        return self._by_likeness(atoms, names, ordered=True)
+
+    def _measured(self, rule: Rule) -> list[tuple[IRI, Literal]]:
+        """Relations from the answers to literals, each with one value."""
+        try:
+            where = rule_program(self._kg, rule).where(self._kg.profile) if rule.body else ""
+        except ActionError:
+            return []
+        anchor = self._kg.profile.expand(rule.anchor)
+        node = f"?{rule.answer}" if rule.body else anchor.n3() if anchor else ""
+        if not node:
+            return []
+        result = self._kg.query(
+            f"SELECT ?r_ (SAMPLE(?v_) AS ?s_) WHERE {{ {where} {node} ?r_ ?v_ . FILTER(isLiteral(?v_)) }} GROUP BY ?r_"
+        )
+        pairs = [(row[0], row[1]) for row in result.rows]
+        return [(r, v) for r, v in pairs if isinstance(r, IRI) and isinstance(v, Literal) and not self._kg.profile.excludes(r)]
 
     def own_quantities(self, topic: str, names: Sequence[str]) -> list[tuple[Atom, float]]:
         """A topic's own relations to numbers or dates, most like `names` first."""
-        atoms = [b[0] for b in grow(self._kg, topic, ()) if b[0].forward]
-        ranked = self._by_likeness(atoms, names, ordered=True)
-        good = [(a, s) for a, s in ranked[:6] if s >= QUANTITY_LIKENESS]
-        return [(a, s) for a, s in good if self._measures(Rule(topic, ()), a, None)]
+        return self.quantities(Rule(topic, ()), names, lambda v: is_date(v) or is_number(v))
 
     def _by_likeness(self, atoms: Sequence[Atom], names: Sequence[str], ordered: bool) -> list[tuple[Atom, float]]:
         """Atoms by their best cosine with any name; with `ordered`, earlier names count a little more."""
@@ -148,30 +180,10 @@ class Operations:
             scored.append((atom, value))
         return sorted(scored, key=lambda x: (-x[1], x[0].relation))
 
-    def _measures(self, rule: Rule, atom: Atom, dates: bool | None) -> bool:
-        """Whether a relation of the answers leads to numbers (or dates)."""
-        if not rule.constraints:
-            result = run(self._kg, ground(rule.anchor, (*rule.body, atom)), limit=3)
-        else:
-            iri = self._kg.profile.expand(atom.relation, relation=True)
-            assert iri is not None
-            where = rule_program(self._kg, rule).where(self._kg.profile)
-            pattern = f"{Variable(rule.answer).n3()} {iri.n3()} ?{atom.variable} ."
-            result = self._kg.query(f"SELECT DISTINCT ?{atom.variable} WHERE {{ {where} {pattern} }}", limit=3)
-        values = result.column(result.variables[0]) if result.rows else ()
-        tests = {True: (is_date,), False: (is_number,), None: (is_date, is_number)}[dates]
-        return bool(values) and any(all(test(v) for v in values) for test in tests)
-
-    def typed(self, rule: Rule, types: Sequence[IRI]) -> Rule | None:
-        """The rule with a type constraint, if some but not all of its answers are of one of the types."""
-        if not types or not rule.body:
-            return None
+    def typed(self, rule: Rule, types: Sequence[IRI]) -> Rule:
+        """The rule with a type constraint."""
         form = node_form(self._kg, self._kg.profile.short(types[0]))
-        narrowed = replace(rule, constraints=(*rule.constraints, Constraint("type", rule.answer, value=form)))
-        every, some = run(self._kg, rule, limit=500), run(self._kg, narrowed, limit=500)
-        if some.outcome is Outcome.EMPTY or not some.outcome.ok or len(some.rows) == len(every.rows):
-            return None
-        return narrowed
+        return replace(rule, constraints=(*rule.constraints, Constraint("type", rule.answer, value=form)))
 
 
 def comparison_value(comparison: Comparison) -> str:

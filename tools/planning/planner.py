@@ -7,20 +7,18 @@ Without seeds they come from the neighbourhood of the linked entities, ranked by
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.kg.terms import IRI, Term
 from triplewise.tools.linking import LinkedEntity
-from triplewise.tools.planning.bodies import Body, ground, neighbourhood, node_form, rename, run
-from triplewise.tools.planning.fit import ValueFit
+from triplewise.tools.planning.bodies import Body, ground, node_form, rename
+from triplewise.tools.planning.fit import find_classes
 from triplewise.tools.planning.mining import Miner
-from triplewise.tools.planning.operations import Operations
-from triplewise.tools.planning.question import QuestionView, view
-from triplewise.tools.planning.score import Scorer
+from triplewise.tools.planning.question import view
+from triplewise.tools.planning.search import PlanSettings, Search
 from triplewise.tools.planning.seeds import Match, SeedIndex
 from triplewise.tools.planning.structures import boolean_rules, class_rules, meeting_rules
 from triplewise.tools.rules import Rule
@@ -32,22 +30,6 @@ SHARPNESS = 4.0
 
 _miners: WeakKeyDictionary[KnowledgeGraph, dict[int, Miner]] = WeakKeyDictionary()
 _lock = Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class PlanSettings:
-    """Sizes of the search.
-
-    Attributes:
-        seed_count: groups of seeds read. hops: longest body. beam: partial bodies that grow on.
-        rules: rules returned. checked: rules run against the KG before they are offered.
-    """
-
-    seed_count: int = 5
-    hops: int = 3
-    beam: int = 12
-    rules: int = 8
-    checked: int = 6
 
 
 def miner_of(kg: KnowledgeGraph, hops: int) -> Miner:
@@ -66,18 +48,20 @@ def plan(
 ) -> tuple[Rule, ...]:
     """Rules for a question with linked entities, best first; () where nothing fits."""
     settings = settings or PlanSettings()
-    spans = [(e.start, e.end) for e in linked]
     rules: list[Rule] = []
     if seeds is not None and linked:
         rules = seed_rules(question, linked, kg, seeds, settings)
     if not rules or rules[0].score < LEAST_F1:
-        rules += neighbourhood_rules(view(question, spans), linked, kg, encoder, settings)
+        rules += neighbourhood_rules(question, linked, kg, encoder, settings)
     return tuple(_distinct(rules)[: settings.rules])
 
 
 def _distinct(rules: Sequence[Rule]) -> list[Rule]:
     """Each rule once, in order."""
-    return list({(r.anchor, r.body, r.constraints): r for r in reversed(rules)}.values())[::-1]
+    kept: dict[tuple[object, ...], Rule] = {}
+    for rule in rules:
+        kept.setdefault((rule.anchor, rule.body, rule.constraints), rule)
+    return list(kept.values())
 
 
 def seed_rules(
@@ -122,86 +106,31 @@ def _weigh(
 
 
 def neighbourhood_rules(
-    seen: QuestionView,
-    linked: Sequence[LinkedEntity],
-    kg: KnowledgeGraph,
-    encoder: Encoder,
-    settings: PlanSettings,
+    question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, encoder: Encoder, settings: PlanSettings
 ) -> list[Rule]:
     """Rules from the neighbourhood of the linked entities, fitted to the words of the question."""
-    search = _Search(seen, kg, encoder, settings)
-    topics = [node_form(kg, e.id) for e in linked]
-    if seen.boolean:
-        return boolean_rules(search.context(topics))
-    rules = [r for t in topics for r in search.around(t)]
-    if len(topics) > 1:
-        rules += meeting_rules(search.context(topics))
-    if not topics or seen.superlative or seen.most or seen.comparison or seen.counting:
-        rules += class_rules(search.context(topics))
-    rules.sort(key=lambda r: -r.score)
-    return search.check(rules)
+    search = prepare(question, linked, kg, encoder, settings)
+    if search.seen.boolean:
+        return boolean_rules(search)
+    rules = [r for t in search.topics for r in search.chains(t)]
+    rules += meeting_rules(search) + class_rules(search)
+    return search.finished(search.checked(search.ranked(rules)))
 
 
-class _Search:
-    """Neighbourhood search for one question."""
-
-    def __init__(self, seen: QuestionView, kg: KnowledgeGraph, encoder: Encoder, settings: PlanSettings) -> None:
-        self.seen, self.kg, self.encoder, self.settings = seen, kg, encoder, settings
-        self.operations = Operations(kg, encoder, seen)
-        self._bodies: dict[str, list[tuple[Body, float]]] = {}
-        self._scorers: dict[str, Scorer] = {}
-
-    def context(self, topics: Sequence[str]) -> Context:
-        """What the builders of larger structures need."""
-        return Context(self, tuple(topics))
-
-    def scorer(self, topic: str) -> Scorer:
-        """The scorer for bodies that start at a topic."""
-        if topic not in self._scorers:
-            self._scorers[topic] = Scorer(self.kg, self.encoder, self.seen, topic)
-        return self._scorers[topic]
-
-    def bodies(self, topic: str) -> list[tuple[Body, float]]:
-        """Bodies from a topic with their scores, best first."""
-        if topic not in self._bodies:
-            scorer = self.scorer(topic)
-            found = neighbourhood(self.kg, topic, self.settings.hops, self.settings.beam, scorer.partial)
-            scored = zip(found, scorer.scores(found), strict=True)
-            self._bodies[topic] = sorted(scored, key=lambda x: (-x[1], len(x[0])))
-        return self._bodies[topic]
-
-    def around(self, topic: str) -> list[Rule]:
-        """Chains from one topic, with what the cues ask for."""
-        best = self.bodies(topic)[: self.settings.rules]
-        rules = []
-        for body, score in best:
-            rule = replace(ground(topic, body), score=score, provenance="fits the words of the question")
-            rules += self.operations.apply(rule)
-        return rules
-
-    def check(self, rules: Sequence[Rule]) -> list[Rule]:
-        """Run the best rules: drop those that find nothing, weigh what the others find by the kind asked for."""
-        fit = ValueFit(self.kg, self.encoder, self.seen)
-        kept = []
-        for rule in rules[: self.settings.checked]:
-            result = run(self.kg, rule, limit=60)
-            values: tuple[Term, ...] = result.column(result.variables[0]) if result.rows else ()
-            others = [v for v in values if not (isinstance(v, IRI) and node_form(self.kg, self.kg.profile.short(v)) == rule.anchor)]
-            if others:
-                kept.append(self._narrowed(replace(rule, score=rule.score + fit.of(others)), fit))
-        kept.sort(key=lambda r: -r.score)
-        return [*kept, *rules[self.settings.checked :]]
-
-    def _narrowed(self, rule: Rule, fit: ValueFit) -> Rule:
-        """The rule, kept to the type the question names where its answers are mixed."""
-        if any(c.kind in ("count", "max", "min", "most", "least", "type") for c in rule.constraints):
-            return rule
-        return self.operations.typed(rule, fit.classes()) or rule
-
-
-@dataclass(frozen=True)
-class Context:
-    """A search and its topics, as the builders in `structures` see them."""
-
-    search: _Search
-    topics: tuple[str, ...]
+def prepare(
+    question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, encoder: Encoder, settings: PlanSettings
+) -> Search:
+    """Tell topics from classes: a linked "planet" in lower case names a class, not something asked about."""
+    ordered = sorted(linked, key=lambda e: e.start)
+    whole = view(question, [])
+    noun = whole.expected
+    named = [e for e in ordered if e.mention == e.mention.lower() and find_classes(kg, e.mention)]
+    topics = [e for e in ordered if e not in named]
+    seen = view(question, [(e.start, e.end) for e in topics])
+    noun = seen.expected or noun
+    classes = find_classes(kg, seen.phrase) or find_classes(kg, noun)
+    if not classes and named and not seen.boolean:
+        inside = [e for e in named if noun and noun in e.mention]
+        classes = tuple(c for e in inside for c in find_classes(kg, e.mention))
+    forms = list(dict.fromkeys(node_form(kg, e.id) for e in topics))
+    return Search(seen, forms, classes, kg, encoder, settings)

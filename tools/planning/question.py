@@ -81,23 +81,42 @@ class QuestionView:
         tokens: words; each linked mention is one token.
         words: content words with their token positions.
         expected: noun that names the kind of answer ("languages" in "which languages ..."), or "".
+        phrase: the expected noun with the word before it ("feature films").
         kind: person, place, time, number, or "" where the question word does not tell.
         boolean: asks yes or no. counting: asks how many.
+        quantities: what "how tall" and the like ask for. comparative: operator and quantities of "longer than".
+        comparisons: comparisons with numbers or dates.
         most: noun to be counted per answer in "the most ...", or "". least: the direction is the fewest.
+        determined: the expected noun names a class ("which river", "how many films", "the longest river")
+            rather than a relation ("what is the capital of").
+        joint: "or" between two mentions. negated: token position of a negation, or -1.
     """
 
     tokens: tuple[Token, ...]
     words: tuple[tuple[str, int], ...]
     expected: str = ""
+    phrase: str = ""
     kind: str = ""
     boolean: bool = False
     counting: bool = False
     quantities: tuple[str, ...] = ()
     superlative: Superlative | None = None
     comparative: tuple[str, ...] = ()
-    comparison: Comparison | None = None
+    comparisons: tuple[Comparison, ...] = ()
     most: str = ""
     least: bool = False
+    joint: str = ""
+    negated: int = -1
+    determined: bool = False
+
+    @property
+    def constrained(self) -> bool:
+        """Whether the question restricts, counts or orders its answers."""
+        return bool(self.superlative or self.most or self.comparisons or self.counting)
+
+    def mention_position(self, mention: int) -> int:
+        """Token position of a mention, -1 if it does not stand in the question."""
+        return next((i for i, t in enumerate(self.tokens) if t.mention == mention), -1)
 
     def distance(self, position: int) -> int:
         """Tokens between a position and the nearest mention."""
@@ -125,13 +144,14 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
     low = [t.lower if t.mention < 0 else MENTION for t in tokens]
     used: set[int] = set()
     boolean = bool(low) and low[0] in lexicon()["auxiliaries"]
-    comparison = _comparison(question, tokens, low, used)
+    comparisons = _comparisons(low, used)
     counting = _counting(low, used)
     quantities = _how(low, used)
     most, least = _most(low, used)
     superlative = None if most else _superlative(low, used)
-    comparative = _comparative(low, used) if comparison is None else ()
+    comparative = () if comparisons else (_comparative(low, used) or _against_mention(low, used))
     expected, kind = _expected(tokens, low)
+    phrase = _phrase(low, expected)
     if quantities or (counting and not expected):
         kind = "number" if "date" not in " ".join(quantities) else "time"
     stop = lexicon()["stopwords"]
@@ -140,23 +160,65 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
         if i not in used and tokens[i].mention < 0 and w not in stop and not _NUMBER.fullmatch(w)
     )
     return QuestionView(
-        tokens, words, expected, kind, boolean, counting, quantities, superlative, comparative, comparison, most, least
+        tokens, words, expected, phrase, kind, boolean, counting, quantities, superlative, comparative, comparisons,
+        most, least, _joint(low), _negated(low), _determined(low, expected, superlative),
     )
 
 
-def _comparison(question: str, tokens: Sequence[Token], low: Sequence[str], used: set[int]) -> Comparison | None:
-    """A comparison phrase followed by a number or date."""
+def _comparisons(low: Sequence[str], used: set[int]) -> tuple[Comparison, ...]:
+    """Comparison phrases followed by a number or date, in the order of the question."""
+    found: dict[int, Comparison] = {}
     for phrase, operator in lexicon()["comparisons"]:
         words = phrase.split()
         for i in range(len(low) - len(words)):
-            if list(low[i : i + len(words)]) != words:
+            if list(low[i : i + len(words)]) != words or i in used:
                 continue
             value = _number_at(low, i + len(words), used)
             if value:
                 used.update(range(i, i + len(words)))
                 is_date = bool(re.fullmatch(r"[12]\d{3}(-\d\d(-\d\d)?)?", value)) and len(words) == 1
-                return Comparison(operator, value, is_date)
-    return None
+                found[i] = Comparison(operator, value, is_date)
+    return tuple(found[i] for i in sorted(found))
+
+
+def _against_mention(low: Sequence[str], used: set[int]) -> tuple[str, ...]:
+    """ "before" or "after" another entity: its date is compared; the words name which date."""
+    for i in range(len(low) - 1):
+        if low[i] in ("before", "after") and low[i + 1] == MENTION:
+            used.add(i)
+            dates = lexicon()["default_dates"]
+            said = [w for w in low[:i] if w not in lexicon()["stopwords"] and w != MENTION]
+            return ("<" if low[i] == "before" else ">", *said, *dates)
+    return ()
+
+
+def _phrase(low: Sequence[str], expected: str) -> str:
+    """The expected noun with the content word right before it ("feature films"), or the noun alone."""
+    if not expected or expected not in low:
+        return expected
+    i = list(low).index(expected)
+    before = low[i - 1] if i else ""
+    plain = before and before not in lexicon()["stopwords"] and before != MENTION
+    return f"{before} {expected}" if plain else expected
+
+
+def _determined(low: Sequence[str], expected: str, superlative: Superlative | None) -> bool:
+    """Whether the expected noun stands right behind which, what or how many, or behind a superlative."""
+    if not expected or expected not in low:
+        return False
+    i = list(low).index(expected)
+    return superlative is not None or any(w in ("which", "what", "many") for w in low[max(0, i - 2) : i])
+
+
+def _joint(low: Sequence[str]) -> str:
+    """How mentions are joined: "or" where it stands between two of them, else ""."""
+    mentions = [i for i, w in enumerate(low) if w == MENTION]
+    return "or" if any("or" in low[a:b] for a, b in zip(mentions, mentions[1:], strict=False)) else ""
+
+
+def _negated(low: Sequence[str]) -> int:
+    """Position of a negation, or -1."""
+    return next((i for i, w in enumerate(low) if w in ("not", "without", "never", "no") or w.endswith("n't")), -1)
 
 
 def _number_at(low: Sequence[str], at: int, used: set[int]) -> str:
@@ -268,6 +330,9 @@ def _noun_run(
                 break
             continue
         run.append(low[i])
-        if not needs_end:
+        if not needs_end and (len(run) == 2 or low[i].endswith("s")):
             break
-    return run[-1] if run else ""
+    if not run:
+        return ""
+    # "which film won": a second word is only part of the noun if the first is no noun of its own.
+    return run[-1] if needs_end or run[-1].endswith("s") else run[0]

@@ -35,6 +35,7 @@ class Weights:
         expected: weight of the likeness of the asked noun and the far end.
         kind: bonus where the far end is of the kind the question word implies.
         unknown: likeness of the asked noun and a far end whose type is not declared.
+        preposition: likeness of the first relation where the expected noun names a class of the KG.
         backward: penalty for walking against a relation that has no reading of its own that way.
         pair: bonus for walking a relation there and back ("of the same ...").
         order: penalty for a relation whose word stands on the wrong side of a later one's.
@@ -47,29 +48,40 @@ class Weights:
     expected: float = 0.8
     kind: float = 0.2
     unknown: float = 0.6
+    preposition: float = 0.5
     backward: float = 0.1
     pair: float = 0.1
     order: float = 0.15
 
 
 class Scorer:
-    """Scores rule bodies for one question."""
+    """Scores rule bodies for one question.
+
+    With `by_class`, the expected noun names a class of the KG: the types of the values found decide, and no
+    relation earns from the noun.
+    """
 
     def __init__(
-        self, kg: KnowledgeGraph, encoder: Encoder, view: QuestionView, topic: str = "", weights: Weights | None = None
+        self,
+        kg: KnowledgeGraph,
+        encoder: Encoder,
+        view: QuestionView,
+        topic: str = "",
+        weights: Weights | None = None,
+        by_class: bool = False,
     ) -> None:
         self._kg, self._encoder, self._view = kg, encoder, view
         self._weights = weights or Weights()
+        self._by_class = by_class
         self._likeness: dict[Key, np.ndarray] = {}
         self._ends: dict[Key, float] = {}
         self._named: dict[Key, float] = {}
         self._against: dict[Key, bool] = {}
-        self._types = _Kinds(encoder)
         self.words = self._question_words(topic)
         self._vectors = encoder.encode([w for w, _ in self.words])
         nouns = [i for i, (w, _) in enumerate(self.words) if w == view.expected]
         self._expected_column = nouns[0] if nouns else -1
-        self._kind = view.kind or (self._types.nearest(view.expected) if view.expected else "")
+        self._kind = view.kind or (nearest_kind(encoder, view.expected) if view.expected else "")
 
     def _question_words(self, topic: str) -> list[tuple[str, int]]:
         """Content words, without a noun right before the mention that only says what the topic is."""
@@ -135,12 +147,14 @@ class Scorer:
         if not type_text:
             return 0.0
         fit, expected = 0.0, self._view.expected
+        if self._by_class:
+            return fit
         if expected:
             vectors = self._encoder.encode([expected, type_text])
             same = stem(expected) == stem(type_text.split()[-1])
             fit += self._weights.expected * (1.0 if same else float(vectors[0] @ vectors[1]))
         if self._kind:
-            fit += self._weights.kind * (self._types.nearest(type_text) == self._kind)
+            fit += self._weights.kind * (nearest_kind(self._encoder, type_text) == self._kind)
         return fit
 
     def _noun_fit(self, declared: str) -> float:
@@ -158,7 +172,10 @@ class Scorer:
         matrix = np.stack([self._likeness[(a.relation, a.forward)] for a in body])
         column = self._expected_column
         if column >= 0:
-            matrix[:-1, column] = 0.0
+            matrix[: None if self._by_class else -1, column] = 0.0
+        if self._by_class and matrix.size:
+            # "which river in France": a preposition says the relation to the topic.
+            matrix[0] = np.maximum(matrix[0], self._weights.preposition * (matrix[0] == matrix[0].max()))
         return matrix
 
     def partial(self, bodies: Sequence[Body]) -> list[float]:
@@ -170,6 +187,13 @@ class Scorer:
         """Scores of finished bodies; higher is better."""
         self.prepare(bodies)
         return [self._fit(b) + self._ends[(b[-1].relation, b[-1].forward)] for b in bodies]
+
+    def named(self, body: Body) -> float:
+        """Likeness of the expected noun and the last relation, 0 without an expected noun."""
+        if self._expected_column < 0:
+            return 0.0
+        self.prepare([body])
+        return float(self._likeness[(body[-1].relation, body[-1].forward)][self._expected_column])
 
     def coverage(self, body: Body) -> float:
         """Mean likeness of the relations of a body with their own words, 0 to 1."""
@@ -187,7 +211,8 @@ class Scorer:
         said = matrix.max(axis=0)
         if self._expected_column >= 0:
             last = (body[-1].relation, body[-1].forward)
-            said[self._expected_column] = max(said[self._expected_column], self._named[last])
+            named = self._weights.unknown if self._by_class else self._named[last]
+            said[self._expected_column] = max(said[self._expected_column], named)
         value = w.word * float(said.sum()) + w.atom * (own - w.floor * len(body))
         value += w.pair * sum(
             a.relation == b.relation and a.forward != b.forward for a, b in zip(body, body[1:], strict=False)
@@ -218,19 +243,14 @@ def _assign(matrix: np.ndarray) -> tuple[float, tuple[int, ...]]:
     return best, chosen
 
 
-class _Kinds:
-    """The nearest kind of thing for a noun."""
+_KINDS: dict[tuple[str, str], str] = {}
 
-    _known: dict[tuple[str, str], str] = {}
 
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-
-    def nearest(self, noun: str) -> str:
-        """Kind whose prototype word is nearest to a noun; remembered per encoder."""
-        key = (self._encoder.name, noun)
-        if key not in self._known:
-            names = [(k, w) for k, words in lexicon()["kinds"].items() for w in words]
-            vectors = self._encoder.encode([noun, *(w for _, w in names)])
-            self._known[key] = names[int((vectors[1:] @ vectors[0]).argmax())][0]
-        return self._known[key]
+def nearest_kind(encoder: Encoder, noun: str) -> str:
+    """Kind of thing (`english.yaml`) whose prototype word is nearest to a noun; remembered per encoder."""
+    key = (encoder.name, noun)
+    if key not in _KINDS:
+        names = [(kind, word) for kind, words in lexicon()["kinds"].items() for word in words]
+        vectors = encoder.encode([noun, *(word for _, word in names)])
+        _KINDS[key] = names[int((vectors[1:] @ vectors[0]).argmax())][0]
+    return _KINDS[key]

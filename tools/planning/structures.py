@@ -1,171 +1,204 @@
-"""Rules of more than one chain: two topics that meet, all instances of a class, yes-or-no questions."""
+"""Rules of more than one chain: topics that meet or exclude each other, members of a class, yes or no."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from triplewise.tools.kg.terms import IRI, Term
-from triplewise.tools.planning.bodies import Body, ground, make_atom, node_form, rename, run, signature
+from triplewise.tools.kg.terms import IRI
+from triplewise.tools.planning.bodies import Body, ground, make_atom, node_form, rename, signature, slug
 from triplewise.tools.planning.fit import find_classes
 from triplewise.tools.planning.operations import comparison_value, is_date, is_number
+from triplewise.tools.planning.search import Search, with_constraint
 from triplewise.tools.rules import Atom, Constraint, Rule
-
-if TYPE_CHECKING:
-    from triplewise.tools.planning.planner import Context
 
 JOINED = 8
 """Bodies of each topic that are tried for a meeting point."""
-VALUES = 2_000
-"""Most values of a body that are compared for a meeting point."""
 MEETING = 0.35
 """Gain of a rule that uses a second topic of the question as well."""
 
 
-def _values(context: Context, topic: str, body: Body) -> frozenset[Term]:
-    """What a body reaches from a topic."""
-    result = run(context.search.kg, ground(topic, body), limit=VALUES)
-    return frozenset(result.column(result.variables[0])) if result.rows else frozenset()
-
-
-def meeting_rules(context: Context) -> list[Rule]:
-    """Chains from two topics that end in the same nodes, scored as one body over all words."""
-    search, rules = context.search, []
-    first, *others = context.topics[:3]
-    short_bodies = {
-        t: [b for b, _ in search.bodies(t) if len(b) <= 2][:JOINED] for t in (first, *others)
-    }
-    reached = {(t, b): _values(context, t, b) for t, bodies in short_bodies.items() for b in bodies}
-    for other in others:
-        for left in short_bodies[first]:
-            for right in short_bodies[other]:
-                if reached[(first, left)] & reached[(other, right)]:
-                    rules.append(_joined(context, first, left, other, right))
-    through = [r for t in context.topics[:3] for r in _passing(context, t)]
-    return sorted([*rules, *through], key=lambda r: -r.score)[: search.settings.rules]
-
-
-def _joined(context: Context, first: str, left: Body, other: str, right: Body) -> Rule:
-    """One rule of two chains: the second one ends in the first one's answer variable."""
-    search = context.search
-    answer = left[-1].variable
-    taken = [a.variable for a in left]
-    chain = rename(search.kg, signature(right), taken)
-    chain = (*chain[:-1], Atom(chain[-1].relation, chain[-1].forward, answer))
-    score = search.scorer(first).scores([(*right, *left)])[0] + MEETING
-    # One wording often serves both chains ("both set in"): a shared relation is not charged twice.
-    if signature(left) == signature(right):
-        score = max(score, search.scorer(first).scores([left])[0] + 2 * MEETING)
-    rule = replace(ground(first, left), score=score, provenance="both entities lead to the same answers")
-    rule = replace(rule, constraints=(*rule.constraints, Constraint("meets", answer, chain, value=other)))
-    finished = search.operations.apply(rule)
-    return finished[0] if finished else rule
-
-
-def _passing(context: Context, topic: str) -> list[Rule]:
-    """Chains whose answers are linked to another topic by one more relation."""
-    search, rules = context.search, []
-    others = [o for o in context.topics if o != topic]
-    for body, score in search.bodies(topic)[: JOINED * 3]:
-        if len(body) < 2:
-            continue
-        for other in others:
-            iri = search.kg.profile.expand(other)
-            if iri is None or iri not in _values(context, topic, body):
-                continue
-            chain, last = body[:-1], body[-1]
-            back = Atom(last.relation, not last.forward, chain[-1].variable)
-            rule = replace(ground(topic, chain), score=score + MEETING, provenance="the answers are linked to both entities")
-            rules.append(replace(rule, constraints=(*rule.constraints, Constraint("meets", chain[-1].variable, (back,), value=other))))
-    return [r for rule in rules for r in search.operations.apply(rule)]
-
-
-def class_rules(context: Context) -> list[Rule]:
-    """All instances of the class that the question names, with what the cues ask for."""
-    search, seen = context.search, context.search.seen
-    if not (seen.superlative or seen.most or seen.comparison or seen.counting):
+def meeting_rules(search: Search) -> list[Rule]:
+    """Rules that use two topics: chains that meet, chains through the other topic, "or", "not"."""
+    if len(search.topics) < 2:
         return []
-    nouns = [seen.expected, *(w for w, _ in seen.words)]
-    for noun in dict.fromkeys(n for n in nouns if n):
-        for node in find_classes(search.kg, noun)[:2]:
-            found = _instances(context, node)
-            if found:
-                return found
-    return []
+    excluded = _excluded_topic(search)
+    if excluded is not None:
+        return _excluding(search, excluded)
+    if search.seen.joint == "or":
+        return _either(search)
+    pairs = [(a, b) for i, a in enumerate(search.topics[:3]) for b in search.topics[i + 1 : 3]]
+    rules = [r for a, b in pairs for r in _meeting(search, a, b)]
+    rules += [r for t in search.topics[:3] for r in _passing(search, t)]
+    return sorted(rules, key=lambda r: -r.score)[: 2 * search.settings.checked]
 
 
-def _instances(context: Context, node: IRI) -> list[Rule]:
-    """Rules over the instances of one class."""
-    search = context.search
-    anchor = node_form(search.kg, search.kg.profile.short(node))
+def _short_bodies(search: Search, topic: str) -> list[Body]:
+    """The best bodies of up to two relations, and every single relation among the best."""
+    ranked = [b for b, _ in search.bodies(topic)]
+    singles = [b for b in ranked if len(b) == 1][:JOINED]
+    return list(dict.fromkeys([*singles, *[b for b in ranked if len(b) == 2][:JOINED]]))
+
+
+def _meeting(search: Search, first: str, second: str) -> list[Rule]:
+    """Chains from two topics that end in the same nodes."""
     rules = []
-    for predicate in search.kg.profile.type_predicates[:1]:
-        atom = make_atom(search.kg, search.kg.profile.short(IRI(predicate)), False, ())
-        name = (search.kg.index.node(node).label if search.kg.index and search.kg.index.node(node) else "") or "thing"
-        atom = Atom(atom.relation, False, _variable(name))
-        rule = replace(ground(anchor, (atom,)), provenance=f"all instances of {name}", score=0.2)
-        rules += search.operations.apply(rule)
-        rules += _bound_instances(context, rule)
+    for left in _short_bodies(search, first):
+        for right in _short_bodies(search, second):
+            if search.reached(first, left) & search.reached(second, right):
+                rules.append(_joined(search, first, left, second, right))
     return rules
 
 
-def _variable(name: str) -> str:
-    """A variable named after a class."""
-    from triplewise.tools.planning.bodies import slug
+def _joined(search: Search, first: str, left: Body, second: str, right: Body) -> Rule:
+    """One rule of two chains, scored as one body over all words; the second ends in the first one's answers."""
+    answer = left[-1].variable
+    chain = rename(search.kg, signature(right), [a.variable for a in left])
+    chain = (*chain[:-1], Atom(chain[-1].relation, chain[-1].forward, answer))
+    scorer = search.scorer(first)
+    score = scorer.scores([(*right, *left)])[0] + MEETING
+    if signature(left) == signature(right):
+        # One wording serves both chains ("both set in"): the shared relation is not charged twice.
+        score = max(score, scorer.scores([left])[0] + 2 * MEETING)
+    rule = replace(ground(first, left), score=score, provenance="both entities lead to the same answers")
+    return with_constraint(rule, Constraint("meets", answer, chain, value=second))
 
-    return slug(name) or "x"
 
-
-def _bound_instances(context: Context, rule: Rule) -> list[Rule]:
-    """Instances that are also linked to a topic: "rivers in Germany"."""
-    search, rules = context.search, []
-    instances = _values(context, rule.anchor, rule.body)
-    for topic in context.topics:
-        for body, score in search.bodies(topic)[: JOINED * 2]:
-            if len(body) == 1 and instances & _values(context, topic, body):
-                chain = (Atom(body[0].relation, body[0].forward, rule.answer),)
-                narrowed = replace(rule, constraints=(*rule.constraints, Constraint("meets", rule.answer, chain, value=topic)))
-                rules += search.operations.apply(replace(narrowed, score=score + MEETING))
+def _passing(search: Search, topic: str) -> list[Rule]:
+    """Chains whose inner node is linked to another topic: the other topic restricts, the chain goes on."""
+    rules = []
+    for body, score in search.bodies(topic)[: JOINED * 3]:
+        for other in search.topics:
+            if other != topic and len(body) > 1:
+                rules += _through(search, topic, body, score, other)
     return rules
 
 
-def boolean_rules(context: Context) -> list[Rule]:
-    """Yes-or-no questions: two topics linked by the relation named, a comparison, or mere existence."""
-    seen = context.search.seen
-    if seen.comparative and len(context.topics) > 1:
-        found = _compared(context)
+def _through(search: Search, topic: str, body: Body, score: float, other: str) -> list[Rule]:
+    """Rules in which an inner node of a body is also reached from another topic by one relation."""
+    rules = []
+    for at in range(1, len(body)):
+        inner = search.reached(topic, body[:at])
+        for link in [b for b in _short_bodies(search, other) if len(b) == 1][:4]:
+            if inner & search.reached(other, link):
+                atom = Atom(link[0].relation, link[0].forward, body[at - 1].variable)
+                both = search.scorer(topic).scores([(*link, *body)])[0]
+                rule = replace(ground(topic, body), score=max(score, both) + MEETING)
+                rule = replace(rule, provenance="a step of the way is linked to the other entity")
+                rules.append(with_constraint(rule, Constraint("meets", atom.variable, (atom,), value=other)))
+    return rules
+
+
+def _excluded_topic(search: Search) -> str | None:
+    """The topic behind a negation."""
+    seen = search.seen
+    if seen.negated < 0:
+        return None
+    behind = [i for i in range(len(search.topics)) if seen.mention_position(i) > seen.negated]
+    return search.topics[behind[0]] if behind and len(behind) < len(search.topics) else None
+
+
+def _excluding(search: Search, excluded: str) -> list[Rule]:
+    """Members of one topic's answers that have no such relation to the excluded topic."""
+    rules = []
+    first = next(t for t in search.topics if t != excluded)
+    for left in _short_bodies(search, first):
+        for right in [b for b in _short_bodies(search, excluded) if len(b) == 1]:
+            if not search.reached(first, left) & search.reached(excluded, right):
+                continue
+            answer = left[-1].variable
+            atom = Atom(right[0].relation, right[0].forward, answer)
+            rule = replace(_joined(search, first, left, excluded, right), constraints=ground(first, left).constraints)
+            rule = replace(rule, provenance="the answers of one entity without those of the other")
+            itself = Constraint("distinct", answer, value=excluded)
+            rules.append(with_constraint(rule, Constraint("not", answer, (atom,), value=excluded), itself))
+    return rules
+
+
+def _either(search: Search) -> list[Rule]:
+    """What one relation links to one topic or to the other."""
+    first, second = search.topics[:2]
+    rules = []
+    others = {signature(b) for b, _ in search.bodies(second)}
+    for body, score in search.bodies(first):
+        if len(body) == 1 and signature(body) in others:
+            union = Constraint("either", body[0].variable, body, operator=first, value=second)
+            rules.append(Rule(first, (), (union,), score=score + 2 * MEETING, provenance="linked to either entity"))
+    return rules[: search.settings.checked]
+
+
+def class_rules(search: Search) -> list[Rule]:
+    """All members of the class that the question names."""
+    if search.topics and not search.seen.constrained:
+        return []
+    nodes = search.classes or _classes_of_words(search)
+    return [_members(search, node) for node in nodes[:2]]
+
+
+def _classes_of_words(search: Search) -> tuple[IRI, ...]:
+    """Classes named by other content words, where the expected noun names none."""
+    if search.topics:
+        return ()
+    found = (find_classes(search.kg, word) for word, _ in search.seen.words)
+    return next((nodes for nodes in found if nodes), ())
+
+
+def _members(search: Search, node: IRI) -> Rule:
+    """The members of one class."""
+    kg = search.kg
+    entry = kg.index.node(node) if kg.index else None
+    name = entry.label if entry else "class"
+    atom = make_atom(kg, kg.profile.short(IRI(kg.profile.type_predicates[0])), False, ())
+    body = (Atom(atom.relation, False, slug(name) or "x"),)
+    rule = ground(node_form(kg, kg.profile.short(node)), body)
+    return replace(rule, provenance=f"all members of the class {name}", score=0.2)
+
+
+def boolean_rules(search: Search) -> list[Rule]:
+    """Yes-or-no questions: a comparison, the relation named between two topics, membership, or existence."""
+    seen, topics = search.seen, search.topics
+    if not topics:
+        return []
+    if seen.comparative and len(topics) > 1:
+        found = _compared(search)
         if found:
             return found
-    if seen.comparison is not None:
-        return [r for t in context.topics[:1] for r in _quantity_of(context, t)]
-    if len(context.topics) > 1:
-        return _linked_pair(context)
-    return _with_ask(context.search.check([r for t in context.topics[:1] for r in context.search.around(t)]))
+    if seen.comparisons:
+        return _quantity_of(search, topics[0])
+    if len(topics) > 1:
+        return _linked_pair(search)
+    members = _is_a(search, topics[0])
+    return members or [with_constraint(r, Constraint("ask")) for r in search.checked(search.chains(topics[0]))]
 
 
-def _with_ask(rules: Sequence[Rule]) -> list[Rule]:
-    """The rules, read as yes or no."""
-    return [replace(r, constraints=(*r.constraints, Constraint("ask"))) for r in rules]
+def _is_a(search: Search, topic: str) -> list[Rule]:
+    """Is the topic a member of the class named ("Is Mars a planet?")?"""
+    kg, words = search.kg, [w for w, _ in search.seen.words]
+    phrases = [" ".join(words[-2:]), *reversed(words)]
+    nodes = next((found for p in phrases if (found := find_classes(kg, p))), search.classes)
+    if not nodes:
+        return []
+    predicate = kg.profile.short(IRI(kg.profile.type_predicates[0]))
+    atom = make_atom(kg, predicate, True, ())
+    value = node_form(kg, kg.profile.short(nodes[0]))
+    holds = Constraint("holds", topic, (atom,), value=value)
+    return [Rule(topic, (), (Constraint("ask"), holds), score=1.0, provenance="the class the question names")]
 
 
-def _linked_pair(context: Context) -> list[Rule]:
+def _linked_pair(search: Search) -> list[Rule]:
     """Does the relation that the question names hold between the two topics?
 
     The relation is chosen by the words among all around both topics, whether or not it links them: where
     the best one does not, the answer is no.
     """
-    search = context.search
-    first, second = context.topics[0], context.topics[1]
+    first, second = search.topics[:2]
     rules = []
     for start, end in ((first, second), (second, first)):
         target = search.kg.profile.expand(end)
         for body, score in search.bodies(start)[: JOINED * 2]:
-            holds = target in _values(context, start, body)
+            holds = target in search.reached(start, body)
             # A longer body is only worth asking where it holds: many absent ones would fit the words.
-            if len(body) > 1 and not holds:
-                continue
-            rules.append(replace(_linking(start, body, end), score=score + 0.25 * holds))
+            if len(body) == 1 or holds:
+                rules.append(replace(_linking(start, body, end), score=score + 0.25 * holds))
     return sorted(rules, key=lambda r: (-r.score, len(r.body)))[: search.settings.rules]
 
 
@@ -179,34 +212,31 @@ def _linking(start: str, body: Body, end: str) -> Rule:
     return replace(rule, constraints=(Constraint("ask"), *rule.constraints, equal))
 
 
-def _quantity_of(context: Context, topic: str) -> list[Rule]:
+def _quantity_of(search: Search, topic: str) -> list[Rule]:
     """A topic's own number or date, compared with the one in the question."""
-    search, comparison = context.search, context.search.seen.comparison
-    assert comparison is not None
-    rules = []
+    comparison, rules = search.seen.comparisons[0], []
+    test = is_date if comparison.is_date else is_number
     for body, score in search.bodies(topic):
         if len(body) > 2 or len(rules) >= 3:
             continue
-        ends = _values(context, topic, body)
-        if ends and all(is_date(e) if comparison.is_date else is_number(e) for e in ends):
+        ends = search.reached(topic, body)
+        if ends and all(test(e) for e in ends):
             check = Constraint("filter", body[-1].variable, (), comparison.operator, comparison_value(comparison))
-            rules.append(replace(ground(topic, body), score=score, provenance="the quantity the question compares"))
-            rules[-1] = replace(rules[-1], constraints=(Constraint("ask"), *rules[-1].constraints, check))
+            rule = replace(ground(topic, body), score=score, provenance="the quantity the question compares")
+            rules.append(replace(rule, constraints=(Constraint("ask"), *rule.constraints, check)))
     return rules
 
 
-def _compared(context: Context) -> list[Rule]:
+def _compared(search: Search) -> list[Rule]:
     """Two topics compared by a quantity both have."""
-    search = context.search
     operator, *names = search.seen.comparative
-    first, second = context.topics[0], context.topics[1]
+    first, second = search.topics[:2]
     rules: list[Rule] = []
-    found = search.operations.own_quantities(first, names)
-    for atom, likeness in found[:2]:
+    for atom, likeness in search.operations.own_quantities(first, names)[:2]:
         twin = Atom(atom.relation, True, f"{atom.variable}_2")
         check = Constraint("filter", atom.variable, (), operator, f"?{twin.variable}")
-        # The second chain has no node in common with the first: it only binds what is compared with.
+        # The second chain shares no node with the first: it only binds what is compared with.
         side = Constraint("meets", twin.variable, (twin,), value=second)
         rule = replace(ground(first, (atom,)), score=likeness, provenance="both have the quantity compared")
-        rules.append(replace(rule, constraints=(*rule.constraints, side, Constraint("ask"), check)))
+        rules.append(with_constraint(rule, side, Constraint("ask"), check))
     return rules

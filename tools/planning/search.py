@@ -1,0 +1,149 @@
+"""The neighbourhood search of one question: chains, what they reach, and how well both fit the words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from triplewise.tools.encoder import Encoder
+from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.terms import IRI, Term
+from triplewise.tools.planning.bodies import Body, answers, ground, neighbourhood, node_form
+from triplewise.tools.planning.fit import ValueFit
+from triplewise.tools.planning.operations import Operations
+from triplewise.tools.planning.question import QuestionView
+from triplewise.tools.planning.score import Scorer
+from triplewise.tools.rules import Constraint, Rule
+
+UNUSED = 0.6
+"""Cost of every topic of the question that a rule leaves out."""
+SAMPLE = 60
+"""Values of a rule that are looked at."""
+VALUES = 2_000
+"""Most values of a body that are compared for a meeting point."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """Sizes of the search.
+
+    Attributes:
+        seed_count: groups of seeds read. hops: longest body. beam: partial bodies that grow on.
+        rules: rules returned. checked: rules run against the KG before they are offered.
+    """
+
+    seed_count: int = 5
+    hops: int = 3
+    beam: int = 12
+    rules: int = 8
+    checked: int = 12
+
+
+class Search:
+    """Everything the builders of rules share for one question.
+
+    Attributes:
+        topics: argument forms of the linked entities, in the order of the question.
+        classes: nodes that the expected noun names as a class of the KG.
+    """
+
+    def __init__(
+        self,
+        seen: QuestionView,
+        topics: Sequence[str],
+        classes: Sequence[IRI],
+        kg: KnowledgeGraph,
+        encoder: Encoder,
+        settings: PlanSettings,
+    ) -> None:
+        self.seen, self.topics, self.classes = seen, tuple(topics), tuple(classes)
+        self.kg, self.encoder, self.settings = kg, encoder, settings
+        self.operations = Operations(kg, encoder, seen)
+        self.fit = ValueFit(kg, encoder, seen, classes)
+        self._bodies: dict[str, list[tuple[Body, float]]] = {}
+        self._scorers: dict[str, Scorer] = {}
+        self._reached: dict[tuple[str, Body], frozenset[Term]] = {}
+
+    @property
+    def by_class(self) -> bool:
+        """Whether the question asks for members of a class of the KG ("which rivers")."""
+        return bool(self.classes) and self.seen.determined
+
+    def scorer(self, topic: str) -> Scorer:
+        """The scorer for bodies that start at a topic."""
+        if topic not in self._scorers:
+            self._scorers[topic] = Scorer(self.kg, self.encoder, self.seen, topic, by_class=self.by_class)
+        return self._scorers[topic]
+
+    def bodies(self, topic: str) -> list[tuple[Body, float]]:
+        """Bodies from a topic with their scores, best first."""
+        if topic not in self._bodies:
+            scorer = self.scorer(topic)
+            found = neighbourhood(self.kg, topic, self.settings.hops, self.settings.beam, scorer.partial)
+            scored = zip(found, scorer.scores(found), strict=True)
+            self._bodies[topic] = sorted(scored, key=lambda x: (-x[1], len(x[0])))
+        return self._bodies[topic]
+
+    def reached(self, topic: str, body: Body) -> frozenset[Term]:
+        """What a body reaches from a topic, run once."""
+        key = (topic, body)
+        if key not in self._reached:
+            self._reached[key] = frozenset(answers(self.kg, ground(topic, body), VALUES))
+        return self._reached[key]
+
+    def chains(self, topic: str) -> list[Rule]:
+        """Chains from one topic, best first."""
+        best = self.bodies(topic)[: self.settings.checked]
+        note = "fits the words of the question"
+        return [replace(ground(topic, body), score=score, provenance=note) for body, score in best]
+
+    def unused(self, rule: Rule) -> int:
+        """Topics of the question that a rule leaves out."""
+        used = {rule.anchor, *(c.value for c in rule.constraints), *(c.operator for c in rule.constraints)}
+        return sum(t not in used for t in self.topics)
+
+    def ranked(self, rules: Sequence[Rule]) -> list[Rule]:
+        """Rules by their score, less what the topics they leave out cost."""
+        charged = (replace(r, score=r.score - UNUSED * self.unused(r)) for r in rules)
+        return sorted(charged, key=lambda r: (-r.score, len(r.body) + len(r.constraints)))
+
+    def checked(self, rules: Sequence[Rule]) -> list[Rule]:
+        """The best rules, run: those that find nothing are dropped, the others weighed by what they find."""
+        kept = [found for rule in rules[: self.settings.checked] if (found := self._weighed(rule)) is not None]
+        return sorted(kept, key=lambda r: -r.score)
+
+    def _weighed(self, rule: Rule) -> Rule | None:
+        """A rule with the fit of its values, narrowed to the class asked for where its values are mixed."""
+        values = [v for v in answers(self.kg, rule, SAMPLE) if self._form(v) != rule.anchor]
+        if not values:
+            return None
+        named = self.scorer(rule.anchor).named(rule.body) if rule.body else 0.0
+        if not self.classes or not any(isinstance(v, IRI) for v in values):
+            return replace(rule, score=rule.score + self.fit.of(values, named))
+        typed = self.operations.typed(rule, self.classes)
+        members = set(answers(self.kg, typed, SAMPLE)) & set(values)
+        gain = self.fit.of([*members, *values] if members and self.seen.determined else values, named)
+        others = [v for v in values if v not in members and isinstance(v, IRI)]
+        mixed = bool(members) and bool(others) and self.seen.determined and self._differ(others)
+        return replace(typed if mixed else rule, score=rule.score + gain)
+
+    def _differ(self, others: Sequence[IRI]) -> bool:
+        """Whether nodes outside the class are really of another kind, by the names of their types."""
+        names = self.kg.labels(self.fit.types(others[:SAMPLE])).values()
+        return not any(self.fit.says(n) for n in names)
+
+    def _form(self, value: Term) -> str:
+        """The argument form of a node."""
+        return node_form(self.kg, self.kg.profile.short(value)) if isinstance(value, IRI) else ""
+
+    def finished(self, rules: Sequence[Rule]) -> list[Rule]:
+        """Rules with what the cues ask for (count, superlative, comparison)."""
+        if not self.seen.constrained:
+            return list(rules)
+        done = [f for rule in rules[: self.settings.rules] for f in self.operations.apply(rule)]
+        return sorted(done, key=lambda r: -r.score)
+
+
+def with_constraint(rule: Rule, *constraints: Constraint) -> Rule:
+    """A rule with further constraints."""
+    return replace(rule, constraints=(*rule.constraints, *constraints))
