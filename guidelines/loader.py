@@ -1,4 +1,4 @@
-"""Guidelines from YAML files, checked in full when they are read.
+"""Guidelines from YAML files, checked in full when they are read (the shipped ones, by the tests).
 
 A file is a list of mappings:
 
@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import yaml
-from jinja2 import Environment, Template, TemplateSyntaxError, meta, nodes
+from jinja2 import Environment, TemplateSyntaxError, meta, nodes
 
 from triplewise.guidelines.language import NAMES, environment
-from triplewise.guidelines.match import SEVERITIES, SOURCES, Example, Guideline, Guidelines
+from triplewise.guidelines.match import SEVERITIES, SOURCES, Compiled, Example, Guideline, Guidelines
 from triplewise.tools.errors import DataError
 from triplewise.tools.toolsets.base import Feedback, ReasoningMemory
 
@@ -94,7 +94,7 @@ def _shared_environment() -> Environment:
 @cache
 def _shipped(name: str) -> tuple[Guideline, ...]:
     file = resources.files("triplewise.guidelines").joinpath(name)
-    return tuple(_read(_shared_environment(), file, f"guidelines/{name}"))
+    return tuple(_read(_shared_environment(), file, f"guidelines/{name}", checked=True))
 
 
 def _refuse_duplicates(guidelines: Iterable[Guideline]) -> None:
@@ -112,7 +112,8 @@ def _refuse_duplicates(guidelines: Iterable[Guideline]) -> None:
             )
 
 
-def _read(env: Environment, file: Readable, path: str) -> list[Guideline]:
+def _read(env: Environment, file: Readable, path: str, checked: bool = False) -> list[Guideline]:
+    """The guidelines of a file; `checked`: its templates are known to be good, so none is compiled yet."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
@@ -120,7 +121,7 @@ def _read(env: Environment, file: Readable, path: str) -> list[Guideline]:
     except UnicodeDecodeError as error:
         raise DataError(f"is not UTF-8 text at byte {error.start}; save it as UTF-8", path) from error
     entries = _Yaml(path).entries(text)
-    return [_Entry(env, path, line, keys).guideline() for line, keys in entries]
+    return [_Entry(env, path, line, keys, checked).guideline() for line, keys in entries]
 
 
 class _Value:
@@ -186,8 +187,10 @@ def _line(node: yaml.Node) -> int:
 class _Entry:
     """One guideline as written, on its way to a `Guideline`; every method may raise DataError."""
 
-    def __init__(self, env: Environment, path: str, line: int, keys: dict[str, _Value]) -> None:
-        self.env, self.path, self.line, self.keys = env, path, line, keys
+    def __init__(
+        self, env: Environment, path: str, line: int, keys: dict[str, _Value], checked: bool
+    ) -> None:
+        self.env, self.path, self.line, self.keys, self.checked = env, path, line, keys, checked
 
     def guideline(self) -> Guideline:
         self._check_keys()
@@ -203,7 +206,7 @@ class _Entry:
             line=self.line,
             trigger=self._trigger(),
             text=self._compiled("guideline", self._text("guideline")),
-            plain=self.env.get_template("plain"),
+            plain=Compiled(self.env, '{% include "plain" %}'),
         )
 
     def _fault(self, key: str, message: str, line: int | None = None) -> DataError:
@@ -237,16 +240,21 @@ class _Entry:
             raise self._fault(key, f"unknown {key} {text!r}; choose one of: {', '.join(legal)}")
         return text
 
-    def _trigger(self) -> Template:
+    def _trigger(self) -> Compiled:
         # An assignment, so that the value can be read from the context and not from rendered text.
         return self._compiled("when", "{% set result = (" + self._text("when") + ") %}")
 
-    def _compiled(self, key: str, source: str) -> Template:
+    def _compiled(self, key: str, source: str) -> Compiled:
+        compiled = Compiled(self.env, source)
+        if not self.checked:
+            self._check_template(key, source, compiled)
+        return compiled
+
+    def _check_template(self, key: str, source: str, compiled: Compiled) -> None:
         try:
-            tree = self.env.parse(source)
-            for problem in _misused(self.env, tree):
+            for problem in _misused(self.env, self.env.parse(source)):
                 raise self._fault(key, problem)
-            return self.env.from_string(tree)
+            assert compiled.template
         except TemplateSyntaxError as error:
             raise self._syntax(key, error) from error
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from typing import Literal as OneOf
 
-from jinja2 import Template, TemplateError
+from jinja2 import Environment, Template, TemplateError
 from jinja2.runtime import Context
 
 from triplewise.guidelines.language import situation
@@ -62,6 +62,27 @@ class Match:
     text: str
 
 
+class Compiled:
+    """A Jinja template, compiled when it is first used: most texts of a run never are.
+
+    Args:
+        env: the sandbox. source: the template's text.
+    """
+
+    __slots__ = ("_env", "_source", "_template")
+
+    def __init__(self, env: Environment, source: str) -> None:
+        self._env, self._source = env, source
+        self._template: Template | None = None
+
+    @property
+    def template(self) -> Template:
+        """The template. Raises TemplateSyntaxError if the text is none."""
+        if self._template is None:
+            self._template = self._env.from_string(self._source)
+        return self._template
+
+
 @dataclass(frozen=True, slots=True)
 class Guideline:
     """One situation that ERASER recognises, and what to do about it. Made by `load_guidelines`.
@@ -71,7 +92,7 @@ class Guideline:
         guideline: Jinja template of the text.
         paper: table or figure of QueryAgent it comes from, "" if it is ours.
         path, line: where it is written.
-        trigger, text, plain: `when` and `guideline` compiled, and the text used when `guideline` fails.
+        trigger, text, plain: `when` and `guideline` as templates, and the text used when `guideline` fails.
     """
 
     id: str
@@ -83,9 +104,9 @@ class Guideline:
     paper: str
     path: str
     line: int
-    trigger: Template = field(repr=False, compare=False)
-    text: Template = field(repr=False, compare=False)
-    plain: Template = field(repr=False, compare=False)
+    trigger: Compiled = field(repr=False, compare=False)
+    text: Compiled = field(repr=False, compare=False)
+    plain: Compiled = field(repr=False, compare=False)
 
 
 class Guidelines:
@@ -170,13 +191,13 @@ class Guidelines:
         context: Context | None = None
         for guideline in self._ranked:
             # One context for all: making one costs more than most expressions do.
-            context = context or guideline.trigger.new_context(values, shared=True)
+            context = context or guideline.trigger.template.new_context(values, shared=True)
             if self._holds(guideline, context):
                 yield guideline
 
     def _holds(self, guideline: Guideline, context: Context) -> bool:
         try:
-            for _ in guideline.trigger.root_render_func(context):
+            for _ in guideline.trigger.template.root_render_func(context):
                 pass
             return bool(context.vars["result"])
         except _ODD_INPUT as error:
@@ -185,10 +206,10 @@ class Guidelines:
 
     def _render(self, guideline: Guideline, values: dict[str, Any]) -> str:
         try:
-            text = guideline.text.render(values)
+            text = guideline.text.template.render(values)
         except _ODD_INPUT as error:
             self._report(guideline, "guideline", error)
-            text = guideline.plain.render(values)
+            text = guideline.plain.template.render(values)
         return _SPACES.sub(" ", text).strip()
 
     def _report(self, guideline: Guideline, key: str, error: Exception) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
+from importlib import resources
 
 import pytest
 
@@ -52,6 +54,14 @@ def test_an_error_ends_by_asking_for_the_next_step_and_a_note_does_not(guideline
         assert ending is not None
         assert ending.groups() == (step, step)
     assert not re.search(r"\{[{%]|[%}]\}| {2}|\bNone\b(?! of)|Undefined", match.text)
+
+
+def test_their_templates_pass_the_checks_that_loading_leaves_out() -> None:
+    folder = resources.files("triplewise.guidelines")
+    with ExitStack() as stack:
+        paths = [stack.enter_context(resources.as_file(folder / name)) for name in SHIPPED]
+        strict = load_guidelines(paths, instead=True)
+    assert [g.id for g in strict] == [g.id for g in GUIDELINES]
 
 
 def test_each_file_holds_the_sources_it_is_named_for() -> None:
