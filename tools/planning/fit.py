@@ -72,7 +72,7 @@ class ValueFit:
             return 0.0
         if not self._seen.expected:
             same = any(nearest_kind(self._encoder, n) == self._seen.kind for n in names)
-            return BONUS if same else -BONUS / 2
+            return BONUS / 2 if same else -BONUS / 4
         if set(types) & set(self._classes) or any(self.says(n) for n in names):
             return BONUS
         vectors = self._encoder.encode([self._seen.expected, *names])

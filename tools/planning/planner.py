@@ -112,8 +112,9 @@ def neighbourhood_rules(
     search = prepare(question, linked, kg, encoder, settings)
     if search.seen.boolean:
         return boolean_rules(search)
-    rules = [r for t in search.topics for r in search.chains(t)]
-    rules += meeting_rules(search) + class_rules(search)
+    rules = meeting_rules(search)
+    if not (rules and search.excluded):
+        rules += [r for t in search.topics for r in search.chains(t)] + class_rules(search)
     return search.finished(search.checked(search.ranked(rules)))
 
 

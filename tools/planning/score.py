@@ -35,6 +35,8 @@ class Weights:
         expected: weight of the likeness of the asked noun and the far end.
         kind: bonus where the far end is of the kind the question word implies.
         unknown: likeness of the asked noun and a far end whose type is not declared.
+        damped: share of the likeness with the expected noun that is left to a relation in that case.
+        typing: penalty for asking what something is an instance of.
         preposition: likeness of the first relation where the expected noun names a class of the KG.
         backward: penalty for walking against a relation that has no reading of its own that way.
         pair: bonus for walking a relation there and back ("of the same ...").
@@ -49,6 +51,8 @@ class Weights:
     kind: float = 0.2
     unknown: float = 0.6
     preposition: float = 0.5
+    damped: float = 0.7
+    typing: float = 0.3
     backward: float = 0.1
     pair: float = 0.1
     order: float = 0.15
@@ -57,8 +61,8 @@ class Weights:
 class Scorer:
     """Scores rule bodies for one question.
 
-    With `by_class`, the expected noun names a class of the KG: the types of the values found decide, and no
-    relation earns from the noun.
+    With `by_class`, the expected noun names a class of the KG: the types of the values found decide, and
+    relations earn less from the noun.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class Scorer:
         self._ends: dict[Key, float] = {}
         self._named: dict[Key, float] = {}
         self._against: dict[Key, bool] = {}
+        self._typing: dict[Key, bool] = {}
         self.words = self._question_words(topic)
         self._vectors = encoder.encode([w for w, _ in self.words])
         nouns = [i for i, (w, _) in enumerate(self.words) if w == view.expected]
@@ -131,6 +136,8 @@ class Scorer:
             self._ends[key] = self._end_fit(end_type(doc, key[1]))
             self._named[key] = self._noun_fit(doc.object_type if key[1] else doc.subject_type)
             self._against[key] = not key[1] and not doc.inverse
+            iri = self._kg.profile.expand(key[0], relation=True)
+            self._typing[key] = key[1] and iri is not None and iri.value in self._kg.profile.type_predicates
 
     def _compare(self, texts: Sequence[str], vectors: np.ndarray) -> np.ndarray:
         """Likeness of every question word with one relation, shape (words,)."""
@@ -172,7 +179,9 @@ class Scorer:
         matrix = np.stack([self._likeness[(a.relation, a.forward)] for a in body])
         column = self._expected_column
         if column >= 0:
-            matrix[: None if self._by_class else -1, column] = 0.0
+            matrix[:-1, column] = 0.0
+            if self._by_class:
+                matrix[-1, column] *= self._weights.damped
         if self._by_class and matrix.size:
             # "which river in France": a preposition says the relation to the topic.
             matrix[0] = np.maximum(matrix[0], self._weights.preposition * (matrix[0] == matrix[0].max()))
@@ -217,6 +226,7 @@ class Scorer:
         value += w.pair * sum(
             a.relation == b.relation and a.forward != b.forward for a, b in zip(body, body[1:], strict=False)
         )
+        value -= w.typing * sum(self._typing[(a.relation, a.forward)] for a in body)
         value -= w.backward * sum(self._against[(a.relation, a.forward)] for a in body)
         return value - w.order * self._disorder(chosen)
 

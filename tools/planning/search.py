@@ -15,7 +15,9 @@ from triplewise.tools.planning.question import QuestionView
 from triplewise.tools.planning.score import Scorer
 from triplewise.tools.rules import Constraint, Rule
 
-UNUSED = 0.6
+OPERATED = ("filter", "max", "min", "most", "least")
+"""Constraints over a quantity of the answers."""
+UNUSED = 0.8
 """Cost of every topic of the question that a rule leaves out."""
 SAMPLE = 60
 """Values of a rule that are looked at."""
@@ -68,6 +70,14 @@ class Search:
     def by_class(self) -> bool:
         """Whether the question asks for members of a class of the KG ("which rivers")."""
         return bool(self.classes) and self.seen.determined
+
+    @property
+    def excluded(self) -> str:
+        """The topic behind a negation ("do not border Brazil"), "" if there is none."""
+        if self.seen.negated < 0:
+            return ""
+        behind = [i for i in range(len(self.topics)) if self.seen.mention_position(i) > self.seen.negated]
+        return self.topics[behind[0]] if behind and len(behind) < len(self.topics) else ""
 
     def scorer(self, topic: str) -> Scorer:
         """The scorer for bodies that start at a topic."""
@@ -141,7 +151,16 @@ class Search:
         if not self.seen.constrained:
             return list(rules)
         done = [f for rule in rules[: self.settings.rules] for f in self.operations.apply(rule)]
-        return sorted(done, key=lambda r: -r.score)
+        return sorted((self._once(r) for r in done), key=lambda r: (-r.score, len(r.body)))
+
+    def _once(self, rule: Rule) -> Rule:
+        """The rule's score with the relations of its operations: a word serves one relation only."""
+        added = tuple(a for c in rule.constraints if c.kind in OPERATED for a in c.atoms)
+        if not added or not rule.body:
+            return rule
+        scorer = self.scorer(rule.anchor)
+        alone, together = scorer.partial([rule.body, (*rule.body, *added)])
+        return replace(rule, score=rule.score + together - alone)
 
 
 def with_constraint(rule: Rule, *constraints: Constraint) -> Rule:

@@ -21,9 +21,8 @@ def meeting_rules(search: Search) -> list[Rule]:
     """Rules that use two topics: chains that meet, chains through the other topic, "or", "not"."""
     if len(search.topics) < 2:
         return []
-    excluded = _excluded_topic(search)
-    if excluded is not None:
-        return _excluding(search, excluded)
+    if search.excluded:
+        return _excluding(search, search.excluded)
     if search.seen.joint == "or":
         return _either(search)
     pairs = [(a, b) for i, a in enumerate(search.topics[:3]) for b in search.topics[i + 1 : 3]]
@@ -86,15 +85,6 @@ def _through(search: Search, topic: str, body: Body, score: float, other: str) -
                 rule = replace(rule, provenance="a step of the way is linked to the other entity")
                 rules.append(with_constraint(rule, Constraint("meets", atom.variable, (atom,), value=other)))
     return rules
-
-
-def _excluded_topic(search: Search) -> str | None:
-    """The topic behind a negation."""
-    seen = search.seen
-    if seen.negated < 0:
-        return None
-    behind = [i for i in range(len(search.topics)) if seen.mention_position(i) > seen.negated]
-    return search.topics[behind[0]] if behind and len(behind) < len(search.topics) else None
 
 
 def _excluding(search: Search, excluded: str) -> list[Rule]:
