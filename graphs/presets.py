@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from triplewise.nodes import VARIANTS
 from triplewise.nodes.phase import Phase
+from triplewise.nodes.variants import VARIANTS
 from triplewise.tools.errors import ConfigurationError
 
 
@@ -25,22 +25,50 @@ _COMMON = {"link": "index", "inspect": "eraser", "correct": "eraser"}
 PRESETS: dict[str, Preset] = {
     "agent": Preset(
         "all three papers together: rules plan, observation guides, a query is built and corrected",
-        {**_COMMON, "plan": "mined", "observe": "auto", "act": "auto", "reflect": "similarity", "answer": "program"},
+        {
+            **_COMMON,
+            "plan": "mined",
+            "observe": "auto",
+            "act": "auto",
+            "reflect": "similarity",
+            "answer": "program",
+        },
         {"toolset": "pyql", "prompt": "agent", "max_steps": 40},
     ),
     "queryagent": Preset(
         "QueryAgent with ERASER: PyQL step by step, no plan and no observation beforehand",
-        {**_COMMON, "plan": "for-policy", "observe": "none", "act": "auto", "reflect": "none", "answer": "program"},
+        {
+            **_COMMON,
+            "plan": "for-policy",
+            "observe": "none",
+            "act": "auto",
+            "reflect": "none",
+            "answer": "program",
+        },
         {"toolset": "pyql", "prompt": "queryagent", "max_steps": 30},
     ),
     "oda": Preset(
         "ODA: recursive observation, exploring actions, memory as a network of paths",
-        {**_COMMON, "plan": "for-policy", "observe": "oda", "act": "auto", "reflect": "oda", "answer": "memory"},
+        {
+            **_COMMON,
+            "plan": "for-policy",
+            "observe": "oda",
+            "act": "auto",
+            "reflect": "oda",
+            "answer": "memory",
+        },
         {"toolset": "explore", "prompt": "oda", "max_steps": 24},
     ),
     "symagent": Preset(
         "SymAgent: rules mined from seed questions plan the search for neighbours and documents",
-        {**_COMMON, "plan": "proposed", "observe": "none", "act": "auto", "reflect": "similarity", "answer": "memory"},
+        {
+            **_COMMON,
+            "plan": "proposed",
+            "observe": "none",
+            "act": "auto",
+            "reflect": "similarity",
+            "answer": "memory",
+        },
         {"toolset": "symbolic", "prompt": "symagent", "max_steps": 30},
     ),
 }

@@ -1,0 +1,20 @@
+"""Every phase with its variants, in the order of the state machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from triplewise.nodes import act, answer, correct, inspect, link, observe, plan, reflect
+from triplewise.nodes.phase import Phase
+
+VARIANTS: Mapping[str, Mapping[str, Phase]] = {
+    "link": link.VARIANTS,
+    "plan": plan.VARIANTS,
+    "observe": observe.VARIANTS,
+    "act": act.VARIANTS,
+    "inspect": inspect.VARIANTS,
+    "correct": correct.VARIANTS,
+    "reflect": reflect.VARIANTS,
+    "answer": answer.VARIANTS,
+}
+"""Phase -> variant name -> callable `(state, runtime) -> update`."""
