@@ -19,7 +19,7 @@ from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.labels import Candidate, Entry, SpanMatch, similarity
 from triplewise.tools.kg.names import Span, normalise, spans
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Literal
+from triplewise.tools.kg.terms import IRI, Literal, Term
 from triplewise.tools.kg.terms import text as literal
 from triplewise.tools.mentions import (
     TAKEN,
@@ -35,6 +35,7 @@ from triplewise.tools.mentions import (
     unnamed_runs,
     weigh,
 )
+from triplewise.tools.pyql.text import read_term, write_node
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +106,8 @@ def link(
     Args:
         question: the question, optionally with its mentions in [brackets] or "quotes".
         kg: the graph. One without a label index is asked for the exact labels of all spans at once.
-        given: mention -> id, taken as it is (None: have the mention linked). Nothing else is linked then.
+        given: mention -> id or typed literal (`"1.0"^^xsd:float`), taken as it is (None: have the mention
+            linked). Nothing else is linked then.
         encoder: chooses among candidates of the same name by the context of the question.
         limit: candidates kept a mention.
 
@@ -169,11 +171,13 @@ class _Linker:
                     f"nothing in {self.kg.name} is called {mention!r}{self._hint(mention)}"
                 )
             return self.linked(found)
-        iri = self.kg.profile.expand(id_)
-        if iri is None or not self._exists(iri):
+        term = read_term(id_, self.kg.profile)
+        if term is None or not self._exists(term):
             raise ConfigurationError(f"{self.kg.name} has no entity {id_!r}{self._hint(mention)}")
-        label = self.kg.labels([iri]).get(iri, mention)
-        short = self.kg.profile.short(iri)
+        if isinstance(term, Literal):
+            label, short = term.value, write_node(term, self.kg.profile)
+        else:
+            label, short = self.kg.labels([term]).get(term, mention), self.kg.profile.short(term)
         candidate = EntityCandidate(short, label, 1.0, "given")
         return LinkedEntity(mention, start, end, short, label, 1.0, (candidate,))
 
@@ -288,8 +292,10 @@ class _Linker:
         index = self.kg.index
         return () if index is None else index.search(text, limit=20, near=True)
 
-    def _exists(self, iri: IRI) -> bool:
-        node = iri.n3()
+    def _exists(self, term: Term) -> bool:
+        node = term.n3()
+        if isinstance(term, Literal):
+            return self.kg.query(f"ASK {{ ?s ?q {node} }}").boolean is not False
         answer = self.kg.query(f"ASK {{ {{ {node} ?p ?o }} UNION {{ ?s ?q {node} }} }}")
         # An engine that cannot say keeps the caller's word.
         return answer.boolean is not False

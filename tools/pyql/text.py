@@ -10,7 +10,7 @@ from datetime import date
 
 from triplewise.tools.errors import ActionError
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, XSD, Literal, Node, Variable
+from triplewise.tools.kg.terms import IRI, XSD, Literal, Node, Term, Variable
 from triplewise.tools.kg.terms import text as string
 from triplewise.tools.pyql.clauses import OPERATORS
 
@@ -196,6 +196,20 @@ def read_iri(form: str, profile: Profile, relation: bool = False) -> IRI | None:
     """The absolute IRI that a form means, or None."""
     iri = profile.expand(form.strip(), relation)
     return iri if iri is not None and _ABSOLUTE.fullmatch(iri.value) else None
+
+
+def read_term(form: str, profile: Profile) -> Term | None:
+    """The entity or literal that a linked id stands for: an id, `"1.0"^^xsd:float`, `"text"`; else None.
+
+    Quotes alone do not make a literal where the profile knows names in quotes.
+    """
+    try:
+        literal = read_literal(form)
+    except ActionError:
+        return None
+    if literal is not None and not form.strip().endswith(form.strip()[0]):
+        return literal
+    return read_iri(form, profile) or literal
 
 
 def read_relation(form: str, profile: Profile) -> IRI:

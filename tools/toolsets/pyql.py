@@ -13,8 +13,9 @@ from triplewise.tools.pyql.script import apply
 from triplewise.tools.pyql.text import read_variable
 from triplewise.tools.toolsets.base import Action, Feedback, Parameter, Workbench
 from triplewise.tools.toolsets.compare import compared
+from triplewise.tools.toolsets.rebind import rebound
 from triplewise.tools.toolsets.resolve import Resolver
-from triplewise.tools.toolsets.show import names, relation_names, short_ids
+from triplewise.tools.toolsets.show import UNNAMED, names, relation_names, short_ids
 from triplewise.tools.toolsets.toolset import Toolset
 
 ROWS_A_VALUE = 10
@@ -98,9 +99,31 @@ def _construct(name: str) -> Callable[[Workbench, tuple[str, ...]], Feedback]:
         after = apply(before, name, forms, bench.kg.profile)
         after = compared(bench.kg, before, after)
         feedback = preview(bench, after)
+        if feedback.outcome == Outcome.EMPTY and name == "add_fact":
+            feedback = _begun_anew(bench, before, after) or feedback
         return replace(feedback, arguments=tuple(resolver.shown(f) for f in forms), detail=resolver.detail())
 
     return run
+
+
+def _begun_anew(bench: Workbench, before: PyQL, after: PyQL) -> Feedback | None:
+    """What is found if a fact that finds nothing replaces one that led to mediators only; None if it may not.
+
+    The guideline for empty facts says to choose another relation, and agents do so under the old name.
+    """
+    found = rebound(before, after)
+    if found is None:
+        return None
+    program, variable, earlier = found
+    names_before = preview(bench, before).values.get(variable.name, [])
+    if not names_before or set(names_before) != {UNNAMED}:
+        return None
+    feedback = preview(bench, program)
+    if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
+        return None
+    relation = bench.kg.profile.short(earlier.relation)
+    said = f"(The fact over {relation}, which led {variable.n3()} only to nodes without a name, was left out.)"
+    return replace(feedback, observation=f"{feedback.observation} {said}")
 
 
 def preview(bench: Workbench, program: PyQL) -> Feedback:
@@ -150,8 +173,10 @@ def _listed(values: Sequence[str], more: bool) -> str:
 
 
 def _execute(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
-    """Run the whole query and finish."""
+    """Run the whole query and finish. The only variable there is need not be set (figure 7, step 8)."""
     kg, program = bench.kg, _program(bench)
+    if not program.answer and not program.boolean and len(program.variables) == 1:
+        program = program.set_answer(program.variables[0])
     program.check_complete()
     result = kg.query(program.sparql(kg.profile))
     if result.boolean is not None:
@@ -161,7 +186,9 @@ def _execute(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
         feedback = _values(kg, result, bench.preview)
         found = dict.fromkeys(value for row in result.rows for value in row if value is not None)
         answers = tuple(short_ids(kg, found))
-    return replace(feedback, program=bench.program, answers=answers, finished=result.outcome.ok)
+    return replace(
+        feedback, program=program.text(kg.profile), answers=answers, finished=result.outcome.ok
+    )
 
 
 def _action(
