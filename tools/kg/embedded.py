@@ -63,6 +63,11 @@ class EmbeddedKG(Engine):
         self._store: ox.Store | None = store
         self._union = next(iter(store.named_graphs()), None) is not None
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._store is None
+
     def close(self) -> None:
         """Let go of the store. Later calls say `unavailable`."""
         self._store = None

@@ -79,6 +79,11 @@ class EndpointKG(Engine):
         self._workers = Workers(32)
         self._closed = self._is_virtuoso = False
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
     def close(self) -> None:
         """Stop asking. Later calls say `unavailable`."""
         self._closed = True

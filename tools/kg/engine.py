@@ -77,6 +77,11 @@ class Engine(ABC):
         """The label index, where this KG has one."""
         return self._index
 
+    @property
+    @abstractmethod
+    def closed(self) -> bool:
+        """Whether it was closed: every call then says `unavailable`."""
+
     @abstractmethod
     def close(self) -> None:
         """Free what is held. Safe to call twice."""

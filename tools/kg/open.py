@@ -18,6 +18,7 @@ from triplewise.tools.kg.profile import Profile, load_profile, profile_names
 if TYPE_CHECKING:
     import pyoxigraph as ox
 
+    from triplewise.tools.kg.engine import Engine
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.sources import Feed
 
@@ -26,7 +27,7 @@ MEMORY_BYTES = 32 * 2**20
 """Files up to this size (as they lie on disk) are opened in memory; larger ones are loaded to disk once."""
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
-_opened: dict[tuple[object, ...], KnowledgeGraph] = {}
+_opened: dict[tuple[object, ...], Engine] = {}
 _lock = threading.Lock()
 
 
@@ -54,14 +55,9 @@ def open_kg(
     key = (*_identity(source), profile if isinstance(profile, Profile) else str(profile), timeout, limit)
     with _lock:
         known = _opened.get(key)
-        if known is None or _is_closed(known):
+        if known is None or known.closed:  # somebody closed the shared graph
             known = _opened[key] = _open(source, profile, timeout, limit)
         return known
-
-
-def _is_closed(kg: KnowledgeGraph) -> bool:
-    """Whether somebody closed a shared graph: the next one who asks gets it opened anew."""
-    return getattr(kg, "_closed", False) or getattr(kg, "_store", kg) is None
 
 
 def close_all() -> None:
@@ -81,9 +77,7 @@ def _identity(source: str | Path) -> tuple[object, ...]:
     return (str(path.resolve()), mark.stat().st_mtime_ns)
 
 
-def _open(
-    source: str | Path, profile: str | Path | Profile | None, timeout: float, limit: int
-) -> KnowledgeGraph:
+def _open(source: str | Path, profile: str | Path | Profile | None, timeout: float, limit: int) -> Engine:
     given = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
     text = str(source)
     if text == DEMO:
@@ -98,7 +92,7 @@ def _open(
     raise DataError(f"no such knowledge graph; give {DEMO!r}, a folder, a file, or an http(s) URL", path)
 
 
-def _open_endpoint(url: str, given: Profile | None, timeout: float, limit: int) -> KnowledgeGraph:
+def _open_endpoint(url: str, given: Profile | None, timeout: float, limit: int) -> Engine:
     from triplewise.tools.kg.endpoint import EndpointKG
 
     return EndpointKG(url, given or _profile_of(url), timeout=timeout, limit=limit)
@@ -111,7 +105,7 @@ def _profile_of(url: str) -> Profile:
     return next(fits, load_profile("generic"))
 
 
-def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) -> KnowledgeGraph:
+def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) -> Engine:
     import pyoxigraph as ox
 
     from triplewise.tools.kg.embedded import EmbeddedKG
@@ -128,7 +122,7 @@ def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) 
     return EmbeddedKG(store, profile, path.name, timeout=timeout, limit=limit, index=index)
 
 
-def _open_file(path: Path, given: Profile | None, timeout: float, limit: int) -> KnowledgeGraph:
+def _open_file(path: Path, given: Profile | None, timeout: float, limit: int) -> Engine:
     from triplewise.tools.kg import sources
 
     sources.check(path)
@@ -157,13 +151,14 @@ def _cached_store(path: Path, given: Profile | None) -> Path:
     return folder
 
 
-def _open_demo(given: Profile | None, timeout: float, limit: int) -> KnowledgeGraph:
+def _open_demo(given: Profile | None, timeout: float, limit: int) -> Engine:
     folder = resources.files("triplewise.tools.kg.demo")
     with ExitStack() as stack:
-        facts, labels = (
-            stack.enter_context(resources.as_file(folder / name)) for name in ("demo.nt.gz", "labels.tsv.gz")
+        facts, labels, profile = (
+            stack.enter_context(resources.as_file(folder / name))
+            for name in ("demo.nt.gz", "labels.tsv.gz", "profile.yaml")
         )
-        return _in_memory([facts], [labels], given or load_profile("wikidata"), DEMO, timeout, limit)
+        return _in_memory([facts], [labels], given or load_profile(profile), DEMO, timeout, limit)
 
 
 def _in_memory(
@@ -173,7 +168,7 @@ def _in_memory(
     name: str,
     timeout: float,
     limit: int,
-) -> KnowledgeGraph:
+) -> Engine:
     import pyoxigraph as ox
 
     from triplewise.tools.kg.embedded import EmbeddedKG

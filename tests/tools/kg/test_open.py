@@ -7,7 +7,9 @@ import pytest
 from triplewise.tools.errors import ConfigurationError, DataError
 from triplewise.tools.kg import IRI, KnowledgeGraph, infer_profile, open_kg
 from triplewise.tools.kg import open as opening
+from triplewise.tools.kg.engine import Engine
 from triplewise.tools.kg.load import load_kg
+from triplewise.tools.linking import link
 
 COMPANY = """
 @prefix i: <http://c.example/things/> . @prefix v: <http://c.example/words#> .
@@ -42,6 +44,13 @@ def test_the_demo_opens_fast_and_knows_its_labels() -> None:
     assert kg.profile.short(kg.index.exact("Jack London")[0].iri) == "Q45765"
 
 
+def test_the_demo_links_its_dbpedia_resources_too() -> None:
+    kg = open_kg("demo")
+    (found,) = link("Where was Tom Kilburn born?", kg)
+    assert (found.id, found.label) == ("dbr:Tom_Kilburn", "Tom Kilburn")
+    assert kg.profile.expand(found.id) == IRI("http://dbpedia.org/resource/Tom_Kilburn")
+
+
 def test_the_same_graph_is_opened_once(company: Path) -> None:
     first = open_kg(company)
     assert open_kg(str(company)) is first
@@ -54,7 +63,10 @@ def test_the_same_graph_is_opened_once(company: Path) -> None:
 
 def test_a_graph_that_was_closed_is_opened_anew(company: Path) -> None:
     first = open_kg(company)
+    assert isinstance(first, Engine)
+    assert not first.closed
     first.close()
+    assert first.closed
     second = open_kg(company)
     assert second is not first
     assert second.query("ASK { ?s ?p ?o }").boolean
