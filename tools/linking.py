@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.errors import ConfigurationError, KGUnavailableError
+from triplewise.tools.kg.base import KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.labels import Candidate, Entry, SpanMatch, similarity
 from triplewise.tools.kg.names import Span, normalise, spans
 from triplewise.tools.kg.profile import Profile
@@ -114,6 +114,8 @@ def link(
     Raises:
         ConfigurationError: a given id that the graph does not know, or a given mention that nothing is called
             like; lists near ones.
+        KGUnavailableError: a graph without a label index did not answer, which is not the same as knowing
+            no such entity.
     """
     linker = _Linker(kg, read_question(question), encoder, limit)
     if given:
@@ -310,8 +312,11 @@ def _asked(kg: KnowledgeGraph, runs: Sequence[Span]) -> list[SpanMatch]:
     wanted = [run for run in runs if _worth_asking(run)][:_ASKED_SPANS]
     if not wanted:
         return []
+    result = kg.query(_label_query(kg.profile, wanted))
+    if not result.outcome.ok:
+        raise KGUnavailableError(_unasked(kg, result))
     found: dict[str, list[tuple[IRI, str]]] = {}
-    for label, node in kg.query(_label_query(kg.profile, wanted)).rows:
+    for label, node in result.rows:
         if isinstance(node, IRI) and isinstance(label, Literal) and kg.profile.linkable(node.value):
             found.setdefault(normalise(label.value), []).append((node, label.value))
     counts = _degrees(kg, {node for nodes in found.values() for node, _ in nodes})
@@ -321,6 +326,16 @@ def _asked(kg: KnowledgeGraph, runs: Sequence[Span]) -> list[SpanMatch]:
         if entries:
             matches.append(SpanMatch(run, tuple(sorted(entries.values(), key=lambda e: -e.popularity))))
     return matches
+
+
+def _unasked(kg: KnowledgeGraph, result: Result) -> str:
+    """Why no entity could be looked for, and the mend."""
+    if result.outcome is Outcome.UNAVAILABLE:
+        return result.message if kg.name in result.message else f"{kg.name} does not answer: {result.message}"
+    return (
+        f"the knowledge graph {kg.name} could not look for the question's entities ({result.outcome}): "
+        f"{result.message}; give them yourself (mention and id), or allow more time (query_timeout)"
+    )
 
 
 def _worth_asking(run: Span) -> bool:

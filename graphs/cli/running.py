@@ -88,7 +88,8 @@ def _probe(kg: KnowledgeGraph) -> None:
     """Ask the cheapest question there is. Raises `KGUnavailableError` if nobody answers."""
     result = kg.query("ASK { ?s ?p ?o }")
     if result.outcome is Outcome.UNAVAILABLE:
-        raise KGUnavailableError(f"the knowledge graph {kg.name} does not answer: {result.message}")
+        said = result.message
+        raise KGUnavailableError(said if kg.name in said else f"{kg.name} does not answer: {said}")
 
 
 def _done(values: Mapping[str, Any]) -> str:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.errors import ConfigurationError, KGUnavailableError
+from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.linking import LinkedEntity, link, without_brackets
 
@@ -179,10 +179,21 @@ def test_without_an_index_one_query_finds_exact_labels(tmp_path: Path) -> None:
     assert ids(link("where is [Georgia]", kg)) == ["land"]
 
 
-def test_an_engine_that_is_down_links_nothing(tmp_path: Path) -> None:
+def test_a_graph_that_does_not_answer_is_not_taken_for_one_that_knows_no_such_entity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = "Did Marie Curie discover polonium?"
     kg = places(False, tmp_path)
+    late = Result(Outcome.TIMEOUT, message="no answer within 30 s")
+    monkeypatch.setattr(kg, "query", lambda sparql: late)
+    with pytest.raises(
+        KGUnavailableError, match=rf"{kg.name} .*\(timeout\): no answer within 30 s; give them"
+    ):
+        link(question, kg)
+    monkeypatch.undo()
     kg.close()
-    assert link("Did Marie Curie discover polonium?", kg) == ()
+    with pytest.raises(KGUnavailableError, match="was closed: open it again"):
+        link(question, kg)
 
 
 @given(st.text(max_size=80))
