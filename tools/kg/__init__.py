@@ -20,6 +20,7 @@ from triplewise.tools.kg.base import (
     Result,
     metered,
 )
+from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.profile import Profile, RelationText, load_profile, profile_names
 from triplewise.tools.kg.terms import IRI, Literal, Node, Term, Triple, Variable, text
 
@@ -56,6 +57,8 @@ __all__ = [
     "metered",
     "open_kg",
     "profile_names",
+    "readable",
+    "readable_text",
     "text",
 ]
 
