@@ -40,6 +40,8 @@ from triplewise.tools.pyql.text import read_term, write_node
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_SLIP = 90.0
+"""How alike two names must be as a whole (0 to 100) to be slips of one another."""
 _NEAR, _NEARER = 0.79, 0.87
 """A near name is taken for a mention from this score on; the second where a part of it is a name in full."""
 _BETTER_KNOWN = 3.0
@@ -285,7 +287,11 @@ class _Linker:
         index = self.kg.index
         if index is None or len(normalise(text)) < _LEAST_LETTERS:
             return ()
-        near = [c for c in self._near(text) if c.score >= least]
+        near = [c for c in self._near(text) if c.score >= least and _same_words(text, c.entry.text)]
+        if not longer:
+            # A part of a longer name that the graph does not know: "Christopher" of Christopher Nolan.
+            words = len(normalise(text).split())
+            near = [c for c in near if len(normalise(c.entry.text).split()) == words]
         found = [*near, *(index.longer(text) if longer else ())]
         best = max((c.score for c in found), default=0.0)
         return tuple(c.entry for c in found if c.score >= best - 0.1)
@@ -363,3 +369,25 @@ def _degrees(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> dict[IRI, int]:
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _same_words(text: str, name: str) -> bool:
+    """Whether every word of a text stands in a name, but for slips: "Christopher Nolan" is no Christopher Lee.
+
+    Words that run together or apart ("blade runner", "bladerunner") agree as a whole.
+    """
+    from rapidfuzz import fuzz
+
+    words, names = normalise(text).split(), normalise(name).split()
+    if fuzz.ratio("".join(words), "".join(names)) >= _SLIP:
+        return True
+    return all(any(_is_word(word, other) for other in names) for word in words)
+
+
+def _is_word(word: str, other: str) -> bool:
+    """The same word, an initial of it, or a slip of it: one letter in four may differ."""
+    from rapidfuzz.distance import OSA
+
+    if min(len(word), len(other)) == 1:
+        return word[0] == other[0]
+    return OSA.distance(word, other) <= max(len(word), len(other)) // 4

@@ -109,7 +109,12 @@ class KnowledgeGraph(Protocol):
         ...
 
     def relations(
-        self, node: Term | Variable, where: str = "", *, timeout: float | None = None, limit: int | None = None
+        self,
+        node: Term | Variable,
+        where: str = "",
+        *,
+        timeout: float | None = None,
+        limit: int | None = None,
     ) -> Relations:
         """Distinct relations of a term, or of a query variable bound by the group pattern `where`.
 
@@ -135,7 +140,13 @@ class KnowledgeGraph(Protocol):
         ...
 
     def paths(
-        self, source: Term, target: Term, max_hops: int = 3, *, timeout: float | None = None, limit: int | None = None
+        self,
+        source: Term,
+        target: Term,
+        max_hops: int = 3,
+        *,
+        timeout: float | None = None,
+        limit: int | None = None,
     ) -> Paths:
         """All simple paths of up to `max_hops` between two nodes, both directions, shortest first."""
         ...

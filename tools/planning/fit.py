@@ -91,30 +91,3 @@ class ValueFit:
         nodes, links = " ".join(t.n3() for t in things), "|".join(IRI(p).n3() for p in predicates)
         result = self._kg.query(f"SELECT DISTINCT ?type WHERE {{ VALUES ?x {{ {nodes} }} ?x {links} ?type }}", limit=30)
         return [t for t in result.column("type") if isinstance(t, IRI)] if result.rows else []
-
-
-def singulars(noun: str) -> tuple[str, ...]:
-    """A noun and its possible singular forms."""
-    forms = [noun]
-    if noun.endswith("ies"):
-        forms.append(noun[:-3] + "y")
-    if noun.endswith("es"):
-        forms.append(noun[:-2])
-    if noun.endswith("s") and not noun.endswith("ss"):
-        forms.append(noun[:-1])
-    return tuple(dict.fromkeys(forms))
-
-
-def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
-    """Nodes named by a noun that have instances in the KG, those with the preferred label first."""
-    if not noun or kg.index is None or not kg.profile.type_predicates:
-        return ()
-    entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
-    nodes = list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))
-    if not nodes:
-        return ()
-    links = "|".join(f"<{p}>" for p in kg.profile.type_predicates)
-    values = " ".join(n.n3() for n in nodes)
-    result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?c {{ {values} }} ?x {links} ?c }}", limit=20)
-    used = set(result.column("c")) if result.rows else set()
-    return tuple(n for n in nodes if n in used)

@@ -16,6 +16,7 @@ from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import XSD, IRI, Literal, Term, Variable
 from triplewise.tools.planning.bodies import answers, make_atom, node_form, rule_program, texts_of
+from triplewise.tools.planning.classes import find_classes
 from triplewise.tools.planning.question import Comparison, QuestionView, lexicon
 from triplewise.tools.rules import Atom, Constraint, Rule
 
@@ -115,10 +116,21 @@ class Operations:
         kind = "least" if self._view.least else "most"
         steps = self._around(rule)
         ranked = self._by_likeness(steps, (self._view.most, *(w for w, _ in self._view.words)), ordered=False)
+        classes = find_classes(self._kg, self._view.most)
+        if classes:
+            # "the most moons": what is counted must be moons, whichever relation leads to them.
+            ranked = [(a, s) for a, s in ranked[:8] if self._leads_to(rule, a, classes[0])] or ranked
         return [
             replace(rule, constraints=(*rule.constraints, Constraint(kind, rule.answer, (a,))), score=rule.score + s)
             for a, s in ranked[:2]
         ]
+
+    def _leads_to(self, rule: Rule, atom: Atom, node: IRI) -> bool:
+        """Whether a relation of the answers leads to members of a class."""
+        form = node_form(self._kg, self._kg.profile.short(node))
+        step = Constraint("type", atom.variable, (), value=form)
+        longer = replace(rule, body=(*rule.body, atom), constraints=(*rule.constraints, step))
+        return bool(answers(self._kg, longer, limit=1))
 
     def _around(self, rule: Rule, forward_only: bool = False) -> list[Atom]:
         """Relations around a rule's answers."""

@@ -15,7 +15,7 @@ from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.linking import LinkedEntity
 from triplewise.tools.planning.bodies import Body, ground, node_form, rename
-from triplewise.tools.planning.fit import find_classes
+from triplewise.tools.planning.classes import find_classes
 from triplewise.tools.planning.mining import Miner
 from triplewise.tools.planning.question import view
 from triplewise.tools.planning.search import PlanSettings, Search

@@ -29,12 +29,14 @@ def lexicon() -> dict[str, Any]:
     """The word lists."""
     data: dict[str, Any] = yaml.safe_load(files(__package__).joinpath("english.yaml").read_text("utf-8"))
     data["stopwords"] = frozenset(data["stopwords"].split())
+    data["forms"] = {form: lemma for lemma, forms in data["lemmas"].items() for form in forms}
     return data
 
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """A word without its commonest endings, so that forms of one verb meet."""
+    """A word without its commonest endings, so that forms of one word meet."""
+    word = lexicon()["forms"].get(word, word)
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
             return word[: -len(suffix)]
@@ -89,6 +91,7 @@ class QuestionView:
         most: noun to be counted per answer in "the most ...", or "". least: the direction is the fewest.
         determined: the expected noun names a class ("which river", "how many films", "the longest river")
             rather than a relation ("what is the capital of").
+        same: speaks of what has something in common ("the same director", "together with").
         joint: "or" between two mentions. negated: token position of a negation, or -1.
     """
 
@@ -108,6 +111,7 @@ class QuestionView:
     joint: str = ""
     negated: int = -1
     determined: bool = False
+    same: bool = False
 
     @property
     def constrained(self) -> bool:
@@ -162,6 +166,7 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
     return QuestionView(
         tokens, words, expected, phrase, kind, boolean, counting, quantities, superlative, comparative, comparisons,
         most, least, _joint(low), _negated(low), _determined(low, expected, superlative),
+        any(w in lexicon()["same"] for w in low),
     )
 
 

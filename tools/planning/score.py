@@ -40,6 +40,7 @@ class Weights:
         preposition: likeness of the first relation where the expected noun names a class of the KG.
         backward: penalty for walking against a relation that has no reading of its own that way.
         pair: bonus for walking a relation there and back ("of the same ...").
+        same: that bonus where the question says so ("the same", "together").
         order: penalty for a relation whose word stands on the wrong side of a later one's.
     """
 
@@ -55,6 +56,7 @@ class Weights:
     typing: float = 0.3
     backward: float = 0.1
     pair: float = 0.1
+    same: float = 0.5
     order: float = 0.15
 
 
@@ -204,11 +206,20 @@ class Scorer:
         self.prepare([body])
         return float(self._likeness[(body[-1].relation, body[-1].forward)][self._expected_column])
 
-    def coverage(self, body: Body) -> float:
-        """Mean likeness of the relations of a body with their own words, 0 to 1."""
+    def support(self, body: Body) -> float:
+        """Likeness of the least supported relation of a body with a word of its own, 0 to 1."""
         self.prepare([body])
-        matrix = np.stack([self._likeness[(a.relation, a.forward)] for a in body])
-        return float(matrix.max(axis=1).mean()) if matrix.size else 0.0
+        matrix = self._matrix(body)
+        if not matrix.size:
+            return 0.0
+        _own, chosen = _assign(matrix)
+        said = [float(matrix[i, c]) if c >= 0 else 0.0 for i, c in enumerate(chosen)]
+        pairs = [i for i in range(1, len(body)) if body[i].relation == body[i - 1].relation]
+        # Walking a relation there and back ("the same ...") needs one word for both ways.
+        least = self._weights.unknown if self._view.same else 0.0
+        for i in pairs:
+            said[i] = said[i - 1] = max(said[i], said[i - 1], least)
+        return min(said)
 
     def _fit(self, body: Body) -> float:
         """Words said by relations, relations said by words of their own."""
@@ -223,9 +234,8 @@ class Scorer:
             named = self._weights.unknown if self._by_class else self._named[last]
             said[self._expected_column] = max(said[self._expected_column], named)
         value = w.word * float(said.sum()) + w.atom * (own - w.floor * len(body))
-        value += w.pair * sum(
-            a.relation == b.relation and a.forward != b.forward for a, b in zip(body, body[1:], strict=False)
-        )
+        pairs = (a.relation == b.relation and a.forward != b.forward for a, b in zip(body, body[1:], strict=False))
+        value += (w.same if self._view.same else w.pair) * sum(pairs)
         value -= w.typing * sum(self._typing[(a.relation, a.forward)] for a in body)
         value -= w.backward * sum(self._against[(a.relation, a.forward)] for a in body)
         return value - w.order * self._disorder(chosen)

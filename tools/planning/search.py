@@ -9,7 +9,7 @@ from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.terms import IRI, Term
 from triplewise.tools.planning.bodies import Body, answers, ground, neighbourhood, node_form
-from triplewise.tools.planning.fit import ValueFit
+from triplewise.tools.planning.fit import BONUS, ValueFit
 from triplewise.tools.planning.operations import Operations
 from triplewise.tools.planning.question import QuestionView
 from triplewise.tools.planning.score import Scorer
@@ -19,6 +19,10 @@ OPERATED = ("filter", "max", "min", "most", "least")
 """Constraints over a quantity of the answers."""
 UNUSED = 0.8
 """Cost of every topic of the question that a rule leaves out."""
+SUPPORTED = 0.55
+"""A relation whose own word is as like it as this is what the question speaks of."""
+GUESSED = 0.28
+"""Below this likeness a relation has nothing to do with the question, whatever it leads to."""
 SAMPLE = 60
 """Values of a rule that are looked at."""
 VALUES = 2_000
@@ -129,13 +133,27 @@ class Search:
             return None
         named = self.scorer(rule.anchor).named(rule.body) if rule.body else 0.0
         if not self.classes or not any(isinstance(v, IRI) for v in values):
-            return replace(rule, score=rule.score + self.fit.of(values, named))
+            return self._supported(rule, self.fit.of(values, named))
         typed = self.operations.typed(rule, self.classes)
         members = set(answers(self.kg, typed, SAMPLE)) & set(values)
         gain = self.fit.of([*members, *values] if members and self.seen.determined else values, named)
         others = [v for v in values if v not in members and isinstance(v, IRI)]
         mixed = bool(members) and bool(others) and self.seen.determined and self._differ(others)
-        return replace(typed if mixed else rule, score=rule.score + gain)
+        return self._supported(typed if mixed else rule, gain)
+
+    def _supported(self, rule: Rule, gain: float) -> Rule | None:
+        """The rule with what its values gain, if the question speaks of its relations.
+
+        A weak likeness is enough only where the values are exactly of the kind asked for: what the KG does
+        not hold shall end as not found, not as the next best relation.
+        """
+        scorer = self.scorer(rule.anchor)
+        main = scorer.support(rule.body) if rule.body else 1.0
+        others = [scorer.support(c.atoms) for c in rule.constraints if c.kind == "meets"]
+        surely = main >= SUPPORTED or (main >= GUESSED and gain >= BONUS)
+        if rule.anchor not in self.topics or (surely and all(o >= GUESSED for o in others)):
+            return replace(rule, score=rule.score + gain)
+        return None
 
     def _differ(self, others: Sequence[IRI]) -> bool:
         """Whether nodes outside the class are really of another kind, by the names of their types."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from triplewise.tools.kg.terms import IRI
 from triplewise.tools.planning.bodies import Body, ground, make_atom, node_form, rename, signature, slug
-from triplewise.tools.planning.fit import find_classes
+from triplewise.tools.planning.classes import find_classes
 from triplewise.tools.planning.operations import comparison_value, is_date, is_number
 from triplewise.tools.planning.search import Search, with_constraint
 from triplewise.tools.rules import Atom, Constraint, Rule
@@ -24,7 +24,7 @@ def meeting_rules(search: Search) -> list[Rule]:
     if search.excluded:
         return _excluding(search, search.excluded)
     if search.seen.joint == "or":
-        return _either(search)
+        return [] if search.seen.comparative else _either(search)
     pairs = [(a, b) for i, a in enumerate(search.topics[:3]) for b in search.topics[i + 1 : 3]]
     rules = [r for a, b in pairs for r in _meeting(search, a, b)]
     rules += [r for t in search.topics[:3] for r in _passing(search, t)]
@@ -65,14 +65,14 @@ def _joined(search: Search, first: str, left: Body, second: str, right: Body) ->
 def _passing(search: Search, topic: str) -> list[Rule]:
     """Chains whose inner node is linked to another topic: the other topic restricts, the chain goes on."""
     rules = []
-    for body, score in search.bodies(topic)[: JOINED * 3]:
+    for body, _score in search.bodies(topic)[: JOINED * 3]:
         for other in search.topics:
             if other != topic and len(body) > 1:
-                rules += _through(search, topic, body, score, other)
+                rules += _through(search, topic, body, other)
     return rules
 
 
-def _through(search: Search, topic: str, body: Body, score: float, other: str) -> list[Rule]:
+def _through(search: Search, topic: str, body: Body, other: str) -> list[Rule]:
     """Rules in which an inner node of a body is also reached from another topic by one relation."""
     rules = []
     for at in range(1, len(body)):
@@ -81,7 +81,7 @@ def _through(search: Search, topic: str, body: Body, score: float, other: str) -
             if inner & search.reached(other, link):
                 atom = Atom(link[0].relation, link[0].forward, body[at - 1].variable)
                 both = search.scorer(topic).scores([(*link, *body)])[0]
-                rule = replace(ground(topic, body), score=max(score, both) + MEETING)
+                rule = replace(ground(topic, body), score=both + MEETING)
                 rule = replace(rule, provenance="a step of the way is linked to the other entity")
                 rules.append(with_constraint(rule, Constraint("meets", atom.variable, (atom,), value=other)))
     return rules
