@@ -18,11 +18,10 @@ MONTHS = (
 SEPARATED_FROM = 10_000
 """Numbers of this size and more get thousands separators: years and most codes are smaller."""
 
-_ZONE = r"(?P<zone>Z|[+-][0-9][0-9]:[0-9][0-9])?"
+_ZONE = r"(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})?"
 _YEAR, _MONTH, _DAY = r"(?P<year>-?[0-9]{4,9})", r"(?P<month>0[1-9]|1[0-2])", r"(?P<day>[0-3][0-9])"
-_DATE_TIME = re.compile(
-    rf"{_YEAR}-{_MONTH}-{_DAY}T(?P<minutes>[0-9][0-9]:[0-9][0-9])(?P<seconds>:[0-9][0-9](\.[0-9]+)?){_ZONE}"
-)
+_TIME = r"T(?P<minutes>[0-9]{2}:[0-9]{2})(?P<seconds>:[0-9]{2}(\.[0-9]+)?)"
+_DATE_TIME = re.compile(f"{_YEAR}-{_MONTH}-{_DAY}{_TIME}{_ZONE}")
 _DATE = re.compile(rf"{_YEAR}-{_MONTH}-{_DAY}{_ZONE}")
 _FORMS = {
     "dateTime": _DATE_TIME,
