@@ -51,7 +51,7 @@ class EndpointKG(Engine):
         name: shown to people; the URL without its login by default.
         timeout: seconds a call may take, all attempts included.
         limit: rows a call may return.
-        headers: sent with every request, e.g. Authorization.
+        headers: sent with every request, e.g. Authorization; like a login, not sent on after a redirect.
         graph: IRI of the default graph to ask, where the endpoint holds several.
         index: label index, where there is one.
 
@@ -134,9 +134,11 @@ class EndpointKG(Engine):
 
     def _request(self, text: str, form: str, seconds: float) -> Any:
         """A SPARQLWrapper ready to ask."""
-        from SPARQLWrapper import JSON, POST, SPARQLWrapper
+        from SPARQLWrapper import JSON, POST
 
-        wrapper = SPARQLWrapper(self.url, returnFormat=JSON, agent=_AGENT)
+        from triplewise.tools.kg.wrapper import Wrapper
+
+        wrapper = Wrapper(self.url, returnFormat=JSON, agent=_AGENT)
         wrapper.setOnlyConneg(True)
         # Set directly: setQuery guesses the form with a pattern that comments and IRIs can mislead, and
         # would send what it takes for an update as one.

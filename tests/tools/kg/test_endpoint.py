@@ -263,3 +263,15 @@ def test_results_type_is_asked_for(start: Start) -> None:
     kg, server = start(GOOD)
     kg.query(ALL)
     assert server.asked[0].headers["accept"].startswith(RESULTS)
+
+
+def test_a_redirect_does_not_carry_login_and_keys_to_another_server(start: Start) -> None:
+    _, other = start(GOOD)
+    moved = Scripted(status=302, headers={"Location": other.url})
+    kg, server = start(moved, headers={"X-Api-Key": "secret", "Authorization": "Basic bWU6c2VjcmV0"})
+    assert kg.query(ALL).outcome is Outcome.ROWS
+    sent, passed_on = server.asked[0].headers, other.asked[0].headers
+    assert (sent["authorization"], sent["x-api-key"]) == ("Basic bWU6c2VjcmV0", "secret")
+    assert "authorization" not in passed_on
+    assert "x-api-key" not in passed_on
+    assert passed_on["accept"] == sent["accept"]
