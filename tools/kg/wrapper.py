@@ -1,4 +1,4 @@
-"""SPARQLWrapper as the endpoint engine uses it: what may be a secret stays with the server it is meant for."""
+"""SPARQLWrapper as the endpoint engine uses it: what may be secret stays with the server it is meant for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from SPARQLWrapper import SPARQLWrapper
 _OPEN = ("Accept", "User-agent", "Content-type")
 
 
-class Wrapper(SPARQLWrapper):  # type: ignore[misc]
+class Wrapper(SPARQLWrapper):
     """A SPARQLWrapper whose own headers (a login, a key) are not sent on when the server redirects.
 
     urllib follows redirects to any host and would take `Authorization` along.
