@@ -6,7 +6,9 @@ model calling tools natively (`tools`), and the embedding-and-rules policy that 
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from langgraph.runtime import Runtime
 
@@ -18,8 +20,12 @@ from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_lines, observation_lines
 from triplewise.nodes.workbench import workbench
 from triplewise.tools.errors import ActionError
-from triplewise.tools.toolsets import parse_call, parse_react
+from triplewise.tools.pyql.text import scan_arguments
+from triplewise.tools.toolsets import Toolset, parse_call, parse_react
 from triplewise.tools.toolsets.base import Call, Feedback
+
+if TYPE_CHECKING:
+    from triplewise.nodes.models import Reply
 
 
 def carry_out(state: State, context: Context, thought: str, call: Call | ActionError, written: str) -> Update:
@@ -30,6 +36,8 @@ def carry_out(state: State, context: Context, thought: str, call: Call | ActionE
         )
     else:
         feedback = toolset_of(context).execute(workbench(state, context), call)
+        # Outcomes are words of an enum, which strict checkpoints would refuse to read back.
+        feedback = replace(feedback, outcome=str(feedback.outcome))
         written = call.text()
     return _recorded(state, thought, written, feedback)
 
@@ -95,14 +103,41 @@ def react(state: State, runtime: Runtime[Context]) -> Update:
         {"role": "user", "content": prompt.render("turn", **values)},
     ]
     reply = model_of(context).complete(messages, stop=["\nObservation"])
-    call: Call | ActionError
-    thought, written = "", reply.text.strip()
+    thought, written, call = read_reply(reply.text, toolset_of(context))
+    return carry_out(state, context, thought, _with_answer(call, context, values), written)
+
+
+def read_reply(text: str, toolset: Toolset) -> tuple[str, str, Call | ActionError]:
+    """The thought, the action as written, and the call it means or what is wrong with it."""
+    thought, written = "", ""
     try:
-        thought, written = parse_react(reply.text)
-        call = parse_call(written, toolset_of(context))
+        thought, written = parse_react(text)
+        return thought, written, parse_call(written, toolset)
     except ActionError as error:
-        call = error
-    return carry_out(state, context, thought, call, written)
+        actions = error.detail.get("actions") or [error.detail.get("action", written)]
+        return str(error.detail.get("thought", thought)), "; ".join(actions), error
+
+
+def _with_answer(call: Call | ActionError, context: Context, values: dict[str, Any]) -> Call | ActionError:
+    """ODA's answer action names no value: the model is asked for it, shown its memory (table 7)."""
+    prompt, toolset = prompt_of(context), toolset_of(context)
+    if isinstance(call, ActionError) or call.arguments or "answer" not in prompt:
+        return call
+    if call.name not in toolset or toolset.action(call.name).name != "answer":
+        return call
+    reply = model_of(context).complete([{"role": "user", "content": prompt.render("answer", **values)}])
+    return Call(call.name, read_values(reply.text))
+
+
+def read_values(text: str) -> tuple[str, ...]:
+    """The values of an answer in words: one a line, or a list in square brackets; () for `unknown`."""
+    text = re.sub(r"(?i)^\s*answer\s*:", "", text.strip()).strip()
+    if text.startswith("[") and text.endswith("]"):
+        values = scan_arguments(text[1:-1])[0]
+    else:
+        values = [line.strip(" \t-*•") for line in text.splitlines()]
+    values = [v.strip("'\"") for v in values]
+    return tuple(v for v in values if v and v.rstrip(".").casefold() != "unknown")
 
 
 def tools(state: State, runtime: Runtime[Context]) -> Update:
@@ -114,15 +149,20 @@ def tools(state: State, runtime: Runtime[Context]) -> Update:
         {"role": "user", "content": prompt.render("turn_tools", **values)},
     ]
     reply = model_of(context).call_tools(messages, toolset.schemas())
-    call: Call | ActionError
+    call = _the_call(reply, toolset)
+    written = "; ".join(toolset.from_tool_call(*c).text() for c in reply.tool_calls)
+    return carry_out(state, context, reply.text.strip(), _with_answer(call, context, values), written)
+
+
+def _the_call(reply: Reply, toolset: Toolset) -> Call | ActionError:
+    """The one native tool call of a reply, or what is wrong with it."""
+    if reply.invalid_calls:
+        name, arguments = reply.invalid_calls[0]
+        return ActionError("bad_arguments", f"the arguments of {name} are no JSON object: {arguments}")
     if len(reply.tool_calls) == 1:
-        call = toolset.from_tool_call(*reply.tool_calls[0])
-    elif reply.invalid_calls:
-        call = ActionError("bad_arguments", f"the arguments of the tool call are not valid JSON: {reply.invalid_calls[0]}")
-    else:
-        code = "several_actions" if reply.tool_calls else "no_action"
-        call = ActionError(code, f"{len(reply.tool_calls)} tool calls in one reply; exactly one is due")
-    return carry_out(state, context, reply.text.strip(), call, reply.text.strip())
+        return toolset.from_tool_call(*reply.tool_calls[0])
+    code = "several_actions" if reply.tool_calls else "no_action"
+    return ActionError(code, f"{len(reply.tool_calls)} tool calls in one reply; exactly one is due")
 
 
 VARIANTS = {"auto": act, "react": react, "tools": tools, "embedded": embedded}

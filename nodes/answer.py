@@ -9,11 +9,13 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import kg_of
+from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
 from triplewise.nodes.text import triple_text
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.terms import IRI, Triple, Variable
+from triplewise.tools.kg.terms import Triple
 from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.text import read_term
 
 PROOF_LIMIT = 50
 """Most facts shown as proof."""
@@ -46,7 +48,8 @@ def _status(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
     """How the run ended, and why, in words."""
     verdict = state.verdict
     if verdict is not None and verdict.status == "spent":
-        return "budget_spent", f"{verdict.note}; the answer is what was proven so far"
+        so_far = "the answer is what was proven so far" if values else "nothing was proven so far"
+        return "budget_spent", f"{verdict.note}; {so_far}"
     if values:
         return "answered", ""
     if not state.linked:
@@ -59,7 +62,9 @@ def _status(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
     return "not_found", f"every way tried gave no result ({len(state.steps)} steps, {tried})"
 
 
-def _build(state: State, kg: KnowledgeGraph, values: tuple[str, ...], sparql: str, proof: Iterable[Triple]) -> Update:
+def _build(
+    state: State, kg: KnowledgeGraph, values: tuple[str, ...], sparql: str, proof: Iterable[Triple]
+) -> Update:
     """The answer value."""
     labels = labels_of(kg, values)
     status, reason = _status(state, values)
@@ -93,55 +98,42 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
     if not state.program:
         return memory(state, runtime)
     query = PyQL.parse(state.program, kg.profile)
-    values = state.last.feedback.answers if state.steps else ()
-    if state.verdict is not None and state.verdict.status == "spent" and not state.last.feedback.finished:
+    finished = bool(state.steps) and state.last.feedback.finished
+    values: tuple[str, ...] = state.last.feedback.answers if finished else ()
+    if state.verdict is not None and state.verdict.status == "spent" and not finished:
         query, values = _best_effort(query, kg)
-    proof: tuple[Triple, ...] = ()
-    if values:
-        answers = [t for v in values[:PROOF_LIMIT] if (t := kg.profile.expand(v)) is not None]
-        proof = query.proof(kg.profile, kg.query(query.proof_sparql(kg.profile, answers), limit=PROOF_LIMIT * 4))
-    return _build(state, kg, tuple(values), query.sparql(kg.profile), proof)
+    proof = _query_proof(query, kg) if values else ()
+    return _build(state, kg, values, query.sparql(kg.profile), proof)
+
+
+def _query_proof(query: PyQL, kg: KnowledgeGraph) -> tuple[Triple, ...]:
+    """The facts behind the first answers of a query."""
+    result = kg.query(query.sparql(kg.profile))
+    answers = result.column(result.variables[0])[:PROOF_LIMIT] if result.rows else ()
+    instances = kg.query(query.proof_sparql(kg.profile, answers), limit=PROOF_LIMIT * 4)
+    return query.proof(kg.profile, instances)
 
 
 def memory(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from memory alone (ODA 2.2): the reflected facts prove it."""
     kg = kg_of(runtime.context)
     values = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
-    paths = _paths_to(state, kg, values)
-    return _build(state, kg, tuple(values), _path_query(state, kg, paths), [t for p in paths for t in p])
+    routes = _routes(state, kg, values)
+    query = route_query(routes)
+    sparql = query.sparql(kg.profile) if query is not None else ""
+    return _build(state, kg, tuple(values), sparql, [triple for r in routes for triple, _ in r.hops])
 
 
-def _paths_to(state: State, kg: KnowledgeGraph, values: tuple[str, ...]) -> list[tuple[Triple, ...]]:
-    """Paths of memory, cut behind the answer they reach; facts seen serve where memory holds none."""
-    short = kg.profile.short
-    wanted = set(values)
-    paths = []
-    for path in state.memory:
-        ends = [i for i, t in enumerate(path) if short(t.object) in wanted or short(t.subject) in wanted]
-        if ends:
-            paths.append(path[: ends[-1] + 1])
-    if paths or not wanted:
-        return paths
-    seen = (t for s in state.steps for t in s.feedback.triples)
-    return [(t,) for t in dict.fromkeys(seen) if short(t.object) in wanted or short(t.subject) in wanted]
-
-
-def _path_query(state: State, kg: KnowledgeGraph, paths: list[tuple[Triple, ...]]) -> str:
-    """A query of the proof's shape: linked entities stay, every other node becomes a variable."""
-    if not paths:
-        return ""
-    fixed = {e.id for e in state.linked}
-    names: dict[object, Variable] = {}
-    query = PyQL()
-    end: Variable | None = None
-    for t in paths[0]:
-        ends = []
-        for node in (t.subject, t.object):
-            keep = isinstance(node, IRI) and kg.profile.short(node) in fixed
-            ends.append(node if keep else names.setdefault(node, Variable(f"x{len(names) + 1}")))
-        query = query.add_fact(ends[0], t.relation, ends[1]) if any(isinstance(e, Variable) for e in ends) else query
-        end = next((e for e in reversed(ends) if isinstance(e, Variable)), end)
-    return query.set_answer(end).sparql(kg.profile) if end is not None else ""
+def _routes(state: State, kg: KnowledgeGraph, values: tuple[str, ...]) -> list[Route]:
+    """Chains of memory that lead to the answer; facts seen in any step serve where memory holds none."""
+    wanted, short = set(values), kg.profile.short
+    starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
+    sources = (
+        [t for path in state.memory for t in path],
+        [t for s in state.steps if not s.rolled_back for t in s.feedback.triples],
+    )
+    found = (find_routes(facts, starts, lambda node: short(node) in wanted) for facts in sources)
+    return next((routes for routes in found if routes), []) if wanted else []
 
 
 VARIANTS = {"program": program, "memory": memory}

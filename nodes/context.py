@@ -10,10 +10,7 @@ from triplewise.tools.errors import ConfigurationError
 
 def _setting(default: Any, description: str) -> Any:
     """A dataclass field whose description LangGraph Studio shows beside it."""
-    metadata = {"description": description}
-    if isinstance(default, list | dict):
-        return field(default_factory=default.copy, metadata=metadata)
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={"description": description})
 
 
 @dataclass(kw_only=True)
@@ -24,22 +21,35 @@ class Context:
     cannot work, when it is built.
     """
 
-    kg: str = _setting("demo", 'The knowledge graph: "demo", a loaded folder, an RDF file, or an endpoint URL.')
+    kg: str = _setting(
+        "demo", 'The knowledge graph: "demo", a loaded folder, an RDF file, or an endpoint URL.'
+    )
     profile: str | None = _setting(None, "Profile name or YAML file; None infers it.")
-    model: str = _setting("embedded", '"embedded" (no key, no network) or "openai:NAME" on any compatible server.')
-    base_url: str | None = _setting(None, "URL of an OpenAI-compatible server, e.g. http://localhost:8000/v1.")
+    model: str = _setting(
+        "embedded", '"embedded" (no key, no network) or "openai:NAME" on any compatible server.'
+    )
+    base_url: str | None = _setting(
+        None, "URL of an OpenAI-compatible server, e.g. http://localhost:8000/v1."
+    )
     api_key_env: str = _setting("OPENAI_API_KEY", "Environment variable that holds the model's key.")
     calling: Literal["react", "tools"] = _setting(
         "react", "How a model acts: Thought/Action text as in the papers, or native tool calls."
     )
     temperature: float = _setting(0.0, "Sampling temperature of the model.")
     max_reply_tokens: int = _setting(1024, "Longest reply of the model, in tokens.")
-    prices: str | None = _setting(None, "YAML file with prices per million tokens, added to the shipped table.")
+    prices: str | None = _setting(
+        None, "YAML file with prices per million tokens, added to the shipped table."
+    )
     encoder: str = _setting("embedded", 'Sentence encoder: "embedded" or any sentence-transformers model.')
     toolset: str | None = _setting(None, "Actions the agent may take: pyql, explore, symbolic.")
     prompt: str | None = _setting(None, "Prompt name or YAML file.")
-    guidelines: list[str] = _setting([], "Guideline YAML files tried before the shipped ones.")
-    seeds: str | None = _setting(None, "JSON lines of seed questions (question, topic_entity or entities, answers).")
+    guidelines: list[str] = field(
+        default_factory=list, metadata={"description": "Guideline YAML files tried before the shipped ones."}
+    )
+    seeds: str | None = _setting(
+        None, "JSON lines of seed questions (question, topic_entity or entities, answers)."
+    )
+    documents: str | None = _setting(None, "Folder of text files (.txt, .md) that wiki_search reads.")
     seed_count: int = _setting(5, "Closest seed questions that the planner reads.")
     plan_hops: int = _setting(3, "Longest rule body, in relations.")
     plan_beam: int = _setting(12, "Partial rule bodies kept at each hop when there are no seeds.")
@@ -50,7 +60,9 @@ class Context:
     reflect_limit: int = _setting(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
     relation_cut: int = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
     ranking: str = _setting("embedded", "How relations are ranked: none, embedded, hybrid.")
-    shuffle_seed: int | None = _setting(None, "Shuffle offered relations with this seed; None keeps rank order.")
+    shuffle_seed: int | None = _setting(
+        None, "Shuffle offered relations with this seed; None keeps rank order."
+    )
     max_steps: int | None = _setting(None, "Actions a question may take.")
     max_corrections: int = _setting(12, "Corrections a question may take.")
     max_model_calls: int = _setting(60, "Model calls a question may take.")

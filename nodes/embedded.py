@@ -97,7 +97,11 @@ def _step_over(nodes: Sequence[str], atom: Atom, facts: Sequence[Triple], kg: Kn
 
 def _look(toolset: str, node: str, atom: Atom) -> Call:
     """The call that shows the neighbours of a node."""
-    return Call("get_neighbors", (node,)) if toolset == "explore" else Call("search_neighbor", (node, atom.relation))
+    return (
+        Call("get_neighbors", (node,))
+        if toolset == "explore"
+        else Call("search_neighbor", (node, atom.relation))
+    )
 
 
 def _follow_walk(state: State, kg: KnowledgeGraph, rule: Rule, attempt: int, toolset: str) -> Choice | None:
@@ -105,7 +109,9 @@ def _follow_walk(state: State, kg: KnowledgeGraph, rule: Rule, attempt: int, too
     made = {s.call: s for s in state.steps}
     facts, nodes = _facts(state), [rule.anchor]
     if toolset == "symbolic" and not state.steps:
-        return Choice("Plan first: which rules fit the question?", Call("get_rules", (state.question,)), "", attempt)
+        return Choice(
+            "Plan first: which rules fit the question?", Call("get_rules", (state.question,)), "", attempt
+        )
     for atom in rule.body:
         for node in nodes[:FAN_OUT]:
             call = _look(toolset, node, atom)

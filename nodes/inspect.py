@@ -51,8 +51,14 @@ def unchecked(state: State, runtime: Runtime[Context]) -> Update:
     feedback = state.last.feedback
     if feedback.error:
         reason = spent(state, runtime.context)
-        status = "spent" if reason else "error"
-        return {"verdict": Verdict(status, guideline=feedback.error, source="interpreter", text=feedback.message)}
+        verdict = Verdict(
+            "spent" if reason else "error",
+            guideline=feedback.error,
+            source="interpreter",
+            text=feedback.message,
+            note=reason,
+        )
+        return {"verdict": verdict}
     return {"verdict": _verdict(state, runtime.context, None)}
 
 

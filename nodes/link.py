@@ -22,9 +22,7 @@ def link(state: State, runtime: Runtime[Context]) -> Update:
     if not state.question.strip():
         raise ConfigurationError("the question is empty; ask something, e.g. 'Where was Ada Lovelace born?'")
     context = runtime.context
-    linked = link_mentions(
-        state.question, kg_of(context), given=state.entities, encoder=encoder_of(context)
-    )
+    linked = link_mentions(state.question, kg_of(context), given=state.entities, encoder=encoder_of(context))
     return _started(linked)
 
 

@@ -15,6 +15,7 @@ from triplewise.nodes.text import node_labels
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import IRI, Term, Triple
+from triplewise.tools.pyql.text import read_term
 
 NODE_CAP = 300
 """Most neighbouring triples read of one node, so that a hub costs no more than another."""
@@ -28,7 +29,9 @@ def _around(kg: KnowledgeGraph, nodes: Iterable[Term]) -> list[Triple]:
     return [t for t in dict.fromkeys(found) if not kg.profile.excludes(t.relation)]
 
 
-def score_relations(kg: KnowledgeGraph, question: str, triples: Sequence[Triple], encoder: object) -> np.ndarray:
+def score_relations(
+    kg: KnowledgeGraph, question: str, triples: Sequence[Triple], encoder: object
+) -> np.ndarray:
     """Cosine of the question with each triple's relation text, shape (n,); encodes each relation once."""
     names = [kg.profile.short(t.relation) for t in triples]
     distinct = list(dict.fromkeys(names))
@@ -51,7 +54,9 @@ def score_triples(
     far = [t.subject if t.object in around else t.object for t in triples]
     labels = node_labels(kg, far)
     texts = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
-    lines = [f"{texts[kg.profile.short(t.relation)].label} {labels[f]}" for t, f in zip(triples, far, strict=True)]
+    lines = [
+        f"{texts[kg.profile.short(t.relation)].label} {labels[f]}" for t, f in zip(triples, far, strict=True)
+    ]
     vectors = encoder.encode([question, *lines])
     scores = vectors[1:] @ vectors[0]
     best = scores.argsort(kind="stable")[::-1][:width]
@@ -68,7 +73,7 @@ def _next_nodes(scored: Sequence[ScoredTriple], share: float, seen: frozenset[Te
 def _expand(state: State, context: Context, depth: int) -> tuple[ScoredTriple, ...]:
     """D turns of update and refine from the task-relevant entities."""
     kg = kg_of(context)
-    nodes: list[Term] = [n for n in (kg.profile.expand(i) for i in state.focus) if n is not None]
+    nodes: list[Term] = [n for i in state.focus if (n := read_term(i, kg.profile)) is not None]
     seen: frozenset[Term] = frozenset()
     found: dict[Triple, ScoredTriple] = {}
     for _turn in range(depth):
@@ -100,7 +105,7 @@ def by_relation(state: State, runtime: Runtime[Context]) -> Update:
     """
     context = runtime.context
     kg = kg_of(context)
-    focus = [n for n in (kg.profile.expand(i) for i in state.focus[:3]) if n is not None]
+    focus = [n for i in state.focus[:3] if (n := read_term(i, kg.profile)) is not None]
     triples = _around(kg, focus)
     if not triples:
         return {"observation": (), "observed": state.focus}

@@ -35,7 +35,9 @@ def metered_phase(phase: Phase, defaults: Mapping[str, Any]) -> Phase:
         with metered() as queries, recording() as calls:
             update = phase(state, runtime.override(context=fill(runtime.context, defaults)))
         if unknown := set(update) - set(State.model_fields):
-            raise KeyError(f"phase {phase.__name__} returned unknown state keys: {', '.join(sorted(unknown))}")
+            raise KeyError(
+                f"phase {phase.__name__} returned unknown state keys: {', '.join(sorted(unknown))}"
+            )
         cost = Usage(queries=queries.queries, seconds=time.perf_counter() - start) + calls.total
         usage = update.get("usage", state.usage) + cost
         if "answer" in update and update["answer"] is not None:
@@ -58,5 +60,7 @@ def spent(state: State, context: Context) -> str:
         (usage.queries, context.max_queries, "KG queries"),
         (usage.seconds, context.max_seconds, "seconds"),
     )
-    over = (f"the budget of {limit:g} {what} is spent" for used, limit, what in limits if limit and used >= limit)
+    over = (
+        f"the budget of {limit:g} {what} is spent" for used, limit, what in limits if limit and used >= limit
+    )
     return next(over, "")

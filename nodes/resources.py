@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from triplewise.guidelines import Guidelines, load_guidelines
 from triplewise.nodes.context import Context
 from triplewise.tools.encoder import Encoder, open_encoder
+from triplewise.tools.errors import ConfigurationError
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.toolsets import TOOLSETS, Toolset
 
 if TYPE_CHECKING:
     from triplewise.nodes.models import ChatModel
     from triplewise.nodes.prompting import Prompt
+    from triplewise.tools.documents import Documents
     from triplewise.tools.planning.seeds import SeedIndex
 
 
@@ -44,8 +46,11 @@ def model_of(context: Context) -> ChatModel:
 
 
 def toolset_of(context: Context) -> Toolset:
-    """The actions the agent may take."""
-    return TOOLSETS[context.toolset or "pyql"]
+    """The actions the agent may take. Raises `ConfigurationError` on an unknown name."""
+    name = context.toolset or "pyql"
+    if name not in TOOLSETS:
+        raise ConfigurationError.unknown("toolset", name, TOOLSETS)
+    return TOOLSETS[name]
 
 
 def prompt_of(context: Context) -> Prompt:
@@ -64,6 +69,15 @@ def _guidelines(files: tuple[str, ...]) -> Guidelines:
 def guidelines_of(context: Context) -> Guidelines:
     """ERASER's guidelines, those of `context.guidelines` first."""
     return _guidelines(tuple(context.guidelines))
+
+
+def documents_of(context: Context) -> Documents | None:
+    """The user's documents, where the context names a folder. Raises `DataError` if it holds none."""
+    if context.documents is None:
+        return None
+    from triplewise.tools.documents import open_documents
+
+    return open_documents(context.documents)
 
 
 def seeds_of(context: Context) -> SeedIndex | None:

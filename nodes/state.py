@@ -119,7 +119,9 @@ class State(BaseModel):
     steps: tuple[Step, ...] = Field(default=(), description="Thoughts, actions and observations so far.")
     verdict: Verdict | None = Field(default=None, description="The inspector's word on the last step.")
     corrections: tuple[Correction, ...] = Field(default=(), description="Mistakes caught so far.")
-    memory: tuple[tuple[Triple, ...], ...] = Field(default=(), description="Memory: a network of paths (ODA).")
+    memory: tuple[tuple[Triple, ...], ...] = Field(
+        default=(), description="Memory: a network of paths (ODA)."
+    )
     usage: Usage = Field(default_factory=Usage, description="Calls, tokens, cost, queries, seconds.")
     answer: Answer | None = Field(default=None, description="The answer, once there is one.")
 

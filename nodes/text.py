@@ -13,7 +13,8 @@ from triplewise.tools.kg.terms import Term, Triple
 if TYPE_CHECKING:
     from triplewise.nodes.state import ScoredTriple
 
-_ID_TRIPLE = re.compile(r"\(?\s*([^,()\n]+?)\s*,\s*([^,()\n]+?)\s*,\s*([^,\n]+?)\s*\)?\s*(?=[;,.]?\s*(?:\(|$))", re.M)
+_COMMA, _QUOTES = re.compile(r"[ \t]*,[ \t]*"), re.compile(r"[\[\]'\"`*]")
+_BEGINS, _ENDS = re.compile(r"(?:^|[^\w\s]|\n)[ \t]*$"), re.compile(r"[ \t]*(?:$|[\n).;,(|])")
 
 
 def node_labels(kg: KnowledgeGraph, terms: Iterable[Term]) -> dict[Term, str]:
@@ -48,14 +49,46 @@ def observation_lines(kg: KnowledgeGraph, observation: Sequence[ScoredTriple]) -
 def parse_triples(kg: KnowledgeGraph, reply: str, offered: Sequence[Triple]) -> list[Triple]:
     """The offered triples that a reply names, by ids or by labels, in the reply's order.
 
-    What the KG did not give is dropped: a triple that is not among `offered` was made up.
+    What the KG did not give is dropped: a triple that is not among `offered` was made up. One written from
+    its tail to its head is taken as the KG has it.
     """
-    by_ids = {tuple(kg.profile.short(n) for n in (t.subject, t.relation, t.object)): t for t in offered}
-    by_text = {line.strip("()").casefold(): t for line, t in zip(triple_text(kg, offered), offered, strict=True)}
-    kept: list[Triple] = []
-    for match in _ID_TRIPLE.finditer(reply):
-        parts = tuple(p.strip(" []'\"") for p in match.groups())
-        triple = by_ids.get(parts) or by_text.get(", ".join(parts).casefold())  # type: ignore[arg-type]
-        if triple is not None and triple not in kept:
-            kept.append(triple)
-    return kept
+    said = _plain(reply)
+    found: list[tuple[int, int, Triple]] = []
+    for triple, forms in zip(offered, _forms(kg, offered), strict=True):
+        places = [(place, -len(form)) for form in forms if (place := _place(said, form)) >= 0]
+        if places:
+            found.append((*min(places), triple))
+    # Of names that begin alike, the longest is meant.
+    longest = {place: length for place, length, _ in sorted(found, key=lambda f: -f[1])}
+    kept = sorted((f for f in found if longest[f[0]] == f[1]), key=lambda f: f[0])
+    return list(dict.fromkeys(triple for _, _, triple in kept))
+
+
+def _forms(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[tuple[str, ...]]:
+    """How a reply may name each triple: by ids, by labels, and both from tail to head."""
+    labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)])
+    relations = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
+    forms = []
+    for t in triples:
+        s, r, o = (kg.profile.short(n) for n in (t.subject, t.relation, t.object))
+        head, tail, text = labels[t.subject], labels[t.object], relations[r].label
+        written = [(s, r, o), (head, text, tail), (o, r, s), (tail, text, head)]
+        forms.append(tuple(_plain(", ".join(parts)) for parts in written))
+    return forms
+
+
+def _plain(text: str) -> str:
+    """Text without quotes and square brackets, one blank after every comma, in one case."""
+    return _COMMA.sub(", ", _QUOTES.sub("", text)).casefold()
+
+
+def _place(text: str, part: str) -> int:
+    """Where a part stands in a text as a whole triple; -1 if nowhere."""
+    start = text.find(part)
+    while start >= 0:
+        # What stands before is looked at from afar enough to see past blanks.
+        before = text[max(start - 9, 0) : start]
+        if _BEGINS.search(before) and _ENDS.match(text, start + len(part)):
+            return start
+        start = text.find(part, start + 1)
+    return -1

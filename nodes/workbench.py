@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.resources import encoder_of, kg_of
-from triplewise.nodes.state import State
+from triplewise.nodes.resources import documents_of, encoder_of, kg_of
+from triplewise.nodes.state import State, Step
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.ranking import rank_relations
-from triplewise.tools.toolsets.base import Feedback, Ranker, ReasoningMemory, Workbench
+from triplewise.tools.toolsets.base import Call, Feedback, Ranker, ReasoningMemory, Workbench
 
 LOOKUPS = ("get_relation", "get_neighbors")
 
@@ -21,7 +22,7 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
     Steps that were rolled back stay only as attempts: what they bound or showed is forgotten.
     """
     kept = [s for s in state.steps if not s.rolled_back]
-    calls = Counter(s.call for s in state.steps)
+    calls = Counter(_said(s) for s in state.steps)
     return ReasoningMemory(
         linked={**_planned(state), **{e.id: e.label for e in state.linked}},
         looked_up={s.feedback.arguments[0]: s.feedback.relations for s in kept if _is_lookup(s.feedback)},
@@ -29,11 +30,16 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
         seen=frozenset(i for s in kept for ids in s.feedback.ids.values() for i in ids)
         | frozenset(state.focus),
         tried=dict(calls),
-        failed=frozenset(s.call for s in state.steps if s.rolled_back),
-        last=state.steps[-1].call if state.steps else "",
+        failed=frozenset(_said(s) for s in state.steps if s.rolled_back),
+        last=_said(state.steps[-1]) if state.steps else "",
         steps=len(state.steps),
         budget=context.max_steps or 0,
     )
+
+
+def _said(step: Step) -> str:
+    """A call as guidelines see it; "" for a reply that was not carried out at all."""
+    return Call(step.feedback.action, step.feedback.arguments).text() if step.feedback.action else ""
 
 
 def _planned(state: State) -> dict[str, str]:
@@ -71,6 +77,14 @@ def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
     return rank
 
 
+def _services(state: State, context: Context) -> dict[str, Any]:
+    """What actions may ask for besides the KG: the plan's rules, and documents where some are configured."""
+    services: dict[str, Any] = {"rules": lambda _question: [r.text() for r in state.rules]}
+    if (documents := documents_of(context)) is not None:
+        services["documents"] = documents.search
+    return services
+
+
 def workbench(state: State, context: Context) -> Workbench:
     """Everything an action may use in this step."""
     kg = kg_of(context)
@@ -80,5 +94,5 @@ def workbench(state: State, context: Context) -> Workbench:
         program=state.program,
         memory=reasoning_memory(state, context),
         rank=ranker(state.question, kg, context),
-        services={"rules": lambda _question: [r.text() for r in state.rules]},
+        services=_services(state, context),
     )

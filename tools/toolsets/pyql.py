@@ -122,7 +122,9 @@ def _begun_anew(bench: Workbench, before: PyQL, after: PyQL) -> Feedback | None:
     if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
         return None
     relation = bench.kg.profile.short(earlier.relation)
-    said = f"(The fact over {relation}, which led {variable.n3()} only to nodes without a name, was left out.)"
+    said = (
+        f"(The fact over {relation}, which led {variable.n3()} only to nodes without a name, was left out.)"
+    )
     return replace(feedback, observation=f"{feedback.observation} {said}")
 
 
@@ -186,9 +188,7 @@ def _execute(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
         feedback = _values(kg, result, bench.preview)
         found = dict.fromkeys(value for row in result.rows for value in row if value is not None)
         answers = tuple(short_ids(kg, found))
-    return replace(
-        feedback, program=program.text(kg.profile), answers=answers, finished=result.outcome.ok
-    )
+    return replace(feedback, program=program.text(kg.profile), answers=answers, finished=result.outcome.ok)
 
 
 def _action(

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from triplewise.tools.errors import ActionError
 from triplewise.tools.kg.base import Outcome
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import IRI
+from triplewise.tools.kg.terms import IRI, Term
 from triplewise.tools.pyql.text import read_relation
 from triplewise.tools.toolsets.base import Action, Feedback, Parameter, Workbench
 from triplewise.tools.toolsets.explore import answer, entity_ids
@@ -50,7 +50,7 @@ def _get_rules(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
 def _search_neighbor(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     """The nodes that a relation joins with an entity, in either direction."""
     resolver, kg = Resolver(bench), bench.kg
-    entity = resolver.entity(arguments[0])
+    entity = _entity(bench, resolver, arguments[0])
     relation = read_relation(resolver.relation(arguments[1]), kg.profile)
     found = kg.neighbours(entity, relation)
     ends = dict.fromkeys(t.object if t.subject == entity else t.subject for t in found.triples)
@@ -68,6 +68,20 @@ def _search_neighbor(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
         triples=found.triples,
         detail=resolver.detail(),
     )
+
+
+def _entity(bench: Workbench, resolver: Resolver, form: str) -> Term:
+    """An entity by id or by name: documents name entities that no action has shown (figure 7, action 4)."""
+    try:
+        return resolver.entity(form)
+    except ActionError as error:
+        index = bench.kg.index
+        found = index.exact(form.strip("'\"")) if index is not None and error.code == "unknown_entity" else ()
+        known = list(dict.fromkeys(e.iri for e in sorted(found, key=lambda e: (e.alias, -e.popularity))))
+        if not known:
+            raise
+        resolver.repaired[form] = bench.kg.profile.short(known[0])
+        return known[0]
 
 
 def _with_id(bench: Workbench, term: object, name: str) -> str:
@@ -90,7 +104,10 @@ def _wiki_search(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
         )
     text = relation_texts(kg, [relation])[relation].label
     passages = list(service(name, text))
-    found = f"By searching, {name}'s relevant documents are {' ; '.join(passages)}"
+    found = (
+        f"By searching, {name}'s relevant documents are {' ; '.join(passages)} You should extract the facts "
+        f"about {name} that help to answer the question."
+    )
     return Feedback(
         arguments=(arguments[0] if entity is None else kg.profile.short(entity), relation),
         outcome=Outcome.ROWS if passages else Outcome.EMPTY,
