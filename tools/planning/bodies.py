@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from triplewise.tools.errors import ActionError
@@ -108,6 +109,17 @@ def answers(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> tuple[T
     """The values a rule leads to, () where it leads nowhere."""
     result = run(kg, rule, limit)
     return result.column(result.variables[0]) if result.rows else ()
+
+
+def without_topic(kg: KnowledgeGraph, rule: Rule) -> Rule:
+    """The rule with its topic entity left out of the answers, if it comes back to it; one query."""
+    barred = any(c.kind == "distinct" and (c.variable, c.value) == (rule.answer, rule.anchor) for c in rule.constraints)
+    if len(rule.body) < 2 or barred:
+        return rule
+    back = Constraint("filter", rule.answer, (), "=", rule.anchor)
+    if not answers(kg, replace(rule, constraints=(*rule.constraints, back)), limit=1):
+        return rule
+    return replace(rule, constraints=(*rule.constraints, Constraint("distinct", rule.answer, value=rule.anchor)))
 
 
 def grow(kg: KnowledgeGraph, anchor: str, body: Body) -> list[Body]:

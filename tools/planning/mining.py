@@ -28,10 +28,15 @@ BODIES_PER_SEED = 24
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How well a body reproduces the answers of one seed."""
+    """How well a body reproduces the answers of one seed.
+
+    `returns`: whether the body also leads back to the topic although that is no answer (1), or the topic is
+    an answer (-1); 0 if it does not come back.
+    """
 
     precision: float
     recall: float
+    returns: int = 0
 
     @property
     def f1(self) -> float:
@@ -42,13 +47,17 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class MinedBody:
-    """A body with its means over the seeds it was found for, and their number."""
+    """A body with its means over the seeds it was found for, and their number.
+
+    `keeps_topic`: where it comes back to the topic entity, seeds count the topic among the answers.
+    """
 
     signature: Signature
     support: int
     precision: float
     recall: float
     f1: float
+    keeps_topic: bool = False
 
 
 class Miner:
@@ -70,7 +79,14 @@ class Miner:
                 qualities[body].append(quality)
         n = sum(bool(f) for f in found) or 1
         mined = [
-            MinedBody(b, len(q), sum(x.precision for x in q) / n, sum(x.recall for x in q) / n, sum(x.f1 for x in q) / n)
+            MinedBody(
+                b,
+                len(q),
+                sum(x.precision for x in q) / n,
+                sum(x.recall for x in q) / n,
+                sum(x.f1 for x in q) / n,
+                keeps_topic=sum(x.returns for x in q) < 0,
+            )
             for b, q in qualities.items()
         ]
         return sorted(mined, key=lambda m: (-round(m.f1, 6), len(m.signature), m.signature))
@@ -161,7 +177,9 @@ class Miner:
             cap = max(200, 20 * len(gold))
             result = run(self._kg, ground(anchor, rename(self._kg, body)), limit=cap)
             if result.outcome in (Outcome.ROWS, Outcome.TRUNCATED):
-                qualities[body] = _quality(set(result.column(result.variables[0])), gold, result.outcome, cap)
+                found = set(result.column(result.variables[0]))
+                topic = self._kg.profile.expand(anchor)
+                qualities[body] = _quality(found, gold, result.outcome is Outcome.TRUNCATED, cap, topic)
         return qualities
 
     def _gold(self, seed: Seed) -> set[Term]:
@@ -169,10 +187,15 @@ class Miner:
         return {n for a in seed.answers for n in self._resolve(a)[:1]}
 
 
-def _quality(found: set[Term], gold: set[Term], outcome: Outcome, cap: int) -> Quality:
-    """Precision and recall; a result that was cut counts as large as the cap."""
+def _quality(found: set[Term], gold: set[Term], cut: bool, cap: int, topic: Term | None) -> Quality:
+    """Precision and recall; a result that was cut counts as large as the cap.
+
+    The topic itself counts only where it is an answer: a closed path that comes back to its start is no path.
+    """
+    returns = 0
+    if topic in found:
+        returns = -1 if topic in gold else 1
+        found = found if topic in gold else found - {topic}
     hits = len(found & gold)
-    size = cap if outcome is Outcome.TRUNCATED else len(found)
-    return Quality(hits / size if size else 0.0, hits / len(gold))
-
-
+    size = cap if cut else len(found)
+    return Quality(hits / size if size else 0.0, hits / len(gold), returns)

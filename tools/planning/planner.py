@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.linking import LinkedEntity
-from triplewise.tools.planning.bodies import Body, ground, node_form, rename
+from triplewise.tools.planning.bodies import Body, ground, node_form, rename, without_topic
 from triplewise.tools.planning.classes import find_classes
 from triplewise.tools.planning.mining import Miner
 from triplewise.tools.planning.question import view
@@ -25,6 +25,8 @@ from triplewise.tools.rules import Rule
 
 LEAST_F1 = 0.25
 """Bodies that reproduce less than this share of a seed's answers are no rule for it."""
+CHECKED = 3
+"""Rules asked whether they come back to their topic."""
 SHARPNESS = 4.0
 """How fast a seed's say falls with its BM25 score: the power it is raised to."""
 
@@ -84,6 +86,7 @@ def _weigh(
     miner, total = miner_of(kg, settings.hops), 0.0
     scores: dict[Body, float] = {}
     notes: dict[Body, Rule] = {}
+    kept: set[Body] = set()
     anchor = node_form(kg, entity.id)
     for match in matches:
         weight = match.score**SHARPNESS
@@ -98,11 +101,13 @@ def _weigh(
             scores[body] = scores.get(body, 0.0) + weight * m.f1
             note = f'reproduces the answers of {m.support} seed questions like "{match.text}", F1 {m.f1:.2f}'
             rule = replace(ground(anchor, body), support=m.support, precision=m.precision, recall=m.recall)
+            kept |= {body} if m.keeps_topic else set()
             notes.setdefault(body, replace(rule, provenance=note))
         if match.score == 1.0 and mined[0].f1 > 0.9 and mined[0].support > 2:
             break
     ranked = sorted(scores, key=lambda b: (-scores[b], len(b)))
-    return [replace(notes[b], score=scores[b] / total) for b in ranked]
+    rules = [replace(notes[b], score=scores[b] / total) for b in ranked]
+    return [r if r.body in kept else without_topic(kg, r) for r in rules[:CHECKED]] + rules[CHECKED:]
 
 
 def neighbourhood_rules(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.terms import IRI, Term
-from triplewise.tools.planning.bodies import Body, answers, ground, neighbourhood, node_form
+from triplewise.tools.planning.bodies import Body, answers, ground, neighbourhood, node_form, without_topic
 from triplewise.tools.planning.fit import BONUS, ValueFit
 from triplewise.tools.planning.operations import Operations
 from triplewise.tools.planning.question import QuestionView
@@ -128,6 +128,7 @@ class Search:
 
     def _weighed(self, rule: Rule) -> Rule | None:
         """A rule with the fit of its values, narrowed to the class asked for where its values are mixed."""
+        rule = without_topic(self.kg, rule)
         values = [v for v in answers(self.kg, rule, SAMPLE) if self._form(v) != rule.anchor]
         if not values:
             return None
