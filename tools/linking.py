@@ -372,7 +372,7 @@ def _sentence(text: str) -> str:
 
 
 def _same_words(text: str, name: str) -> bool:
-    """Whether every word of a text stands in a name, but for slips: "Christopher Nolan" is no Christopher Lee.
+    """Whether every word of a text stands in a name, but for slips: "Chris Nolan" is no Chris Lee.
 
     Words that run together or apart ("blade runner", "bladerunner") agree as a whole.
     """

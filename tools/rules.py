@@ -6,12 +6,26 @@ entity that meets the chain, a type, a comparison, a superlative, a count, a yes
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from triplewise.tools.toolsets.base import Call
 
-ConstraintKind = Literal["meets", "type", "filter", "max", "min", "most", "least", "count", "ask", "holds", "either", "not", "distinct"]
+ConstraintKind = Literal[
+    "meets",
+    "type",
+    "filter",
+    "max",
+    "min",
+    "most",
+    "least",
+    "count",
+    "ask",
+    "holds",
+    "either",
+    "not",
+    "distinct",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +49,8 @@ class Constraint:
     """Something the answer has to meet besides the chain.
 
     Attributes:
-        kind: see `ConstraintKind`. `holds`: a single fact between two nodes, asked for as yes or no. `not`: the
-            answers have no such relation to `value`. `either`: they have it to `operator` or to `value`.
+        kind: see `ConstraintKind`. `holds`: a single fact between two nodes, asked for as yes or no. `not`:
+            the answers have no such relation to `value`. `either`: they have it to `operator` or `value`.
         variable: the variable constrained (for `holds`, the id of the first node).
         atoms: further relations: from `value` to `variable` (meets), or from `variable` to the compared
             quantity (filter, max, min, most, least).
@@ -91,7 +105,11 @@ class Rule:
 def _constraint_text(constraint: Constraint) -> str:
     """A constraint in words."""
     path = " ".join(f"{a.arrow()} ?{a.variable}" for a in constraint.atoms)
-    parts = (constraint.kind, constraint.value if constraint.kind == "meets" else f"?{constraint.variable}", path)
+    parts = (
+        constraint.kind,
+        constraint.value if constraint.kind == "meets" else f"?{constraint.variable}",
+        path,
+    )
     tail = "" if constraint.kind == "meets" else f"{constraint.operator} {constraint.value}".strip()
     return " ".join(p for p in (*parts, tail) if p)
 
@@ -135,7 +153,10 @@ def _constraint_calls(constraint: Constraint) -> list[Call]:
         case "ask":
             calls.append(Call("ask"))
         case "not":
-            return [Call("get_relation", (constraint.value,)), Call("add_not", fact(constraint.value, constraint.atoms[0]).arguments)]
+            return [
+                Call("get_relation", (constraint.value,)),
+                Call("add_not", fact(constraint.value, constraint.atoms[0]).arguments),
+            ]
         case "either":
             sides = (constraint.operator, constraint.value)
             facts = [f"({', '.join(fact(side, constraint.atoms[0]).arguments)})" for side in sides]
@@ -165,7 +186,8 @@ def no_return(anchor: str, body: tuple[Atom, ...]) -> tuple[Constraint, ...]:
     """
     nodes = [anchor, *(f"?{a.variable}" for a in body)]
     back = [
-        i for i in range(1, len(body))
+        i
+        for i in range(1, len(body))
         if body[i].relation == body[i - 1].relation and body[i].forward != body[i - 1].forward
     ]
     return tuple(Constraint("distinct", variable=body[i].variable, value=nodes[i - 1]) for i in back)

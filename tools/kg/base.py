@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal as OneOf, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Literal as OneOf
 
 from triplewise.tools.kg.terms import IRI, Term, Triple, Variable
 

@@ -64,7 +64,8 @@ def _aliases(kg: KnowledgeGraph, subjects: Sequence[IRI]) -> dict[IRI, list[str]
             f"SELECT ?s ?alias WHERE {{ VALUES ?s {{ {values} }} ?s {'|'.join(predicates)} ?alias }}"
         )
         for subject, alias in result.rows:
-            if isinstance(subject, IRI) and isinstance(alias, Literal):
-                if alias.language in ("", kg.profile.language):
-                    found.setdefault(subject, []).append(alias.value)
+            if not isinstance(subject, IRI) or not isinstance(alias, Literal):
+                continue
+            if alias.language in ("", kg.profile.language):
+                found.setdefault(subject, []).append(alias.value)
     return found

@@ -113,13 +113,17 @@ def answers(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> tuple[T
 
 def without_topic(kg: KnowledgeGraph, rule: Rule) -> Rule:
     """The rule with its topic entity left out of the answers, if it comes back to it; one query."""
-    barred = any(c.kind == "distinct" and (c.variable, c.value) == (rule.answer, rule.anchor) for c in rule.constraints)
+    barred = any(
+        c.kind == "distinct" and (c.variable, c.value) == (rule.answer, rule.anchor) for c in rule.constraints
+    )
     if len(rule.body) < 2 or barred:
         return rule
     back = Constraint("filter", rule.answer, (), "=", rule.anchor)
     if not answers(kg, replace(rule, constraints=(*rule.constraints, back)), limit=1):
         return rule
-    return replace(rule, constraints=(*rule.constraints, Constraint("distinct", rule.answer, value=rule.anchor)))
+    return replace(
+        rule, constraints=(*rule.constraints, Constraint("distinct", rule.answer, value=rule.anchor))
+    )
 
 
 def grow(kg: KnowledgeGraph, anchor: str, body: Body) -> list[Body]:

@@ -28,7 +28,9 @@ class ValueFit:
         classes: nodes of the KG that the expected noun names as a class; () where it names none.
     """
 
-    def __init__(self, kg: KnowledgeGraph, encoder: Encoder, seen: QuestionView, classes: Sequence[IRI] = ()) -> None:
+    def __init__(
+        self, kg: KnowledgeGraph, encoder: Encoder, seen: QuestionView, classes: Sequence[IRI] = ()
+    ) -> None:
         self._kg, self._encoder, self._seen, self._classes = kg, encoder, seen, tuple(classes)
 
     def of(self, values: Sequence[Term], named: float = 0.0) -> float:
@@ -89,5 +91,7 @@ class ValueFit:
         if not predicates or not things:
             return []
         nodes, links = " ".join(t.n3() for t in things), "|".join(IRI(p).n3() for p in predicates)
-        result = self._kg.query(f"SELECT DISTINCT ?type WHERE {{ VALUES ?x {{ {nodes} }} ?x {links} ?type }}", limit=30)
+        result = self._kg.query(
+            f"SELECT DISTINCT ?type WHERE {{ VALUES ?x {{ {nodes} }} ?x {links} ?type }}", limit=30
+        )
         return [t for t in result.column("type") if isinstance(t, IRI)] if result.rows else []

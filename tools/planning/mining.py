@@ -13,7 +13,16 @@ from threading import Lock
 
 from triplewise.tools.kg.base import KnowledgeGraph, Outcome
 from triplewise.tools.kg.terms import IRI, Term
-from triplewise.tools.planning.bodies import Body, ground, grow, node_form, relation_form, rename, run, signature
+from triplewise.tools.planning.bodies import (
+    Body,
+    ground,
+    grow,
+    node_form,
+    relation_form,
+    rename,
+    run,
+    signature,
+)
 from triplewise.tools.planning.seeds import Seed
 
 Signature = tuple[tuple[str, bool], ...]

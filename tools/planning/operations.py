@@ -14,11 +14,11 @@ from triplewise.tools.encoder import Encoder
 from triplewise.tools.errors import ActionError
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import XSD, IRI, Literal, Term, Variable
+from triplewise.tools.kg.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.planning.bodies import answers, make_atom, node_form, rule_program, texts_of
 from triplewise.tools.planning.classes import find_classes
 from triplewise.tools.planning.question import Comparison, QuestionView, lexicon
-from triplewise.tools.rules import Atom, Constraint, Rule
+from triplewise.tools.rules import Atom, Constraint, ConstraintKind, Rule
 
 NUMERIC = frozenset(
     XSD + t for t in ("integer", "decimal", "double", "float", "int", "long", "short", "nonNegativeInteger")
@@ -29,7 +29,9 @@ _YEAR = re.compile(r"-?\d{4}(-\d\d){0,2}")
 
 def is_number(term: Term) -> bool:
     """Whether a value is a number (by datatype, or by its text where the KG keeps plain text)."""
-    return isinstance(term, Literal) and (term.datatype in NUMERIC or term.value.replace(".", "", 1).isdigit())
+    return isinstance(term, Literal) and (
+        term.datatype in NUMERIC or term.value.replace(".", "", 1).isdigit()
+    )
 
 
 def is_date(term: Term, label: str = "") -> bool:
@@ -66,7 +68,9 @@ class Operations:
 
     def count(self, rule: Rule) -> Rule:
         """How many answers the rule has."""
-        return replace(rule, constraints=(*rule.constraints, Constraint("count", "count", value=f"?{rule.answer}")))
+        return replace(
+            rule, constraints=(*rule.constraints, Constraint("count", "count", value=f"?{rule.answer}"))
+        )
 
     def superlative(self, rule: Rule) -> list[Rule]:
         """Keep the answers with the greatest or smallest quantity."""
@@ -74,7 +78,7 @@ class Operations:
         assert wanted is not None
         words = tuple(w for w, _ in self._view.words if w != self._view.expected)
         found = self.quantities(rule, (*wanted.quantities, *words), lambda v: is_date(v) or is_number(v))
-        kind = "max" if wanted.direction == "max" else "min"
+        kind: ConstraintKind = "max" if wanted.direction == "max" else "min"
         return [
             replace(
                 rule,
@@ -97,7 +101,10 @@ class Operations:
         words = tuple(w for w, _ in self._view.words) or (self._view.expected or "number",)
         defaults = lexicon()["default_dates" if comparison.is_date else "default_numbers"]
         found = self.quantities(rule, (*words, *defaults), test)
-        return [self._filtered(rule, (atom,), comparison.operator, value, likeness) for atom, likeness in found[:2]]
+        return [
+            self._filtered(rule, (atom,), comparison.operator, value, likeness)
+            for atom, likeness in found[:2]
+        ]
 
     def _compared_already(self, rule: Rule, comparison: Comparison) -> tuple[Atom, ...] | None:
         """The quantity of an earlier comparison of the same sort ("more than 5 but less than 9")."""
@@ -113,7 +120,7 @@ class Operations:
 
     def most(self, rule: Rule) -> list[Rule]:
         """Keep the answers with the most (fewest) of what is counted, over the relation most like it."""
-        kind = "least" if self._view.least else "most"
+        kind: ConstraintKind = "least" if self._view.least else "most"
         steps = self._around(rule)
         ranked = self._by_likeness(steps, (self._view.most, *(w for w, _ in self._view.words)), ordered=False)
         classes = find_classes(self._kg, self._view.most)
@@ -121,7 +128,11 @@ class Operations:
             # "the most moons": what is counted must be moons, whichever relation leads to them.
             ranked = [(a, s) for a, s in ranked[:8] if self._leads_to(rule, a, classes[0])] or ranked
         return [
-            replace(rule, constraints=(*rule.constraints, Constraint(kind, rule.answer, (a,))), score=rule.score + s)
+            replace(
+                rule,
+                constraints=(*rule.constraints, Constraint(kind, rule.answer, (a,))),
+                score=rule.score + s,
+            )
             for a, s in ranked[:2]
         ]
 
@@ -169,17 +180,24 @@ class Operations:
         if not node:
             return []
         result = self._kg.query(
-            f"SELECT ?r_ (SAMPLE(?v_) AS ?s_) WHERE {{ {where} {node} ?r_ ?v_ . FILTER(isLiteral(?v_)) }} GROUP BY ?r_"
+            f"SELECT ?r_ (SAMPLE(?v_) AS ?s_) WHERE {{ {where} {node} ?r_ ?v_ . FILTER(isLiteral(?v_)) }} "
+            "GROUP BY ?r_"
         )
         pairs = [(row[0], row[1]) for row in result.rows]
-        return [(r, v) for r, v in pairs if isinstance(r, IRI) and isinstance(v, Literal) and not self._kg.profile.excludes(r)]
+        return [
+            (r, v)
+            for r, v in pairs
+            if isinstance(r, IRI) and isinstance(v, Literal) and not self._kg.profile.excludes(r)
+        ]
 
     def own_quantities(self, topic: str, names: Sequence[str]) -> list[tuple[Atom, float]]:
         """A topic's own relations to numbers or dates, most like `names` first."""
         return self.quantities(Rule(topic, ()), names, lambda v: is_date(v) or is_number(v))
 
-    def _by_likeness(self, atoms: Sequence[Atom], names: Sequence[str], ordered: bool) -> list[tuple[Atom, float]]:
-        """Atoms by their best cosine with any name; with `ordered`, earlier names count a little more."""
+    def _by_likeness(
+        self, atoms: Sequence[Atom], names: Sequence[str], ordered: bool
+    ) -> list[tuple[Atom, float]]:
+        """Atoms by their best cosine with a name; with `ordered`, earlier names count a little more."""
         if not atoms:
             return []
         docs = relation_texts(self._kg, [a.relation for a in atoms])
@@ -204,5 +222,3 @@ def comparison_value(comparison: Comparison) -> str:
         return comparison.value
     last = comparison.operator in (">", "<=")
     return f"{comparison.value}-12-31" if last else f"{comparison.value}-01-01"
-
-

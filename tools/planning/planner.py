@@ -67,7 +67,11 @@ def _distinct(rules: Sequence[Rule]) -> list[Rule]:
 
 
 def seed_rules(
-    question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, seeds: SeedIndex, settings: PlanSettings
+    question: str,
+    linked: Sequence[LinkedEntity],
+    kg: KnowledgeGraph,
+    seeds: SeedIndex,
+    settings: PlanSettings,
 ) -> list[Rule]:
     """Rules from seed questions: each body weighs its F1 by how like its seeds are to the question."""
     best: list[Rule] = []
@@ -111,7 +115,11 @@ def _weigh(
 
 
 def neighbourhood_rules(
-    question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, encoder: Encoder, settings: PlanSettings
+    question: str,
+    linked: Sequence[LinkedEntity],
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    settings: PlanSettings,
 ) -> list[Rule]:
     """Rules from the neighbourhood of the linked entities, fitted to the words of the question."""
     search = prepare(question, linked, kg, encoder, settings)
@@ -124,7 +132,11 @@ def neighbourhood_rules(
 
 
 def prepare(
-    question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, encoder: Encoder, settings: PlanSettings
+    question: str,
+    linked: Sequence[LinkedEntity],
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    settings: PlanSettings,
 ) -> Search:
     """Tell topics from classes: a linked "planet" in lower case names a class, not something asked about."""
     ordered = sorted(linked, key=lambda e: e.start)

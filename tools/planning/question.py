@@ -5,6 +5,7 @@ All word lists are data (`english.yaml`). Nothing here knows a KG.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ class QuestionView:
         phrase: the expected noun with the word before it ("feature films").
         kind: person, place, time, number, or "" where the question word does not tell.
         boolean: asks yes or no. counting: asks how many.
-        quantities: what "how tall" and the like ask for. comparative: operator and quantities of "longer than".
+        quantities: what "how tall" asks for. comparative: operator and quantities of "longer than".
         comparisons: comparisons with numbers or dates.
         most: noun to be counted per answer in "the most ...", or "". least: the direction is the fewest.
         determined: the expected noun names a class ("which river", "how many films", "the longest river")
@@ -160,12 +161,27 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
         kind = "number" if "date" not in " ".join(quantities) else "time"
     stop = lexicon()["stopwords"]
     words = tuple(
-        (w, i) for i, w in enumerate(low)
+        (w, i)
+        for i, w in enumerate(low)
         if i not in used and tokens[i].mention < 0 and w not in stop and not _NUMBER.fullmatch(w)
     )
     return QuestionView(
-        tokens, words, expected, phrase, kind, boolean, counting, quantities, superlative, comparative, comparisons,
-        most, least, _joint(low), _negated(low), _determined(low, expected, superlative),
+        tokens,
+        words,
+        expected,
+        phrase,
+        kind,
+        boolean,
+        counting,
+        quantities,
+        superlative,
+        comparative,
+        comparisons,
+        most,
+        least,
+        _joint(low),
+        _negated(low),
+        _determined(low, expected, superlative),
         any(w in lexicon()["same"] for w in low),
     )
 
@@ -218,18 +234,22 @@ def _determined(low: Sequence[str], expected: str, superlative: Superlative | No
 def _joint(low: Sequence[str]) -> str:
     """How mentions are joined: "or" where it stands between two of them, else ""."""
     mentions = [i for i, w in enumerate(low) if w == MENTION]
-    return "or" if any("or" in low[a:b] for a, b in zip(mentions, mentions[1:], strict=False)) else ""
+    return "or" if any("or" in low[a:b] for a, b in itertools.pairwise(mentions)) else ""
 
 
 def _negated(low: Sequence[str]) -> int:
     """Position of a negation, or -1."""
-    return next((i for i, w in enumerate(low) if w in ("not", "without", "never", "no") or w.endswith("n't")), -1)
+    return next(
+        (i for i, w in enumerate(low) if w in ("not", "without", "never", "no") or w.endswith("n't")), -1
+    )
 
 
 def _number_at(low: Sequence[str], at: int, used: set[int]) -> str:
     """The number at a position, with its unit word, as a plain literal text; "" if there is none."""
     for i in range(at, min(at + 3, len(low))):
-        if _NUMBER.match(low[i]) and (_NUMBER.fullmatch(low[i]) or re.fullmatch(r"[12]\d{3}-\d\d(-\d\d)?", low[i])):
+        if _NUMBER.match(low[i]) and (
+            _NUMBER.fullmatch(low[i]) or re.fullmatch(r"[12]\d{3}-\d\d(-\d\d)?", low[i])
+        ):
             used.add(i)
             text = low[i].replace(",", "")
             unit = lexicon()["units"].get(low[i + 1]) if i + 1 < len(low) else None
@@ -262,13 +282,13 @@ def _how(low: Sequence[str], used: set[int]) -> tuple[str, ...]:
 
 def _most(low: Sequence[str], used: set[int]) -> tuple[str, bool]:
     """The noun counted in "the most films"; an adjective after "most" is a superlative instead."""
-    graded = {*lexicon()["superlatives"]["max"], *lexicon()["how"]}
+    no_noun = {*lexicon()["superlatives"]["max"], *lexicon()["how"], *lexicon()["stopwords"], MENTION}
     for i in range(len(low) - 1):
         word, following = low[i], low[i + 1]
-        if word in ("most", "fewest", "least") and following not in graded and following != MENTION:
-            if following not in lexicon()["stopwords"] and not following.endswith(_ADJECTIVAL):
-                used.add(i)
-                return following, word != "most"
+        counted = following not in no_noun and not following.endswith(_ADJECTIVAL)
+        if word in ("most", "fewest", "least") and counted:
+            used.add(i)
+            return following, word != "most"
     return "", False
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class Scorer:
         if self._view.superlative:
             words = [w for w in words if w[0] != self._view.superlative.word]
         before = {i - 1 for i, t in enumerate(self._view.tokens) if t.mention >= 0}
-        types = {w for w in self._topic_types(topic)}
+        types = set(self._topic_types(topic))
         if not types:
             return words
         vectors = self._encoder.encode(sorted(types))
@@ -145,11 +145,11 @@ class Scorer:
         """Likeness of every question word with one relation, shape (words,)."""
         if not self.words:
             return np.zeros(0, dtype=np.float32)
-        best = (self._vectors @ vectors.T).max(axis=1)
+        best: np.ndarray = (self._vectors @ vectors.T).max(axis=1)
         stop = lexicon()["stopwords"]
         stems = {stem(w) for t in texts for w in _WORD.findall(t.lower()) if w not in stop}
         shared = np.array([self._weights.stem if stem(w) in stems else 0.0 for w, _ in self.words])
-        return np.maximum(best, shared)
+        return np.asarray(np.maximum(best, shared))
 
     def _end_fit(self, type_text: str) -> float:
         """How well a far end of this type fits what is asked for."""
@@ -177,7 +177,7 @@ class Scorer:
         return float(vectors[0] @ vectors[1])
 
     def _matrix(self, body: Body) -> np.ndarray:
-        """Likeness of each relation (row) and word (column); the asked noun can only speak of the last one."""
+        """Likeness of each relation (row) and word (column); the asked noun speaks of the last one only."""
         matrix = np.stack([self._likeness[(a.relation, a.forward)] for a in body])
         column = self._expected_column
         if column >= 0:
@@ -234,7 +234,7 @@ class Scorer:
             named = self._weights.unknown if self._by_class else self._named[last]
             said[self._expected_column] = max(said[self._expected_column], named)
         value = w.word * float(said.sum()) + w.atom * (own - w.floor * len(body))
-        pairs = (a.relation == b.relation and a.forward != b.forward for a, b in zip(body, body[1:], strict=False))
+        pairs = (a.relation == b.relation and a.forward != b.forward for a, b in pairwise(body))
         value += (w.same if self._view.same else w.pair) * sum(pairs)
         value -= w.typing * sum(self._typing[(a.relation, a.forward)] for a in body)
         value -= w.backward * sum(self._against[(a.relation, a.forward)] for a in body)

@@ -123,7 +123,9 @@ class Search:
 
     def checked(self, rules: Sequence[Rule]) -> list[Rule]:
         """The best rules, run: those that find nothing are dropped, the others weighed by what they find."""
-        kept = [found for rule in rules[: self.settings.checked] if (found := self._weighed(rule)) is not None]
+        kept = [
+            found for rule in rules[: self.settings.checked] if (found := self._weighed(rule)) is not None
+        ]
         return sorted(kept, key=lambda r: -r.score)
 
     def _weighed(self, rule: Rule) -> Rule | None:

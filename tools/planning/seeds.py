@@ -7,6 +7,7 @@ before they are compared, and seeds with the same masked text are kept together.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,7 +19,6 @@ import numpy as np
 
 from triplewise.tools.errors import DataError
 from triplewise.tools.planning.question import masked
-
 
 _WRAPPERS = ("[]", '""', "“”", "''")
 
@@ -81,7 +81,9 @@ def _seed(line: str, path: Path, number: int) -> Seed:
         question = str(record["question"])
     except (json.JSONDecodeError, KeyError, AttributeError) as error:
         raise DataError(
-            f"not a seed question ({error!r}); a line needs question, answers and topic_entity or entities", path, number
+            f"not a seed question ({error!r}); a line needs question, answers and topic_entity or entities",
+            path,
+            number,
         ) from error
     return Seed(question, _names(topics), tuple(str(a) for a in answers))
 
@@ -107,7 +109,9 @@ class SeedIndex:
             if spans and seed.answers:
                 groups.setdefault(masked(seed.question, spans), []).append(seed)
         if not groups:
-            raise DataError("no usable seed question: none has answers and a topic entity named in its text", name)
+            raise DataError(
+                "no usable seed question: none has answers and a topic entity named in its text", name
+            )
         self.name = name
         self._texts = list(groups)
         self._groups = groups
@@ -126,7 +130,9 @@ class SeedIndex:
         scores = self._index.get_scores(_terms(text))
         order = np.argsort(-scores, kind="stable")[:k]
         best = float(scores[order[0]]) or 1.0
-        found = [Match(self._texts[i], tuple(self._groups[self._texts[i]]), float(scores[i]) / best) for i in order]
+        found = [
+            Match(self._texts[i], tuple(self._groups[self._texts[i]]), float(scores[i]) / best) for i in order
+        ]
         exact = self._groups.get(text)
         if exact is not None:
             found = [Match(text, tuple(exact), 1.0), *(m for m in found if m.text != text)]
@@ -136,7 +142,7 @@ class SeedIndex:
 def _terms(text: str) -> list[str]:
     """Words and word pairs."""
     words = text.split()
-    return [*words, *(f"{a} {b}" for a, b in zip(words, words[1:], strict=False))] or [""]
+    return [*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))] or [""]
 
 
 @lru_cache(maxsize=8)

@@ -49,7 +49,7 @@ def _meeting(search: Search, first: str, second: str) -> list[Rule]:
 
 
 def _joined(search: Search, first: str, left: Body, second: str, right: Body) -> Rule:
-    """One rule of two chains, scored as one body over all words; the second ends in the first one's answers."""
+    """One rule of two chains, scored as one body; the second ends in the first one's answers."""
     answer = left[-1].variable
     chain = rename(search.kg, signature(right), [a.variable for a in left])
     chain = (*chain[:-1], Atom(chain[-1].relation, chain[-1].forward, answer))
@@ -97,7 +97,9 @@ def _excluding(search: Search, excluded: str) -> list[Rule]:
                 continue
             answer = left[-1].variable
             atom = Atom(right[0].relation, right[0].forward, answer)
-            rule = replace(_joined(search, first, left, excluded, right), constraints=ground(first, left).constraints)
+            rule = replace(
+                _joined(search, first, left, excluded, right), constraints=ground(first, left).constraints
+            )
             rule = replace(rule, provenance="the answers of one entity without those of the other")
             itself = Constraint("distinct", answer, value=excluded)
             rules.append(with_constraint(rule, Constraint("not", answer, (atom,), value=excluded), itself))
@@ -112,7 +114,9 @@ def _either(search: Search) -> list[Rule]:
     for body, score in search.bodies(first):
         if len(body) == 1 and signature(body) in others:
             union = Constraint("either", body[0].variable, body, operator=first, value=second)
-            rules.append(Rule(first, (), (union,), score=score + 2 * MEETING, provenance="linked to either entity"))
+            rules.append(
+                Rule(first, (), (union,), score=score + 2 * MEETING, provenance="linked to either entity")
+            )
     return rules[: search.settings.checked]
 
 
@@ -157,7 +161,9 @@ def boolean_rules(search: Search) -> list[Rule]:
     if len(topics) > 1:
         return _linked_pair(search)
     members = _is_a(search, topics[0])
-    return members or [with_constraint(r, Constraint("ask")) for r in search.checked(search.chains(topics[0]))]
+    return members or [
+        with_constraint(r, Constraint("ask")) for r in search.checked(search.chains(topics[0]))
+    ]
 
 
 def _is_a(search: Search, topic: str) -> list[Rule]:
@@ -196,7 +202,9 @@ def _linking(start: str, body: Body, end: str) -> Rule:
     """Does a body lead from one topic to the other? A single relation is asked for as one fact."""
     note = "the relation the question names"
     if len(body) == 1:
-        return Rule(start, (), (Constraint("ask"), Constraint("holds", start, body, value=end)), provenance=note)
+        return Rule(
+            start, (), (Constraint("ask"), Constraint("holds", start, body, value=end)), provenance=note
+        )
     rule = replace(ground(start, body), provenance=note)
     equal = Constraint("filter", body[-1].variable, (), "=", end)
     return replace(rule, constraints=(Constraint("ask"), *rule.constraints, equal))
@@ -204,14 +212,17 @@ def _linking(start: str, body: Body, end: str) -> Rule:
 
 def _quantity_of(search: Search, topic: str) -> list[Rule]:
     """A topic's own number or date, compared with the one in the question."""
-    comparison, rules = search.seen.comparisons[0], []
+    comparison = search.seen.comparisons[0]
+    rules: list[Rule] = []
     test = is_date if comparison.is_date else is_number
     for body, score in search.bodies(topic):
         if len(body) > 2 or len(rules) >= 3:
             continue
         ends = search.reached(topic, body)
         if ends and all(test(e) for e in ends):
-            check = Constraint("filter", body[-1].variable, (), comparison.operator, comparison_value(comparison))
+            check = Constraint(
+                "filter", body[-1].variable, (), comparison.operator, comparison_value(comparison)
+            )
             rule = replace(ground(topic, body), score=score, provenance="the quantity the question compares")
             rules.append(replace(rule, constraints=(Constraint("ask"), *rule.constraints, check)))
     return rules

@@ -160,7 +160,9 @@ class Resolver:
         if candidates:
             return candidates[0]
         same = bare.casefold()
-        exact = [i for i, label in memory.linked.items() if same in (label.casefold(), i.casefold())]
+        # Models like to write names as identifiers: get_relation(tom_kilburn) (QueryAgent 3.2).
+        spelled = (same, same.replace("_", " "))
+        exact = [i for i, label in memory.linked.items() if {label.casefold(), i.casefold()} & set(spelled)]
         exact = exact or [i for i in memory.seen if i.casefold() == same]
         if len(exact) == 1:
             return exact[0]
