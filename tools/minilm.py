@@ -128,6 +128,8 @@ def _feed(batch: Sequence[Encoding]) -> dict[str, np.ndarray]:
 def _session(graph: bytes, weights: Weights, threads: int | None) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads or min(4, os.cpu_count() or 1)
+    # A thread that waits for work by spinning takes the core from whatever else runs, this process included.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # The graph is written in fused operators already; optimising it again only delays the start.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in weights.tensors.items()}
