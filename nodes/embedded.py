@@ -6,7 +6,7 @@ decision is a pure function of the state, so a resumed run goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from triplewise.nodes.state import State
@@ -15,8 +15,11 @@ from triplewise.tools.kg.terms import Triple
 from triplewise.tools.rules import Atom, Rule, script
 from triplewise.tools.toolsets.base import Call
 
-FAN_OUT = 6
+FAN_OUT = 12
 """Most entities expanded at one hop by toolsets that look at one entity at a time."""
+
+WALKED = ("meets", "distinct", "count", "ask", "holds")
+"""Constraints that walking from entity to entity can meet; the others need a query."""
 
 GIVE_UP = Call("give_up")
 
@@ -105,41 +108,73 @@ def _look(toolset: str, node: str, atom: Atom) -> Call:
 
 
 def _follow_walk(state: State, kg: KnowledgeGraph, rule: Rule, attempt: int, toolset: str) -> Choice | None:
-    """Walk a rule entity by entity, for toolsets without a query; None where it leads nowhere."""
-    made = {s.call: s for s in state.steps}
-    facts, nodes = _facts(state), [rule.anchor]
+    """Walk a rule entity by entity, for toolsets without a query.
+
+    None where it leads nowhere, or asks for what only a query can say (a superlative, a comparison).
+    """
+    if any(c.kind not in WALKED for c in rule.constraints):
+        return None
     if toolset == "symbolic" and not state.steps:
-        return Choice(
-            "Plan first: which rules fit the question?", Call("get_rules", (state.question,)), "", attempt
-        )
-    for atom in rule.body:
-        for node in nodes[:FAN_OUT]:
-            call = _look(toolset, node, atom)
-            step = made.get(call.text())
-            if step is None:
-                thought = f"Follow {rule.text()}: look from {node} along {atom.relation}."
-                return Choice(thought, call, state.program, attempt)
-        came_from = nodes
-        nodes = [n for n in _step_over(nodes, atom, facts, kg) if n != rule.anchor or n not in came_from]
-        if not nodes:
-            return None
-    nodes = [n for n in _meet(state, rule, nodes, kg) if n != rule.anchor]
+        plan = Call("get_rules", (state.question,))
+        return Choice("Plan first: which rules fit the question?", plan, state.program, attempt)
+    walk = _Walk(state, kg, toolset)
+    nodes = walk.answers(rule)
+    if walk.next_look is not None:
+        thought = f"Follow {rule.text()}: look further from {walk.next_look.arguments[0]}."
+        return Choice(thought, walk.next_look, state.program, attempt)
     if not nodes:
         return None
     finish = Call("answer" if toolset == "explore" else "finish", tuple(nodes))
-    if finish.text() in made:
+    if finish.text() in {s.call for s in state.steps}:
         return None
     return Choice("The facts in memory answer the question.", finish, state.program, attempt)
 
 
-def _meet(state: State, rule: Rule, nodes: list[str], kg: KnowledgeGraph) -> list[str]:
-    """Nodes that second topic entities reach too, as far as facts were seen; counts become numbers."""
-    for constraint in rule.constraints:
-        if constraint.kind == "count":
-            return [str(len(nodes))]
-        if constraint.kind == "meets" and constraint.atoms:
-            reached = [constraint.value]
-            for atom in constraint.atoms:
-                reached = _step_over(reached, atom, _facts(state), kg)
-            nodes = [n for n in nodes if n in reached] or nodes
-    return nodes
+class _Walk:
+    """What a rule reaches over the facts seen so far.
+
+    `next_look` is the first call still needed to go on; while there is one, answers are not complete.
+    """
+
+    def __init__(self, state: State, kg: KnowledgeGraph, toolset: str) -> None:
+        self._kg, self._toolset = kg, toolset
+        self._made = {s.call for s in state.steps}
+        self._facts = _facts(state)
+        self.next_look: Call | None = None
+
+    def answers(self, rule: Rule) -> list[str]:
+        """Answers of a rule as short ids, a number, or true or false."""
+        held = next((c for c in rule.constraints if c.kind == "holds"), None)
+        if held is not None:
+            return [str(held.value in self.over([held.variable], held.atoms[0])).lower()]
+        nodes = self.chain(rule.anchor, rule.body, self._restrictions(rule))
+        kinds = {c.kind for c in rule.constraints}
+        if "ask" in kinds:
+            return [str(bool(nodes)).lower()]
+        nodes = [n for n in nodes if n != rule.anchor]
+        return [str(len(nodes))] if "count" in kinds else nodes
+
+    def _restrictions(self, rule: Rule) -> dict[str, set[str]]:
+        """Variable -> the nodes that second topic entities allow for it."""
+        allowed: dict[str, set[str]] = {}
+        for c in rule.constraints:
+            if c.kind == "meets":
+                found = set(self.chain(c.value, c.atoms, {}))
+                allowed[c.variable] = allowed.get(c.variable, found) & found
+        return allowed
+
+    def chain(self, start: str, atoms: Sequence[Atom], allowed: Mapping[str, set[str]]) -> list[str]:
+        """Nodes at the end of a chain; no node is reached twice on the way."""
+        nodes, before = [start], [""]
+        for atom in atoms:
+            reached = [n for n in self.over(nodes, atom) if n not in before]
+            before, nodes = nodes, [n for n in reached if n in allowed.get(atom.variable, reached)]
+        return nodes
+
+    def over(self, nodes: Sequence[str], atom: Atom) -> list[str]:
+        """Nodes reached over one relation; notes what has to be looked at first."""
+        for node in nodes[:FAN_OUT]:
+            call = _look(self._toolset, node, atom)
+            if call.text() not in self._made and self.next_look is None:
+                self.next_look = call
+        return _step_over(nodes, atom, self._facts, self._kg)

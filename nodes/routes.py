@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from triplewise.tools.kg.terms import IRI, Node, Term, Triple, Variable
@@ -30,13 +30,17 @@ class Route:
 def find_routes(
     facts: Iterable[Triple], starts: Iterable[Term], is_answer: Callable[[Term], bool]
 ) -> list[Route]:
-    """The shortest chain from every start to every answer; without one, the facts that name an answer."""
+    """The shortest chain from every start to every answer; without one, the facts that name an answer.
+
+    No chain leads through another start: what that one leads to is its own.
+    """
     known = list(dict.fromkeys(facts))
     around: dict[Term, list[tuple[Triple, bool]]] = {}
     for triple in known:
         around.setdefault(triple.subject, []).append((triple, True))
         around.setdefault(triple.object, []).append((triple, False))
-    routes = [r for start in dict.fromkeys(starts) for r in _from(start, around, is_answer)]
+    anchors = dict.fromkeys(starts)
+    routes = [r for start in anchors for r in _from(start, around, anchors, is_answer)]
     reached = {route.end for route in routes}
     for triple in known:
         for start, end, forward in (
@@ -49,13 +53,18 @@ def find_routes(
 
 
 def _from(
-    start: Term, around: dict[Term, list[tuple[Triple, bool]]], is_answer: Callable[[Term], bool]
+    start: Term,
+    around: Mapping[Term, Sequence[tuple[Triple, bool]]],
+    anchors: Collection[Term],
+    is_answer: Callable[[Term], bool],
 ) -> list[Route]:
-    """Shortest chains from one node, breadth first."""
+    """Shortest chains from one node to answers, breadth first, ending where they meet another anchor."""
     chains: dict[Term, tuple[tuple[Triple, bool], ...]] = {start: ()}
     queue = deque([start])
     while queue:
         node = queue.popleft()
+        if node != start and node in anchors:
+            continue
         for triple, forward in around.get(node, ()):
             far = triple.object if forward else triple.subject
             if far not in chains:

@@ -243,6 +243,6 @@ def test_following_rules(bench: Workbench) -> None:
     assert nothing.outcome == "empty"
     assert nothing.observation.startswith("No entity found under this relation")
     read = SYMBOLIC.execute(served, Call("wikiSearch", ("Q17", "P36")))
-    assert read.observation == "By searching, Japan's relevant documents are Japan has a capital"
+    assert read.observation.startswith("By searching, Japan's relevant documents are Japan has a capital")
     assert "No documents" in SYMBOLIC.execute(bench, Call("wiki_search", ("Q17", "P36"))).observation
     assert SYMBOLIC.execute(bench, Call("finish", ("Tokyo", "Aragorn"))).answers == ("Q1490", "Aragorn")
