@@ -13,6 +13,7 @@ from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
 from triplewise.nodes.text import triple_text
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.literals import readable_text
 from triplewise.tools.kg.terms import Triple
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.text import read_term
@@ -26,13 +27,15 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
     values = list(values)
     iris = {v: iri for v in values if (iri := kg.profile.expand(v)) is not None}
     found = kg.labels(iris.values())
-    return tuple(found.get(iris[v], v) if v in iris else v for v in values)
+    return tuple(found.get(iris[v], v) if v in iris else readable_text(v) for v in values)
 
 
 def _proof(kg: KnowledgeGraph, triples: Iterable[Triple]) -> tuple[ProofTriple, ...]:
     """Facts with their readable text."""
     kept = list(dict.fromkeys(triples))[:PROOF_LIMIT]
-    return tuple(ProofTriple(t, text) for t, text in zip(kept, triple_text(kg, kept), strict=True))
+    return tuple(
+        ProofTriple(t, text) for t, text in zip(kept, triple_text(kg, kept, exact=False), strict=True)
+    )
 
 
 def _sentence(labels: tuple[str, ...]) -> str:
@@ -56,8 +59,10 @@ def _status(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
         return "not_found", "no entity of the question was found in the knowledge graph"
     if not state.steps:
         return "not_found", "no action was taken"
-    if not state.rules and state.last.feedback.action == "give_up":
-        return "not_found", "no relation path from the linked entities fits the question"
+    if state.last.feedback.action == "give_up":
+        names = " and ".join(e.label for e in state.linked)
+        nothing = f"nothing the knowledge graph holds about {names} fits the words of the question"
+        return "not_found", (state.last.thought.rstrip(".") if state.rules else nothing)
     tried = f"{len(state.corrections)} corrections" if state.corrections else "no correction was needed"
     return "not_found", f"every way tried gave no result ({len(state.steps)} steps, {tried})"
 

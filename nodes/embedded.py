@@ -38,6 +38,12 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
     """The next action. `give_up` once no rule is left."""
     follow = _follow_query if toolset == "pyql" else _follow_walk
     for attempt, rule in enumerate(state.rules):
+        beyond = [c.kind for c in rule.constraints if c.kind not in WALKED] if toolset != "pyql" else []
+        if beyond:
+            thought = (
+                f"The question needs a query ({beyond[0]}); these actions only walk from entity to entity."
+            )
+            return Choice(thought, GIVE_UP, state.program, attempt)
         choice = follow(state, kg, rule, attempt, toolset)
         if choice is not None:
             return choice
@@ -110,10 +116,8 @@ def _look(toolset: str, node: str, atom: Atom) -> Call:
 def _follow_walk(state: State, kg: KnowledgeGraph, rule: Rule, attempt: int, toolset: str) -> Choice | None:
     """Walk a rule entity by entity, for toolsets without a query.
 
-    None where it leads nowhere, or asks for what only a query can say (a superlative, a comparison).
+    None where it leads nowhere.
     """
-    if any(c.kind not in WALKED for c in rule.constraints):
-        return None
     if toolset == "symbolic" and not state.steps:
         plan = Call("get_rules", (state.question,))
         return Choice("Plan first: which rules fit the question?", plan, state.program, attempt)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import Term, Triple
+from triplewise.tools.kg.terms import Literal, Term, Triple
 
 if TYPE_CHECKING:
     from triplewise.nodes.state import ScoredTriple
@@ -17,16 +18,24 @@ _COMMA, _QUOTES = re.compile(r"[ \t]*,[ \t]*"), re.compile(r"[\[\]'\"`*]")
 _BEGINS, _ENDS = re.compile(r"(?:^|[^\w\s]|\n)[ \t]*$"), re.compile(r"[ \t]*(?:$|[\n).;,(|])")
 
 
-def node_labels(kg: KnowledgeGraph, terms: Iterable[Term]) -> dict[Term, str]:
-    """A readable text for every term: its label, else its short form."""
+def node_labels(kg: KnowledgeGraph, terms: Iterable[Term], exact: bool = True) -> dict[Term, str]:
+    """A readable text for every term: its label, else its short form.
+
+    `exact` keeps literals as the KG writes them; otherwise dates and numbers read as people write them.
+    """
     wanted = list(dict.fromkeys(terms))
     found = kg.labels(wanted)
-    return {t: found.get(t) or kg.profile.short(t) for t in wanted}
+    literal = kg.profile.short if exact else readable
+    return {
+        t: found.get(t) or (literal(t) if isinstance(t, Literal) else kg.profile.short(t)) for t in wanted
+    }
 
 
-def triple_text(kg: KnowledgeGraph, triples: Sequence[Triple], ids: bool = False) -> list[str]:
+def triple_text(
+    kg: KnowledgeGraph, triples: Sequence[Triple], ids: bool = False, exact: bool = True
+) -> list[str]:
     """`(subject, relation, object)` with labels; with `ids`, the short ids follow in brackets."""
-    labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)])
+    labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)], exact)
     relations = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
     lines = []
     for t in triples:
@@ -66,7 +75,7 @@ def parse_triples(kg: KnowledgeGraph, reply: str, offered: Sequence[Triple]) -> 
 
 def _forms(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[tuple[str, ...]]:
     """How a reply may name each triple: by ids, by labels, and both from tail to head."""
-    labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)])
+    labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)], exact)
     relations = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
     forms = []
     for t in triples:
