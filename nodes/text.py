@@ -75,7 +75,7 @@ def parse_triples(kg: KnowledgeGraph, reply: str, offered: Sequence[Triple]) -> 
 
 def _forms(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[tuple[str, ...]]:
     """How a reply may name each triple: by ids, by labels, and both from tail to head."""
-    labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)], exact)
+    labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)])
     relations = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
     forms = []
     for t in triples:
