@@ -43,7 +43,7 @@ def after_reflect(state: State) -> Literal["observe", "act"]:
 
 def build_graph(
     preset: str = "agent", *, checkpointer: Any = None, **phases: str | Phase
-) -> CompiledStateGraph[State, Context, Input, State]:
+) -> CompiledStateGraph[State, Context, Any, Any]:
     """Compile the state machine of a preset, with some phases swapped.
 
     Args:
@@ -57,7 +57,10 @@ def build_graph(
     if preset not in PRESETS:
         raise ConfigurationError.unknown("preset", preset, PRESETS)
     chosen = choose_phases(PRESETS[preset], phases)
-    graph = StateGraph(State, context_schema=Context, input_schema=Input)
+    # Inputs and outputs are dictionaries; their keys are those of `Input` and `State`.
+    graph: StateGraph[State, Context, Any, Any] = StateGraph(
+        State, context_schema=Context, input_schema=Input
+    )
     for name, phase in chosen.items():
         graph.add_node(name, metered_phase(phase, PRESETS[preset].settings))
     graph.add_edge(START, "link")

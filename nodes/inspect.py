@@ -32,8 +32,9 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
 
 def _verdict(state: State, context: Context, match: Match | None) -> Verdict:
     """An error goes before the end of the run, and the end before a spent budget."""
-    reason = spent(state, context)
-    if match is not None and match.severity == "error":
+    failed = match is not None and match.severity == "error"
+    reason = spent(state, context, failed)
+    if match is not None and failed:
         if reason:
             return Verdict("spent", guideline=match.id, source=match.source, text=match.text, note=reason)
         return Verdict("error", guideline=match.id, source=match.source, text=match.text)
@@ -50,7 +51,7 @@ def unchecked(state: State, runtime: Runtime[Context]) -> Update:
     """No guidelines: only what the interpreter itself refuses counts as an error (ablation)."""
     feedback = state.last.feedback
     if feedback.error:
-        reason = spent(state, runtime.context)
+        reason = spent(state, runtime.context, failed=True)
         verdict = Verdict(
             "spent" if reason else "error",
             guideline=feedback.error,

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from inspect import iscoroutinefunction
+from typing import Any, Protocol, TypeAlias, cast
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import State
 from triplewise.nodes.usage import Usage, recording
+from triplewise.tools.errors import ConfigurationError
 from triplewise.tools.kg.base import metered
 
 Update: TypeAlias = dict[str, Any]
 Phase: TypeAlias = Callable[[State, Runtime[Context]], Update]
+"""What stands for a phase: any callable of this shape."""
+
+
+class Node(Protocol):
+    """A phase as the graph calls it, with its parameters by name."""
+
+    def __call__(self, state: State, *, runtime: Runtime[Context]) -> Update:
+        """Run the phase."""
+        ...
 
 
 def fill(context: Context | None, defaults: Mapping[str, Any]) -> Context:
@@ -24,37 +36,76 @@ def fill(context: Context | None, defaults: Mapping[str, Any]) -> Context:
     return replace(context, **{k: v for k, v in defaults.items() if getattr(context, k) is None})
 
 
-def metered_phase(phase: Phase, defaults: Mapping[str, Any]) -> Phase:
+def metered_phase(phase: Phase, defaults: Mapping[str, Any]) -> Node:
     """A phase that runs under the preset's settings and adds what it cost to the state's usage.
 
-    Raises KeyError if the phase returns a key the state does not have, which LangGraph would drop silently.
+    An `async` phase becomes an asynchronous node, for graphs that are run with `ainvoke` or `astream`.
+    Raises `ConfigurationError` when the phase returns a key the state does not have: LangGraph drops such
+    keys without a word.
     """
 
-    def run(state: State, runtime: Runtime[Context]) -> Update:
-        start = time.perf_counter()
-        with metered() as queries, recording() as calls:
-            update = phase(state, runtime.override(context=fill(runtime.context, defaults)))
-        if unknown := set(update) - set(State.model_fields):
-            raise KeyError(
-                f"phase {phase.__name__} returned unknown state keys: {', '.join(sorted(unknown))}"
+    def run(state: State, *, runtime: Runtime[Context]) -> Update:
+        with _charged(state) as bill:
+            bill.update = phase(state, _settled(runtime, defaults))
+        return bill.total(name)
+
+    async def run_async(state: State, *, runtime: Runtime[Context]) -> Update:
+        with _charged(state) as bill:
+            bill.update = await cast(Any, phase)(state, _settled(runtime, defaults))
+        return bill.total(name)
+
+    name = getattr(phase, "__name__", type(phase).__name__)
+    asynchronous = iscoroutinefunction(phase) or iscoroutinefunction(type(phase).__call__)
+    node: Any = run_async if asynchronous else run
+    node.__name__, node.__doc__ = name, phase.__doc__
+    return cast(Node, node)
+
+
+def _settled(runtime: Runtime[Context], defaults: Mapping[str, Any]) -> Runtime[Context]:
+    """The runtime with the preset's values filled in."""
+    return runtime.override(context=fill(runtime.context, defaults))
+
+
+@dataclass
+class _Bill:
+    """What one run of a phase gave and what it cost."""
+
+    state: State
+    update: Update | None = None
+    cost: Usage = field(default_factory=Usage)
+
+    def total(self, name: str) -> Update:
+        """The update, with the usage so far in it and in the answer."""
+        update = dict(self.update or {})
+        if unknown := sorted(set(update) - set(State.model_fields)):
+            legal = ", ".join(State.model_fields)
+            raise ConfigurationError(
+                f"phase {name} returned unknown state keys: {', '.join(unknown)}; legal keys: {legal}"
             )
-        cost = Usage(queries=queries.queries, seconds=time.perf_counter() - start) + calls.total
-        usage = update.get("usage", state.usage) + cost
-        if "answer" in update and update["answer"] is not None:
+        usage = update.get("usage", self.state.usage) + self.cost
+        if update.get("answer") is not None:
             update["answer"] = replace(update["answer"], usage=usage)
         return {**update, "usage": usage}
 
-    run.__name__ = phase.__name__
-    run.__doc__ = phase.__doc__
-    return run
+
+@contextmanager
+def _charged(state: State) -> Iterator[_Bill]:
+    """Measure what happens inside: KG queries, model calls, seconds."""
+    bill, start = _Bill(state), time.perf_counter()
+    with metered() as queries, recording() as calls:
+        yield bill
+    bill.cost = Usage(queries=queries.queries, seconds=time.perf_counter() - start) + calls.total
 
 
-def spent(state: State, context: Context) -> str:
-    """Which budget is used up, in words; "" while there is some left."""
+def spent(state: State, context: Context, failed: bool = False) -> str:
+    """Which budget is used up, in words; "" while there is some left.
+
+    `failed`: the last step has to be corrected; only then does it matter that no correction is left.
+    """
     usage = state.usage
     limits = (
         (len(state.steps), context.max_steps or 0, "steps"),
-        (len(state.corrections), context.max_corrections, "corrections"),
+        (len(state.corrections), context.max_corrections if failed else 0, "corrections"),
         (usage.calls, context.max_model_calls, "model calls"),
         (usage.input_tokens + usage.output_tokens, context.max_tokens, "model tokens"),
         (usage.queries, context.max_queries, "KG queries"),

@@ -6,8 +6,9 @@ Pydantic validates it whenever a node starts, so a state edited in Studio as pla
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
+from langgraph.channels import EphemeralValue
 from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.nodes.usage import Usage
@@ -108,7 +109,10 @@ class State(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     question: str = Field(description="The question, in plain language.")
-    entities: dict[str, str | None] = Field(default_factory=dict, description="Entities given by the caller.")
+    # A channel for one step: what was given with one question of a thread must not reach the next one.
+    entities: Annotated[dict[str, str | None], EphemeralValue] = Field(
+        default_factory=dict, description="Entities given by the caller, until they are linked."
+    )
     linked: tuple[LinkedEntity, ...] = Field(default=(), description="Entities found in the question.")
     rules: tuple[Rule, ...] = Field(default=(), description="Rules that may answer the question, best first.")
     attempt: int = Field(default=0, description="Index of the rule being followed (embedded policy).")

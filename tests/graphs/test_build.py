@@ -1,0 +1,367 @@
+"""The compiled state machine: wiring, ways to run it, budgets, checkpoints, edited states."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.runtime import Runtime
+from pydantic import ValidationError
+
+from tests.support.openai_server import OpenAIServer
+from triplewise.graphs import PRESETS, Context, State, build_graph
+from triplewise.nodes.phase import Update
+from triplewise.tools.errors import ConfigurationError
+
+Server = Callable[..., OpenAIServer]
+
+GRAPH = Path(__file__).parent.parent / "cases" / "queryagent" / "figure7.ttl"
+QUESTION = "where do florida panthers play"
+PANTHERS = {"florida panthers": "m.0j8js"}
+INPUT = {"question": QUESTION, "entities": PANTHERS}
+RELATION = "sports.sports_team.arena_stadium"
+LOOK, ADD = "Action: get_relation(m.0j8js)", f"Action: add_fact(m.0j8js, {RELATION}, ?arena)"
+SHORT = ["Thought: look\n" + LOOK, "Thought: add\n" + ADD, "Thought: done\nAction: execute()"]
+ARENAS = {"Miami Arena", "BB&T Center"}
+
+EDGES = {
+    ("__start__", "link"),
+    ("link", "plan"),
+    ("plan", "observe"),
+    ("observe", "act"),
+    ("act", "inspect"),
+    ("inspect", "correct"),
+    ("inspect", "reflect"),
+    ("inspect", "answer"),
+    ("correct", "act"),
+    ("reflect", "observe"),
+    ("reflect", "act"),
+    ("answer", "__end__"),
+}
+
+
+def scripted(server: OpenAIServer, **settings: Any) -> Context:
+    """A run on the graph of figure 7 with a scripted model."""
+    return Context(
+        kg=str(GRAPH), profile="freebase", model="openai:scripted", base_url=server.url, **settings
+    )
+
+
+def small(**settings: Any) -> Context:
+    """A run on the same graph without a model."""
+    return Context(kg=str(GRAPH), profile="freebase", **settings)
+
+
+def thread(name: str = "1") -> dict[str, Any]:
+    return {"configurable": {"thread_id": name}}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_draws_the_same_machine(preset: str) -> None:
+    drawn = build_graph(preset).get_graph().draw_mermaid()
+    edges = set(re.findall(r"^\t(\w+) -(?:->|\.->) (\w+);", drawn, re.MULTILINE))
+    assert edges == EDGES
+    conditional = set(re.findall(r"^\t(\w+) -\.-> \w+;", drawn, re.MULTILINE))
+    assert conditional == {"inspect", "reflect"}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_runs_to_an_answer_without_a_model(preset: str) -> None:
+    state = build_graph(preset).invoke(INPUT, context=small())
+    assert state["answer"].status in ("answered", "not_found")
+    assert state["answer"].text
+    assert state["answer"].usage.calls == 0
+    assert state["answer"].usage.queries > 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"preset": "agnt"}, "unknown preset 'agnt'; choose one of: agent, oda, queryagent, symagent"),
+        ({"ponder": "none"}, "unknown phase 'ponder'; choose one of: act, answer, correct, inspect, link"),
+        (
+            {"reflect": "deep"},
+            "unknown variant of phase reflect 'deep'; choose one of: none, oda, similarity",
+        ),
+    ],
+)
+def test_unknown_names_list_the_legal_ones(wanted: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        build_graph(**wanted)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"toolset": "hammer"}, "unknown toolset 'hammer'; choose one of: explore, pyql, symbolic"),
+        ({"prompt": "sonnet"}, "unknown prompt 'sonnet'"),
+        ({"documents": "/nowhere"}, "no such folder of documents"),
+    ],
+)
+def test_unknown_settings_are_told_when_they_are_used(
+    settings: dict[str, str], message: str, openai_server: Server
+) -> None:
+    graph = build_graph("symagent", plan="none")
+    with pytest.raises(Exception, match=re.escape(message)):
+        graph.invoke(INPUT, context=scripted(openai_server(SHORT), **settings))
+
+
+def test_context_refuses_what_cannot_work() -> None:
+    with pytest.raises(ConfigurationError, match="max_seconds must be a number above 0"):
+        Context(max_seconds=0)
+    with pytest.raises(ConfigurationError, match="choose one of: react, tools"):
+        Context(calling="morse")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="max_steps must be above 0"):
+        Context(max_steps=-1)
+
+
+def test_a_question_is_due() -> None:
+    with pytest.raises(ConfigurationError, match="question is empty"):
+        build_graph().invoke({"question": "  "}, context=small())
+    with pytest.raises(ValidationError):
+        build_graph().invoke({}, context=small())
+
+
+def test_sync_async_and_streamed_runs_agree(openai_server: Server) -> None:
+    graph = build_graph("queryagent")
+    once = graph.invoke(INPUT, context=scripted(openai_server(SHORT)))
+    later = asyncio.run(graph.ainvoke(INPUT, context=scripted(openai_server(SHORT))))
+    chunks = list(graph.stream(INPUT, context=scripted(openai_server(SHORT)), stream_mode="updates"))
+    assert set(once["answer"].labels) == ARENAS
+    streamed = chunks[-1]["answer"]["answer"]
+    assert once["answer"].sparql == later["answer"].sparql == streamed.sparql
+    assert once["steps"] == later["steps"]
+    step = ["act", "inspect", "reflect"]
+    assert [p for c in chunks for p in c] == ["link", "plan", "observe", *step, *step, *step[:2], "answer"]
+    for usage in (once["answer"].usage, later["answer"].usage, streamed.usage):
+        assert (usage.calls, usage.queries) == (3, once["answer"].usage.queries)
+
+
+def test_async_runs_leave_the_loop_free(openai_server: Server) -> None:
+    from tests.support.openai_server import Fault
+
+    server = openai_server(SHORT, [Fault.SLOW], slow=0.4)
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.02)
+            ticks += 1
+
+    async def both() -> dict[str, Any]:
+        clock = asyncio.create_task(tick())
+        state = await build_graph("queryagent").ainvoke(INPUT, context=scripted(server))
+        clock.cancel()
+        return dict(state)
+
+    assert asyncio.run(both())["answer"].status == "answered"
+    assert ticks >= 10
+
+
+def test_many_questions_at_once_are_billed_apart(openai_server: Server) -> None:
+    def reply(messages: list[dict[str, Any]]) -> str:
+        return SHORT[str(messages[-1]["content"]).count("Observation ")]
+
+    graph, context = build_graph("queryagent"), scripted(openai_server(reply))
+
+    async def ask() -> list[Any]:
+        return await asyncio.gather(*(graph.ainvoke(INPUT, context=context) for _ in range(4)))
+
+    states = asyncio.run(ask())
+    assert [s["answer"].usage.calls for s in states] == [3] * 4
+    assert len({s["answer"].usage.queries for s in states}) == 1
+
+
+def test_phases_are_swapped_by_name_and_by_callable(openai_server: Server) -> None:
+    seen: list[str] = []
+
+    def my_reflect(state: State, runtime: Runtime[Context]) -> Update:
+        seen.append(state.last.call)
+        return {}
+
+    class MyInspect:
+        def __call__(self, state: State, runtime: Runtime[Context]) -> Update:
+            from triplewise.nodes.inspect import unchecked
+
+            return unchecked(state, runtime)
+
+    graph = build_graph("queryagent", reflect=partial(my_reflect), inspect=MyInspect(), correct="raw")
+    replies = ["Thought: x\nAction: add_fact(?a, ?b)", *SHORT]
+    state = graph.invoke(INPUT, context=scripted(openai_server(replies)))
+    assert seen == [s.call for s in state["steps"][1:3]]
+    (correction,) = state["corrections"]
+    assert (correction.guideline, correction.source) == ("arity", "interpreter")
+    assert correction.text.startswith("add_fact(head, relation, tail) takes 3 parameters, not 2")
+    assert "only Thought 2 and Action 2" in correction.text
+
+
+def test_an_async_phase_runs_in_async_graphs(openai_server: Server) -> None:
+    async def slow_reflect(state: State, runtime: Runtime[Context]) -> Update:
+        await asyncio.sleep(0)
+        return {"focus": ("m.04f8n7",)}
+
+    graph = build_graph("queryagent", reflect=slow_reflect)
+    state = asyncio.run(graph.ainvoke(INPUT, context=scripted(openai_server(SHORT))))
+    assert state["focus"] == ("m.04f8n7",)
+    assert state["answer"].status == "answered"
+
+
+def test_unknown_keys_of_a_phase_are_refused() -> None:
+    def forgetful(state: State, runtime: Runtime[Context]) -> Update:
+        return {"memroy": ()}
+
+    graph = build_graph("agent", plan=forgetful)
+    with pytest.raises(
+        ConfigurationError, match="phase forgetful returned unknown state keys: memroy; legal"
+    ):
+        graph.invoke(INPUT, context=small())
+
+
+def test_a_preset_fills_in_only_what_the_caller_left_open() -> None:
+    told: list[Context] = []
+
+    def spy(state: State, runtime: Runtime[Context]) -> Update:
+        told.append(runtime.context)
+        return {"rules": ()}
+
+    build_graph("oda", plan=spy).invoke(INPUT, context=small(max_steps=3))
+    build_graph("oda", plan=spy, link=lambda state, runtime: {}).invoke(INPUT)
+    assert (told[0].toolset, told[0].max_steps) == ("explore", 3)
+    assert (told[1].toolset, told[1].max_steps, told[1].kg) == ("explore", 24, "demo")
+
+
+def test_a_reused_thread_forgets_the_question_before(openai_server: Server) -> None:
+    graph = build_graph("queryagent", checkpointer=InMemorySaver())
+    first = graph.invoke(INPUT, thread(), context=scripted(openai_server(SHORT)))
+    assert first["answer"].values
+    server = openai_server([SHORT[0], "Thought: enough\nAction: execute()"])
+    second = graph.invoke(
+        {"question": "who is the captain of the Florida Panthers"},
+        thread(),
+        context=scripted(server, max_corrections=1, max_steps=2),
+    )
+    assert [s.number for s in second["steps"]] == [1, 2]
+    assert [e.mention for e in second["linked"]] == ["Florida Panthers"]
+    assert second["linked"][0].candidates[0].kind == "exact", "what was given before is not used again"
+    assert second["program"] == ""
+    assert (second["answer"].status, second["answer"].values) == ("budget_spent", ())
+    assert second["answer"].usage.calls == 2
+    assert "Miami" not in server.chats[0].text
+
+
+def test_a_run_that_broke_off_goes_on_where_it_was(openai_server: Server) -> None:
+    broken: list[int] = []
+
+    def breaks_once(state: State, runtime: Runtime[Context]) -> Update:
+        from triplewise.nodes.reflect import similarity
+
+        if len(state.steps) == 2 and not broken:
+            broken.append(1)
+            raise RuntimeError("the machine was switched off")
+        return similarity(state, runtime)
+
+    server = openai_server(SHORT)
+    graph = build_graph("queryagent", checkpointer=InMemorySaver(), reflect=breaks_once)
+    with pytest.raises(RuntimeError, match="switched off"):
+        graph.invoke(INPUT, thread(), context=scripted(server))
+    assert server.used == 2
+    assert graph.get_state(thread()).next == ("reflect",)
+    state = graph.invoke(None, thread(), context=scripted(server))
+    assert server.used == 3, "no reply is asked for twice"
+    assert set(state["answer"].labels) == ARENAS
+    assert [s.number for s in state["steps"]] == [1, 2, 3]
+    assert state["answer"].usage.calls == 3
+
+
+LOST = "Thought: hm\nAction: add_fact(?a, ?b)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "replies", "reason"),
+    [
+        ({"max_steps": 2}, [SHORT[0], SHORT[1]], "the budget of 2 steps is spent"),
+        ({"max_model_calls": 2}, [SHORT[0], SHORT[1]], "the budget of 2 model calls is spent"),
+        ({"max_corrections": 2}, [SHORT[1], LOST, LOST, LOST], "the budget of 2 corrections is spent"),
+        ({"max_queries": 1}, [SHORT[1]], "the budget of 1 KG queries is spent"),
+        ({"max_tokens": 1000}, [SHORT[1]], "the budget of 1000 model tokens is spent"),
+        ({"max_seconds": 0.001}, [SHORT[1]], "the budget of 0.001 seconds is spent"),
+    ],
+)
+def test_every_budget_ends_in_an_answer(
+    settings: dict[str, Any], replies: list[str], reason: str, openai_server: Server
+) -> None:
+    server = openai_server(replies)
+    answer = build_graph("queryagent").invoke(INPUT, context=scripted(server, **settings))["answer"]
+    assert answer.status == "budget_spent"
+    assert answer.reason == f"{reason}; the answer is what was proven so far"
+    assert set(answer.labels) == ARENAS
+    assert len(answer.proof) == 2
+
+
+def test_corrections_that_are_used_up_do_not_end_a_run_that_goes_well(openai_server: Server) -> None:
+    server = openai_server([LOST, *SHORT])
+    answer = build_graph("queryagent").invoke(INPUT, context=scripted(server, max_corrections=1))["answer"]
+    assert answer.status == "answered"
+    assert len(answer.corrections) == 1
+
+
+def test_a_spent_budget_without_any_fact_says_so(openai_server: Server) -> None:
+    server = openai_server([SHORT[0]])
+    answer = build_graph("queryagent").invoke(INPUT, context=scripted(server, max_steps=1))["answer"]
+    assert (answer.status, answer.values) == ("budget_spent", ())
+    assert answer.reason == "the budget of 1 steps is spent; nothing was proven so far"
+
+
+def test_native_tool_calls(openai_server: Server) -> None:
+    replies: list[Any] = [
+        {"text": "look first", "tool_calls": [("get_relation", {"entity_or_variable": "m.0j8js"})]},
+        {"tool_calls": [("execute", {}), ("execute", {})]},
+        {"tool_calls": [("add_fact", '{"head": "m.0j8')]},
+        {"text": "I would rather talk."},
+        {"tool_calls": [("add_fact", {"head": "m.0j8js", "relation": RELATION, "tail": "?arena"})]},
+        {"tool_calls": [("execute", {})]},
+    ]
+    server = openai_server(replies)
+    state = build_graph("queryagent").invoke(INPUT, context=scripted(server, calling="tools"))
+    assert set(state["answer"].labels) == ARENAS
+    assert [c.guideline for c in state["corrections"]] == ["several_actions", "other_error", "no_action"]
+    assert state["steps"][0].thought == "look first"
+    names = {t["function"]["name"] for t in server.chats[0].body["tools"]}
+    assert {"get_relation", "add_fact", "execute"} <= names
+
+
+def test_a_state_edited_as_json_goes_on(openai_server: Server) -> None:
+    graph = build_graph("queryagent", checkpointer=InMemorySaver())
+    server = openai_server(SHORT)
+    paused = graph.invoke(INPUT, thread(), context=scripted(server), interrupt_before=["inspect"])
+    assert [s.call for s in paused["steps"]] == ["get_relation(m.0j8js)"]
+    step = json.loads(State.model_validate(paused).model_dump_json())["steps"][0]
+    step["thought"] = "edited by a person"
+    wrong = {**step, "call": "get_relation(?x)"}
+    wrong["feedback"] = {"action": "get_relation", "arguments": ["?x"], "error": "unknown_variable"}
+    config = graph.update_state(thread(), {"steps": [wrong]}, as_node="act")
+    state = graph.invoke(None, config, context=scripted(openai_server(SHORT)))
+    assert [c.guideline for c in state["corrections"]] == ["lookup_unbound_variable"]
+    assert state["steps"][0].thought == "edited by a person"
+    assert set(state["answer"].labels) == ARENAS
+
+
+def test_every_state_survives_json(openai_server: Server) -> None:
+    replies = [LOST, *SHORT]
+    graph = build_graph("agent")
+    for chunk in graph.stream(INPUT, context=scripted(openai_server(replies)), stream_mode="values"):
+        state = State.model_validate(chunk)
+        assert State.model_validate(json.loads(state.model_dump_json())) == state
+
+
+def test_outcomes_in_the_state_are_plain_words(openai_server: Server) -> None:
+    state = build_graph("queryagent").invoke(INPUT, context=scripted(openai_server(SHORT)))
+    assert [type(s.feedback.outcome) for s in state["steps"]] == [str] * 3
