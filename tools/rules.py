@@ -96,22 +96,47 @@ class Rule:
         return counted or (self.body[-1].variable if self.body else either)
 
     def text(self, label: str = "") -> str:
-        """The rule in one line, e.g. `Tokyo -[P36]-> ?capital`."""
-        chain = " ".join(f"{a.arrow()} ?{a.variable}" for a in self.body)
-        extras = "".join(f"; {_constraint_text(c)}" for c in self.constraints)
-        return f"{label or self.anchor} {chain}{extras}"
+        """The rule in one line, e.g. `Q419 <-[P17]- ?x; ?x is a Q4022; the greatest P2043`."""
+        chain = [_path_text(label or self.anchor, self.body)] if self.body else []
+        extras = [_constraint_text(c) for c in self.constraints if c.kind != "ask"]
+        asked = "yes or no: " if len(extras) < len(self.constraints) else ""
+        return asked + "; ".join([*chain, *extras])
+
+
+def _path_text(start: str, atoms: tuple[Atom, ...], end: str = "") -> str:
+    """A chain as the papers write it; `end` stands in for its last variable."""
+    ends = [f"?{a.variable}" for a in atoms]
+    ends[-1] = end or ends[-1]
+    return " ".join([start, *(f"{a.arrow()} {node}" for a, node in zip(atoms, ends, strict=True))])
 
 
 def _constraint_text(constraint: Constraint) -> str:
     """A constraint in words."""
-    path = " ".join(f"{a.arrow()} ?{a.variable}" for a in constraint.atoms)
-    parts = (
-        constraint.kind,
-        constraint.value if constraint.kind == "meets" else f"?{constraint.variable}",
-        path,
-    )
-    tail = "" if constraint.kind == "meets" else f"{constraint.operator} {constraint.value}".strip()
-    return " ".join(p for p in (*parts, tail) if p)
+    variable, value, atoms = f"?{constraint.variable}", constraint.value, constraint.atoms
+    quantity = " of its ".join(a.relation for a in reversed(atoms)) or variable
+    match constraint.kind:
+        case "meets":
+            return f"and {_path_text(value, atoms)}"
+        case "type":
+            return f"{variable} is a {value}"
+        case "filter":
+            return f"with {quantity} {constraint.operator} {value}"
+        case "distinct":
+            return f"{variable} is not {value}"
+        case "max" | "min":
+            return f"the {'greatest' if constraint.kind == 'max' else 'least'} {quantity}"
+        case "most" | "least":
+            return f"the {'most' if constraint.kind == 'most' else 'fewest'} {quantity}"
+        case "count":
+            return f"how many {value}"
+        case "not":
+            return f"but not {_path_text(value, atoms)}"
+        case "either":
+            return " or ".join(_path_text(side, atoms) for side in (constraint.operator, value))
+        case "holds":
+            return _path_text(constraint.variable, atoms, value)
+        case "ask":
+            return "yes or no"
 
 
 def fact(previous: str, atom: Atom) -> Call:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from triplewise.tools.kg import IRI, KnowledgeGraph
+from triplewise.tools.kg import IRI, KnowledgeGraph, readable
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import Term, Triple
 
@@ -39,7 +39,8 @@ class Names:
         """Learn what rules mention."""
         nodes, relations = [], []
         for rule in rules:
-            nodes += [rule.anchor, *(c.value for c in rule.constraints if c.value)]
+            named = (n for c in rule.constraints for n in (c.variable, c.operator, c.value))
+            nodes += [rule.anchor, *(n for n in named if n)]
             relations += [a.relation for a in (*rule.body, *(a for c in rule.constraints for a in c.atoms))]
         self.learn(nodes, relations)
 
@@ -72,8 +73,8 @@ class Names:
         return Text(label) if label == short else Text.assemble(label, (f" ({short})", ID_STYLE))
 
     def term(self, term: Term) -> Text:
-        """A node of a fact, tagged; a literal as it is."""
-        return self.tagged(self.kg.profile.short(term)) if isinstance(term, IRI) else Text(term.value)
+        """A node of a fact, tagged; a literal as people read it."""
+        return self.tagged(self.kg.profile.short(term)) if isinstance(term, IRI) else Text(readable(term))
 
     def readable(self, text: str, tag: bool = False) -> Text:
         """Text with every known id in it replaced by its label, tagged if asked."""

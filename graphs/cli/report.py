@@ -14,6 +14,7 @@ from rich.text import Text
 from triplewise.graphs.cli.names import ID_STYLE, Names
 from triplewise.nodes.state import Answer, ProofTriple, Step
 from triplewise.nodes.usage import Usage
+from triplewise.tools.kg import readable_text
 
 if TYPE_CHECKING:
     from triplewise.nodes.state import ScoredTriple, Verdict
@@ -113,7 +114,9 @@ class Report:
             if ids
         ]
         for variable, labels in feedback.values.items():
-            lines.append(Text.assemble((f"?{variable}: ", QUIET), _shortened(labels)))
+            shown = _shortened([readable_text(label) for label in labels])
+            cut = ", ..." if labels and f"{labels[-1]!r}, ...]" in observation else ""
+            lines.append(Text.assemble((f"?{variable}: ", QUIET), shown, cut))
         if lines or not observation:
             return lines
         self.names.learn_triples(feedback.triples[:NAMES])
@@ -151,6 +154,8 @@ class Report:
         if not answer.values:
             self.row("Answer", Text("none", BAD))
         shown = list(zip(answer.values, answer.labels, strict=True))[:VALUES]
+        if answer.text in ("Yes.", "No."):
+            shown = [(answer.text[:-1], answer.text[:-1])]
         for number, (value, label) in enumerate(shown):
             tag = "" if label == value else f" ({value})"
             self.row("Answer" if number == 0 else "", Text.assemble((label, GOOD), (tag, ID_STYLE)))
@@ -178,7 +183,7 @@ class Report:
             return
         shown = proof[:PROOF]
         self.names.learn_triples(p.triple for p in shown)
-        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
         for _ in range(3):
             table.add_column(overflow="fold")
         for p in shown:

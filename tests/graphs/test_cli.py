@@ -48,6 +48,25 @@ def test_ask_shows_phases_answer_query_and_proof(cli: Cli) -> None:
     assert done.err == ""
 
 
+@pytest.mark.parametrize(
+    ("question", "parts"),
+    [
+        (
+            "When was George Orwell born?",
+            ("Answer   25 June 1903 (1903-06-25T00:00:00Z)", "  25 June 1903\n"),
+        ),
+        ("Is Tokyo the capital of Japan?", ("yes or no: Japan -[capital]-> Tokyo", "Answer   Yes\n")),
+        ("Which films were directed by Stanley Kubrick?", ("The Shining, ...\n",)),
+    ],
+)
+def test_dates_truth_and_cut_lists_read_as_people_write_them(
+    cli: Cli, question: str, parts: tuple[str, ...]
+) -> None:
+    out = "".join(f"{line.rstrip()}\n" for line in cli("ask", question).out.splitlines())
+    for part in parts:
+        assert part in out
+
+
 def test_ask_fits_eighty_columns_and_has_no_colours_when_piped(cli: Cli) -> None:
     out = cli("ask", QUESTION).out
     assert "\x1b" not in out
