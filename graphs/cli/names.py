@@ -82,6 +82,12 @@ class Names:
         for match in self._pattern(self.known).finditer(text):
             result.append(text[end : match.start()])
             short = match.group()
+            if text[: match.start()].endswith(f"{self.known[short]} [") and text.startswith("]", match.end()):
+                # `Bram Stoker [Q36184]`: the label stands there already.
+                result.right_crop(2)
+                result.append(f" ({short})" if tag else "", ID_STYLE)
+                end = match.end() + 1
+                continue
             # An id that the text itself explains already, as in `P36 (capital)`, is only turned round.
             explained = f" ({self.known[short]})"
             end = match.end()

@@ -67,6 +67,11 @@ def test_dates_truth_and_cut_lists_read_as_people_write_them(
         assert part in out
 
 
+def test_an_id_behind_its_label_is_not_named_twice(cli: Cli) -> None:
+    out = cli("ask", "Who wrote Dracula?", "--preset", "symagent").out
+    assert "         Bram Stoker.\n" in out
+
+
 def test_ask_fits_eighty_columns_and_has_no_colours_when_piped(cli: Cli) -> None:
     out = cli("ask", QUESTION).out
     assert "\x1b" not in out
