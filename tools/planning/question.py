@@ -21,6 +21,7 @@ MENTION = "entity"
 _TOKEN = re.compile(r"[^\W_]+(?:['’.,-]?[^\W_]+)*", re.UNICODE)
 _POSSESSIVE = re.compile(r"['’]s?$")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_DATE = re.compile(r"[12]\d{3}(-\d\d(-\d\d)?)?")
 _ADJECTIVAL = ("ous", "ful", "ive", "ant", "ent", "al", "ed", "ly", "ar", "ble", "ic", "ing")
 _SUFFIXES = ("ings", "ing", "ers", "ors", "ies", "ed", "es", "er", "or", "s", "e")
 
@@ -119,6 +120,17 @@ class QuestionView:
         """Whether the question restricts, counts or orders its answers."""
         return bool(self.superlative or self.most or self.comparisons or self.counting)
 
+    @property
+    def unlinked(self) -> tuple[str, ...]:
+        """Words written like names that belong to no linked mention: the KG may not know what they name.
+
+        () where capitals tell nothing, because every word has one.
+        """
+        stop, noun = lexicon()["stopwords"], self.phrase.split()
+        said = [t for t in self.tokens[1:] if t.mention < 0 and t.text[0].isalpha() and t.lower not in stop]
+        named = [t for t in said if t.text[0].isupper()]
+        return tuple(t.text for t in named if t.lower not in noun) if len(named) < len(said) else ()
+
     def mention_position(self, mention: int) -> int:
         """Token position of a mention, -1 if it does not stand in the question."""
         return next((i for i, t in enumerate(self.tokens) if t.mention == mention), -1)
@@ -157,13 +169,14 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
     comparative = () if comparisons else (_comparative(low, used) or _against_mention(low, used))
     expected, kind = _expected(tokens, low)
     phrase = _phrase(low, expected)
+    negated = _negated(low, used)
     if quantities or (counting and not expected):
         kind = "number" if "date" not in " ".join(quantities) else "time"
-    stop = lexicon()["stopwords"]
+    stop, cues = lexicon()["stopwords"], {*used, negated}
     words = tuple(
         (w, i)
         for i, w in enumerate(low)
-        if i not in used and tokens[i].mention < 0 and w not in stop and not _NUMBER.fullmatch(w)
+        if i not in cues and tokens[i].mention < 0 and w not in stop and not _NUMBER.fullmatch(w)
     )
     return QuestionView(
         tokens,
@@ -180,7 +193,7 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
         most,
         least,
         _joint(low),
-        _negated(low),
+        negated,
         _determined(low, expected, superlative),
         any(w in lexicon()["same"] for w in low),
     )
@@ -197,7 +210,7 @@ def _comparisons(low: Sequence[str], used: set[int]) -> tuple[Comparison, ...]:
             value = _number_at(low, i + len(words), used)
             if value:
                 used.update(range(i, i + len(words)))
-                is_date = bool(re.fullmatch(r"[12]\d{3}(-\d\d(-\d\d)?)?", value)) and len(words) == 1
+                is_date = phrase in lexicon()["temporal"] and bool(_DATE.fullmatch(value))
                 found[i] = Comparison(operator, value, is_date)
     return tuple(found[i] for i in sorted(found))
 
@@ -237,11 +250,11 @@ def _joint(low: Sequence[str]) -> str:
     return "or" if any("or" in low[a:b] for a, b in itertools.pairwise(mentions)) else ""
 
 
-def _negated(low: Sequence[str]) -> int:
-    """Position of a negation, or -1."""
-    return next(
-        (i for i, w in enumerate(low) if w in ("not", "without", "never", "no") or w.endswith("n't")), -1
-    )
+def _negated(low: Sequence[str], used: set[int]) -> int:
+    """Position of a negation, or -1; the "no" of "no more than" is none."""
+    negations = ("not", "without", "never", "no")
+    found = (i for i, w in enumerate(low) if w in negations or w.endswith(("n't", "n’t")))
+    return next((i for i in found if i not in used), -1)
 
 
 def _number_at(low: Sequence[str], at: int, used: set[int]) -> str:
@@ -286,7 +299,8 @@ def _most(low: Sequence[str], used: set[int]) -> tuple[str, bool]:
     for i in range(len(low) - 1):
         word, following = low[i], low[i + 1]
         counted = following not in no_noun and not following.endswith(_ADJECTIVAL)
-        if word in ("most", "fewest", "least") and counted:
+        # "at least 3" is a comparison, not the fewest of something.
+        if word in ("most", "fewest", "least") and counted and i not in used:
             used.add(i)
             return following, word != "most"
     return "", False
@@ -297,7 +311,7 @@ def _superlative(low: Sequence[str], used: set[int]) -> Superlative | None:
     for direction in ("max", "min"):
         for i, word in enumerate(low):
             quantities = lexicon()["superlatives"][direction].get(word)
-            if quantities:
+            if quantities and i not in used:
                 used.add(i)
                 if i and low[i - 1] in ("most", "least"):
                     used.add(i - 1)

@@ -5,10 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from triplewise.tools.kg.terms import IRI
-from triplewise.tools.planning.bodies import Body, ground, make_atom, node_form, rename, signature, slug
+from triplewise.tools.planning.bodies import (
+    Body,
+    answers,
+    ground,
+    make_atom,
+    node_form,
+    rename,
+    signature,
+    slug,
+)
 from triplewise.tools.planning.classes import find_classes
 from triplewise.tools.planning.operations import comparison_value, is_date, is_number
-from triplewise.tools.planning.search import Search, with_constraint
+from triplewise.tools.planning.search import SAMPLE, Search, with_constraint
 from triplewise.tools.rules import Atom, Constraint, Rule
 
 JOINED = 8
@@ -125,7 +134,22 @@ def class_rules(search: Search) -> list[Rule]:
     if search.topics and not search.seen.constrained:
         return []
     nodes = search.classes or _classes_of_words(search)
-    return [_members(search, node) for node in nodes[:2]]
+    rules = [_members(search, node) for node in nodes[:2]]
+    return [r for r in rules if _knows_names(search, r)]
+
+
+def _knows_names(search: Search, rule: Rule) -> bool:
+    """Whether the KG says the names that were not linked of the members of a class.
+
+    "Films of X" are not all films where nothing is known of X; planets "in the Solar System" are all planets
+    where the descriptions of planets say so.
+    """
+    names, index = {w.lower() for w in search.seen.unlinked}, search.kg.index
+    if not names or index is None:
+        return not names
+    members = (index.node(m) for m in answers(search.kg, rule, SAMPLE) if isinstance(m, IRI))
+    said = [e.description.lower() for e in members if e is not None]
+    return all(2 * sum(name in text for text in said) > len(said) for name in names)
 
 
 def _classes_of_words(search: Search) -> tuple[IRI, ...]:
@@ -161,9 +185,10 @@ def boolean_rules(search: Search) -> list[Rule]:
     if len(topics) > 1:
         return _linked_pair(search)
     members = _is_a(search, topics[0])
-    return members or [
-        with_constraint(r, Constraint("ask")) for r in search.checked(search.chains(topics[0]))
-    ]
+    if members or seen.unlinked:
+        # With an unknown name in the question, that a relation exists proves nothing about the two.
+        return members
+    return [with_constraint(r, Constraint("ask")) for r in search.checked(search.chains(topics[0]))]
 
 
 def _is_a(search: Search, topic: str) -> list[Rule]:
