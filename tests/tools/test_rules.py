@@ -134,4 +134,5 @@ def test_a_rule_in_one_line() -> None:
     assert rule.text() == "Q1 <-[P57]- ?film -[P161]-> ?actor"
     assert rule.text("Ridley Scott").startswith("Ridley Scott <-[P57]- ?film")
     constrained = Rule("Q1", rule.body, (Constraint("type", "actor", value="Q5"),)).text()
-    assert constrained.startswith(rule.text()) and "Q5" in constrained.removeprefix(rule.text())
+    assert constrained.startswith(rule.text())
+    assert "Q5" in constrained.removeprefix(rule.text())

@@ -1,0 +1,83 @@
+"""Texts of relations: fetched for many at once, and only once."""
+
+from __future__ import annotations
+
+import pyoxigraph as ox
+import pytest
+
+from triplewise.tools.kg.base import metered
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.profile import Profile, RelationText
+from triplewise.tools.kg.relation_docs import ALIASES, relation_texts
+
+EX = "http://example.org/"
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+PROFILE = Profile(
+    entity_namespaces=(EX,),
+    relation_namespaces=(EX,),
+    alias_predicates=(EX + "alias", EX + "alsoCalled"),
+    language="en",
+    relations={"born": RelationText("place of birth", aliases=("born in",), object_type="place")},
+)
+TEXTS = f"""
+<{EX}made> <{LABEL}> "created by"@en ; <{EX}alias> "made by"@en, "fait par"@fr, "maker" .
+<{EX}made> <{EX}alsoCalled> "creator"@en .
+<{EX}born> <{EX}alias> "born in"@en, "birthplace"@en .
+"""
+
+
+@pytest.fixture
+def kg() -> EmbeddedKG:
+    store = ox.Store()
+    many = "".join(
+        f'<{EX}r{i}> <{LABEL}> "relation number {i}"@en ; <{EX}alias> "no. {i}" .\n' for i in range(50)
+    )
+    wordy = "".join(f'<{EX}wordy> <{EX}alias> "word {i}" .\n' for i in range(3 * ALIASES))
+    store.load((TEXTS + many + wordy).encode(), format=ox.RdfFormat.TURTLE)
+    return EmbeddedKG(store, PROFILE, "texts")
+
+
+def test_labels_and_aliases_of_many_cost_one_query_each(kg: EmbeddedKG) -> None:
+    names = [f"r{i}" for i in range(50)]
+    with metered() as meter:
+        texts = relation_texts(kg, names)
+    assert meter.queries <= 2
+    assert list(texts) == names
+    assert (texts["r7"].label, texts["r7"].aliases) == ("relation number 7", ("no. 7",))
+
+
+def test_a_relation_is_asked_for_once(kg: EmbeddedKG) -> None:
+    first = relation_texts(kg, ["made", "r1"])
+    with metered() as again:
+        assert relation_texts(kg, ["r1", "made", "made"]) == {"r1": first["r1"], "made": first["made"]}
+    with metered() as other:
+        relation_texts(kg, ["r1", "r2"])
+    assert again.queries == 0
+    assert 0 < other.queries <= 2
+
+
+def test_another_graph_has_texts_of_its_own(kg: EmbeddedKG) -> None:
+    relation_texts(kg, ["made"])
+    bare = EmbeddedKG(ox.Store(), PROFILE, "bare")
+    assert relation_texts(bare, ["made"])["made"].aliases == ()
+
+
+def test_aliases_of_the_language_or_of_none(kg: EmbeddedKG) -> None:
+    made = relation_texts(kg, ["made"])["made"]
+    assert made.label == "created by"
+    assert set(made.aliases) == {"made by", "maker", "creator"}
+
+
+def test_the_profile_speaks_first_and_is_not_repeated(kg: EmbeddedKG) -> None:
+    born = relation_texts(kg, ["born"])["born"]
+    assert (born.label, born.object_type) == ("place of birth", "place")
+    assert born.aliases == ("born in", "birthplace")
+
+
+def test_aliases_are_capped(kg: EmbeddedKG) -> None:
+    assert len(relation_texts(kg, ["wordy"])["wordy"].aliases) == ALIASES
+
+
+def test_an_id_that_cannot_be_expanded_reads_as_itself(kg: EmbeddedKG) -> None:
+    assert relation_texts(kg, ["no such:relation"])["no such:relation"].label == "no such:relation"
+    assert relation_texts(kg, []) == {}

@@ -1,0 +1,184 @@
+"""Closed paths of seed questions: found, scored as a plain evaluation scores them, and mined once."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triplewise.tools.encoder import open_encoder
+from triplewise.tools.kg.base import metered
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.linking import LinkedEntity
+from triplewise.tools.planning.bodies import answers
+from triplewise.tools.planning.mining import BODIES_PER_SEED, SAMPLED_ANSWERS, Miner, Signature
+from triplewise.tools.planning.planner import miner_of, plan
+from triplewise.tools.planning.seeds import Seed, SeedIndex
+
+EX = "http://example.org/"
+PROFILE = Profile(entity_namespaces=(EX,), relation_namespaces=(EX,))
+Fact = tuple[str, str, str]
+
+FILMS = """
+alien director scott . gladiator director scott . rain director scott . aliens director cameron .
+alien cast weaver . alien cast hurt . aliens cast weaver . aliens cast biehn . gladiator cast crowe .
+scott bornIn shields . shields within england . cameron bornIn kapuskasing . kapuskasing within canada .
+scott spouse facio . facio spouse scott . hurt spouse ann .
+"""
+
+
+def parse(text: str) -> list[Fact]:
+    words = [w for w in text.split() if w != "."]
+    return [(words[i], words[i + 1], words[i + 2]) for i in range(0, len(words), 3)]
+
+
+def graph(facts: list[Fact]) -> EmbeddedKG:
+    store = ox.Store()
+    for fact in facts:
+        store.add(ox.Quad(*(ox.NamedNode(EX + name) for name in fact)))
+    return EmbeddedKG(store, PROFILE, "small")
+
+
+@pytest.fixture
+def films() -> EmbeddedKG:
+    return graph(parse(FILMS))
+
+
+def seed(topic: str, *found: str) -> Seed:
+    return Seed(f"what of {topic}", (topic,), found)
+
+
+@pytest.mark.parametrize(
+    ("asked", "body"),
+    [
+        (seed("alien", "scott"), (("director", True),)),
+        (seed("scott", "alien", "gladiator", "rain"), (("director", False),)),
+        (seed("alien", "shields"), (("director", True), ("bornIn", True))),
+        (seed("alien", "england"), (("director", True), ("bornIn", True), ("within", True))),
+        (
+            seed("england", "alien", "gladiator", "rain"),
+            (("within", False), ("bornIn", False), ("director", False)),
+        ),
+        (seed("alien", "gladiator", "rain"), (("director", True), ("director", False))),
+    ],
+)
+def test_closed_paths_to_three_hops(films: EmbeddedKG, asked: Seed, body: Signature) -> None:
+    best = Miner(films).mine([asked])[0]
+    assert (best.signature, best.precision, best.recall, best.support) == (body, 1.0, 1.0, 1)
+
+
+def test_longer_paths_are_not_looked_for(films: EmbeddedKG) -> None:
+    assert Miner(films, hops=2).mine([seed("alien", "england")]) == []
+    assert all(len(m.signature) <= 3 for m in Miner(films).mine([seed("alien", "aliens")]))
+
+
+def test_the_more_precise_body_comes_first(films: EmbeddedKG) -> None:
+    mined = Miner(films, hops=2).mine([seed("weaver", "hurt"), seed("weaver", "hurt", "biehn")])
+    assert mined[0].signature == (("cast", False), ("cast", True))
+    facts = parse("f maker a . f maker b . f writer a . g maker c . g writer c")
+    mined = Miner(graph(facts), hops=1).mine([seed("f", "a"), seed("g", "c")])
+    assert [(m.signature, m.precision, m.recall, m.support) for m in mined] == [
+        ((("writer", True),), 1.0, 1.0, 2),
+        ((("maker", True),), 0.75, 1.0, 2),
+    ]
+
+
+def test_a_body_that_serves_some_seeds_only_counts_for_less() -> None:
+    facts = parse("f maker a . f writer a . g maker c . h maker d")
+    mined = Miner(graph(facts)).mine([seed("f", "a"), seed("g", "c"), seed("h", "d")])
+    assert [(m.signature, m.support) for m in mined[:2]] == [
+        ((("maker", True),), 3),
+        ((("writer", True),), 1),
+    ]
+    assert mined[1].f1 == pytest.approx(1 / 3)
+
+
+def test_entities_the_graph_lacks_are_no_seed(films: EmbeddedKG) -> None:
+    miner = Miner(films)
+    assert miner.of_seed(seed("nobody", "scott")) == {}
+    assert miner.of_seed(seed("alien", "nobody")) == {}
+    assert miner.mine([]) == []
+
+
+def test_the_topic_is_left_out_unless_seeds_count_it() -> None:
+    kg = graph(parse("a knows b . b knows a . b knows c"))
+    twice = (("knows", True), ("knows", True))
+    miner = Miner(kg)
+    assert miner.of_seed(seed("a", "c"))[twice].precision == 1.0
+    left_out = next(m for m in miner.mine([seed("a", "c")]) if m.signature == twice)
+    counted = next(m for m in miner.mine([seed("a", "a", "c")]) if m.signature == twice)
+    assert (left_out.keeps_topic, counted.keeps_topic) == (False, True)
+    assert (counted.precision, counted.recall) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(("found", "expected"), [(("c",), {"c"}), (("a", "c"), {"a", "c"})])
+def test_rules_of_seeds_treat_the_topic_as_seeds_do(found: tuple[str, ...], expected: set[str]) -> None:
+    kg = graph(parse("a knows b . b knows a . b knows c"))
+    seeds = SeedIndex([seed("a", *found)])
+    linked = (LinkedEntity("a", 8, 9, "a", "a", 1.0),)
+    rules = plan("what of a", linked, kg, open_encoder("embedded"), seeds)
+    assert rules[0].support == 1
+    assert "seed questions" in rules[0].provenance
+    assert {PROFILE.short(t) for t in answers(kg, rules[0])} == expected
+
+
+def test_nothing_is_mined_twice(films: EmbeddedKG) -> None:
+    miner = miner_of(films, 3)
+    seeds = [seed("alien", "scott"), seed("aliens", "cameron")]
+    with metered() as first:
+        mined = miner.mine(seeds)
+    with metered() as second:
+        again = miner_of(films, 3).mine(list(reversed(seeds)))
+    assert first.queries > 0
+    assert second.queries == 0
+    assert again == mined
+    assert miner_of(graph(parse(FILMS)), 3) is not miner
+
+
+NODES = [f"n{i}" for i in range(6)]
+STEPS = [(r, forward) for r in ("p", "q") for forward in (True, False)]
+FACTS = st.lists(
+    st.tuples(st.sampled_from(NODES), st.sampled_from(["p", "q"]), st.sampled_from(NODES)),
+    min_size=1,
+    max_size=9,
+    unique=True,
+)
+
+
+def reach(facts: list[Fact], start: str, body: Signature, simple: bool = True) -> set[str]:
+    """Ends of the paths of a body; where simple, a relation walked there and back does not return."""
+    paths: list[tuple[str, ...]] = [(start,)]
+    for i, (relation, forward) in enumerate(body):
+        ends = [(s, o) if forward else (o, s) for s, r, o in facts if r == relation]
+        there_and_back = simple and i > 0 and body[i - 1] == (relation, not forward)
+        paths = [
+            (*path, end)
+            for path in paths
+            for near, end in ends
+            if near == path[-1] and not (there_and_back and end == path[-2])
+        ]
+    return {path[-1] for path in paths}
+
+
+@settings(max_examples=60, deadline=None)
+@given(FACTS, st.lists(st.sampled_from(NODES), min_size=1, max_size=3, unique=True))
+def test_every_body_is_found_and_scored_like_a_plain_evaluation(facts: list[Fact], gold: list[str]) -> None:
+    topic = facts[0][0]
+    known = {n for s, _, o in facts for n in (s, o)}
+    gold = [n for n in gold if n in known] or [facts[0][2]]
+    mined = Miner(graph(facts)).of_seed(seed(topic, *gold))
+    for body, quality in mined.items():
+        found = reach(facts, topic, body)
+        found -= {topic} - set(gold)
+        hits = len(found & set(gold))
+        assert quality.precision == pytest.approx(hits / len(found) if found else 0.0), body
+        assert quality.recall == pytest.approx(hits / len(gold)), body
+    ends = set(gold[:SAMPLED_ANSWERS])
+    bodies = [body for hops in (1, 2, 3) for body in product(STEPS, repeat=hops)]
+    walks = [body for body in bodies if ends <= reach(facts, topic, body, simple=False)]
+    if len(walks) <= BODIES_PER_SEED:
+        assert {body for body in walks if ends <= reach(facts, topic, body)} <= set(mined)

@@ -1,0 +1,147 @@
+"""Seed questions: read from the forms that datasets use, found by the structure they share."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triplewise.tools.errors import DataError
+from triplewise.tools.planning.seeds import Seed, SeedIndex, open_seeds, read_seeds
+
+QUESTION = {"question": "who wrote [Dracula]", "answers": ["Bram Stoker"]}
+
+
+def write(path: Path, *records: dict[str, Any]) -> Path:
+    text = "\n".join(json.dumps(r) for r in records) + "\n\n"
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+@pytest.mark.parametrize("name", ["seeds.jsonl", "seeds.jsonl.gz"])
+def test_plain_and_packed_files_read_the_same(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, {**QUESTION, "topic_entity": "Dracula"})
+    assert list(read_seeds(path)) == [Seed("who wrote [Dracula]", ("Dracula",), ("Bram Stoker",))]
+
+
+@pytest.mark.parametrize(
+    ("given", "topics"),
+    [
+        ({"topic_entity": "Dracula"}, ("Dracula",)),
+        ({"topic_entity": ["Dracula", "Emma"]}, ("Dracula", "Emma")),
+        ({"topic_entity": {"Dracula": "Q41542"}}, ("Dracula",)),
+        ({"entities": {"Dracula": "Q41542"}}, ("Dracula",)),
+        ({"entities": ["Dracula"]}, ("Dracula",)),
+        ({}, ()),
+    ],
+)
+def test_forms_of_topics(tmp_path: Path, given: dict[str, Any], topics: tuple[str, ...]) -> None:
+    (seed,) = read_seeds(write(tmp_path / "seeds.jsonl", {**QUESTION, **given}))
+    assert seed.topics == topics
+
+
+@pytest.mark.parametrize("line", ['{"question": "who"', '{"question": "who"}', '["who"]', '{"answers": []}'])
+def test_a_broken_line_is_named(tmp_path: Path, line: str) -> None:
+    path = write(tmp_path / "seeds.jsonl", {**QUESTION, "topic_entity": "Dracula"})
+    path.write_text(path.read_text().rstrip() + f"\n\n{line}\n")
+    with pytest.raises(DataError, match="question, answers and topic_entity") as caught:
+        list(read_seeds(path))
+    assert "seeds.jsonl" in str(caught.value)
+    assert "3" in str(caught.value).replace(str(tmp_path), "")
+
+
+def test_a_missing_or_foreign_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.jsonl"):
+        open_seeds(str(tmp_path / "none.jsonl"))
+    (tmp_path / "foreign.jsonl").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match=r"foreign\.jsonl"):
+        open_seeds(str(tmp_path / "foreign.jsonl"))
+    (tmp_path / "unpacked.jsonl.gz").write_bytes(b"{}")
+    with pytest.raises(DataError, match=r"unpacked\.jsonl"):
+        open_seeds(str(tmp_path / "unpacked.jsonl.gz"))
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [{"question": "who wrote it", "answers": ["x"], "topic_entity": "Dracula"}],
+        [{"question": "who wrote Dracula", "answers": [], "topic_entity": "Dracula"}],
+    ],
+)
+def test_a_file_without_a_usable_seed_says_so(tmp_path: Path, records: list[dict[str, Any]]) -> None:
+    with pytest.raises(DataError, match="no usable seed question") as caught:
+        open_seeds(str(write(tmp_path / "empty.jsonl", *records)))
+    assert "empty.jsonl" in str(caught.value)
+
+
+def test_several_files_make_one_index_built_once(tmp_path: Path) -> None:
+    one = write(tmp_path / "1.jsonl", {**QUESTION, "topic_entity": "Dracula"})
+    two = write(
+        tmp_path / "2.jsonl", {"question": "who directed Alien", "answers": ["x"], "topic_entity": "Alien"}
+    )
+    index = open_seeds(f"{one}, {two}")
+    assert len(index) == 2
+    assert open_seeds(f"{one}, {two}") is index
+
+
+def seed(question: str, topic: str) -> Seed:
+    return Seed(question, (topic,), ("x",))
+
+
+INDEX = SeedIndex(
+    [
+        seed("who wrote the book Dracula?", "Dracula"),
+        seed("Who wrote the book [Emma] ?", "Emma"),
+        seed("who directed the film Alien?", "Alien"),
+        seed("which films did Ridley Scott direct?", "ridley scott"),
+        seed("what is the capital of France?", "France"),
+    ]
+)
+
+
+def search(question: str, mention: str, k: int = 5) -> list[str]:
+    start = question.index(mention)
+    return [m.text for m in INDEX.search(question, [(start, start + len(mention))], k)]
+
+
+def test_seeds_of_one_structure_are_one_group() -> None:
+    assert len(INDEX) == 4
+    question = "who wrote the book Ulysses"
+    (best, *_) = INDEX.search(question, [(19, 26)])
+    assert best.score == 1.0
+    assert [s.topics for s in best.seeds] == [("Dracula",), ("Emma",)]
+
+
+def test_the_same_masked_text_stands_first_even_where_bm25_prefers_another() -> None:
+    pool = [seed("who is A?", "A"), seed("who is A who is A who is B?", "B")]
+    (best, *_) = SeedIndex(pool).search("who is Zeno?", [(7, 11)])
+    assert (best.text, best.score) == ("who is entity", 1.0)
+    assert INDEX.search("who is Zeno?", [(7, 11)], k=1)
+
+
+def test_like_structure_ranks_above_unlike() -> None:
+    assert search("who was it that wrote the book Ulysses", "Ulysses")[0] == "who wrote the book entity"
+    assert search("which films did Jane Campion make?", "Jane Campion")[0] == "which films did entity direct"
+    assert search("the capital of Peru is what?", "Peru")[0] == "what is the capital of entity"
+
+
+def test_the_name_of_a_mention_counts_for_nothing() -> None:
+    assert search("who directed the film who wrote the book", "who wrote the book")[0] == (
+        "who directed the film entity"
+    )
+
+
+def test_scores_fall_and_k_is_kept() -> None:
+    matches = INDEX.search("who directed the film Alien?", [(22, 27)])
+    scores = [m.score for m in matches]
+    assert scores == sorted(scores, reverse=True)
+    assert 0 < scores[-1] < 1.0
+    assert len(search("who directed the film Alien?", "Alien", k=2)) == 2
+
+
+def test_nothing_in_common_is_no_match() -> None:
+    assert INDEX.search("zzz", []) == ()
