@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from inspect import iscoroutinefunction
@@ -18,8 +18,8 @@ from triplewise.tools.errors import ConfigurationError
 from triplewise.tools.kg.base import metered
 
 Update: TypeAlias = dict[str, Any]
-Phase: TypeAlias = Callable[[State, Runtime[Context]], Update]
-"""What stands for a phase: any callable of this shape."""
+Phase: TypeAlias = Callable[[State, Runtime[Context]], Update | Awaitable[Update]]
+"""What may stand for a phase: any callable of this shape, `async` or not."""
 
 
 class Node(Protocol):
@@ -46,12 +46,12 @@ def metered_phase(phase: Phase, defaults: Mapping[str, Any]) -> Node:
 
     def run(state: State, *, runtime: Runtime[Context]) -> Update:
         with _charged(state) as bill:
-            bill.update = phase(state, _settled(runtime, defaults))
+            bill.update = cast(Update, phase(state, _settled(runtime, defaults)))
         return bill.total(name)
 
     async def run_async(state: State, *, runtime: Runtime[Context]) -> Update:
         with _charged(state) as bill:
-            bill.update = await cast(Any, phase)(state, _settled(runtime, defaults))
+            bill.update = await cast(Awaitable[Update], phase(state, _settled(runtime, defaults)))
         return bill.total(name)
 
     name = getattr(phase, "__name__", type(phase).__name__)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
 from pydantic import ValidationError
@@ -59,7 +60,7 @@ def small(**settings: Any) -> Context:
     return Context(kg=str(GRAPH), profile="freebase", **settings)
 
 
-def thread(name: str = "1") -> dict[str, Any]:
+def thread(name: str = "1") -> RunnableConfig:
     return {"configurable": {"thread_id": name}}
 
 
@@ -173,7 +174,7 @@ def test_many_questions_at_once_are_billed_apart(openai_server: Server) -> None:
     graph, context = build_graph("queryagent"), scripted(openai_server(reply))
 
     async def ask() -> list[Any]:
-        return await asyncio.gather(*(graph.ainvoke(INPUT, context=context) for _ in range(4)))
+        return list(await asyncio.gather(*(graph.ainvoke(INPUT, context=context) for _ in range(4))))
 
     states = asyncio.run(ask())
     assert [s["answer"].usage.calls for s in states] == [3] * 4

@@ -1,0 +1,133 @@
+"""LangGraph Server (what Studio talks to) serves every preset, offline and without a key."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from triplewise.graphs import PRESETS
+
+ROOT = Path(__file__).parent.parent.parent
+COMMAND = shutil.which("langgraph", path=str(Path(sys.executable).parent))
+CONTEXT = {"kg": "demo", "model": "embedded"}
+START_SECONDS, CALL_SECONDS = 25, 20
+
+pytestmark = pytest.mark.skipif(
+    COMMAND is None or find_spec("langgraph_api") is None,
+    reason="langgraph dev is not installed: pip install 'triplewise[studio]'",
+)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_up(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/ok", trust_env=False, timeout=2).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def wait_until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + START_SECONDS
+    while not is_up(url):
+        if process.poll() is not None or time.monotonic() > end:
+            pytest.fail(f"langgraph dev did not start: {log.read_text(errors='replace')[-3000:]}")
+        time.sleep(0.1)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process and what it started, gently at first."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        os.killpg(process.pid, sign)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """The URL of a server of its own, stopped afterwards."""
+    port, log = free_port(), tmp_path / "server.log"
+    quiet = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true", "NO_PROXY": "127.0.0.1"}
+    environment = {**os.environ, **quiet, "LANGSMITH_TRACING": "false"}
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        environment.pop(name, None)
+    command = [str(COMMAND), "dev", "--no-browser", "--no-reload", "--port", str(port)]
+    # The server keeps its threads in the folder it runs in, so it gets one of its own.
+    for name in ("langgraph.json", "graphs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdout=out, stderr=out, start_new_session=True
+        )
+    try:
+        wait_until_up(f"http://127.0.0.1:{port}", process, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        stop(process)
+
+
+def phases(chunks: Iterator[Any]) -> list[str]:
+    """The phases whose updates were streamed, in order."""
+    return [name for chunk in chunks if chunk.event == "updates" for name in chunk.data]
+
+
+def rule(relation: str) -> dict[str, Any]:
+    """A rule as a person would write it in Studio."""
+    return {"anchor": "Q17", "body": [{"relation": relation, "forward": True, "variable": "x"}]}
+
+
+def test_the_server_runs_interrupts_and_resumes(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from langgraph_sdk import get_sync_client
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with get_sync_client(url=server, timeout=CALL_SECONDS) as client:
+        found = {a["graph_id"]: a["assistant_id"] for a in client.assistants.search()}
+        assert set(found) == set(PRESETS)
+        for assistant in found.values():
+            settings = (client.assistants.get_schemas(assistant)["context_schema"] or {})["properties"]
+            assert {"kg", "model", "base_url", "seeds", "max_steps"} <= set(settings)
+            assert all(field["description"] for field in settings.values())
+
+        question = {"question": "What is the capital of Japan?"}
+        done = client.runs.stream(None, "agent", input=question, context=CONTEXT, stream_mode="updates")
+        order = phases(done)
+        assert order[:4] == ["link", "plan", "observe", "act"]
+        assert order[-2:] == ["inspect", "answer"]
+        assert {"reflect", "inspect"} < set(order)
+
+        thread = client.threads.create()["thread_id"]
+        paused = client.runs.stream(
+            thread,
+            "agent",
+            input=question,
+            context=CONTEXT,
+            stream_mode="updates",
+            interrupt_before=["act"],
+        )
+        assert phases(paused) == ["link", "plan", "observe", "__interrupt__"]
+        assert client.threads.get_state(thread)["next"] == ["act"]
+        client.threads.update_state(thread, {"rules": [rule("P30")]}, as_node="observe")
+        resumed = client.runs.stream(thread, "agent", input=None, context=CONTEXT, stream_mode="updates")
+        assert phases(resumed)[0] == "act"
+        values: Any = client.threads.get_state(thread)["values"]
+        answer = values["answer"]
+        assert (answer["labels"], answer["status"]) == (["Asia"], "answered")
