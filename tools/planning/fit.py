@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.kg.terms import IRI, Term
-from triplewise.tools.planning.operations import is_date, is_number
+from triplewise.tools.kg.terms import IRI, Literal, Term
+from triplewise.tools.planning.operations import NUMERIC, TEMPORAL, is_date, is_number
 from triplewise.tools.planning.question import QuestionView, stem
 from triplewise.tools.planning.score import nearest_kind
 
@@ -80,6 +80,19 @@ class ValueFit:
         vectors = self._encoder.encode([self._seen.expected, *names])
         best = float((vectors[1:] @ vectors[0]).max())
         return BONUS * max(-1.0, min(1.0, (best - ALIKE) / (1 - ALIKE)))
+
+    def contradicts(self, values: Sequence[Term]) -> bool:
+        """Whether values are things where a date or number is asked for, or the other way round.
+
+        Only what is sure: plain text, or a name with a digit, may be either in an unknown writing.
+        """
+        sample, kind = values[:SAMPLE], self._seen.kind
+        if kind in ("person", "place"):
+            return all(isinstance(v, Literal) and v.datatype in NUMERIC | TEMPORAL for v in sample)
+        if kind not in ("time", "number") or self._seen.counting:
+            return False
+        names = self._kg.labels(v for v in sample if isinstance(v, IRI)).values()
+        return len(names) == len(sample) and not any(c.isdigit() for name in names for c in name)
 
     def says(self, name: str) -> bool:
         """Whether the name of a type ends with the expected noun."""

@@ -118,6 +118,9 @@ class Search:
 
     def ranked(self, rules: Sequence[Rule]) -> list[Rule]:
         """Rules by their score, less what the topics they leave out cost."""
+        if any(t.lower == "both" for t in self.seen.tokens) and not self.seen.boolean:
+            # What is asked of both must not be answered for one of them.
+            rules = [r for r in rules if len(self.topics) < 2 or _meets_in_answer(r)]
         charged = (replace(r, score=r.score - UNUSED * self.unused(r)) for r in rules)
         return sorted(charged, key=lambda r: (-r.score, len(r.body) + len(r.constraints)))
 
@@ -132,13 +135,14 @@ class Search:
         """A rule with the fit of its values, narrowed to the class asked for where its values are mixed."""
         rule = without_topic(self.kg, rule)
         values = [v for v in answers(self.kg, rule, SAMPLE) if self._form(v) != rule.anchor]
-        if not values:
+        if not values or self.fit.contradicts(values):
             return None
         named = self.scorer(rule.anchor).named(rule.body) if rule.body else 0.0
         if not self.classes or not any(isinstance(v, IRI) for v in values):
             return self._supported(rule, self.fit.of(values, named))
         typed = self.operations.typed(rule, self.classes)
-        members = set(answers(self.kg, typed, SAMPLE)) & set(values)
+        found = set(answers(self.kg, typed, SAMPLE))
+        members = [v for v in values if v in found]
         gain = self.fit.of([*members, *values] if members and self.seen.determined else values, named)
         others = [v for v in values if v not in members and isinstance(v, IRI)]
         mixed = bool(members) and bool(others) and self.seen.determined and self._differ(others)
@@ -182,6 +186,11 @@ class Search:
         scorer = self.scorer(rule.anchor)
         alone, together = scorer.partial([rule.body, (*rule.body, *added)])
         return replace(rule, score=rule.score + together - alone)
+
+
+def _meets_in_answer(rule: Rule) -> bool:
+    """Whether a second topic leads to the very answers."""
+    return any(c.kind == "meets" and c.variable == rule.answer for c in rule.constraints)
 
 
 def with_constraint(rule: Rule, *constraints: Constraint) -> Rule:
