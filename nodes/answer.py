@@ -13,8 +13,8 @@ from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
 from triplewise.nodes.text import triple_text
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.literals import readable_text
-from triplewise.tools.kg.terms import Triple
+from triplewise.tools.kg.literals import readable, readable_text
+from triplewise.tools.kg.terms import XSD, Literal, Triple
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.text import read_term
 
@@ -27,7 +27,14 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
     values = list(values)
     iris = {v: iri for v in values if (iri := kg.profile.expand(v)) is not None}
     found = kg.labels(iris.values())
-    return tuple(found.get(iris[v], v) if v in iris else readable_text(v) for v in values)
+    return tuple(found.get(iris[v], v) if v in iris else _literal_text(v) for v in values)
+
+
+def _literal_text(value: str) -> str:
+    """A literal as people write it: numbers grouped, dates in words."""
+    if value.lstrip("-").replace(".", "", 1).isdigit():
+        return readable(Literal(value, XSD + ("decimal" if "." in value else "integer")))
+    return readable_text(value)
 
 
 def _proof(kg: KnowledgeGraph, triples: Iterable[Triple]) -> tuple[ProofTriple, ...]:

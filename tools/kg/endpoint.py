@@ -17,8 +17,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from triplewise.tools.errors import ConfigurationError
 from triplewise.tools.kg.base import Outcome, Result
 from triplewise.tools.kg.bounded import Deadline, Workers
+from triplewise.tools.kg.closure import CLASSES, written_out
 from triplewise.tools.kg.engine import Engine
-from triplewise.tools.kg.readonly import ReadQuery
+from triplewise.tools.kg.readonly import ReadQuery, read_query
 from triplewise.tools.kg.replies import Reply, Verdict, judge
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class EndpointKG(Engine):
             message = f"the knowledge graph {self.name!r} was closed: open it again"
             return Result(Outcome.UNAVAILABLE, message=message)
         deadline = Deadline(timeout)
+        if self._is_virtuoso:
+            query = written_out(query, lambda text: self._try(read_query(text), CLASSES, deadline).result)
         verdict = self._try(query, limit, deadline)
         if verdict.sort_cap and verdict.sort_cap <= limit:
             # The engine sorts fewer rows than were asked for: take what it can sort, and say so.

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from threading import Lock
+from weakref import WeakKeyDictionary
+
 from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.kg.terms import IRI
+from triplewise.tools.kg.terms import IRI, text
+
+_asked: WeakKeyDictionary[KnowledgeGraph, dict[str, list[IRI]]] = WeakKeyDictionary()
+_lock = Lock()
 
 
 def singulars(noun: str) -> tuple[str, ...]:
@@ -19,15 +25,39 @@ def singulars(noun: str) -> tuple[str, ...]:
 
 
 def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
-    """Nodes named by a noun that have instances in the KG, those with the preferred label first."""
-    if not noun or kg.index is None or not kg.profile.type_predicates:
+    """Nodes named by a noun that have instances in the KG, those with the preferred label first.
+
+    A KG without a label index is asked for exact labels, in one query.
+    """
+    if not noun or not kg.profile.type_predicates:
         return ()
-    entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
-    nodes = list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))
+    nodes = _named(kg, noun) if kg.index is not None else _labelled(kg, noun)
     if not nodes:
         return ()
-    links = "|".join(f"<{p}>" for p in kg.profile.type_predicates)
+    links = "|".join(IRI(p).n3() for p in kg.profile.type_predicates)
     values = " ".join(n.n3() for n in nodes)
     result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?c {{ {values} }} ?x {links} ?c }}", limit=20)
     used = set(result.column("c")) if result.rows else set()
     return tuple(n for n in nodes if n in used)
+
+
+def _named(kg: KnowledgeGraph, noun: str) -> list[IRI]:
+    """Nodes that the label index knows by a noun, those with the preferred label and the best known first."""
+    assert kg.index is not None
+    entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
+    return list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))
+
+
+def _labelled(kg: KnowledgeGraph, noun: str) -> list[IRI]:
+    """Nodes whose label is a noun, on a KG without a label index; one query, remembered."""
+    with _lock:
+        known = _asked.setdefault(kg, {})
+    if noun not in known:
+        language = kg.profile.language
+        forms = [t for f in singulars(noun) for t in (text(f, language), text(f))]
+        labels = "|".join(IRI(p).n3() for p in kg.profile.label_predicates)
+        values = " ".join(f.n3() for f in forms)
+        result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?l {{ {values} }} ?c {labels} ?l }}", limit=20)
+        found = result.column("c") if result.rows else ()
+        known[noun] = sorted(n for n in found if isinstance(n, IRI))
+    return known[noun]

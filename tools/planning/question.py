@@ -23,6 +23,7 @@ _POSSESSIVE = re.compile(r"['’]s?$")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _DATE = re.compile(r"[12]\d{3}(-\d\d(-\d\d)?)?")
 _ADJECTIVAL = ("ous", "ful", "ive", "ant", "ent", "al", "ed", "ly", "ar", "ble", "ic", "ing")
+_OWNING = ("has", "have", "had", "with")
 _SUFFIXES = ("ings", "ing", "ers", "ors", "ies", "ed", "es", "er", "or", "s", "e")
 
 
@@ -300,9 +301,15 @@ def _most(low: Sequence[str], used: set[int]) -> tuple[str, bool]:
         word, following = low[i], low[i + 1]
         counted = following not in no_noun and not following.endswith(_ADJECTIVAL)
         # "at least 3" is a comparison, not the fewest of something.
-        if word in ("most", "fewest", "least") and counted and i not in used:
+        if word not in ("most", "fewest", "least") or i in used:
+            continue
+        if counted:
             used.add(i)
             return following, word != "most"
+        if i > 1 and low[i - 2] in _OWNING and i + 2 < len(low) and low[i + 2] not in no_noun:
+            # "has the most official languages": what is counted has an adjective.
+            used.add(i)
+            return low[i + 2], word != "most"
     return "", False
 
 
