@@ -106,7 +106,8 @@ class Input(BaseModel):
 class State(BaseModel):
     """The state of one question."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Checkpoints give tuples inside values back as lists, so values are read anew too.
+    model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
 
     question: str = Field(description="The question, in plain language.")
     # A channel for one step: what was given with one question of a thread must not reach the next one.

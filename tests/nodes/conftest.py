@@ -1,0 +1,61 @@
+"""A small graph, and phases called as plain functions on states made for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.runtime import Runtime
+
+from triplewise.graphs import Context, State
+from triplewise.nodes.resources import kg_of
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.terms import IRI, Triple
+from triplewise.tools.linking import LinkedEntity
+
+GRAPH = Path(__file__).parent.parent / "cases" / "oda" / "graph.ttl"
+WILD, FANG, GOETHE = "Q476871", "Q844836", "Q5879"
+
+
+@pytest.fixture
+def context() -> Context:
+    """A run on the graph of ODA's case studies."""
+    return Context(kg=str(GRAPH), profile="wikidata", toolset="pyql", prompt="agent", max_steps=40)
+
+
+@pytest.fixture
+def runtime(context: Context) -> Runtime[Context]:
+    return Runtime(context=context)
+
+
+@pytest.fixture
+def kg(context: Context) -> KnowledgeGraph:
+    return kg_of(context)
+
+
+@pytest.fixture
+def triple() -> Callable[[str, str, str], Triple]:
+    """Facts by short ids: `triple("Q476871", "P840", "Q16")`."""
+
+    def make(subject: str, relation: str, object_: str) -> Triple:
+        entity, direct = "http://www.wikidata.org/entity/", "http://www.wikidata.org/prop/direct/"
+        return Triple(IRI(entity + subject), IRI(direct + relation), IRI(entity + object_))
+
+    return make
+
+
+def linked(*ids: str) -> tuple[LinkedEntity, ...]:
+    """Entities as a caller gives them."""
+    return tuple(LinkedEntity(i, -1, -1, i, i, 1.0) for i in ids)
+
+
+@pytest.fixture
+def state() -> Callable[..., State]:
+    """A state with entities linked: `state(GOETHE, question="...")`."""
+
+    def make(*ids: str, question: str = "Where?", **values: Any) -> State:
+        return State(question=question, linked=linked(*ids), **{"focus": ids, **values})
+
+    return make

@@ -1,0 +1,47 @@
+"""Linking starts a question: entities found or given, everything of the question before forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from langgraph.runtime import Runtime
+
+from triplewise.graphs import Context, State
+from triplewise.nodes.link import VARIANTS, given, link
+from triplewise.tools.errors import ConfigurationError
+
+from .conftest import WILD
+
+
+def test_entities_are_found_in_the_question(runtime: Runtime[Context]) -> None:
+    update = link(State(question="Where is White Fang set?"), runtime)
+    assert [(e.mention, e.id) for e in update["linked"]] == [("White Fang", "Q844836")]
+    assert update["focus"] == ("Q844836",)
+
+
+def test_given_entities_are_taken_as_they_are(runtime: Runtime[Context]) -> None:
+    state = State(question="Where is it set?", entities={"it": WILD, "White Fang": None})
+    for phase in VARIANTS.values():
+        assert [e.id for e in phase(state, runtime)["linked"]] == [WILD, "Q844836"]  # type: ignore[index]
+
+
+def test_given_links_nothing_on_its_own(runtime: Runtime[Context]) -> None:
+    assert given(State(question="Where is White Fang set?"), runtime)["linked"] == ()
+
+
+def test_everything_else_starts_anew(runtime: Runtime[Context], state: Callable[..., State]) -> None:
+    used = state(WILD, question="Where is White Fang set?", program="add_fact(?x, P19, ?y)", attempt=3)
+    update = link(used, runtime)
+    fresh = State(question=used.question)
+    kept = {"question", "entities", "linked", "focus"}
+    assert {k: v for k, v in update.items() if k not in kept} == {
+        k: getattr(fresh, k) for k in State.model_fields if k not in kept
+    }
+
+
+def test_mistakes_of_the_caller_are_told(runtime: Runtime[Context]) -> None:
+    with pytest.raises(ConfigurationError, match="has no entity 'Q999999999'"):
+        link(State(question="Who?", entities={"x": "Q999999999"}), runtime)
+    with pytest.raises(ConfigurationError, match=r"no entity '\"7\"\^\^xsd:integer'"):
+        link(State(question="Who?", entities={"seven": '"7"^^xsd:integer'}), runtime)

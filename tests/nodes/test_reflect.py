@@ -1,0 +1,97 @@
+"""Reflection: which triples are kept, and the network of paths they make (ODA 2.3)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.runtime import Runtime
+
+from tests.support.openai_server import OpenAIServer
+from triplewise.graphs import Context, State
+from triplewise.nodes.reflect import add_to_network, none, oda, remember, similarity
+from triplewise.nodes.state import Step, Verdict
+from triplewise.nodes.text import parse_triples
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.terms import IRI, Triple
+from triplewise.tools.toolsets.base import Feedback
+
+from .conftest import GOETHE
+
+nodes = st.sampled_from([IRI(f"http://e/{i}") for i in range(5)])
+facts = st.lists(st.builds(Triple, nodes, st.just(IRI("http://e/p")), nodes), max_size=12)
+Make = Callable[[str, str, str], Triple]
+
+
+@given(facts)
+def test_the_network_holds_every_triple_once_in_chains(triples: list[Triple]) -> None:
+    memory = remember((), triples)
+    flat = [t for path in memory for t in path]
+    assert sorted(flat) == sorted(set(triples))
+    for path in memory:
+        assert all(a.object == b.subject for a, b in itertools.pairwise(path))
+
+
+def test_the_first_path_that_fits_is_extended(triple: Make) -> None:
+    one, two, both = triple("Q1", "P1", "Q9"), triple("Q2", "P1", "Q9"), triple("Q9", "P2", "Q3")
+    assert add_to_network(((one,), (two,)), both) == ((one, both), (two,))
+    back = triple("Q3", "P2", "Q1")
+    assert add_to_network(((one,), (two,)), back) == ((one,), (two,), (back,))
+
+
+def step(**feedback: Any) -> Step:
+    return Step(1, "", "get_neighbors(x)", Feedback("get_neighbors", ("x",), **feedback), "seen")
+
+
+def test_the_k_triples_most_like_the_question_are_kept(
+    context: Context, state: Callable[..., State], triple: Make
+) -> None:
+    triples = (
+        triple(GOETHE, "P19", "Q1794"),
+        triple(GOETHE, "P26", "Q78641"),
+        triple(GOETHE, "P451", "Q78495"),
+    )
+    asked = state(GOETHE, question="Who was Goethe's unmarried partner?", steps=(step(triples=triples),))
+    update = similarity(asked, Runtime(context=replace(context, reflect_limit=1)))
+    assert update["memory"] == ((triples[2],),)
+    assert update["focus"] == ("Q78495",)
+
+
+def test_notes_of_the_inspector_stand_under_the_observation(
+    runtime: Runtime[Context], state: Callable[..., State]
+) -> None:
+    noted = state(GOETHE, steps=(step(),), verdict=Verdict("ok", note="Two steps left."))
+    for phase in (similarity, none):
+        update = phase(noted, runtime)
+        assert update["steps"][-1].observation == "seen\nTwo steps left."
+    assert similarity(noted, runtime)["focus"] == (GOETHE,)
+
+
+def test_triples_that_the_graph_did_not_give_are_dropped(
+    context: Context, state: Callable[..., State], triple: Make, openai_server: Callable[..., OpenAIServer]
+) -> None:
+    server = openai_server(["Q5879,P451,Q78495\nQ5879,P451,Q1\n(Lili Schöneman, place of birth, Mars)"])
+    asked = state(GOETHE, steps=(step(triples=(triple(GOETHE, "P451", "Q78495"),)),))
+    model = replace(context, model="openai:scripted", base_url=server.url, prompt="oda")
+    assert oda(asked, Runtime(context=model))["memory"] == ((triple(GOETHE, "P451", "Q78495"),),)
+    assert "at most 15" in server.chats[0].text
+
+
+def test_triples_are_read_in_many_forms(kg: KnowledgeGraph, triple: Make) -> None:
+    born, died = triple("Q78495", "P19", "Q3042"), triple("Q78495", "P20", "Q157")
+    replies = {
+        "1. (Lili Schöneman, place of birth, Offenbach am Main) [Q78495, P19, Q3042]": [born],
+        "Q78495,P20,Q157; Q78495,P19,Q3042.": [died, born],
+        "I choose ('Q78495', 'P19', 'Q3042'), since it helps.": [born],
+        "(offenbach am main, Place Of Birth, lili schöneman)": [born],
+        "Q78495,P19,Q30421": [],
+        "(Lili Schöneman, place of birth, Offenbach am Main Süd)": [],
+        "none": [],
+        "": [],
+    }
+    for reply, wanted in replies.items():
+        assert parse_triples(kg, reply, [died, born]) == wanted, reply
