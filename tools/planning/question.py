@@ -296,7 +296,8 @@ def _how(low: Sequence[str], used: set[int]) -> tuple[str, ...]:
 
 def _most(low: Sequence[str], used: set[int]) -> tuple[str, bool]:
     """The noun counted in "the most films"; an adjective after "most" is a superlative instead."""
-    no_noun = {*lexicon()["superlatives"]["max"], *lexicon()["how"], *lexicon()["stopwords"], MENTION}
+    graded = {*lexicon()["superlatives"]["max"], *lexicon()["how"]}
+    no_noun = {*graded, *lexicon()["stopwords"], MENTION}
     for i in range(len(low) - 1):
         word, following = low[i], low[i + 1]
         counted = following not in no_noun and not following.endswith(_ADJECTIVAL)
@@ -306,7 +307,8 @@ def _most(low: Sequence[str], used: set[int]) -> tuple[str, bool]:
         if counted:
             used.add(i)
             return following, word != "most"
-        if i > 1 and low[i - 2] in _OWNING and i + 2 < len(low) and low[i + 2] not in no_noun:
+        owned = i > 1 and low[i - 2] in _OWNING and following not in graded
+        if owned and i + 2 < len(low) and low[i + 2] not in no_noun:
             # "has the most official languages": what is counted has an adjective.
             used.add(i)
             return low[i + 2], word != "most"
