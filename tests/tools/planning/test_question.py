@@ -44,6 +44,7 @@ def read(question: str) -> QuestionView:
         ("Who worked for [Ada]?", {"same": False}),
         ("Which country borders the most countries?", {"most": "countries", "least": False}),
         ("Which country borders the fewest countries?", {"most": "countries", "least": True}),
+        ("Which country has the most official languages?", {"most": "languages", "superlative": None}),
         ("What are the most famous works of [Jack London]?", {"most": "", "superlative": None}),
         ("Is [A] longer than [B]?", {"comparative": (">", "length", "duration"), "boolean": True}),
         ("Who is older, [A] or [B]?", {"comparative": ("<", "date of birth", "inception"), "joint": "or"}),
