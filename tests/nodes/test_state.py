@@ -35,7 +35,9 @@ feedback = st.builds(
     Feedback,
     action=words,
     arguments=st.tuples(words),
-    detail=st.dictionaries(words, st.one_of(words, st.integers(), st.lists(words, max_size=2)), max_size=2),
+    detail=st.dictionaries(
+        words, st.one_of(words, st.integers(-9, 9), st.lists(words, max_size=2)), max_size=2
+    ),
     outcome=st.sampled_from(["", "rows", "empty"]),
     relations=st.dictionaries(words, st.lists(words, max_size=2), max_size=2),
     values=st.dictionaries(words, st.lists(words, max_size=2), max_size=2),

@@ -1,0 +1,131 @@
+"""Acting: from a model's reply to one executed call, recorded as a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from langgraph.runtime import Runtime
+
+from tests.support.openai_server import OpenAIServer
+from triplewise.graphs import Context, State
+from triplewise.nodes.act import act, carry_out, prompt_values, react, read_reply, read_values
+from triplewise.nodes.resources import prompt_of
+from triplewise.nodes.state import ScoredTriple
+from triplewise.tools.errors import ActionError
+from triplewise.tools.kg.terms import Triple
+from triplewise.tools.toolsets import TOOLSETS
+from triplewise.tools.toolsets.base import Call
+
+from .conftest import GOETHE
+
+PYQL = TOOLSETS["pyql"]
+Server = Callable[..., OpenAIServer]
+Make = Callable[[str, str, str], Triple]
+
+
+def test_a_reply_gives_its_thought_and_its_call() -> None:
+    thought, written, call = read_reply("Thought 3: look\nAction 3: get_relation(Q64)", PYQL)
+    assert (thought, written, call) == ("look", "get_relation(Q64)", Call("get_relation", ("Q64",)))
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "thought", "written"),
+    [
+        ("Thought: I am lost.", "no_action", "I am lost.", ""),
+        ("Thought: so\nAction: let us think again", "no_action", "so", "let us think again"),
+        ("", "no_action", "", ""),
+        (
+            "Thought: both\nAction: execute()\nAction: ask()",
+            "several_actions",
+            "both",
+            "execute(); ask()",
+        ),
+        ("Thought 1: a\nAction 1: ask()\nThought 2: b", "several_thoughts", "a", "ask()"),
+    ],
+)
+def test_what_cannot_be_read_keeps_its_thought(reply: str, code: str, thought: str, written: str) -> None:
+    said, shown, error = read_reply(reply, PYQL)
+    assert isinstance(error, ActionError)
+    assert (error.code, said, shown) == (code, thought, written)
+
+
+@pytest.mark.parametrize(
+    ("reply", "values"),
+    [
+        ("[Canada,Yukon]", ("Canada", "Yukon")),
+        ("Answer: Offenbach am Main", ("Offenbach am Main",)),
+        ("- Canada\n- Yukon\n", ("Canada", "Yukon")),
+        ("['Portland, Oregon', Salem]", ("Portland, Oregon", "Salem")),
+        ("Portland, Oregon", ("Portland, Oregon",)),
+        ("unknown.", ()),
+        ("", ()),
+    ],
+)
+def test_values_of_an_answer(reply: str, values: tuple[str, ...]) -> None:
+    assert read_values(reply) == values
+
+
+def test_a_step_holds_all_that_a_correction_needs(context: Context, state: Callable[..., State]) -> None:
+    before = state(GOETHE, program="add_fact(Q5879, P451, ?partner)")
+    update = carry_out(before, context, "why", Call("add_fact", ("?partner", "P19", "?place")), "")
+    (step,) = update["steps"]
+    assert (step.number, step.thought, step.program_before) == (1, "why", before.program)
+    assert step.feedback.program == update["program"] != before.program
+    assert step.feedback.values["place"] == ["Offenbach am Main"]
+    assert type(step.feedback.outcome) is str
+
+
+def test_a_failed_call_leaves_the_program(context: Context, state: Callable[..., State]) -> None:
+    before = state(GOETHE, program="add_fact(Q5879, P451, ?partner)")
+    unread = ActionError("no_action", "nothing to do", thought="hm")
+    for call in (unread, Call("add_fact", ("?partner",)), Call("dance")):
+        update = carry_out(before, context, "hm", call, "as written")
+        assert update["program"] == before.program
+        assert update["steps"][-1].feedback.error
+    assert carry_out(before, context, "hm", unread, "as written")["steps"][0].call == "as written"
+
+
+def test_the_prompt_shows_plan_observation_memory_and_history(
+    context: Context, state: Callable[..., State], triple: Make
+) -> None:
+    fact = triple(GOETHE, "P451", "Q78495")
+    seen = state(GOETHE, observation=(ScoredTriple(fact, 0.9),), memory=((fact,),))
+    seen = seen.model_copy(update=carry_out(seen, context, "look", Call("get_relation", (GOETHE,)), ""))
+    values = prompt_values(seen, context)
+    turn = prompt_of(context).render("turn", **values)
+    line = "(Johann Wolfgang von Goethe, unmarried partner, Lili Schöneman)"
+    assert turn.count(line) == 2
+    assert "Thought 1: look" in turn
+    assert f"Action 1: get_relation({GOETHE})" in turn
+    assert turn.endswith("Write Thought 2 and Action 2.")
+
+
+def test_a_model_is_cut_off_before_it_makes_up_an_observation(
+    context: Context, state: Callable[..., State], openai_server: Server
+) -> None:
+    server = openai_server([f"Thought: look\nAction: get_relation({GOETHE})\nObservation: ['made up']"])
+    model = replace(context, model="openai:scripted", base_url=server.url)
+    (step,) = react(state(GOETHE), Runtime(context=model))["steps"]
+    assert step.call == f"get_relation({GOETHE})"
+    assert "P451" in step.observation
+    assert server.chats[0].body["stop"] == ["\nObservation"]
+
+
+def test_without_a_rule_the_policy_gives_up_and_says_so(
+    runtime: Runtime[Context], state: Callable[..., State]
+) -> None:
+    update = act(state(GOETHE), runtime)
+    (step,) = update["steps"]
+    assert (step.call, step.feedback.finished) == ("give_up()", True)
+
+
+def test_odas_bare_answer_that_stays_unknown_is_an_error(
+    context: Context, state: Callable[..., State], openai_server: Server
+) -> None:
+    server = openai_server(["Thought: done\nAction: Answer", "unknown"])
+    model = replace(context, model="openai:scripted", base_url=server.url, toolset="explore", prompt="oda")
+    (step,) = react(state(GOETHE), Runtime(context=model))["steps"]
+    assert step.feedback.error in ("arity", "no_answer")
+    assert not step.feedback.finished

@@ -1,0 +1,171 @@
+"""Answers: values with labels, the query that gives them, facts that prove them, why a run ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.runtime import Runtime
+
+from triplewise.graphs import Answer, Context, State
+from triplewise.nodes.act import carry_out
+from triplewise.nodes.answer import memory, program
+from triplewise.nodes.routes import find_routes, route_query
+from triplewise.nodes.state import Step, Verdict
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.terms import IRI, Term, Triple
+from triplewise.tools.toolsets import TOOLSETS, parse_call
+from triplewise.tools.toolsets.base import Feedback
+
+from .conftest import FANG, GOETHE, WILD
+
+Make = Callable[[str, str, str], Triple]
+PARTNER = f"add_fact({GOETHE}, P451, ?partner)"
+
+
+def ran(state: State, context: Context, *calls: str) -> State:
+    """The state after some calls."""
+    for text in calls:
+        call = parse_call(text, TOOLSETS[context.toolset or "pyql"])
+        state = state.model_copy(update=carry_out(state, context, "", call, text))
+    return state
+
+
+def answered(update: dict[str, Answer]) -> Answer:
+    return update["answer"]
+
+
+def test_a_query_that_was_executed(context: Context, state: Callable[..., State]) -> None:
+    done = ran(
+        state(GOETHE), context, PARTNER, "add_fact(?partner, P19, ?place)", "set_answer(?place)", "execute()"
+    )
+    answer = answered(program(done, Runtime(context=context)))
+    assert (answer.status, answer.values, answer.labels) == ("answered", ("Q3042",), ("Offenbach am Main",))
+    assert answer.text == "Offenbach am Main."
+    assert "?partner wdt:P19 ?place" in answer.sparql
+    assert [p.text for p in answer.proof] == [
+        "(Johann Wolfgang von Goethe, unmarried partner, Lili Schöneman)",
+        "(Lili Schöneman, place of birth, Offenbach am Main)",
+    ]
+
+
+@pytest.mark.parametrize(("object_", "word"), [("Q16", "Yes."), ("Q157", "No.")])
+def test_yes_and_no(object_: str, word: str, context: Context, state: Callable[..., State]) -> None:
+    done = ran(state(WILD), context, f"add_fact({WILD}, P840, ?x)", f"add_filter(?x, =, {object_})")
+    done = ran(done, context, "ask()", "execute()")
+    answer = answered(program(done, Runtime(context=context)))
+    assert (answer.status, answer.text) == ("answered", word)
+    assert bool(answer.proof) is (word == "Yes.")
+    assert "ASK" in answer.sparql
+
+
+def test_a_number_is_an_answer_with_a_proof(context: Context, state: Callable[..., State]) -> None:
+    done = ran(
+        state(WILD),
+        context,
+        f"add_fact({WILD}, P840, ?x)",
+        "add_count(?x, ?n)",
+        "set_answer(?n)",
+        "execute()",
+    )
+    answer = answered(program(done, Runtime(context=context)))
+    assert (answer.values, answer.labels, answer.text) == (("4",), ("4",), "4.")
+    assert len(answer.proof) == 4
+
+
+def test_a_spent_budget_answers_with_what_is_proven(context: Context, state: Callable[..., State]) -> None:
+    done = ran(state(GOETHE), context, PARTNER)
+    done = done.model_copy(update={"verdict": Verdict("spent", note="the budget of 1 steps is spent")})
+    answer = answered(program(done, Runtime(context=context)))
+    assert (answer.status, answer.labels) == ("budget_spent", ("Lili Schöneman",))
+    assert answer.reason == "the budget of 1 steps is spent; the answer is what was proven so far"
+
+
+def test_nothing_found_says_why(context: Context, state: Callable[..., State]) -> None:
+    runtime = Runtime(context=context)
+    lost = Step(1, "", "give_up()", Feedback("give_up", finished=True), "")
+    reasons = {
+        "no entity of the question was found": state(),
+        "no action was taken": state(GOETHE),
+        "fits the words of the question": state(GOETHE, steps=(lost,)),
+        "every way tried gave no result (1 steps, no correction was needed)": state(
+            GOETHE, steps=(replace(lost, feedback=Feedback("answer", finished=True)),)
+        ),
+    }
+    for reason, case in reasons.items():
+        answer = answered(program(case, runtime))
+        assert answer.status == "not_found"
+        assert reason in answer.reason
+        assert answer.text == f"Not found: {answer.reason}."
+        assert (answer.values, answer.sparql, answer.proof) == ((), "", ())
+
+
+def test_answers_from_memory_join_what_all_entities_lead_to(
+    context: Context, state: Callable[..., State], triple: Make
+) -> None:
+    explore = replace(context, toolset="explore")
+    facts = [triple(book, "P840", place) for book in (WILD, FANG) for place in ("Q16", "Q2009")]
+    known = state(WILD, FANG, memory=tuple((f,) for f in facts))
+    answer = answered(memory(ran(known, explore, "answer(Q16, Q2009)"), Runtime(context=explore)))
+    assert answer.text == "Canada and Yukon."
+    assert answer.sparql.count("wdt:P840 ?answer") == 2
+    assert len(answer.proof) == 4
+
+
+def test_facts_of_any_step_prove_what_memory_forgot(context: Context, state: Callable[..., State]) -> None:
+    explore = replace(context, toolset="explore")
+    done = ran(state(GOETHE), explore, f"get_neighbors({GOETHE})", "answer(Q78495)")
+    answer = answered(memory(done, Runtime(context=explore)))
+    assert [p.text for p in answer.proof] == [
+        "(Johann Wolfgang von Goethe, unmarried partner, Lili Schöneman)"
+    ]
+    assert "wd:Q5879 wdt:P451 ?answer" in answer.sparql
+
+
+def test_an_answer_in_plain_words_needs_no_entity(context: Context, state: Callable[..., State]) -> None:
+    explore = replace(context, toolset="explore")
+    answer = answered(memory(ran(state(GOETHE), explore, "answer(true)"), Runtime(context=explore)))
+    assert (answer.text, answer.sparql, answer.proof) == ("Yes.", "", ())
+
+
+nodes = st.sampled_from([IRI(f"http://e/{i}") for i in range(6)])
+relations = st.sampled_from([IRI("http://e/p"), IRI("http://e/q")])
+facts = st.lists(st.builds(Triple, nodes, relations, nodes), max_size=14)
+
+
+@given(facts, st.lists(nodes, max_size=2), st.sets(nodes, max_size=2))
+def test_routes_are_chains_from_a_start_to_an_answer(
+    triples: list[Triple], starts: list[IRI], answers: set[Term]
+) -> None:
+    for route in find_routes(triples, starts, answers.__contains__):
+        node = route.start
+        for fact, forward in route.hops:
+            assert fact in triples
+            assert node == (fact.subject if forward else fact.object)
+            node = fact.object if forward else fact.subject
+        assert node == route.end
+        assert route.end in answers
+        if len(route.hops) > 1:
+            assert route.start in starts
+
+
+@given(facts, st.lists(nodes, min_size=1, max_size=2, unique=True), st.sets(nodes, min_size=1, max_size=2))
+def test_every_answer_that_a_fact_names_is_proven(
+    triples: list[Triple], starts: list[IRI], answers: set[Term]
+) -> None:
+    ends = {r.end for r in find_routes(triples, starts, answers.__contains__)}
+    loose = [t for t in triples if t.subject != t.object]
+    assert {n for t in loose for n in (t.subject, t.object) if n in answers} <= ends
+
+
+def test_the_query_of_routes_finds_their_answers(kg: KnowledgeGraph, triple: Make) -> None:
+    chain = [triple(GOETHE, "P451", "Q78495"), triple("Q78495", "P19", "Q3042")]
+    goethe, place = chain[0].subject, chain[1].object
+    (route,) = find_routes(chain, [goethe], lambda n: n == place)
+    query = route_query([route])
+    assert query is not None
+    assert kg.query(query.sparql(kg.profile)).column("answer") == (place,)
+    assert route_query([]) is None

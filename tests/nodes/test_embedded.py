@@ -1,0 +1,108 @@
+"""The policy without a model: rules are followed step by step, feedback is read, the next rule is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from langgraph.runtime import Runtime
+
+from triplewise.graphs import Context, State, build_graph
+from triplewise.nodes.embedded import GIVE_UP, decide
+from triplewise.nodes.inspect import eraser
+from triplewise.nodes.phase import Update
+from triplewise.nodes.state import Verdict
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.rules import Atom, Constraint, Rule
+
+from .conftest import FANG, GOETHE, GRAPH, WILD
+
+
+def rule(anchor: str, *relations: str, constraints: tuple[Constraint, ...] = ()) -> Rule:
+    """A rule of forward relations; `^P1` walks one backward."""
+    body = tuple(Atom(r.lstrip("^"), not r.startswith("^"), f"x{i}") for i, r in enumerate(relations, 1))
+    return Rule(anchor, body, constraints, provenance="by hand")
+
+
+def planned(*rules: Rule) -> Callable[[State, Runtime[Context]], Update]:
+    """A plan phase that gives some rules."""
+
+    def plan(state: State, runtime: Runtime[Context]) -> Update:
+        return {"rules": rules}
+
+    return plan
+
+
+def ask(preset: str, entities: dict[str, str], *rules: Rule) -> dict[str, object]:
+    """Run the whole machine on rules of our own."""
+    context = Context(kg=str(GRAPH), profile="wikidata")
+    graph = build_graph(preset, plan=planned(*rules))
+    return dict(graph.invoke({"question": "Where?", "entities": dict(entities)}, context=context))
+
+
+BORN = rule(GOETHE, "P451", "P19")
+TOOLSETS = {"agent": "add_fact", "oda": "get_neighbors", "symagent": "search_neighbor"}
+
+
+@pytest.mark.parametrize("preset", TOOLSETS)
+def test_a_rule_is_followed_with_the_actions_of_the_preset(preset: str) -> None:
+    state = ask(preset, {"Goethe": GOETHE}, BORN)
+    assert state["answer"].labels == ("Offenbach am Main",)  # type: ignore[attr-defined]
+    calls = [s.call for s in state["steps"]]  # type: ignore[attr-defined]
+    assert sum(c.startswith(TOOLSETS[preset]) for c in calls) == 2
+    assert len(calls) == len(set(calls))
+
+
+@pytest.mark.parametrize("preset", TOOLSETS)
+def test_where_a_rule_leads_nowhere_the_next_one_is_taken(preset: str) -> None:
+    state = ask(preset, {"Goethe": GOETHE}, rule(GOETHE, "P451", "P36"), BORN)
+    assert state["answer"].labels == ("Offenbach am Main",)  # type: ignore[attr-defined]
+    if preset == "agent":
+        (correction,) = state["corrections"]  # type: ignore[misc]
+        assert correction.call == "add_fact(?x1, P36, ?x2)"
+        after = state["steps"][correction.step]  # type: ignore[index]
+        assert after.thought.startswith("That did not work out. Try rule 2")
+
+
+@pytest.mark.parametrize("preset", TOOLSETS)
+def test_no_rule_left_is_told_as_not_found(preset: str) -> None:
+    state = ask(preset, {"Goethe": GOETHE}, rule(GOETHE, "P36"))
+    answer = state["answer"]
+    assert (answer.status, answer.values) == ("not_found", ())  # type: ignore[attr-defined]
+    assert state["steps"][-1].call == "give_up()"  # type: ignore[index]
+
+
+def test_two_entities_meet() -> None:
+    meets = Constraint("meets", "x1", (Atom("P840", True, "x1"),), value=FANG)
+    for preset in ("agent", "oda"):
+        state = ask(preset, {"a": WILD, "b": FANG}, rule(WILD, "P840", constraints=(meets,)))
+        assert set(state["answer"].values) == {"Q16", "Q2009"}  # type: ignore[attr-defined]
+
+
+def test_relations_are_walked_backward_too() -> None:
+    for preset in TOOLSETS:
+        state = ask(preset, {"London": "Q45765"}, rule("Q45765", "^P50"))
+        assert set(state["answer"].values) == {WILD, FANG}  # type: ignore[attr-defined]
+
+
+def test_a_decision_depends_on_the_state_alone(kg: KnowledgeGraph, state: Callable[..., State]) -> None:
+    begun = state(GOETHE, rules=(BORN,))
+    assert decide(begun, kg, "pyql") == decide(begun.model_copy(), kg, "pyql")
+    assert decide(begun, kg, "pyql").call.text() == f"get_relation({GOETHE})"
+    assert decide(state(GOETHE), kg, "pyql").call == GIVE_UP
+
+
+def test_following_rules_breaks_no_guideline(context: Context) -> None:
+    """What the policy does by itself is never taken for a mistake."""
+    verdicts: list[Verdict] = []
+
+    def watched(state: State, runtime: Runtime[Context]) -> Update:
+        update = eraser(state, runtime)
+        verdicts.append(update["verdict"])
+        return update
+
+    run = replace(context, toolset=None, prompt=None, max_steps=None)
+    graph = build_graph("agent", plan=planned(BORN), inspect=watched)
+    graph.invoke({"question": "Where?", "entities": {"Goethe": GOETHE}}, context=run)
+    assert {v.status for v in verdicts} == {"ok", "finished"}

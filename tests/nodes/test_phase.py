@@ -1,0 +1,90 @@
+"""What every phase shares: the preset's settings, the bill, and the budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.runtime import Runtime
+
+from triplewise.graphs import Answer, Context, State
+from triplewise.nodes.phase import Update, fill, metered_phase, spent
+from triplewise.nodes.resources import kg_of
+from triplewise.nodes.state import Correction
+from triplewise.nodes.usage import Usage
+from triplewise.tools.errors import ConfigurationError
+
+from .conftest import GOETHE
+
+
+def test_only_open_settings_are_filled() -> None:
+    given = Context(max_steps=3)
+    assert fill(given, {"max_steps": 40, "toolset": "explore"}) == Context(max_steps=3, toolset="explore")
+    assert fill(None, {"toolset": "explore"}).toolset == "explore"
+
+
+def test_a_phase_is_billed_for_its_queries(runtime: Runtime[Context], state: Callable[..., State]) -> None:
+    def asks(state: State, runtime: Runtime[Context]) -> Update:
+        kg = kg_of(runtime.context)
+        kg.query("ASK { ?s ?p ?o }")
+        kg.query("ASK { ?s ?p 1 }")
+        return {"answer": Answer("answered")}
+
+    before = state(GOETHE, usage=Usage(calls=1, queries=5))
+    update = metered_phase(asks, {})(before, runtime=runtime)
+    assert (update["usage"].queries, update["usage"].calls) == (7, 1)
+    assert update["answer"].usage == update["usage"]
+    assert update["usage"].seconds > 0
+
+
+def test_what_a_phase_returns_is_left_alone(runtime: Runtime[Context], state: Callable[..., State]) -> None:
+    own: Update = {"focus": ("Q1",)}
+    metered_phase(lambda state, runtime: own, {})(state(), runtime=runtime)
+    assert own == {"focus": ("Q1",)}
+
+
+def test_the_unknown_keys_are_named(runtime: Runtime[Context], state: Callable[..., State]) -> None:
+    def my_phase(state: State, runtime: Runtime[Context]) -> Update:
+        return {"zeal": 1, "ardour": 2}
+
+    with pytest.raises(
+        ConfigurationError, match="phase my_phase returned unknown state keys: ardour, zeal; legal keys"
+    ):
+        metered_phase(my_phase, {})(state(), runtime=runtime)
+
+
+def test_every_budget_has_its_words(context: Context, state: Callable[..., State]) -> None:
+    record = Correction(1, "", "", "", "")
+    tight = replace(
+        context,
+        max_steps=40,
+        max_corrections=1,
+        max_model_calls=2,
+        max_tokens=10,
+        max_queries=3,
+        max_seconds=0.5,
+    )
+    used = {
+        "": Usage(),
+        "2 model calls": Usage(calls=2),
+        "10 model tokens": Usage(input_tokens=6, output_tokens=4),
+        "3 KG queries": Usage(queries=3),
+        "0.5 seconds": Usage(seconds=0.6),
+    }
+    for words, usage in used.items():
+        said = spent(state(usage=usage), tight)
+        assert said == (f"the budget of {words} is spent" if words else "")
+    corrected = state(corrections=(record,))
+    assert spent(corrected, tight) == ""
+    assert spent(corrected, tight, failed=True) == "the budget of 1 corrections is spent"
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
+def test_budgets_never_come_back(calls: int, queries: int, more_calls: int, more_queries: int) -> None:
+    context = Context(max_model_calls=4, max_queries=3)
+    early = State(question="?", usage=Usage(calls=calls, queries=queries))
+    late = State(question="?", usage=early.usage + Usage(calls=more_calls, queries=more_queries))
+    assert not spent(early, context) or spent(late, context)
