@@ -147,6 +147,10 @@ def prepare(
     seen = view(question, [(e.start, e.end) for e in topics])
     noun = seen.expected or noun
     classes = find_classes(kg, seen.phrase) or find_classes(kg, noun)
+    first = seen.phrase.partition(" ")[0]
+    if not classes and first != noun and (classes := find_classes(kg, first)):
+        # "Which river flows ...": the second word is the verb.
+        seen = replace(seen, expected=first, phrase=first)
     if not classes and named and not seen.boolean:
         inside = [e for e in named if noun and noun in e.mention]
         classes = tuple(c for e in inside for c in find_classes(kg, e.mention))
