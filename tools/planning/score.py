@@ -221,6 +221,22 @@ class Scorer:
             said[i] = said[i - 1] = max(said[i], said[i - 1], least)
         return min(said)
 
+    def leaves_out(self, chains: Sequence[Body], spoken: float = 0.8, said: float = 0.45) -> tuple[str, ...]:
+        """Words that surely speak of a relation which the chains leave out.
+
+        A word is surely spoken of some relation if it is as like one seen around the topic as `spoken`; it is
+        left out if no relation of the chains is as like it as `said`.
+        """
+        self.prepare(chains)
+        if not self.words or not self._likeness:
+            return ()
+        best = np.stack(list(self._likeness.values())).max(axis=0)
+        own = np.stack([self._likeness[(a.relation, a.forward)] for c in chains for a in c]).max(axis=0)
+        left = (best >= spoken) & (own < said)
+        if self._expected_column >= 0:
+            left[self._expected_column] = False
+        return tuple(w for (w, _), out in zip(self.words, left, strict=True) if out)
+
     def _fit(self, body: Body) -> float:
         """Words said by relations, relations said by words of their own."""
         w = self._weights

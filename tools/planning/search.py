@@ -9,6 +9,7 @@ from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.terms import IRI, Term
 from triplewise.tools.planning.bodies import Body, answers, ground, neighbourhood, node_form, without_topic
+from triplewise.tools.planning.classes import find_classes
 from triplewise.tools.planning.fit import BONUS, ValueFit
 from triplewise.tools.planning.operations import Operations
 from triplewise.tools.planning.question import QuestionView
@@ -156,11 +157,20 @@ class Search:
         """
         scorer = self.scorer(rule.anchor)
         main = scorer.support(rule.body) if rule.body else 1.0
-        others = [scorer.support(c.atoms) for c in rule.constraints if c.kind == "meets"]
+        joined = [c.atoms for c in rule.constraints if c.kind == "meets"]
+        others = [scorer.support(atoms) for atoms in joined]
         surely = main >= SUPPORTED or (main >= GUESSED and gain >= BONUS)
+        if rule.body and not self.seen.constrained and self._leaves_out(rule):
+            return None
         if rule.anchor not in self.topics or (surely and all(o >= GUESSED for o in others)):
             return replace(rule, score=rule.score + gain)
         return None
+
+    def _leaves_out(self, rule: Rule) -> bool:
+        """Whether a rule leaves out a relation the question speaks of; a word may name a class instead."""
+        chains = [rule.body, *(c.atoms for c in rule.constraints if c.atoms)]
+        words = self.scorer(rule.anchor).leaves_out(chains)
+        return any(not find_classes(self.kg, word) for word in words)
 
     def _differ(self, others: Sequence[IRI]) -> bool:
         """Whether nodes outside the class are really of another kind, by the names of their types."""
