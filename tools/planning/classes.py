@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.terms import IRI, text
 
-_asked: WeakKeyDictionary[KnowledgeGraph, dict[str, list[IRI]]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[KnowledgeGraph, dict[str, tuple[IRI, ...]]] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -27,10 +27,14 @@ def singulars(noun: str) -> tuple[str, ...]:
 def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     """Nodes named by a noun that have instances in the KG, those with the preferred label first.
 
-    A KG without a label index is asked for exact labels, in one query.
+    A KG without a label index is asked for exact labels, in one query. What a KG answered is remembered.
     """
     if not noun or not kg.profile.type_predicates:
         return ()
+    with _lock:
+        known = _known.setdefault(kg, {})
+    if noun in known:
+        return known[noun]
     nodes = _named(kg, noun) if kg.index is not None else _labelled(kg, noun)
     if not nodes:
         return ()
@@ -38,7 +42,10 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     values = " ".join(n.n3() for n in nodes)
     result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?c {{ {values} }} ?x {links} ?c }}", limit=20)
     used = set(result.column("c")) if result.rows else set()
-    return tuple(n for n in nodes if n in used)
+    found = tuple(n for n in nodes if n in used)
+    if result.outcome.ok:
+        known[noun] = found
+    return found
 
 
 def _named(kg: KnowledgeGraph, noun: str) -> list[IRI]:
@@ -49,15 +56,11 @@ def _named(kg: KnowledgeGraph, noun: str) -> list[IRI]:
 
 
 def _labelled(kg: KnowledgeGraph, noun: str) -> list[IRI]:
-    """Nodes whose label is a noun, on a KG without a label index; one query, remembered."""
-    with _lock:
-        known = _asked.setdefault(kg, {})
-    if noun not in known:
-        language = kg.profile.language
-        forms = [t for f in singulars(noun) for t in (text(f, language), text(f))]
-        labels = "|".join(IRI(p).n3() for p in kg.profile.label_predicates)
-        values = " ".join(f.n3() for f in forms)
-        result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?l {{ {values} }} ?c {labels} ?l }}", limit=20)
-        found = result.column("c") if result.rows else ()
-        known[noun] = sorted(n for n in found if isinstance(n, IRI))
-    return known[noun]
+    """Nodes whose label is a noun, on a KG without a label index; one query."""
+    language = kg.profile.language
+    forms = [t for f in singulars(noun) for t in (text(f, language), text(f))]
+    labels = "|".join(IRI(p).n3() for p in kg.profile.label_predicates)
+    values = " ".join(f.n3() for f in forms)
+    result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?l {{ {values} }} ?c {labels} ?l }}", limit=20)
+    found = result.column("c") if result.rows else ()
+    return sorted(n for n in found if isinstance(n, IRI))
