@@ -63,6 +63,20 @@ class Context:
     shuffle_seed: int | None = _setting(
         None, "Shuffle offered relations with this seed; None keeps rank order."
     )
+    ranking_model: str = _setting(
+        "text-embedding-3-small", "Embedding model of the ranking `openai`, at the model's base URL and key."
+    )
+    db: str | None = _setting(None, "SQLAlchemy URL of a relational database, asked instead of a KG.")
+    verify_corrections: bool = _setting(True, "Try computed mends on the KG and offer those that find rows.")
+    mend_queries: int = _setting(12, "KG queries that mends may take at one correction.")
+    mend_offers: int = _setting(3, "Mends offered at one correction.")
+    history: Literal["short", "full"] = _setting(
+        "short", "How past steps are shown to a model: without repetitions, or as the papers concatenate them."
+    )
+    label_batch: bool = _setting(True, "Fetch labels many at once; off is one query a label, as published.")
+    fast_path: bool = _setting(
+        False, "Run a rule that is verified on the KG as one program; steps only if the inspector objects."
+    )
     max_steps: int | None = _setting(None, "Actions a question may take.")
     max_corrections: int = _setting(12, "Corrections a question may take.")
     max_model_calls: int = _setting(60, "Model calls a question may take.")
@@ -80,6 +94,8 @@ class Context:
                 raise ConfigurationError(f"setting {name} must be a number above 0, got {value!r}")
         if self.calling not in ("react", "tools"):
             raise ConfigurationError.unknown("calling", self.calling, ("react", "tools"))
+        if self.history not in ("short", "full"):
+            raise ConfigurationError.unknown("history", self.history, ("short", "full"))
         if self.max_steps is not None and self.max_steps <= 0:
             raise ConfigurationError(f"setting max_steps must be above 0, got {self.max_steps!r}")
 

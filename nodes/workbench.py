@@ -34,6 +34,8 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
         last=_said(state.steps[-1]) if state.steps else "",
         steps=len(state.steps),
         budget=context.max_steps or 0,
+        calls=tuple(_said(s) for s in state.steps),
+        planned=tuple(dict.fromkeys(r for rule in state.rules for r in rule.relations)),
     )
 
 

@@ -95,6 +95,12 @@ class Rule:
         either = next((c.variable for c in self.constraints if c.kind == "either"), "")
         return counted or (self.body[-1].variable if self.body else either)
 
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """Short ids of all its relations, in order of appearance."""
+        atoms = (*self.body, *(a for c in self.constraints for a in c.atoms))
+        return tuple(dict.fromkeys(a.relation for a in atoms))
+
     def text(self, label: str = "") -> str:
         """The rule in one line, e.g. `Q419 <-[P17]- ?x; ?x is a Q4022; the greatest P2043`."""
         chain = [_path_text(label or self.anchor, self.body)] if self.body else []

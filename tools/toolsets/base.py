@@ -88,6 +88,8 @@ class ReasoningMemory:
         seen: short ids seen in any observation.
         tried: call text -> number of times tried; failed: the ones that ended in an error.
         last: text of the last call; steps, budget: how many steps were used, and how many there are.
+        calls: texts of all calls in order, failed ones too.
+        planned: short ids of the relations that the plan's verified rules use.
     """
 
     linked: dict[str, str] = field(default_factory=dict)
@@ -99,6 +101,8 @@ class ReasoningMemory:
     last: str = ""
     steps: int = 0
     budget: int = 0
+    calls: tuple[str, ...] = ()
+    planned: tuple[str, ...] = ()
 
 
 Ranker = Callable[[list[str], list[str]], tuple[list[str], list[str]]]
