@@ -71,7 +71,7 @@ class Context:
     mend_queries: int = _setting(12, "KG queries that mends may take at one correction.")
     mend_offers: int = _setting(3, "Mends offered at one correction.")
     history: Literal["short", "full"] = _setting(
-        "short", "How past steps are shown to a model: without repetitions, or as the papers concatenate them."
+        "short", "How a model sees past steps: without repetitions, or as the papers concatenate them."
     )
     label_batch: bool = _setting(True, "Fetch labels many at once; off is one query a label, as published.")
     fast_path: bool = _setting(
