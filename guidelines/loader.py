@@ -13,9 +13,10 @@ A file is a list of mappings:
     expect: Count one of ?film
   severity: error                     # or `note`: the step stands and the text is appended
   paper: table 13                     # where it comes from, optional
+  toolset: pyql                       # or a list: the actions it is for, optional; left out, it is for all
 ```
 In an example, a number for `answers` stands for that many of them, and `question`, `budget_left`, `actions`
-and `step` may be given beside `feedback` and `memory`.
+and `step` may be given beside `feedback` and `memory`. It is a step of the first `toolset` named.
 """
 
 from __future__ import annotations
@@ -33,7 +34,15 @@ import yaml
 from jinja2 import Environment, TemplateSyntaxError, meta, nodes
 
 from triplewise.guidelines.language import NAMES, environment
-from triplewise.guidelines.match import SEVERITIES, SOURCES, Compiled, Example, Guideline, Guidelines
+from triplewise.guidelines.match import (
+    SEVERITIES,
+    SOURCES,
+    TOOLSETS,
+    Compiled,
+    Example,
+    Guideline,
+    Guidelines,
+)
 from triplewise.tools.errors import DataError
 from triplewise.tools.toolsets.base import Feedback, ReasoningMemory
 
@@ -48,7 +57,7 @@ SHIPPED: Final = (
 """The package's own files, in order of precedence."""
 
 _REQUIRED: Final = ("id", "source", "when", "guideline", "example")
-_KEYS: Final = (*_REQUIRED, "severity", "paper")
+_KEYS: Final = (*_REQUIRED, "severity", "paper", "toolset")
 _GIVEN: Final = ("question", "budget_left", "actions", "step")
 _EXAMPLE_KEYS: Final = ("feedback", "memory", "expect", *_GIVEN)
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -194,12 +203,13 @@ class _Entry:
 
     def guideline(self) -> Guideline:
         self._check_keys()
+        toolsets = self._toolsets()
         return Guideline(
             id=self._id(),
             source=self._one_of("source", SOURCES),
             when=self._text("when"),
             guideline=self._text("guideline"),
-            example=self._example(),
+            example=self._example(toolsets),
             severity=self._one_of("severity", SEVERITIES) if "severity" in self.keys else "error",
             paper=self._text("paper") if "paper" in self.keys else "",
             path=self.path,
@@ -207,6 +217,7 @@ class _Entry:
             trigger=self._trigger(),
             text=self._compiled("guideline", self._text("guideline")),
             plain=Compiled(self.env, '{% include "plain" %}'),
+            toolsets=toolsets,
         )
 
     def _fault(self, key: str, message: str, line: int | None = None) -> DataError:
@@ -240,6 +251,17 @@ class _Entry:
             raise self._fault(key, f"unknown {key} {text!r}; choose one of: {', '.join(legal)}")
         return text
 
+    def _toolsets(self) -> tuple[str, ...]:
+        """The toolsets named, one or a list; none stands for all."""
+        written = self.keys["toolset"].value if "toolset" in self.keys else []
+        names = [written] if isinstance(written, str) else written
+        if not _is_texts(names) or ("toolset" in self.keys and not names):
+            raise self._fault("toolset", f"must be the name of a toolset or a list of names, not {written!r}")
+        for name in names:
+            if name not in TOOLSETS:
+                raise self._fault("toolset", f"unknown toolset {name!r}{_did_you_mean(name, TOOLSETS)}")
+        return tuple(names)
+
     def _trigger(self) -> Compiled:
         # An assignment, so that the value can be read from the context and not from rendered text.
         return self._compiled("when", "{% set result = (" + self._text("when") + ") %}")
@@ -263,7 +285,7 @@ class _Entry:
         line = written.line + error.lineno - (0 if written.block else 1)
         return self._fault(key, f"is not valid Jinja: {error.message}; see {_JINJA}", line)
 
-    def _example(self) -> Example:
+    def _example(self, toolsets: tuple[str, ...]) -> Example:
         written = self._mapping("example", self.keys["example"].value, _EXAMPLE_KEYS)
         expect = written.get("expect")
         expected: list[str] = [expect] if isinstance(expect, str) else expect or [""]
@@ -275,9 +297,8 @@ class _Entry:
             values = _converted(Feedback(), feedback), _converted(ReasoningMemory(), memory)
         except (TypeError, ValueError) as error:
             raise self._fault("example", str(error)) from error
-        return Example(
-            Feedback(**values[0]), ReasoningMemory(**values[1]), tuple(expected), self._given(written)
-        )
+        given = self._given(written) | ({"toolset": toolsets[0]} if toolsets else {})
+        return Example(Feedback(**values[0]), ReasoningMemory(**values[1]), tuple(expected), given)
 
     def _given(self, written: Mapping[str, Any]) -> dict[str, Any]:
         given: dict[str, Any] = {key: written[key] for key in _GIVEN if key in written}

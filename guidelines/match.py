@@ -20,6 +20,8 @@ Severity = OneOf["error", "note"]
 
 SOURCES: Final[tuple[Source, ...]] = ("kb", "interpreter", "memory", "kb+memory", "interpreter+memory")
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "note")
+TOOLSETS: Final = ("pyql", "explore", "symbolic", "agentbench", "sql")
+"""Toolsets that a guideline may be for; the first is the one taken where none is named."""
 
 _log = logging.getLogger(__name__)
 _SPACES = re.compile(r"[ \t]{2,}")
@@ -92,6 +94,7 @@ class Guideline:
         guideline: Jinja template of the text.
         paper: table or figure of QueryAgent it comes from, "" if it is ours.
         path, line: where it is written.
+        toolsets: the toolsets whose steps it judges; empty for all.
         trigger, text, plain: `when` and `guideline` as templates, and the text used when `guideline` fails.
     """
 
@@ -107,6 +110,11 @@ class Guideline:
     trigger: Compiled = field(repr=False, compare=False)
     text: Compiled = field(repr=False, compare=False)
     plain: Compiled = field(repr=False, compare=False)
+    toolsets: tuple[str, ...] = ()
+
+    def serves(self, toolset: str) -> bool:
+        """Whether it judges the steps of a toolset."""
+        return not self.toolsets or toolset in self.toolsets
 
 
 class Guidelines:
@@ -146,6 +154,7 @@ class Guidelines:
         budget_left: int | None = None,
         actions: Sequence[str] = (),
         step: int | None = None,
+        toolset: str = TOOLSETS[0],
     ) -> Match | None:
         """The first guideline whose situation is present, with its text; None if nothing is wrong.
 
@@ -155,18 +164,21 @@ class Guidelines:
             budget_left: steps that remain after it.
             actions: signatures of the legal actions.
             step: number of the next step (both numbers are taken from the memory if left out).
+            toolset: the actions in use: guidelines of another toolset are passed over.
         """
         values = situation(
             feedback, memory, question=question, budget_left=budget_left, actions=actions, step=step
         )
-        found = next(self._triggered(values), None)
+        found = next(self._triggered(values, toolset), None)
         if found is None:
             return None
         return Match(found.id, found.source, found.severity, self._render(found, values))
 
-    def triggered(self, feedback: Feedback, memory: ReasoningMemory, **given: Any) -> tuple[str, ...]:
+    def triggered(
+        self, feedback: Feedback, memory: ReasoningMemory, *, toolset: str = TOOLSETS[0], **given: Any
+    ) -> tuple[str, ...]:
         """Ids of all guidelines whose situation is present, the winner first. Arguments as in `match`."""
-        return tuple(g.id for g in self._triggered(situation(feedback, memory, **given)))
+        return tuple(g.id for g in self._triggered(situation(feedback, memory, **given), toolset))
 
     def check(self) -> tuple[str, ...]:
         """Run every example: one sentence for each that its own guideline does not win or word as said."""
@@ -187,9 +199,11 @@ class Guidelines:
         if missing:
             yield f"{where}: the text lacks {', '.join(map(repr, missing))}; it reads: {text}"
 
-    def _triggered(self, values: dict[str, Any]) -> Iterator[Guideline]:
+    def _triggered(self, values: dict[str, Any], toolset: str) -> Iterator[Guideline]:
         context: Context | None = None
         for guideline in self._ranked:
+            if not guideline.serves(toolset):
+                continue
             # One context for all: making one costs more than most expressions do.
             context = context or guideline.trigger.template.new_context(values, shared=True)
             if self._holds(guideline, context):

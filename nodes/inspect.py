@@ -26,6 +26,7 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
         budget_left=(context.max_steps or 0) - len(state.steps),
         actions=tuple(a.signature for a in toolset_of(context).actions.values()),
         step=step.number + 1,
+        toolset=toolset_of(context).name,
     )
     return {"verdict": _verdict(state, context, match)}
 
