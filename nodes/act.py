@@ -14,6 +14,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import GIVE_UP, decide
+from triplewise.nodes.history import encode
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import kg_of, model_of, prompt_of, toolset_of
 from triplewise.nodes.state import State, Step
@@ -84,10 +85,7 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
         "observation": observation_lines(kg, state.observation),
         "memory": memory_lines(kg, state.memory),
-        "history": [
-            {"number": s.number, "thought": s.thought, "action": s.call, "observation": s.observation}
-            for s in state.steps
-        ],
+        "history": encode(state.steps, context.history),
         "candidates": list(state.focus),
         "labels": {i: labels.get(i, i) for i in state.focus},
         "step": len(state.steps) + 1,
