@@ -1,0 +1,50 @@
+"""The graphs of the data folder, opened where the product opens a knowledge graph by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.agent import SAID
+from tests.faults.graphs import FILES, Endpoint, open_graph, store
+from triplewise.nodes import resources
+from triplewise.tools.kg import KnowledgeGraph, open_kg
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of question sets and graphs."""
+    folder = os.environ.get("TRIPLEWISE_DATA")
+    if not folder:
+        pytest.skip("set TRIPLEWISE_DATA to the folder of question sets and graphs")
+    return Path(folder)
+
+
+@pytest.fixture
+def graphs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Context(kg="freebase")`, "wikidata" and "metaqa" are the graphs; other names open as ever."""
+
+    def opened(source: Any, **settings: Any) -> KnowledgeGraph:
+        if source not in FILES:
+            return open_kg(source, **settings)
+        return open_graph(data, str(source), settings["timeout"], settings["limit"])
+
+    monkeypatch.setattr(resources, "open_kg", opened)
+
+
+@pytest.fixture
+def endpoint(data: Path, graphs: None, monkeypatch: pytest.MonkeyPatch, request: Any) -> Iterator[Endpoint]:
+    """An endpoint with one of the graphs, named by the test's parameter."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with Endpoint(store(data, request.param)).running() as running:
+        yield running
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the figures that tests have noted."""
+    for line in config.stash.get(SAID, []):
+        terminalreporter.write_line(line)
