@@ -72,6 +72,18 @@ def _patterns() -> st.SearchStrategy[Pattern]:
     return st.lists(items, min_size=1, max_size=2).map(tuple)
 
 
+def _branches() -> st.SearchStrategy[Pattern]:
+    """Alternatives of a union: patterns, some with a superlative or a union of their own."""
+    best = st.builds(Extreme, _variables("n", 2) | _variables("t", 2), st.booleans())
+    pairs = st.lists(_patterns(), min_size=2, max_size=2, unique=True)
+    nested = pairs.map(lambda p: Union(tuple(p)))
+    return st.one_of(
+        _patterns(),
+        st.tuples(_patterns(), best).map(lambda a: (*a[0], a[1])),
+        st.tuples(nested, _patterns()).map(lambda a: (a[0], *a[1])),
+    )
+
+
 def steps() -> st.SearchStrategy[Step]:
     """One construct action, which may or may not be valid for a program."""
     anything = _variables("e") | _variables("n", 2) | _variables("t", 2)
@@ -85,7 +97,7 @@ def steps() -> st.SearchStrategy[Step]:
         st.tuples(anything, _variables("k", 2)).map(lambda a: lambda p: p.add_count(*a)),
         st.tuples(anything, _variables("e"), _variables("k", 2)).map(lambda a: lambda p: p.add_group(*a)),
         st.tuples(anything, _variables("e"), _variables("k", 2)).map(lambda a: lambda p: p.add_most(*a)),
-        st.lists(_patterns(), min_size=2, max_size=3).map(lambda a: lambda p: p.add_union(*a)),
+        st.lists(_branches(), min_size=2, max_size=3).map(lambda a: lambda p: p.add_union(*a)),
         _patterns().map(lambda a: lambda p: p.add_not(a)),
     )
 
@@ -247,6 +259,10 @@ class Evaluation:
             elif isinstance(item, Typed):
                 found: list[Row] = [{item.variable: s} for s in self._instances(item.type)]
                 rows = _join(rows, found)
+            elif isinstance(item, Extreme):
+                rows = _best(rows, item)
+            elif isinstance(item, Union):
+                rows = _join(rows, [r for p in item.alternatives for r in self._pattern(p, [{}])])
             else:
                 rows = _join(rows, self._matches(item))
         return rows

@@ -84,10 +84,6 @@ class Filter:
         return ()
 
 
-PatternItem: TypeAlias = Fact | Typed | Filter
-Pattern: TypeAlias = tuple[PatternItem, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Extreme:
     """Keep the solutions with the largest (or smallest) value of a variable: all of them, if several tie."""
@@ -129,7 +125,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """At least one of several patterns holds."""
+    """At least one of several patterns holds. A superlative inside one is that of its own pattern."""
 
     alternatives: tuple[Pattern, ...]
 
@@ -142,6 +138,10 @@ class Union:
     def binds(self) -> tuple[Variable, ...]:
         """Variables the clause makes visible to later clauses."""
         return _variables(v for pattern in self.alternatives for item in pattern for v in item.binds)
+
+
+PatternItem: TypeAlias = Fact | Typed | Filter | Extreme | Union
+Pattern: TypeAlias = tuple[PatternItem, ...]
 
 
 @dataclass(frozen=True, slots=True)

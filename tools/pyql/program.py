@@ -141,6 +141,8 @@ class PyQL:
         if not self.clauses:
             _refuse("filter_before_fact", "add_not needs a fact first: nothing is bound yet")
         clause = Not(self._pattern(pattern, set(self.variables)))
+        if any(isinstance(item, Extreme | Union) for item in clause.pattern):
+            _refuse("bad_pattern", "add_not takes triples and comparisons only")
         if not set(clause.mentions) & set(self.variables):
             _refuse("bad_pattern", "add_not must name a variable that a fact has bound", **self._existing())
         return self._with(clause)
@@ -386,6 +388,15 @@ class PyQL:
                 check_date(side.value)
         return clause
 
+    def _inner_extreme(self, clause: Extreme, bound: set[Variable]) -> Extreme:
+        """A superlative over what its own pattern binds before it."""
+        if clause.variable not in bound:
+            name = clause.variable.n3()
+            _refuse(
+                "unknown_variable", f"{name} is not bound in this pattern before its superlative", given=name
+            )
+        return clause
+
     def _pattern(self, items: Iterable[PatternItem], bound: set[Variable]) -> Pattern:
         """A pattern whose filters compare what it binds itself or what is `bound` where it stands."""
         pattern: list[PatternItem] = []
@@ -406,9 +417,13 @@ class PyQL:
                             given=loose[0].n3(),
                             existing=sorted(v.n3() for v in bound),
                         )
+                case Extreme():
+                    checked = self._inner_extreme(item, bound)
+                case Union(alternatives):
+                    checked = Union(tuple(self._pattern(a, set()) for a in alternatives))
             bound |= set(checked.binds)
             pattern.append(checked)
-        if not any(not isinstance(item, Filter) for item in pattern):
+        if not any(isinstance(item, Fact | Typed | Union) for item in pattern):
             _refuse("bad_pattern", "a pattern needs at least one triple (subject, relation, object)")
         return tuple(dict.fromkeys(pattern))
 

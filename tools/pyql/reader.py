@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from triplewise.tools.errors import ActionError, UserError
 from triplewise.tools.kg.profile import Profile
@@ -153,7 +154,15 @@ class _Reader:
         return found
 
     def _pattern(self, groups: Iterable[Group]) -> Pattern:
-        return tuple(self._item(g.line) for g in groups)
+        """The clauses of a group that is part of another clause."""
+        items = self.clauses(list(groups))
+        return tuple(item for item in items if self._inner(item))
+
+    def _inner(self, clause: Clause) -> TypeGuard[PatternItem]:
+        """Whether a clause may stand inside another. Raises ValueError if not."""
+        if isinstance(clause, Fact | Typed | Filter | Extreme | Union):
+            return True
+        raise ValueError(f"{type(clause).__name__} inside a pattern")
 
     def _subquery(self, found: list[Clause], query: Group, joins: set[str]) -> list[Clause]:
         """The clauses before a subquery, those inside it that are new, and its own."""

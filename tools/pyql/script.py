@@ -90,7 +90,7 @@ def _call(name: str, *arguments: str) -> str:
 
 
 def write_item(item: PatternItem, profile: Profile | None) -> str:
-    """The three parts of a triple, a type (`?x, a, Q5`) or a filter (`?x, >, 5`)."""
+    """The parts of a triple, type (`?x, a, Q5`), filter (`?x, >, 5`), superlative (`max, ?x`) or union."""
     match item:
         case Fact():
             relation = write_iri(item.relation, profile, True)
@@ -99,6 +99,11 @@ def write_item(item: PatternItem, profile: Profile | None) -> str:
             return f"{item.variable.n3()}, a, {write_iri(item.type, profile)}"
         case Filter():
             return f"{write_value(item.left, profile)}, {item.operator}, {write_value(item.right, profile)}"
+        case Extreme():
+            parts = ("max" if item.largest else "min", item.variable.n3(), item.kind)
+            return ", ".join(part for part in parts if part)
+        case Union():
+            return ", ".join(("union", *(write_pattern(p, profile) for p in item.alternatives)))
 
 
 def write_pattern(pattern: Pattern, profile: Profile | None) -> str:
@@ -282,7 +287,11 @@ def _bad_pattern(form: str) -> NoReturn:
 
 
 def _item(parts: list[str], profile: Profile) -> PatternItem:
-    """A triple, type or filter from its parts."""
+    """A triple, type, filter, superlative or union from its parts."""
+    if parts and parts[0] in ("max", "min") and len(parts) in (2, 3):
+        return Extreme(read_variable(parts[1]), parts[0] == "max", _kind(parts[2:]))
+    if parts and parts[0] == "union" and len(parts) > 2:
+        return Union(tuple(read_pattern(p, profile) for p in parts[1:]))
     if len(parts) not in (3, 4):
         _bad_pattern(", ".join(parts))
     middle = parts[1].strip()

@@ -96,13 +96,13 @@ class Writer:
             case TimeWindow():
                 self.blocks.append(self._window(clause))
             case Extreme():
-                self.blocks += self._extreme(clause)
+                self.blocks += self._extreme(clause, self.blocks)
             case Count():
                 self._count(clause, later)
 
     def _items(self, pattern: Pattern, tag: tuple[str, str] | None = None) -> list[Block]:
-        """Blocks of triples, types and filters."""
-        blocks = []
+        """Blocks of triples, types and filters, and of superlatives and unions among them."""
+        blocks: list[Block] = []
         lines: Lines
         for item in pattern:
             match item:
@@ -113,6 +113,12 @@ class Writer:
                     lines = self._typed(item, tag)
                 case Filter():
                     lines = (f"FILTER({self._condition(item)})",)
+                case Extreme():
+                    blocks += self._extreme(item, blocks)
+                    continue
+                case Union():
+                    blocks.append(self._union(item))
+                    continue
             bound = frozenset(item.binds)
             blocks.append(Block(lines, frozenset(item.mentions), bound, bound))
         return blocks
@@ -221,10 +227,10 @@ class Writer:
             given = f"SUBSTR({given}, 1, STRLEN(STR({variable.n3()})))"
         return f"{self._day(variable, 10)} >= {given}"
 
-    def _extreme(self, clause: Extreme) -> list[Block]:
+    def _extreme(self, clause: Extreme, before: list[Block]) -> list[Block]:
         """The subquery of the best value, and the filter that keeps all solutions that reach it."""
         variable = clause.variable
-        inside, _ = _connected(self.blocks, {variable})
+        inside, _ = _connected(before, {variable})
         name = "MAX" if clause.largest else "MIN"
         best = self._new(f"{name.lower()}_{variable.name}")
         key = self._key(variable, clause.kind)
