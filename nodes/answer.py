@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Update
-from triplewise.nodes.resources import kg_of
+from triplewise.nodes.resources import kg_of, toolset_of
 from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
 from triplewise.nodes.text import triple_text
@@ -109,7 +109,7 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
     kg = kg_of(runtime.context)
     if not state.program:
         return memory(state, runtime)
-    query = PyQL.parse(state.program, kg.profile)
+    query = toolset_of(runtime.context).to_pyql(state.program, kg.profile)
     finished = bool(state.steps) and state.last.feedback.finished
     values: tuple[str, ...] = state.last.feedback.answers if finished else ()
     if state.verdict is not None and state.verdict.status == "spent" and not finished:

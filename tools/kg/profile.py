@@ -57,6 +57,8 @@ class Profile:
         language: preferred label language.
         relations: readable text per relation (key: short id or full IRI).
         relation_text: `label` (fetched from the KG), `dotted` (Freebase), or `local` (local name split).
+        reciprocal: whether nearly every relation has an inverse of its own name in the graph, so that all can
+            be followed from subject to object.
         literal_dates: `typed` (xsd:date and relatives) or `string` (the graph keeps dates as plain strings).
         endpoint_hosts: regular expressions over an endpoint's URL for which this profile is the default.
     """
@@ -83,6 +85,7 @@ class Profile:
     relation_notes: dict[str, str] = field(default_factory=dict)
     unlabelled_pattern: str = ""
     linkable_pattern: str = ""
+    reciprocal: bool = False
     literal_dates: str = "typed"
     endpoint_hosts: tuple[str, ...] = ()
 

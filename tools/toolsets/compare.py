@@ -88,6 +88,11 @@ def kind_of(values: Iterable[Term]) -> Kind:
     return "text" if "tagged" in found else ""
 
 
+def is_measure(term: Term) -> bool:
+    """Whether a value is a number or a date, by its datatype or by how it is written."""
+    return isinstance(term, Literal) and _trait(term) not in ("tagged", "text")
+
+
 def _trait(literal: Literal) -> str:
     """What a literal is as far as comparing goes."""
     if literal.datatype in NUMERIC:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from triplewise.tools.errors import ActionError
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.pyql import PyQL
 from triplewise.tools.toolsets.base import Action, Call, Feedback, Parameter, Workbench
 from triplewise.tools.toolsets.call import unknown_action
 from triplewise.tools.toolsets.resolve import Resolver
@@ -20,15 +22,26 @@ class Toolset(Collection[str]):
     Attributes:
         name: as in `TOOLSETS`.
         actions: by name, in the order they are documented.
+        to_pyql: the program of a run's state (`Workbench.program`): what gives SPARQL and proof.
+        spelled: a model's reply, with the toolset's own ways to write an action made `Action: name(...)`.
     """
 
     name: str
     actions: Mapping[str, Action]
+    to_pyql: Callable[[str, Profile], PyQL] = PyQL.parse
+    spelled: Callable[[str], str] = str
 
     @classmethod
-    def of(cls, name: str, actions: Iterable[Action]) -> Toolset:
+    def of(
+        cls,
+        name: str,
+        actions: Iterable[Action],
+        *,
+        to_pyql: Callable[[str, Profile], PyQL] = PyQL.parse,
+        spelled: Callable[[str], str] = str,
+    ) -> Toolset:
         """A toolset of some actions."""
-        return cls(name, {action.name: action for action in actions})
+        return cls(name, {action.name: action for action in actions}, to_pyql, spelled)
 
     @cached_property
     def _by_name(self) -> dict[str, Action]:
