@@ -1,27 +1,44 @@
 """Correct: the guideline becomes the observation, the failed step leaves the reasoning memory.
 
-QueryAgent, Algorithm 1, lines 12 to 15.
+QueryAgent, Algorithm 1, lines 12 to 15. The variants are the ways of correcting that its table 3 compares.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Update
+from triplewise.nodes.resources import encoder_of, toolset_of
 from triplewise.nodes.state import Correction, State
+from triplewise.nodes.workbench import workbench
+from triplewise.tools.mending import Offer, mended
+
+if TYPE_CHECKING:
+    from triplewise.nodes.prompting import Prompt
 
 RETRY = "Please check again and re-generate only Thought {n} and Action {n}."
 
 
-def _roll_back(state: State, observation: str) -> Update:
+def _roll_back(state: State, observation: str, mends: Sequence[Offer] = ()) -> Update:
     """Show `observation` for the last step and go back to the program before it."""
     verdict, step = state.verdict, state.last
     assert verdict is not None, "correct runs after inspect"
     failed = replace(step, observation=observation, guideline=verdict.guideline, rolled_back=True)
-    record = Correction(step.number, step.call, verdict.guideline, verdict.source, observation)
+    record = Correction(
+        step.number,
+        step.call,
+        verdict.guideline,
+        verdict.source,
+        observation,
+        tuple(offer.text() for offer in mends),
+    )
     return {
         "steps": (*state.steps[:-1], failed),
         "corrections": (*state.corrections, record),
@@ -30,9 +47,34 @@ def _roll_back(state: State, observation: str) -> Update:
 
 
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
-    """Show the tailored guideline."""
+    """Show the tailored guideline, and the mends that find something on the KG."""
     assert state.verdict is not None
-    return _roll_back(state, f"ERROR_INFO: {state.verdict.text}")
+    offers = verified_mends(state, runtime.context)
+    observation = f"ERROR_INFO: {state.verdict.text}"
+    if offers:
+        values = [{"calls": o.mend.text(), "finds": o.finds} for o in offers]
+        observation = f"{observation} {_words().render('mends', mends=values)}"
+    return _roll_back(state, observation, offers)
+
+
+def verified_mends(state: State, context: Context) -> tuple[Offer, ...]:
+    """Mends of the last step that find something; none where they are switched off.
+
+    The policy without a model reads no observations, so nothing is tried for it.
+    """
+    if not context.verify_corrections or context.embedded or context.db is not None:
+        return ()
+    step = state.last
+    before = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
+    found = mended(
+        workbench(before, context),
+        toolset_of(context),
+        step.feedback,
+        budget=context.mend_queries,
+        most=context.mend_offers,
+        encoder=None if context.ranking == "none" else encoder_of(context),
+    )
+    return found.offers
 
 
 def raw(state: State, runtime: Runtime[Context]) -> Update:
@@ -42,4 +84,39 @@ def raw(state: State, runtime: Runtime[Context]) -> Update:
     return _roll_back(state, f"{message} {RETRY.format(n=state.last.number + 1)}")
 
 
-VARIANTS = {"eraser": eraser, "raw": raw}
+def zero_shot(state: State, runtime: Runtime[Context]) -> Update:
+    """Ask for a second look in general words, the same whatever went wrong (table 3, zero-shot SC)."""
+    return _roll_back(state, _said(state, "zero_shot"))
+
+
+def few_shot(state: State, runtime: Runtime[Context]) -> Update:
+    """Show a fixed set of explained corrections (table 3, few-shot SC)."""
+    return _roll_back(state, _said(state, "few_shot"))
+
+
+def silent(state: State, runtime: Runtime[Context]) -> Update:
+    """Undo the step without a word of what was wrong."""
+    return _roll_back(state, _said(state, "neutral"))
+
+
+def _said(state: State, part: str) -> str:
+    """One of the fixed texts."""
+    return _words().render(part, step=state.last.number + 1)
+
+
+@lru_cache(maxsize=1)
+def _words() -> Prompt:
+    """The texts of corrections."""
+    from triplewise.nodes.prompting import load_prompt
+
+    with as_file(files("triplewise.nodes") / "prompts" / "_correction.yaml") as path:
+        return load_prompt(path)
+
+
+VARIANTS = {
+    "eraser": eraser,
+    "raw": raw,
+    "zero-shot": zero_shot,
+    "few-shot": few_shot,
+    "none": silent,
+}

@@ -59,13 +59,17 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """One mistake that was caught: at which step, by which guideline, and what the agent was told."""
+    """One mistake that was caught: at which step, by which guideline, and what the agent was told.
+
+    `mends` are the verified corrections that it was offered, each with what it finds.
+    """
 
     step: int
     call: str
     guideline: str
     source: str
     text: str
+    mends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
