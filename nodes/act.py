@@ -109,7 +109,7 @@ def read_reply(text: str, toolset: Toolset) -> tuple[str, str, Call | ActionErro
     """The thought, the action as written, and the call it means or what is wrong with it."""
     thought, written = "", ""
     try:
-        thought, written = parse_react(text)
+        thought, written = parse_react(toolset.spelled(text))
         return thought, written, parse_call(written, toolset)
     except ActionError as error:
         actions = error.detail.get("actions") or [error.detail.get("action", written)]

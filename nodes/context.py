@@ -41,7 +41,7 @@ class Context:
         None, "YAML file with prices per million tokens, added to the shipped table."
     )
     encoder: str = _setting("embedded", 'Sentence encoder: "embedded" or any sentence-transformers model.')
-    toolset: str | None = _setting(None, "Actions the agent may take: pyql, explore, symbolic.")
+    toolset: str | None = _setting(None, "Actions the agent may take: pyql, explore, symbolic, agentbench.")
     prompt: str | None = _setting(None, "Prompt name or YAML file.")
     guidelines: list[str] = field(
         default_factory=list, metadata={"description": "Guideline YAML files tried before the shipped ones."}

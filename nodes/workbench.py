@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from triplewise.nodes.context import Context
@@ -13,7 +14,7 @@ from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.ranking import rank_relations
 from triplewise.tools.toolsets.base import Call, Feedback, Ranker, ReasoningMemory, Workbench
 
-LOOKUPS = ("get_relation", "get_neighbors")
+LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
 
 
 def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
@@ -25,8 +26,8 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
     calls = Counter(_said(s) for s in state.steps)
     return ReasoningMemory(
         linked={**_planned(state), **{e.id: e.label for e in state.linked}},
-        looked_up={s.feedback.arguments[0]: s.feedback.relations for s in kept if _is_lookup(s.feedback)},
-        bound=tuple(dict.fromkeys(f"?{name}" for s in kept for name in s.feedback.values)),
+        looked_up=_looked_up(s.feedback for s in kept if _is_lookup(s.feedback)),
+        bound=tuple(dict.fromkeys(_variable(name) for s in kept for name in s.feedback.values)),
         seen=frozenset(i for s in kept for ids in s.feedback.ids.values() for i in ids)
         | frozenset(state.focus),
         tried=dict(calls),
@@ -49,6 +50,20 @@ def _planned(state: State) -> dict[str, str]:
     anchors = (r.anchor for r in state.rules)
     others = (c.value for r in state.rules for c in r.constraints if c.kind in ("meets", "type"))
     return {node: node for node in (*anchors, *others)}
+
+
+def _variable(name: str) -> str:
+    """A variable as actions name it: `?x`, or the `#0` of a set."""
+    return name if name.startswith("#") else f"?{name}"
+
+
+def _looked_up(lookups: Iterable[Feedback]) -> dict[str, dict[str, list[str]]]:
+    """What each node was offered: its relations as last shown, and its attributes if asked for."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for feedback in lookups:
+        node = feedback.arguments[0]
+        found[node] = {**found.get(node, {}), **feedback.relations}
+    return found
 
 
 def _is_lookup(feedback: Feedback) -> bool:

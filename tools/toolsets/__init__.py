@@ -1,6 +1,7 @@
 """The actions an agent can take, and how its replies are read.
 
-`pyql` builds a query (QueryAgent), `explore` walks the graph (ODA), `symbolic` follows rules (SymAgent).
+`pyql` builds a query (QueryAgent), `explore` walks the graph (ODA), `symbolic` follows rules (SymAgent),
+`agentbench` makes sets from sets (AgentBench).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.toolsets.agentbench import AGENTBENCH
 from triplewise.tools.toolsets.base import Action, Call, Feedback, Parameter, ReasoningMemory, Workbench
 from triplewise.tools.toolsets.call import Reply, parse_call, parse_react
 from triplewise.tools.toolsets.explore import EXPLORE
@@ -40,4 +42,4 @@ class _Registry(dict[str, Toolset]):
         raise ConfigurationError.unknown("toolset", name, self)
 
 
-TOOLSETS: dict[str, Toolset] = _Registry((PYQL, EXPLORE, SYMBOLIC))
+TOOLSETS: dict[str, Toolset] = _Registry((PYQL, EXPLORE, SYMBOLIC, AGENTBENCH))
