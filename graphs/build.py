@@ -15,11 +15,10 @@ from typing import Any, Literal
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from triplewise.graphs.presets import PRESETS, choose_phases
+from triplewise.graphs.presets import choose_phases, find_preset
 from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Phase, metered_phase
 from triplewise.nodes.state import Input, State
-from triplewise.tools.errors import ConfigurationError
 
 RECURSION_LIMIT = 1_000
 """Node runs a question may take; the budgets of the context end it long before."""
@@ -47,22 +46,21 @@ def build_graph(
     """Compile the state machine of a preset, with some phases swapped.
 
     Args:
-        preset: agent, queryagent, oda or symagent.
+        preset: a name of `PRESETS`, or `queryagent-faithful`.
         checkpointer: any LangGraph checkpointer; None for none, as `langgraph dev` wants it.
         **phases: phase name -> variant name, or a callable `(state, runtime) -> update`.
 
     Raises:
         ConfigurationError: unknown preset, phase or variant; the message lists the legal ones.
     """
-    if preset not in PRESETS:
-        raise ConfigurationError.unknown("preset", preset, PRESETS)
-    chosen = choose_phases(PRESETS[preset], phases)
+    found = find_preset(preset)
+    chosen = choose_phases(found, phases)
     # Inputs and outputs are dictionaries; their keys are those of `Input` and `State`.
     graph: StateGraph[State, Context, Any, Any] = StateGraph(
         State, context_schema=Context, input_schema=Input
     )
     for name, phase in chosen.items():
-        graph.add_node(name, metered_phase(phase, PRESETS[preset].settings))
+        graph.add_node(name, metered_phase(phase, found.settings))
     graph.add_edge(START, "link")
     graph.add_edge("link", "plan")
     graph.add_edge("plan", "observe")

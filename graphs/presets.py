@@ -13,7 +13,7 @@ from triplewise.tools.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A named machine: phase -> variant, and the settings a context may leave open."""
+    """A named machine: phase -> variant, and settings for where a context holds the default."""
 
     summary: str
     phases: Mapping[str, str]
@@ -72,6 +72,48 @@ PRESETS: dict[str, Preset] = {
         {"toolset": "symbolic", "prompt": "symagent", "max_steps": 30},
     ),
 }
+
+FAITHFUL: dict[str, Preset] = {
+    "queryagent": Preset(
+        "QueryAgent's own loop, to compare with: whole history, a query for each label, shuffled relations",
+        PRESETS["queryagent"].phases,
+        {
+            **PRESETS["queryagent"].settings,
+            "prompt": "queryagent-faithful",
+            "history": "full",
+            "label_batch": False,
+            "verify_corrections": False,
+            "relation_cut": 40,
+            "shuffle_seed": 0,
+        },
+    ),
+}
+"""Preset -> a re-creation of the loop as its paper describes it, by the name `PRESET-faithful`.
+
+QueryAgent: algorithm 1 and appendices B.1 (the history is concatenated), B.3 (relations cut at 40 and
+shuffled) and D (eight actions); labels one by one as in its release. What the release does beyond the paper
+is left out where it costs more (a query for each direction of a lookup) or less (old observations dropped).
+"""
+
+_FAITHFUL = "-faithful"
+
+
+def find_preset(name: str) -> Preset:
+    """A preset, or the faithful form of one. Raises `ConfigurationError` on an unknown name."""
+    if name not in PRESETS and name.removesuffix(_FAITHFUL) in FAITHFUL:
+        return FAITHFUL[name.removesuffix(_FAITHFUL)]
+    if name not in PRESETS:
+        raise ConfigurationError.unknown("preset", name, PRESETS)
+    return PRESETS[name]
+
+
+def faithful_name(name: str) -> str:
+    """The name of a preset's faithful form. Raises `ConfigurationError` for a preset without one."""
+    find_preset(name)
+    if (base := name.removesuffix(_FAITHFUL)) not in FAITHFUL:
+        legal = ", ".join(FAITHFUL)
+        raise ConfigurationError(f"preset {name!r} has no faithful form; presets that have one: {legal}")
+    return f"{base}{_FAITHFUL}"
 
 
 def choose_phases(preset: Preset, swapped: Mapping[str, str | Phase]) -> dict[str, Phase]:

@@ -31,9 +31,14 @@ class Node(Protocol):
 
 
 def fill(context: Context | None, defaults: Mapping[str, Any]) -> Context:
-    """The context of a run with the preset's values where the caller set none."""
-    context = context or Context()
-    return replace(context, **{k: v for k, v in defaults.items() if getattr(context, k) is None})
+    """The context of a run with the preset's values where the caller set none.
+
+    A setting counts as not set while it holds its default, which is None for most that presets give.
+    """
+    context, plain = context or Context(), Context()
+    return replace(
+        context, **{k: v for k, v in defaults.items() if getattr(context, k) in (None, getattr(plain, k))}
+    )
 
 
 def metered_phase(phase: Phase, defaults: Mapping[str, Any]) -> Node:

@@ -11,6 +11,7 @@ from triplewise.nodes.resources import documents_of, encoder_of, kg_of
 from triplewise.nodes.state import State, Step
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.unbatched import unbatched
 from triplewise.tools.ranking import rank_relations
 from triplewise.tools.toolsets.base import Call, Feedback, Ranker, ReasoningMemory, Workbench
 
@@ -106,7 +107,7 @@ def workbench(state: State, context: Context) -> Workbench:
     """Everything an action may use in this step."""
     kg = kg_of(context)
     return Workbench(
-        kg=kg,
+        kg=kg if context.label_batch else unbatched(kg),
         question=state.question,
         program=state.program,
         memory=reasoning_memory(state, context),

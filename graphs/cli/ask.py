@@ -56,6 +56,7 @@ def ask(
     model: o.Model = None,
     base_url: o.BaseUrl = None,
     preset: o.Preset = None,
+    faithful: o.Faithful = False,
     entity: o.Entities = None,
     seeds: o.Seeds = None,
     settings: o.Settings = None,
@@ -70,14 +71,20 @@ def ask(
     from triplewise.graphs.cli.runs import Checkpoints
 
     named = o.given(kg=kg, profile=profile, model=model, base_url=base_url, seeds=seeds)
-    if resume and (question or named or preset or entity or settings or no_checkpoints):
+    if resume and (question or named or preset or faithful or entity or settings or no_checkpoints):
         raise ConfigurationError(
             "--resume takes question and settings of the run it goes on with; leave them out"
         )
     order = (
         None
         if resume
-        else o.order_of(question, preset, entity or [], o.context_of(named, settings or []), thread)
+        else o.order_of(
+            question,
+            o.preset_of(preset, faithful, settings or []),
+            entity or [],
+            o.context_of(named, settings or []),
+            thread,
+        )
     )
     store = None if no_checkpoints else Checkpoints(checkpoints, lambda message: say(message, "notice"))
     try:

@@ -43,6 +43,12 @@ BaseUrl = Annotated[
 Preset = Annotated[
     str | None, typer.Option("--preset", metavar="P", help="See `triplewise presets`. [dim](agent)[/dim]")
 ]
+Faithful = Annotated[
+    bool,
+    typer.Option(
+        "--faithful", help="The preset's loop as its paper has it, to compare with. [dim](queryagent)[/dim]"
+    ),
+]
 Entities = Annotated[
     list[str] | None,
     typer.Option(
@@ -108,6 +114,27 @@ def _typed(name: str, value: str, kind: Any) -> Any:
         raise ConfigurationError(f"--set {name}={value}: {error.errors()[0]['msg'].lower()}") from error
 
 
+def preset_of(preset: str | None, faithful: bool, settings: Iterable[str] = ()) -> str | None:
+    """The preset that was asked for, in its faithful form where that was asked for.
+
+    Raises:
+        ConfigurationError: it has no faithful form, or `--set` asks for what that form is there to leave out.
+    """
+    if not faithful:
+        return preset
+    from triplewise.graphs.presets import faithful_name, find_preset
+
+    name = faithful_name(preset or DEFAULT_PRESET)
+    fixed = find_preset(name).settings
+    for pair in settings:
+        setting = pair.partition("=")[0].strip().replace("-", "_")
+        if setting in fixed:
+            raise ConfigurationError(
+                f"--faithful sets {setting}={fixed[setting]}; leave out --set {pair}, or leave out --faithful"
+            )
+    return name
+
+
 def entities_of(pairs: Iterable[str]) -> dict[str, str | None]:
     """`mention=id` pairs; a mention without id is to be linked."""
     entities: dict[str, str | None] = {}
@@ -128,11 +155,10 @@ def order_of(
 ) -> Order:
     """What to run. Raises `ConfigurationError` before anything is opened."""
     from triplewise.graphs.cli.runs import Order
-    from triplewise.graphs.presets import PRESETS
+    from triplewise.graphs.presets import find_preset
 
     preset = preset or DEFAULT_PRESET
-    if preset not in PRESETS:
-        raise ConfigurationError.unknown("preset", preset, PRESETS)
+    find_preset(preset)
     if not question or not question.strip():
         raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')
     order = Order(question.strip(), entities_of(entity), preset, asdict(context))

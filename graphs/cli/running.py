@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.cli.console import say
 from triplewise.graphs.cli.runs import Order
-from triplewise.graphs.presets import PRESETS
+from triplewise.graphs.presets import find_preset
 from triplewise.nodes.context import Context
 from triplewise.nodes.phase import fill
 from triplewise.nodes.resources import kg_of, model_of, toolset_of
@@ -42,7 +42,7 @@ class Run:
 
     def __init__(self, order: Order, saver: BaseCheckpointSaver[Any] | None = None) -> None:
         self.order, self.context = order, Context(**order.context)
-        full = fill(self.context, PRESETS[order.preset].settings)
+        full = fill(self.context, find_preset(order.preset).settings)
         self.kg: KnowledgeGraph = kg_of(full)
         _probe(self.kg)
         self.toolset: Toolset = toolset_of(full)

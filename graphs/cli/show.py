@@ -161,11 +161,12 @@ def check_guidelines(file: File) -> None:
 
 def presets() -> None:
     """List the presets: what each is made of, and the variants of each phase."""
-    from triplewise.graphs.presets import PRESETS
+    from triplewise.graphs.presets import FAITHFUL, PRESETS
     from triplewise.nodes import VARIANTS
 
     console = out()
-    for name, preset in PRESETS.items():
+    faithful = {f"{name}-faithful": preset for name, preset in FAITHFUL.items()}
+    for name, preset in (PRESETS | faithful).items():
         phases, settings = (
             ", ".join(f"{key}={value}" for key, value in part.items())
             for part in ({p: preset.phases[p] for p in VARIANTS}, preset.settings)

@@ -44,6 +44,7 @@ NOTHING: dict[str, Any] = {
 PARTS = {
     "agent": {"example", "reflect", "answer", "plan", "extract"},
     "queryagent": {"example"},
+    "queryagent-faithful": {"example"},
     "oda": {"reflect", "answer"},
     "symagent": {"plan", "extract"},
 }

@@ -265,7 +265,7 @@ class Engine(ABC):
             result = self._label_rows(left, predicates, language, deadline)
             if not result.outcome.ok:
                 return _spread(best, subjects), False
-            best.update(self._best_labels(result))
+            best.update(best_labels(self.profile, result))
             if result.outcome is Outcome.TRUNCATED:
                 return _spread(best, subjects), False
         return _spread(best, subjects), True
@@ -276,20 +276,6 @@ class Engine(ABC):
         """Rows (subject, predicate, label) in a language or none; in any language if it is None."""
         sparql = labels_query(subjects, predicates, language)
         return self.query(sparql, timeout=deadline.left, limit=ROWS_PER_LABEL * BATCH)
-
-    def _best_labels(self, result: Result) -> dict[IRI, str]:
-        ranks: dict[IRI, tuple[int, int, str, str]] = {}
-        order = {p: i for i, p in enumerate(self.profile.label_predicates)}
-        for subject, predicate, label in result.rows:
-            if isinstance(subject, IRI) and isinstance(predicate, IRI) and isinstance(label, Literal):
-                rank = (
-                    _language_rank(label.language, self.profile.language),
-                    order.get(predicate.value, len(order)),
-                    label.language,
-                    label.value,
-                )
-                ranks[subject] = min(rank, ranks.get(subject, rank))
-        return {subject: rank[-1] for subject, rank in ranks.items()}
 
     def _excludes(self, relation: IRI) -> bool:
         if (known := self._excluded.get(relation)) is None:
@@ -322,6 +308,22 @@ class _LabelCache:
             self._labels.update(labels)
             while len(self._labels) > self._size:
                 self._labels.popitem(last=False)
+
+
+def best_labels(profile: Profile, result: Result) -> dict[IRI, str]:
+    """The best label of each subject in rows of (subject, predicate, label), by language, then predicate."""
+    ranks: dict[IRI, tuple[int, int, str, str]] = {}
+    order = {p: i for i, p in enumerate(profile.label_predicates)}
+    for subject, predicate, label in result.rows:
+        if isinstance(subject, IRI) and isinstance(predicate, IRI) and isinstance(label, Literal):
+            rank = (
+                _language_rank(label.language, profile.language),
+                order.get(predicate.value, len(order)),
+                label.language,
+                label.value,
+            )
+            ranks[subject] = min(rank, ranks.get(subject, rank))
+    return {subject: rank[-1] for subject, rank in ranks.items()}
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -1,0 +1,123 @@
+"""The paper's own loop, to compare with: what it sends, what it asks the KG, and how it is called for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.openai_server import OpenAIServer
+from triplewise.graphs import PRESETS, Context, State, build_graph
+from triplewise.graphs.presets import FAITHFUL, faithful_name, find_preset
+from triplewise.nodes.phase import fill
+from triplewise.tools.errors import ConfigurationError
+
+from .conftest import Cli
+
+Server = Callable[..., OpenAIServer]
+
+GRAPH = Path(__file__).parent.parent / "cases" / "queryagent" / "figure7.ttl"
+RELATION = "sports.sports_team.arena_stadium"
+GIVEN = {"question": "where do florida panthers play", "entities": {"florida panthers": "m.0j8js"}}
+REPLIES = [
+    "Thought: look\nAction: get_relation(m.0j8js)",
+    "Thought: wrong\nAction: add_fact(m.0j8js, ?arena)",
+    f"Thought: add\nAction: add_fact(m.0j8js, {RELATION}, ?arena)",
+    "Thought: choose\nAction: set_answer(?arena)",
+    "Thought: done\nAction: execute()",
+]
+
+
+def ask(preset: str, server: OpenAIServer, **settings: Any) -> State:
+    """A scripted run on the graph of figure 7."""
+    context = Context(
+        kg=str(GRAPH), profile="freebase", model="openai:scripted", base_url=server.url, **settings
+    )
+    return State.model_validate(build_graph(preset).invoke(GIVEN, context=context))
+
+
+def test_every_label_is_a_query_and_every_step_stays_in_the_prompt(openai_server: Server) -> None:
+    ours, theirs = openai_server(REPLIES), openai_server(REPLIES)
+    short, faithful = ask("queryagent", ours), ask("queryagent-faithful", theirs)
+    assert short.answer is not None
+    assert faithful.answer is not None
+    assert sorted(faithful.answer.values) == sorted(short.answer.values)
+    assert faithful.usage.queries > short.usage.queries
+    assert "Action 2: add_fact(m.0j8js, ?arena)" in theirs.chats[-1].text
+    assert "ERROR_INFO" in theirs.chats[-1].text
+    assert "ERROR_INFO" not in ours.chats[-1].text
+    assert "Action 2: add_fact(m.0j8js, ?arena)\nObservation 2: Failed" in ours.chats[-1].text
+
+
+def test_label_batch_alone_changes_only_the_queries(openai_server: Server) -> None:
+    states = [ask("queryagent", openai_server(REPLIES), label_batch=batch) for batch in (True, False)]
+    assert [s.observation for s in states[0].steps] == [s.observation for s in states[1].steps]
+    # Two arenas are shown by the fact and by the answer, and both again by the final run.
+    assert states[1].usage.queries >= states[0].usage.queries + 4
+
+
+def test_a_faithful_prompt_offers_the_eight_actions(openai_server: Server) -> None:
+    server = openai_server(REPLIES)
+    ask("queryagent-faithful", server)
+    system = str(server.chats[0].messages[0]["content"])
+    assert re.findall(r"^(\d)\. (\w+)\(", system, re.M)[-1] == ("8", "execute")
+    used = set(re.findall(r"^Action \d+: (\w+)\(", system, re.M))
+    assert used <= set(re.findall(r"^\d\. (\w+)\(", system, re.M))
+
+
+def test_settings_of_a_preset_give_way_to_the_caller() -> None:
+    settings = FAITHFUL["queryagent"].settings
+    assert fill(Context(), settings).history == "full"
+    assert fill(Context(relation_cut=7, prompt="agent"), settings).relation_cut == 7
+    assert fill(Context(relation_cut=7, prompt="agent"), settings).prompt == "agent"
+    assert fill(None, PRESETS["queryagent"].settings).history == "short"
+
+
+def test_only_some_presets_have_a_faithful_form() -> None:
+    assert faithful_name("queryagent") == faithful_name("queryagent-faithful") == "queryagent-faithful"
+    assert find_preset("queryagent-faithful") is FAITHFUL["queryagent"]
+    with pytest.raises(ConfigurationError, match=r"preset .oda. has no faithful form; .*: queryagent"):
+        faithful_name("oda")
+    with pytest.raises(ConfigurationError, match="unknown preset 'oda-faithful'"):
+        build_graph("oda-faithful")
+
+
+def test_the_flag_runs_the_faithful_form(cli: Cli, openai_server: Server, monkeypatch: Any) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    server = openai_server(REPLIES)
+    model = (
+        "--kg",
+        str(GRAPH),
+        "--profile",
+        "freebase",
+        "--model",
+        "openai:scripted",
+        "--base-url",
+        server.url,
+    )
+    entity = ("--entity", "florida panthers=m.0j8js")
+    done = cli("ask", GIVEN["question"], *model, *entity, "--preset", "queryagent", "--faithful", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["status"] == "answered"
+    assert "eight actions" in server.chats[0].text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--faithful",), "preset 'agent' has no faithful form"),
+        (("--preset", "oda", "--faithful"), "preset 'oda' has no faithful form"),
+        (
+            ("--preset", "queryagent", "--faithful", "--set", "history=short"),
+            "--faithful sets history=full; leave out --set history=short",
+        ),
+    ],
+)
+def test_what_cannot_be_faithful_is_refused(cli: Cli, options: tuple[str, ...], message: str) -> None:
+    done = cli("ask", "Who?", *options)
+    assert done.code != 0
+    assert message in " ".join(done.err.split())
