@@ -16,6 +16,7 @@ from jinja2 import ChainableUndefined, DictLoader, Environment, pass_context
 from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from triplewise.guidelines.asking import wanted
 from triplewise.tools.toolsets.base import Call, Feedback, ReasoningMemory
 
 UNNAMED: Final = "UnName_Entity"
@@ -27,6 +28,8 @@ NAMES: Final[Mapping[str, str]] = {
     "args": "the arguments of the action, without outer quotes",
     "call": "the action as written, e.g. add_fact(Q1490, P36, ?capital)",
     "question": "the question",
+    "wanted": "kind of answer that the question surely wants: who, when, count, yes_no, or empty",
+    "insisted": "whether this call, or the set_answer right before a call that finishes, failed before",
     "budget_left": "steps that remain after this one; none where unknown",
     "actions": "signatures of the legal actions, e.g. add_fact(head, relation, tail)",
     "step": "number of the next step: the one to be generated",
@@ -50,10 +53,12 @@ def situation(
     budget_left: int | None = None,
     actions: Sequence[str] = (),
     step: int | None = None,
+    mentions: Sequence[tuple[int, int]] = (),
 ) -> dict[str, Any]:
     """The values of `NAMES` for one step.
 
     Args:
+        mentions: where the question names entities (start, end): their words ask for nothing.
         budget_left: None takes it from the memory's own budget, where it has one.
         step: None counts from `memory.steps`, the steps used before this one.
     """
@@ -61,12 +66,15 @@ def situation(
         budget_left = memory.budget - memory.steps - 1
     args = tuple(unquoted(argument) for argument in feedback.arguments)
     candidates = list(dict.fromkeys((*memory.bound, *memory.linked)))
+    call = Call(feedback.action, feedback.arguments).text() if feedback.action else ""
     return {
         "feedback": feedback,
         "memory": memory,
         "args": args,
-        "call": Call(feedback.action, feedback.arguments).text() if feedback.action else "",
+        "call": call,
         "question": question,
+        "wanted": wanted(question, memory.linked.values(), mentions) if question else "",
+        "insisted": call in memory.failed or _just_insisted(feedback, memory),
         "budget_left": budget_left,
         "actions": list(actions),
         "step": memory.steps + 2 if step is None else step,
@@ -75,6 +83,11 @@ def situation(
         "candidates": candidates,
         "untried": [c for c in candidates if _find(c, (*memory.looked_up, *args)) is None],
     }
+
+
+def _just_insisted(feedback: Feedback, memory: ReasoningMemory) -> bool:
+    """Whether a run ends with an answer that was doubted when it was set, and set again nevertheless."""
+    return feedback.finished and memory.last in memory.failed and memory.last.startswith("set_answer(")
 
 
 def environment(snippets: Mapping[str, str]) -> Environment:
@@ -187,6 +200,16 @@ def _closest(name: object, options: Iterable[object], n: int = 3) -> list[str]:
 
 
 @pass_context
+def _repairs(context: Context, feedback: Feedback) -> list[str]:
+    """What was written as a name and read as an id, e.g. `Tokyo -> Q1490`; quotes alone are no name."""
+    repaired = feedback.detail.get("repaired")
+    pairs = repaired.items() if isinstance(repaired, Mapping) else ()
+    known = {*_memory(context).linked, *_memory(context).seen}
+    pairs = ((unquoted(str(form)), str(id)) for form, id in pairs)
+    return [f"{form} -> {id}" for form, id in pairs if form != unquoted(id) and form not in known]
+
+
+@pass_context
 def _id_of(context: Context, label: object) -> str:
     """The id of the linked entity with this label (case does not matter), or an empty string."""
     wanted = str(label).casefold()
@@ -248,6 +271,24 @@ def _is_unnamed(context: Context, variable: object) -> bool:
     return bool(values) and all(value == UNNAMED for value in values)
 
 
+@pass_context
+def _is_stranger(context: Context, value: object) -> bool:
+    """Whether it is written as an id that was neither linked nor seen, and that the question does not name."""
+    text = str(value)
+    if not text or text.startswith(('"', "'", "?")) or _is_known(context, text):
+        return False
+    return text.casefold() not in str(context.resolve("question")).casefold()
+
+
+@pass_context
+def _is_class(context: Context, value: object) -> bool:
+    """Whether a node was looked up and has instances or subclasses, as far as this step's facts tell."""
+    feedback = context.resolve("feedback")
+    leading = feedback.detail.get("class_relations", ()) if isinstance(feedback, Feedback) else ()
+    arriving = _directions(_memory(context), value).get("backward", ())
+    return any(_find(relation, arriving) is not None for relation in leading)
+
+
 _FILTERS: Final = {
     "names": _names,
     "quote_list": _quote_list,
@@ -259,6 +300,7 @@ _FILTERS: Final = {
     "arity": _arity,
     "closest": _closest,
     "id_of": _id_of,
+    "repairs": _repairs,
     "is_variable": _is_variable,
 }
 
@@ -271,6 +313,8 @@ _TESTS: Final = {
     "offered_for": _is_offered_for,
     "relation": _is_relation,
     "unnamed": _is_unnamed,
+    "stranger": _is_stranger,
+    "class": _is_class,
 }
 
 FILTERS: Final[Mapping[str, str]] = {name: f.__doc__ or "" for name, f in _FILTERS.items()}

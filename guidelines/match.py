@@ -55,7 +55,7 @@ class Match:
         id, source: which guideline, and the environments whose feedback it needs (table 8).
         severity: `error`: the step is rolled back and the text is its observation; `note`: the step
             stands and the text is appended to its observation.
-        text: what the agent is told.
+        text: what the agent is told; for a note, the texts of all notes that fit, one a line.
     """
 
     id: str
@@ -155,6 +155,7 @@ class Guidelines:
         actions: Sequence[str] = (),
         step: int | None = None,
         toolset: str = TOOLSETS[0],
+        mentions: Sequence[tuple[int, int]] = (),
     ) -> Match | None:
         """The first guideline whose situation is present, with its text; None if nothing is wrong.
 
@@ -165,14 +166,26 @@ class Guidelines:
             actions: signatures of the legal actions.
             step: number of the next step (both numbers are taken from the memory if left out).
             toolset: the actions in use: guidelines of another toolset are passed over.
+            mentions: where the question names entities (start, end).
         """
         values = situation(
-            feedback, memory, question=question, budget_left=budget_left, actions=actions, step=step
+            feedback,
+            memory,
+            question=question,
+            budget_left=budget_left,
+            actions=actions,
+            step=step,
+            mentions=mentions,
         )
-        found = next(self._triggered(values, toolset), None)
+        triggered = self._triggered(values, toolset)
+        found = next(triggered, None)
         if found is None:
             return None
-        return Match(found.id, found.source, found.severity, self._render(found, values))
+        text = self._render(found, values)
+        if found.severity == "note":
+            # Errors come first, so that all others are notes too; a step that stands may deserve several.
+            text = "\n".join([text, *(self._render(note, values) for note in triggered)])
+        return Match(found.id, found.source, found.severity, text)
 
     def triggered(
         self, feedback: Feedback, memory: ReasoningMemory, *, toolset: str = TOOLSETS[0], **given: Any

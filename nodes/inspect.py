@@ -5,6 +5,8 @@ Detection is deterministic and costs no model call: every trigger is a `when` of
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from langgraph.runtime import Runtime
 
 from triplewise.guidelines import Match
@@ -27,8 +29,12 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
         actions=tuple(a.signature for a in toolset_of(context).actions.values()),
         step=step.number + 1,
         toolset=toolset_of(context).name,
+        mentions=tuple((e.start, e.end) for e in state.linked),
     )
-    return {"verdict": _verdict(state, context, match)}
+    if match is None:
+        return {"verdict": _verdict(state, context, None)}
+    noted = replace(step, guideline=match.id)
+    return {"verdict": _verdict(state, context, match), "steps": (*state.steps[:-1], noted)}
 
 
 def _verdict(state: State, context: Context, match: Match | None) -> Verdict:

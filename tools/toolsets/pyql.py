@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from triplewise.tools.errors import ActionError
-from triplewise.tools.kg.base import KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.base import Outcome, Result
 from triplewise.tools.kg.terms import Term
 from triplewise.tools.pyql import OPERATORS, PyQL
 from triplewise.tools.pyql.script import apply
 from triplewise.tools.pyql.text import read_variable
 from triplewise.tools.toolsets.base import Action, Feedback, Parameter, Workbench
 from triplewise.tools.toolsets.compare import compared
+from triplewise.tools.toolsets.facts import hierarchy_facts, program_facts, result_facts
 from triplewise.tools.toolsets.rebind import rebound
 from triplewise.tools.toolsets.resolve import Resolver
 from triplewise.tools.toolsets.show import UNNAMED, names, relation_names, short_ids
@@ -101,7 +102,14 @@ def _construct(name: str) -> Callable[[Workbench, tuple[str, ...]], Feedback]:
         feedback = preview(bench, after)
         if feedback.outcome == Outcome.EMPTY and name == "add_fact":
             feedback = _begun_anew(bench, before, after) or feedback
-        return replace(feedback, arguments=tuple(resolver.shown(f) for f in forms), detail=resolver.detail())
+        profile, empty = bench.kg.profile, feedback.outcome == Outcome.EMPTY
+        detail = {
+            **resolver.detail(),
+            **feedback.detail,
+            **program_facts(after, before, profile),
+            **(hierarchy_facts(after, profile, empty) if name == "add_fact" else {}),
+        }
+        return replace(feedback, arguments=tuple(resolver.shown(f) for f in forms), detail=detail)
 
     return run
 
@@ -136,7 +144,7 @@ def preview(bench: Workbench, program: PyQL) -> Feedback:
     result = kg.query(program.preview_sparql(kg.profile, bench.preview * ROWS_A_VALUE))
     if result.boolean is not None:
         return Feedback(outcome=Outcome.ROWS, observation=_yes_no(result.boolean), program=text)
-    feedback = _values(kg, result, bench.preview)
+    feedback = _values(bench, program, result)
     if program.boolean and result.outcome is Outcome.EMPTY:
         # No is an answer: nothing is wrong with a yes/no question whose pattern does not hold.
         return Feedback(
@@ -149,8 +157,9 @@ def _yes_no(holds: bool) -> str:
     return f"The answer is {'yes' if holds else 'no'}."
 
 
-def _values(kg: KnowledgeGraph, result: Result, limit: int) -> Feedback:
-    """The values of each variable in a result, in the words of the paper (figure 4)."""
+def _values(bench: Workbench, program: PyQL, result: Result) -> Feedback:
+    """The values of each variable in a result, in the words of the paper (figure 4), and what they tell."""
+    kg, limit = bench.kg, bench.preview
     if not result.outcome.ok:
         return Feedback(outcome=result.outcome, message=result.message, observation=result.message)
     columns = {v: result.column(v) for v in result.variables}
@@ -166,6 +175,7 @@ def _values(kg: KnowledgeGraph, result: Result, limit: int) -> Feedback:
         observation=" ".join(sentences) if result.rows else "The query has no result.",
         values=values,
         ids={v: short_ids(kg, column) for v, column in shown.items()},
+        detail=result_facts(kg, program, bench.memory, result, named),
     )
 
 
@@ -185,10 +195,12 @@ def _execute(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
         feedback = Feedback(outcome=Outcome.ROWS, observation=_yes_no(result.boolean))
         answers: tuple[str, ...] = ("true" if result.boolean else "false",)
     else:
-        feedback = _values(kg, result, bench.preview)
+        feedback = _values(bench, program, result)
         found = dict.fromkeys(value for row in result.rows for value in row if value is not None)
         answers = tuple(short_ids(kg, found))
-    return replace(feedback, program=program.text(kg.profile), answers=answers, finished=result.outcome.ok)
+    detail = {**feedback.detail, **program_facts(program, None, kg.profile)}
+    text, done = program.text(kg.profile), result.outcome.ok
+    return replace(feedback, program=text, answers=answers, detail=detail, finished=done)
 
 
 def _action(

@@ -117,7 +117,7 @@ def test_names_of_known_entities_are_read_as_their_ids(bench: Workbench) -> None
     feedback = run(bench, "add_fact(Japan, P36 (capital), ?x)")
     assert feedback.program == "add_fact(Q17, P36, ?x)"
     assert feedback.arguments == ("Q17", "P36", "?x")
-    assert feedback.detail == {"repaired": {"Japan": "Q17"}}
+    assert feedback.detail["repaired"] == {"Japan": "Q17"}
     assert run(bench, *CAPITALS, "add_filter(?x, !=, Tokyo)").ids["x"] == ["Q90"]
 
 

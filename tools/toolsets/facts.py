@@ -1,0 +1,169 @@
+"""What a query's result says beyond its values, as facts that guidelines weigh (`Feedback.detail`).
+
+Nothing here asks the KG: everything is read off the program, and off a result and names fetched already.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from triplewise.tools.kg.base import KnowledgeGraph, Result
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.terms import IRI, XSD, Literal, Term, Variable
+from triplewise.tools.pyql import Count, Extreme, Fact, Not, PyQL, Union
+from triplewise.tools.pyql.text import NUMERIC, TEMPORAL
+from triplewise.tools.toolsets.base import ReasoningMemory
+from triplewise.tools.toolsets.show import UNNAMED
+
+KINDS: Final = ("number", "date", "year", "boolean", "text", "dated", "entity", "unnamed", "unseen")
+"""Kinds of values: `year` may also be a number; `dated` is an entity whose name tells a year ("1996 Olympics");
+`unnamed` a mediator; `unseen` an entity whose name was not fetched."""
+
+_NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?%?")
+_YEAR = re.compile(r"1\d{3}|20\d\d")
+_DATE = re.compile(r"-?\d{4}-\d\d(?:-\d\d)?(?:T.*|Z)?")
+_TELLS_YEAR = re.compile(r"(?<!\d)(?:1\d{3}|20\d\d)s?(?!\d)|\b\d{1,2}(?:st|nd|rd|th)[ -]century\b", re.I)
+
+
+def kind_of_value(term: Term, name: str | None) -> str:
+    """One of `KINDS`. `name`: as it is shown, None where that was not fetched."""
+    if isinstance(term, Literal):
+        return _kind_of_literal(term)
+    if name is None:
+        return "unseen"
+    if name == UNNAMED:
+        return "unnamed"
+    plain = _kind_of_text(name)
+    return plain if plain != "text" else "dated" if _TELLS_YEAR.search(name) else "entity"
+
+
+def _kind_of_literal(literal: Literal) -> str:
+    if literal.datatype in NUMERIC:
+        return "number"
+    if literal.datatype in TEMPORAL:
+        return "date"
+    return "boolean" if literal.datatype == XSD + "boolean" else _kind_of_text(literal.value)
+
+
+def _kind_of_text(text: str) -> str:
+    """The kind of a text that may be a number or a date."""
+    text = text.strip()
+    if _YEAR.fullmatch(text):
+        return "year"
+    if _DATE.fullmatch(text):
+        return "date"
+    return "number" if _NUMBER.fullmatch(text) else "text"
+
+
+def result_facts(
+    kg: KnowledgeGraph,
+    program: PyQL,
+    memory: ReasoningMemory,
+    result: Result,
+    named: Mapping[Term, str],
+) -> dict[str, Any]:
+    """Facts about a result with rows, all plain JSON.
+
+    Keys:
+        solutions: rows fetched. kinds: variable -> kind -> how many of its distinct values.
+        answer_kinds: the same for all answer variables together, where they are set.
+        topics: linked entities that the query starts from and that are among its answers.
+        tied: `variable`, `owner` and `count`, where the newest clause is a superlative that several share.
+    """
+    if not result.rows:
+        return {}
+    columns = {v: result.column(v) for v in result.variables}
+    kinds = {v: Counter(kind_of_value(t, _name(kg, t, named)) for t in c) for v, c in columns.items()}
+    facts: dict[str, Any] = {
+        "solutions": len(result.rows),
+        "kinds": {v: dict(counts) for v, counts in kinds.items()},
+    }
+    answers = [v.name for v in program.answer if v.name in columns]
+    if answers:
+        total = sum((kinds[v] for v in answers), Counter[str]())
+        facts["answer_kinds"] = dict(total)
+        facts["topics"] = _topics(kg, program, memory, (t for v in answers for t in columns[v]))
+    if tied := _tied(program, columns, kinds):
+        facts["tied"] = tied
+    return {key: value for key, value in facts.items() if value}
+
+
+def _name(kg: KnowledgeGraph, term: Term, named: Mapping[Term, str]) -> str | None:
+    """The name of a term, where it is known without a query."""
+    known = named.get(term)
+    return kg.profile.short(term) if known is None and kg.profile.percent_names else known
+
+
+def _topics(kg: KnowledgeGraph, program: PyQL, memory: ReasoningMemory, answers: Iterable[Term]) -> list[str]:
+    """Linked entities at the end of a fact that are among the answers."""
+    ends = {end for fact in program.facts() for end in (fact.subject, fact.object) if isinstance(end, IRI)}
+    found = (kg.profile.short(t) for t in dict.fromkeys(answers) if t in ends)
+    return [id for id in found if id in memory.linked]
+
+
+def _tied(
+    program: PyQL, columns: Mapping[str, Sequence[Term]], kinds: Mapping[str, Mapping[str, int]]
+) -> dict[str, Any]:
+    """What a superlative, the newest clause, left several of; {} if one solution stands out."""
+    clause = program.clauses[-1] if program.clauses else None
+    if not isinstance(clause, Extreme) or clause.variable.name not in columns:
+        return {}
+    owners = _owners(program, clause.variable)
+    if len(owners) == 1 and set(kinds.get(owners[0].name, ())) == {"unnamed"}:
+        # Several statements about one thing are no tie: what matters is whose they are.
+        owners = [v for v in _owners(program, owners[0]) if v != clause.variable] or owners
+    sizes = {v: len(columns[v.name]) for v in owners if v.name in columns}
+    if not sizes or min(sizes.values()) < 2:
+        return {}
+    owner = min(sizes, key=lambda v: sizes[v])
+    return {"variable": clause.variable.n3(), "owner": owner.n3(), "count": sizes[owner]}
+
+
+def _owners(program: PyQL, variable: Variable) -> list[Variable]:
+    """The variables whose value, or whose count, another variable holds."""
+    beside = [v for fact in program.facts() if variable in fact.mentions for v in fact.mentions]
+    counted = [c.per for c in program.clauses if isinstance(c, Count) and c.output == variable and c.per]
+    return [v for v in dict.fromkeys([*beside, *counted]) if v != variable]
+
+
+def program_facts(program: PyQL, before: PyQL | None, profile: Profile) -> dict[str, Any]:
+    """Facts about a program: `relations` (short ids that its facts use), and `unchanged` since `before`."""
+    relations = dict.fromkeys(profile.short(fact.relation) for fact in _facts(program.clauses))
+    facts: dict[str, Any] = {"relations": list(relations)} if relations else {}
+    return {**facts, "unchanged": True} if program == before else facts
+
+
+def _facts(clauses: Iterable[object]) -> Iterator[Fact]:
+    """All triple patterns, those inside unions and negations too."""
+    for clause in clauses:
+        if isinstance(clause, Fact):
+            yield clause
+        elif isinstance(clause, Not):
+            yield from _facts(clause.pattern)
+        elif isinstance(clause, Union):
+            for pattern in clause.alternatives:
+                yield from _facts(pattern)
+
+
+def hierarchy_facts(program: PyQL, profile: Profile, empty: bool) -> dict[str, Any]:
+    """What the newest fact has to do with the hierarchy of classes.
+
+    Keys:
+        hierarchy: `type` or `subclass`, if its relation is an instance-of or a subclass-of relation.
+        class_relations: for a fact that finds nothing, short ids of the relations that lead to classes.
+    """
+    newest = program.clauses[-1] if program.clauses else None
+    if not isinstance(newest, Fact):
+        return {}
+    facts: dict[str, Any] = {}
+    if newest.relation.value in profile.type_predicates:
+        facts["hierarchy"] = "type"
+    elif newest.relation.value in profile.subclass_predicates:
+        facts["hierarchy"] = "subclass"
+    if empty:
+        leading = (*profile.type_predicates, *profile.subclass_predicates)
+        facts["class_relations"] = [profile.short(IRI(p)) for p in leading]
+    return facts
