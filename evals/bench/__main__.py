@@ -1,4 +1,4 @@
-"""`python -m triplewise.evals.bench startup`."""
+"""`python -m triplewise.evals.bench startup`, or another of its commands."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from triplewise.evals.bench.mends import mends
 from triplewise.evals.bench.startup import QUESTION, Measured, measure
 from triplewise.tools.errors import TriplewiseError
 
@@ -38,6 +39,9 @@ def startup(
         typer.echo(json.dumps([asdict(m) | {"median": m.median} for m in found], indent=2))
     else:
         Console().print(_table(found))
+
+
+app.command()(mends)
 
 
 def _table(found: Sequence[Measured]) -> Table:

@@ -31,6 +31,8 @@ PROBED = 24
 """Mends that one query tests at once."""
 TO_QUESTION, TO_FAILED = 0.6, 0.4
 """What likeness to the question and to the failed relation weigh."""
+SURE, GAP = 0.5, 0.35
+"""Behind a mend of such a prior that finds something, what is so much less likely is not worth a query."""
 SHOWN = 3
 """Values shown of what a mend finds."""
 ONWARD = 3
@@ -131,7 +133,7 @@ def verified(trouble: Trouble, mends: Sequence[tuple[float, Mend]], most: int) -
     tried = 0
     with suppress(SpentError, KGUnavailableError):
         for score, mend in left:
-            if len(offers) >= most:
+            if len(offers) >= most or (offers and _outdone(offers[0], score)):
                 break
             feedback = carried_out(trouble, mend)
             tried += 1
@@ -142,6 +144,11 @@ def verified(trouble: Trouble, mends: Sequence[tuple[float, Mend]], most: int) -
             else:
                 empty += feedback.outcome == Outcome.EMPTY
     return Mended(tuple(offers), len(mends), empty, max(len(mends) - empty - len(offers), 0))
+
+
+def _outdone(best: Offer, score: float) -> bool:
+    """Whether the best offer leaves nothing to look for below it."""
+    return best.mend.prior >= SURE and score < best.score - GAP
 
 
 def _probed(trouble: Trouble, mends: list[tuple[float, Mend]]) -> tuple[list[tuple[float, Mend]], int]:
