@@ -3,10 +3,12 @@
 ```python
 guidelines = load_guidelines()              # the shipped ones; load_guidelines(["my.yaml"]) puts yours first
 match = guidelines.match(feedback, memory)  # None, or the one guideline that fits, with its text
+counts = guideline_counts(states)           # how often each fired over many runs
 ```
 Adding a guideline needs YAML only; `NAMES`, `FILTERS` and `TESTS` say what its expressions may use.
 """
 
+from triplewise.guidelines.counts import Counts, guideline_counts
 from triplewise.guidelines.language import FILTERS, NAMES, TESTS
 from triplewise.guidelines.loader import SHIPPED, load_guidelines
 from triplewise.guidelines.match import SEVERITIES, SOURCES, Example, Guideline, Guidelines, Match
@@ -18,9 +20,11 @@ __all__ = [
     "SHIPPED",
     "SOURCES",
     "TESTS",
+    "Counts",
     "Example",
     "Guideline",
     "Guidelines",
     "Match",
+    "guideline_counts",
     "load_guidelines",
 ]

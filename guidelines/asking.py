@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 from typing import Literal as OneOf
 
@@ -11,7 +12,7 @@ from triplewise.tools.planning.question import QuestionView, view
 
 Wanted = OneOf["", "who", "when", "count", "yes_no"]
 
-_ASKING: Final = frozenset("who whom whose when where which what how why".split())
+_ASKING: Final = frozenset(("who", "whom", "whose", "when", "where", "which", "what", "how", "why"))
 
 
 def wanted(question: str, labels: Iterable[str] = (), spans: Sequence[tuple[int, int]] = ()) -> Wanted:
@@ -41,8 +42,8 @@ def _wanted(question: str, spans: tuple[tuple[int, int], ...]) -> Wanted:
 
 
 def _counts(read: QuestionView, words: Sequence[str]) -> bool:
-    """Whether a question is "how many ...", and not, say, of which country the number of something is known."""
-    return read.counting and ("how", "many") in zip(words, words[1:], strict=False)
+    """Whether a question is "how many ...": "the number of" also stands where something else is asked."""
+    return read.counting and ("how", "many") in pairwise(words)
 
 
 def _places(question: str, labels: Iterable[str]) -> list[tuple[int, int]]:

@@ -203,10 +203,10 @@ def _closest(name: object, options: Iterable[object], n: int = 3) -> list[str]:
 def _repairs(context: Context, feedback: Feedback) -> list[str]:
     """What was written as a name and read as an id, e.g. `Tokyo -> Q1490`; quotes alone are no name."""
     repaired = feedback.detail.get("repaired")
-    pairs = repaired.items() if isinstance(repaired, Mapping) else ()
     known = {*_memory(context).linked, *_memory(context).seen}
-    pairs = ((unquoted(str(form)), str(id)) for form, id in pairs)
-    return [f"{form} -> {id}" for form, id in pairs if form != unquoted(id) and form not in known]
+    pairs = dict(repaired) if isinstance(repaired, Mapping) else {}
+    read = {unquoted(str(form)): str(id) for form, id in pairs.items()}
+    return [f"{form} -> {id}" for form, id in read.items() if form != unquoted(id) and form not in known]
 
 
 @pass_context
@@ -273,7 +273,7 @@ def _is_unnamed(context: Context, variable: object) -> bool:
 
 @pass_context
 def _is_stranger(context: Context, value: object) -> bool:
-    """Whether it is written as an id that was neither linked nor seen, and that the question does not name."""
+    """Whether it is written as an id that was neither linked nor seen; no word of the question itself."""
     text = str(value)
     if not text or text.startswith(('"', "'", "?")) or _is_known(context, text):
         return False

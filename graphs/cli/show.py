@@ -1,33 +1,23 @@
-"""Commands that show how things are made: plan, guidelines, presets, graph, demo."""
+"""Commands that show how things are made: plan, presets, graph, demo."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import examples, out, pairs, say
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.graphs.cli.console import examples, out, pairs
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from triplewise.graphs.cli.names import Names
-    from triplewise.guidelines import Guideline, Guidelines
     from triplewise.tools.rules import Rule
 
 PresetName = Annotated[str, typer.Option("--preset", metavar="P", help="See `triplewise presets`.")]
-Id = Annotated[str, typer.Argument(metavar="ID", help="As `triplewise guidelines list` shows it.")]
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file of guidelines.")]
-Extra = Annotated[
-    list[Path] | None,
-    typer.Option("--file", metavar="FILE", help="Your own guidelines, which come first. Repeatable."),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -40,18 +30,6 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=examples("triplewise presets"))(presets)
     app.command(epilog=examples("triplewise graph", "triplewise graph --preset oda > oda.mmd"))(graph)
     app.command(epilog=examples("triplewise demo"))(demo)
-    guidelines = typer.Typer(
-        help="ERASER's guidelines: what can go wrong, and what to do then.", no_args_is_help=True
-    )
-    guidelines.command("list", epilog=examples("triplewise guidelines list"))(list_guidelines)
-    guidelines.command("show", epilog=examples("triplewise guidelines show fact_empty"))(show_guideline)
-    guidelines.command(
-        "check",
-        epilog=examples(
-            "triplewise guidelines check mine.yaml", 'triplewise ask "..." --set guidelines=mine.yaml'
-        ),
-    )(check_guidelines)
-    app.add_typer(guidelines, name="guidelines")
 
 
 def plan(
@@ -105,58 +83,6 @@ def _table(*heads: str) -> Table:
     for head in heads:
         table.add_column(head, overflow="fold")
     return table
-
-
-def list_guidelines(file: Extra = None) -> None:
-    """List the guidelines in the order in which they are tried."""
-    from triplewise.guidelines import load_guidelines
-
-    rows = []
-    for g in load_guidelines(file or []):
-        notes = [g.source, *([g.severity] if g.severity != "error" else []), *([g.paper] if g.paper else [])]
-        rows.append((g.id, f"{' '.join(g.when.split())}  [{'; '.join(notes)}]"))
-    out().print(pairs("Guidelines, the first that matches wins", rows))
-
-
-def show_guideline(id: Id, file: Extra = None) -> None:
-    """Show one guideline, with its example and the text that this example gets."""
-    from triplewise.guidelines import load_guidelines
-
-    guidelines = load_guidelines(file or [])
-    try:
-        found = guidelines[id]
-    except KeyError:
-        raise ConfigurationError.unknown("guideline", id, (g.id for g in guidelines)) from None
-    out().print(pairs(found.id, _details(guidelines, found)))
-
-
-def _details(guidelines: Guidelines, found: Guideline) -> list[tuple[str, str]]:
-    """Everything about a guideline, by name."""
-    example = found.example
-    match = guidelines.match(example.feedback, example.memory, **example.given)
-    fields = {k: v for k, v in asdict(example.feedback).items() if v}
-    return [
-        ("file", f"{found.path}:{found.line}"),
-        ("reads", found.source),
-        ("severity", found.severity),
-        ("paper", found.paper or "not from a paper"),
-        ("when", " ".join(found.when.split())),
-        ("guideline", found.guideline),
-        ("example", "; ".join(f"{k}: {v}" for k, v in fields.items())),
-        ("says", match.text if match else "nothing: the example does not trigger it"),
-    ]
-
-
-def check_guidelines(file: File) -> None:
-    """Check a file: its form, its expressions, and that every example triggers its own guideline."""
-    from triplewise.guidelines import load_guidelines
-
-    guidelines = load_guidelines([file])
-    problems = [p for p in guidelines.check() if p.startswith(f"{file}:")]
-    if problems:
-        raise DataError("\n".join(problems))
-    mine = sum(g.path == str(file) for g in guidelines)
-    say(f"{file}: {mine} guideline{'' if mine == 1 else 's'}, every example triggers its own")
 
 
 def presets() -> None:

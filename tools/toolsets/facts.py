@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import Any, Final
 
 from triplewise.tools.kg.base import KnowledgeGraph, Result
@@ -19,8 +20,8 @@ from triplewise.tools.toolsets.base import ReasoningMemory
 from triplewise.tools.toolsets.show import UNNAMED
 
 KINDS: Final = ("number", "date", "year", "boolean", "text", "dated", "entity", "unnamed", "unseen")
-"""Kinds of values: `year` may also be a number; `dated` is an entity whose name tells a year ("1996 Olympics");
-`unnamed` a mediator; `unseen` an entity whose name was not fetched."""
+"""Kinds of values: `year` may also be a number; `dated` is an entity whose name tells a year ("2011 Finals"),
+`unnamed` a mediator, `unseen` an entity whose name was not fetched."""
 
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?%?")
 _YEAR = re.compile(r"1\d{3}|20\d\d")
@@ -70,7 +71,7 @@ def result_facts(
     Keys:
         solutions: rows fetched. kinds: variable -> kind -> how many of its distinct values.
         answer_kinds: the same for all answer variables together, where they are set.
-        topics: linked entities that the query starts from and that are among its answers.
+        topics: linked entities among the answers only because a relation was walked there and back.
         tied: `variable`, `owner` and `count`, where the newest clause is a superlative that several share.
     """
     if not result.rows:
@@ -85,7 +86,7 @@ def result_facts(
     if answers:
         total = sum((kinds[v] for v in answers), Counter[str]())
         facts["answer_kinds"] = dict(total)
-        facts["topics"] = _topics(kg, program, memory, (t for v in answers for t in columns[v]))
+        facts["topics"] = _topics(kg, program, memory, columns)
     if tied := _tied(program, columns, kinds):
         facts["tied"] = tied
     return {key: value for key, value in facts.items() if value}
@@ -97,11 +98,24 @@ def _name(kg: KnowledgeGraph, term: Term, named: Mapping[Term, str]) -> str | No
     return kg.profile.short(term) if known is None and kg.profile.percent_names else known
 
 
-def _topics(kg: KnowledgeGraph, program: PyQL, memory: ReasoningMemory, answers: Iterable[Term]) -> list[str]:
-    """Linked entities at the end of a fact that are among the answers."""
-    ends = {end for fact in program.facts() for end in (fact.subject, fact.object) if isinstance(end, IRI)}
-    found = (kg.profile.short(t) for t in dict.fromkeys(answers) if t in ends)
-    return [id for id in found if id in memory.linked]
+def _topics(
+    kg: KnowledgeGraph, program: PyQL, memory: ReasoningMemory, columns: Mapping[str, Sequence[Term]]
+) -> list[str]:
+    """Linked entities that a relation leads away from and straight back to, as answers.
+
+    A topic may well answer its own question over two different relations: the writer of a director's films.
+    """
+    back = []
+    for out, home in permutations(program.facts(), 2):
+        for start, end, turn in (
+            (out.subject, home.subject, out.object == home.object),
+            (out.object, home.object, out.subject == home.subject),
+        ):
+            if not (turn and out.relation == home.relation and isinstance(start, IRI)):
+                continue
+            if end in program.answer and start in columns.get(end.name, ()):
+                back.append(kg.profile.short(start))
+    return [id for id in dict.fromkeys(back) if id in memory.linked]
 
 
 def _tied(
