@@ -22,6 +22,14 @@ class Preset:
 
 _COMMON = {"link": "index", "inspect": "eraser", "correct": "eraser"}
 
+_AGENTBENCH = {
+    "plan": "for-policy",
+    "observe": "none",
+    "act": "auto",
+    "reflect": "none",
+    "answer": "program",
+}
+
 PRESETS: dict[str, Preset] = {
     "agent": Preset(
         "all three papers together: rules plan, observation guides, a query is built and corrected",
@@ -70,6 +78,16 @@ PRESETS: dict[str, Preset] = {
             "answer": "memory",
         },
         {"toolset": "symbolic", "prompt": "symagent", "max_steps": 30},
+    ),
+    "agentbench": Preset(
+        "AgentBench with ERASER: sets of entities made one from another (QueryAgent, table 6)",
+        _AGENTBENCH | _COMMON,
+        {"toolset": "agentbench", "prompt": "agentbench", "max_steps": 30},
+    ),
+    "agentbench-plain": Preset(
+        "AgentBench without ERASER: only what the interpreter refuses is told, in its own words",
+        _AGENTBENCH | _COMMON | {"inspect": "none", "correct": "raw"},
+        {"toolset": "agentbench", "prompt": "agentbench", "max_steps": 30},
     ),
 }
 

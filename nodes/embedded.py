@@ -6,13 +6,14 @@ decision is a pure function of the state, so a resumed run goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from triplewise.nodes.state import State
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.terms import Triple
 from triplewise.tools.rules import Atom, Rule, script
+from triplewise.tools.toolsets.agentbench_script import set_script, unsayable
 from triplewise.tools.toolsets.base import Call
 
 FAN_OUT = 12
@@ -22,6 +23,9 @@ WALKED = ("meets", "distinct", "count", "ask", "holds")
 """Constraints that walking from entity to entity can meet; the others need a query."""
 
 GIVE_UP = Call("give_up")
+
+SCRIPTS: Mapping[str, Callable[[Rule], tuple[Call, ...]]] = {"pyql": script, "agentbench": set_script}
+"""Toolset -> all the actions that follow a rule, where they can be said beforehand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +40,32 @@ class Choice:
 
 def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
     """The next action. `give_up` once no rule is left."""
-    follow = _follow_query if toolset == "pyql" else _follow_walk
+    follow = _follow_script if toolset in SCRIPTS else _follow_walk
     for attempt, rule in enumerate(state.rules):
-        beyond = [c.kind for c in rule.constraints if c.kind not in WALKED] if toolset != "pyql" else []
-        if beyond:
-            thought = (
-                f"The question needs a query ({beyond[0]}); these actions only walk from entity to entity."
-            )
-            return Choice(thought, GIVE_UP, state.program, attempt)
+        if beyond := _beyond(rule, toolset):
+            return Choice(beyond, GIVE_UP, state.program, attempt)
         choice = follow(state, kg, rule, attempt, toolset)
         if choice is not None:
             return choice
     return Choice("No rule is left to try.", GIVE_UP, state.program, len(state.rules))
 
 
-def _follow_query(state: State, kg: KnowledgeGraph, rule: Rule, attempt: int, toolset: str) -> Choice | None:
+def _beyond(rule: Rule, toolset: str) -> str:
+    """Why a rule cannot be followed with these actions, in a sentence; "" if it can."""
+    if toolset == "agentbench":
+        reason = unsayable(rule)
+        return f"The question needs to {reason}, which no action on sets can do." if reason else ""
+    kinds = [] if toolset in SCRIPTS else [c.kind for c in rule.constraints if c.kind not in WALKED]
+    needs = f"The question needs a query ({kinds[0]})" if kinds else ""
+    return f"{needs}; these actions only walk from entity to entity." if needs else ""
+
+
+def _follow_script(state: State, kg: KnowledgeGraph, rule: Rule, attempt: int, toolset: str) -> Choice | None:
     """The first call of the rule's script not made yet; None if one of them failed before."""
     made = {(s.program_before, s.call): s.feedback.program for s in state.steps if not s.rolled_back}
     failed = {(s.program_before, s.call) for s in state.steps if s.rolled_back}
     program = ""
-    for call in script(rule):
+    for call in SCRIPTS[toolset](rule):
         key = (program, call.text())
         if key in failed:
             return None
@@ -77,6 +87,15 @@ def _thought(state: State, rule: Rule, attempt: int, call: Call) -> str:
         "add_most": "The question asks who has the most: group by {1} and count {0}.",
         "add_count": "The question asks how many: count {0}.",
         "set_answer": "{0} holds what is asked.",
+        "get_relations": "See which relations {0} has, to check the next step of the rule.",
+        "get_neighbors": "The rule goes on from {0} over {1}.",
+        "intersection": "Both conditions have to hold: keep what is in {0} and in {1}.",
+        "union": "Either condition may hold: take what is in {0} or in {1}.",
+        "get_attributes": "The question has a superlative: see what {0} can be compared by.",
+        "argmax": "The question asks for the greatest {1}.",
+        "argmin": "The question asks for the smallest {1}.",
+        "count": "The question asks how many: count {0}.",
+        "answer": "{0} holds what is asked.",
         "ask": "The question wants yes or no.",
         "execute": "The query is complete: run it.",
     }.get(call.name, "Follow the rule.")

@@ -101,7 +101,7 @@ def test_unknown_names_list_the_legal_ones(wanted: dict[str, str], message: str)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"toolset": "hammer"}, "unknown toolset 'hammer'; choose one of: explore, pyql, symbolic"),
+        ({"toolset": "hammer"}, "unknown toolset 'hammer'; choose one of: agentbench, explore, pyql"),
         ({"prompt": "sonnet"}, "unknown prompt 'sonnet'"),
         ({"documents": "/nowhere"}, "no such folder of documents"),
     ],

@@ -124,7 +124,7 @@ def test_not_found_is_said_with_the_reason_and_exit_code_one(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("ask", "Who?", "--preset", "nope"), ("'nope'", "agent, oda, queryagent, symagent")),
+        (("ask", "Who?", "--preset", "nope"), ("'nope'", "agent, agentbench, agentbench-plain, oda, queryagent, symagent")),
         (("ask", "Who?", "--kg", "nope"), ("nope", "'demo', a folder, a file")),
         (("ask", "Who?", "--model", "gpt-4"), ("'gpt-4'", "embedded, openai:NAME")),
         (("ask", "Who?", "--model", "openai:gpt-4"), ("OPENAI_API_KEY",)),
@@ -142,7 +142,7 @@ def test_not_found_is_said_with_the_reason_and_exit_code_one(cli: Cli) -> None:
         (("ask", "who", "wrote", "it"), ("triplewise ask --help",)),
         (("nope",), ("nope", "triplewise --help")),
         (("kg", "info", "nope"), ("nope", "'demo'")),
-        (("graph", "--preset", "nope"), ("agent, oda",)),
+        (("graph", "--preset", "nope"), ("agent, agentbench",)),
         (("guidelines", "show", "nope"), ("'nope'", "fact_empty")),
         (("guidelines", "check", "nope.yaml"), ("nope.yaml",)),
     ],

@@ -47,6 +47,7 @@ PARTS = {
     "queryagent-faithful": {"example"},
     "oda": {"reflect", "answer"},
     "symagent": {"plan", "extract"},
+    "agentbench": {"example"},
 }
 ACTING = {"system", "turn", "system_tools", "turn_tools"}
 
