@@ -166,6 +166,9 @@ class Trouble:
     def texts(self, relations: Iterable[str]) -> dict[str, str]:
         """How relations read."""
         wanted = list(dict.fromkeys(relations))
+        if self.kg.profile.relation_text == "dotted":  # such ids read by themselves
+            terms = {r: self.kg.profile.expand(r, relation=True) for r in wanted}
+            return {r: self.kg.profile.relation_label(iri).label if iri else r for r, iri in terms.items()}
         with self.kg.spending(self.kg.label_queries(len(wanted)) + 1):  # one more for their aliases
             return {r: text.label for r, text in relation_texts(self.kg.kg, wanted).items()}
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from triplewise.tools.mending.base import EMPTY, FOUND, Mend, Trouble, kind
 from triplewise.tools.mending.likeness import nearness
+from triplewise.tools.pyql import PyQL
 from triplewise.tools.toolsets.base import Call
 
 SURE, LIKELY, POSSIBLE = 0.5, 0.25, 0.1
@@ -146,26 +147,17 @@ def freed(trouble: Trouble) -> Iterator[Mend]:
     yield Mend("", (trouble.call(new, relation, object_),), relation, POSSIBLE)
 
 
-def beyond(trouble: Trouble, variable: str, text: str, back: Iterable[str] = ()) -> list[tuple[Call, str]]:
-    """Facts that lead on from a variable to something new, by the relations that its values have.
+def beyond(trouble: Trouble, variable: str, text: str) -> list[tuple[Call, str]]:
+    """Facts that lead on from a variable to something new, each with its relation.
 
     Args:
         trouble: the step being mended.
         variable: bound by the program `text`.
         text: the program.
-        back: relations that only lead back.
     """
-    from triplewise.tools.pyql import PyQL
-
     program = PyQL.parse(text, trouble.kg.profile)
     around, new = trouble.relations(variable, program), trouble.new_variable()
     if new[1:] in {v.name for v in program.variables}:
         new = f"{new}_2"
-    came = {trouble.kg.profile.short(f.relation) for f in program.facts() if variable in _forms(f.mentions)}
-    left_out = came | set(back)
-    onward = [(Call("add_fact", (variable, r, new)), r) for r in around.forward if r not in left_out]
-    return onward + [(Call("add_fact", (new, r, variable)), r) for r in around.backward if r not in left_out]
-
-
-def _forms(variables: Iterable[object]) -> list[str]:
-    return [f"?{getattr(v, 'name', '')}" for v in variables]
+    onward = [(Call("add_fact", (variable, r, new)), r) for r in around.forward]
+    return onward + [(Call("add_fact", (new, r, variable)), r) for r in around.backward]

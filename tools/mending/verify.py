@@ -101,7 +101,9 @@ def mended(
     """
     kg = Allowance(bench.kg, budget)
     trouble = Trouble(replace(bench, kg=kg), kg, feedback, toolset, Likeness(bench.question, encoder))
-    proposed = candidates(trouble)
+    proposed = [m for m in candidates(trouble) if _changes(trouble, m)]
+    if not proposed:
+        return Mended(queries=kg.used)
     found = verified(trouble, ranked(trouble, proposed), most)
     return replace(found, proposed=len(proposed), queries=kg.used)
 
@@ -143,12 +145,20 @@ def verified(trouble: Trouble, mends: Sequence[tuple[float, Mend]], most: int) -
                 )
             else:
                 empty += feedback.outcome == Outcome.EMPTY
+    # What ends at nodes without a name is at best half the way.
+    offers.sort(key=lambda o: set(_unnamed(o.feedback)) >= set(o.feedback.values) != set())
     return Mended(tuple(offers), len(mends), empty, max(len(mends) - empty - len(offers), 0))
+
+
+def _changes(trouble: Trouble, mend: Mend) -> bool:
+    """Whether a mend adds anything to the program: a fact that stands there already mends nothing."""
+    after = _pattern_after(trouble, mend, whatever=True)
+    return after is None or after != trouble.program
 
 
 def _outdone(best: Offer, score: float) -> bool:
     """Whether the best offer leaves nothing to look for below it."""
-    return best.mend.prior >= SURE and score < best.score - GAP
+    return best.mend.prior >= SURE and score < best.score - GAP and not _unnamed(best.feedback)
 
 
 def _probed(trouble: Trouble, mends: list[tuple[float, Mend]]) -> tuple[list[tuple[float, Mend]], int]:
@@ -183,12 +193,14 @@ def _holding(trouble: Trouble, programs: dict[int, PyQL]) -> set[int] | None:
     return {int(value.value) for (value,) in result.rows if isinstance(value, Literal)}
 
 
-def _pattern_after(trouble: Trouble, mend: Mend) -> PyQL | None:
-    """The program after a mend, where it only adds facts, types and plain filters; None otherwise."""
+def _pattern_after(trouble: Trouble, mend: Mend, whatever: bool = False) -> PyQL | None:
+    """The program after a mend where it only adds facts, types, plain filters, or `whatever`; else None."""
     try:
         after = _applied(trouble, mend.calls)
     except ActionError:
         return None
+    if whatever:
+        return after
     added = after.clauses[len(trouble.program.clauses) :]
     plain = all(
         isinstance(c, Fact | Typed) or (isinstance(c, Filter) and isinstance(c.right, IRI)) for c in added
@@ -252,6 +264,7 @@ def preview(trouble: Trouble, mend: Mend, feedback: Feedback) -> str:
     if not shown:
         return feedback.observation
     new = [v for v in shown if f"?{v}" not in trouble.bound and v in named] or shown[:1]
+    new = [v for v in new if v not in _unnamed(feedback)] or new
     return "; ".join(f"?{v}: {_listed(feedback.values[v], len(feedback.ids.get(v, ())))}" for v in new)
 
 
@@ -263,8 +276,7 @@ def _listed(names: Sequence[str], count: int) -> str:
 
 def _onward(trouble: Trouble, offer: Offer) -> Offer:
     """An offer that finds only nodes without a name, with the fact that leads to what lies behind them."""
-    unnamed = [v for v, names in offer.feedback.values.items() if names and set(names) == {UNNAMED}]
-    new = [v for v in unnamed if f"?{v}" not in trouble.bound]
+    new = [v for v in _unnamed(offer.feedback) if f"?{v}" not in trouble.bound]
     if not new or offer.mend.calls[-1].name != "add_fact" or trouble.kg.left < ONWARD_QUERIES:
         return offer
     with suppress(SpentError, ActionError):
@@ -274,14 +286,32 @@ def _onward(trouble: Trouble, offer: Offer) -> Offer:
             calls = (*offer.mend.calls, *mend.calls)
             longer = replace(offer.mend, calls=calls)
             feedback = carried_out(trouble, longer)
-            if finds(feedback) and _leads_on(trouble, offer, feedback):
+            if finds(feedback) and _named(feedback, offer) and _leads_on(trouble, longer, feedback):
                 return Offer(longer, preview(trouble, longer, feedback), offer.score, feedback)
     return offer
 
 
-def _leads_on(trouble: Trouble, offer: Offer, feedback: Feedback) -> bool:
-    """Whether a fact behind a mediator names something, and not only the node that one came from."""
-    came = {a for call in offer.mend.calls for a in call.arguments}
+def _unnamed(feedback: Feedback) -> list[str]:
+    """Variables that hold only nodes without a name."""
+    return [v for v, names in feedback.values.items() if names and set(names) == {UNNAMED}]
+
+
+def _named(feedback: Feedback, offer: Offer) -> bool:
+    """Whether some variable that an offer did not bind has values with names."""
     new = [v for v in feedback.values if v not in offer.feedback.values]
-    named = [n for v in new for n in feedback.values[v] if n != UNNAMED]
-    return bool(named) and any(i not in came for v in new for i in feedback.ids.get(v, ()))
+    return any(name != UNNAMED for v in new for name in feedback.values[v])
+
+
+def _leads_on(trouble: Trouble, mend: Mend, feedback: Feedback) -> bool:
+    """Whether several calls in a row reach anything but the nodes that they and the program start from."""
+    if len(mend.calls) < 2:
+        return True
+    start = {
+        trouble.kg.profile.short(e)
+        for f in trouble.program.facts()
+        for e in (f.subject, f.object)
+        if isinstance(e, IRI)
+    }
+    start |= {a for call in mend.calls for a in call.arguments}
+    ids = {i for a in mend.calls[-1].arguments for i in feedback.ids.get(a[1:], ())}
+    return not ids or bool(ids - start)
