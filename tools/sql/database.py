@@ -1,0 +1,239 @@
+"""Any SQLite, DuckDB or PostgreSQL database behind the contract of `tools/sql/base.py`.
+
+```python
+database = open_database("sqlite:///films.db", timeout=30, limit=1000)
+database.run(SqlQuery((Condition(column, "=", "Alien"),), answer=other))
+```
+It is read-only twice: the connection cannot write, and nothing but a SELECT built here reaches it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from weakref import WeakSet
+
+from sqlalchemy.engine import URL
+
+from triplewise.tools.errors import ConfigurationError, KGUnavailableError
+from triplewise.tools.kg.base import Outcome, count_query
+from triplewise.tools.sql.base import Column, Condition, Rows, Schema, SqlQuery, Value
+from triplewise.tools.sql.engine import Engine, QueryError, Statement
+from triplewise.tools.sql.reading import fold, plain, read_number
+from triplewise.tools.sql.schema import reflect_schema
+from triplewise.tools.sql.statements import Writer
+from triplewise.tools.sql.urls import read_url
+
+DISTINCT = 20_000
+"""Most distinct values of a column that are compared with a text one by one."""
+SPELLINGS = 12
+"""Most spellings of one folded value that are written out for people."""
+LIKENESS = 60.0
+"""Least likeness (0 to 100) of a value that is offered for another."""
+
+
+_opened: WeakSet[RelationalDatabase] = WeakSet()
+
+
+def open_database(
+    url: str, *, timeout: float = 30.0, limit: int = 10_000, tables: Sequence[str] | None = None
+) -> RelationalDatabase:
+    """A database, opened and reflected once per process.
+
+    Args:
+        url: an SQLAlchemy URL, or the path of a SQLite, DuckDB or CSV file.
+        timeout: seconds a query may take.
+        limit: rows a query may return.
+        tables: the tables that may be asked; None for all of them, views too.
+
+    Raises:
+        ConfigurationError: bad URL, missing driver, unknown table, no table at all.
+        DataError: no such file, or not a database.
+        KGUnavailableError: the server cannot be reached, or refuses user or password.
+    """
+    read = read_url(url)
+    file = Path(read.database or "") if read.get_backend_name() != "postgresql" else None
+    stamp = (file.stat().st_mtime_ns, file.stat().st_size) if file and file.is_file() else None
+    return _open(read, timeout, limit, tuple(tables) if tables is not None else None, stamp)
+
+
+@lru_cache(maxsize=16)
+def _open(
+    url: URL, timeout: float, limit: int, tables: tuple[str, ...] | None, _stamp: tuple[int, int] | None
+) -> RelationalDatabase:
+    """The database of a URL, opened anew when its file changed."""
+    engine = _engine(url, timeout)
+    try:
+        database = RelationalDatabase(engine, timeout=timeout, limit=limit, tables=tables)
+    except QueryError as error:
+        engine.close()
+        where = url.render_as_string(hide_password=True)
+        mend = "check host, database, user and password" if engine.name == "postgresql" else "check the file"
+        raise KGUnavailableError(f"{where} cannot be read: {error.message}; {mend}") from None
+    except ConfigurationError:
+        engine.close()
+        raise
+    _opened.add(database)
+    return database
+
+
+@atexit.register
+def close_databases() -> None:
+    """Close every database that `open_database` holds open."""
+    for database in list(_opened):
+        database.close()
+    _open.cache_clear()
+
+
+def _engine(url: URL, timeout: float) -> Engine:
+    """The engine for a URL. Drivers are imported here, where they are used."""
+    match url.get_backend_name():
+        case "sqlite":
+            from triplewise.tools.sql.sqlite import SQLiteEngine
+
+            return SQLiteEngine(Path(url.database or ""))
+        case "duckdb":
+            from triplewise.tools.sql.duck import DuckEngine
+
+            return DuckEngine(Path(url.database or ""))
+        case _:
+            from triplewise.tools.sql.postgres import PostgresEngine
+
+            return PostgresEngine(url, timeout)
+
+
+class RelationalDatabase:
+    """A read-only `triplewise.tools.sql.base.Database`. Making one raises `QueryError` where it is lost."""
+
+    def __init__(
+        self, engine: Engine, *, timeout: float, limit: int, tables: Sequence[str] | None = None
+    ) -> None:
+        self.engine, self.timeout, self.limit = engine, timeout, limit
+        self._schema, native = reflect_schema(engine, tables, timeout)
+        self._writer = Writer(engine, self._schema, native)
+        self._shown = Writer(engine, self._schema, native, shown=True)
+        self._distinct: dict[Column, tuple[Value, ...]] = {}
+
+    @property
+    def schema(self) -> Schema:
+        """Its tables, reflected once."""
+        return self._schema
+
+    def run(self, query: SqlQuery, limit: int | None = None) -> Rows:
+        """The answer of a query; without `answer`, the matching rows. Never raises for what a model wrote.
+
+        One value that is NULL, as the maximum of nothing, is `empty`. Where foreign keys left a choice, the
+        message says which was taken.
+        """
+        if query.answer is None:
+            return self.rows(query, limit)
+        name = f"{query.aggregation}({query.answer.name})" if query.aggregation else query.answer.name
+        found = self._rows(lambda: (self._writer.answer(query), (name,)), limit)
+        if query.aggregation and found.rows == ((None,),):
+            found = replace(found, outcome=Outcome.EMPTY, rows=())
+        return self._noted(query, found)
+
+    def rows(self, query: SqlQuery, limit: int | None = None) -> Rows:
+        """The rows that a query's answer is taken from, with the conditions' columns of other tables.
+
+        For a largest or smallest value, the row that has it comes first.
+        """
+        return self._noted(query, self._rows(lambda: self._writer.rows(query), limit))
+
+    def sql(self, query: SqlQuery) -> str:
+        """The query for people, values written out as literals, "" where there is none yet.
+
+        It is not what is run: guards against cells that do not read as numbers are left out, and a text that
+        is compared without case and accents stands there as the database spells it.
+        """
+        try:
+            spelled = replace(query, conditions=tuple(self._spelled(c) for c in query.conditions))
+            writer = self._shown
+            statement = writer.answer(spelled) if spelled.answer else writer.rows(spelled)[0]
+            return self.engine.text(statement)
+        except QueryError:
+            return ""
+
+    def values(self, column: Column, limit: int = 20) -> Rows:
+        """Distinct values of a column, most frequent first, one a row."""
+        return self._rows(lambda: (self._writer.values(column), (column.name,)), limit)
+
+    def find(self, column: Column, text: str, limit: int = 5) -> Sequence[Value]:
+        """Values of a column nearest to a text: same but for case and accents first, then by likeness."""
+        number = read_number(text)
+        if column.kind == "number" and number is not None:
+            numbers = [(abs(n - number), v) for v in self._known(column) if (n := read_number(v)) is not None]
+            return [v for _, v in sorted(numbers, key=lambda pair: pair[0])[:limit]]
+        known = self._known(column)
+        if len(known) >= DISTINCT:
+            known = self._narrowed(column, text)
+        return _nearest(text, known, limit)
+
+    def close(self) -> None:
+        """Free what is held. Safe to call twice."""
+        self.engine.close()
+
+    def _known(self, column: Column) -> tuple[Value, ...]:
+        """The distinct values of a column, at most `DISTINCT`; asked once."""
+        if column not in self._distinct:
+            found = self.values(column, DISTINCT)
+            if not found.outcome.ok:
+                return ()
+            self._distinct[column] = tuple(row[0] for row in found.rows)
+        return self._distinct[column]
+
+    def _narrowed(self, column: Column, text: str) -> tuple[Value, ...]:
+        """Of very many values, the ones that are the text but for case and accents, or hold a word of it."""
+        words = sorted((w for w in text.split() if len(w) > 2), key=len, reverse=True)[:2]
+        asked = [self._writer.same(column, text), *(self._writer.like(column, w) for w in words)]
+        found = [self._rows(lambda s=s: (s, (column.name,)), 200) for s in asked]  # type: ignore[misc]
+        return tuple(dict.fromkeys(row[0] for rows in found for row in rows.rows))
+
+    def _spelled(self, condition: Condition) -> Condition:
+        """A folded condition with the one spelling that the database has of its value, where it has one."""
+        if not condition.folded or condition.operator not in ("=", "!="):
+            return condition
+        column, text = condition.column, str(condition.value)
+        found = self._rows(lambda: (self._writer.same(column, text), (column.name,)), 2)
+        if len(found.rows) == 1 and found.outcome is Outcome.ROWS:
+            return replace(condition, value=found.rows[0][0], folded=False)
+        return condition
+
+    def _noted(self, query: SqlQuery, rows: Rows) -> Rows:
+        """Rows with a word on which of several ways tables were joined by."""
+        if rows.message or not rows.outcome.ok:
+            return rows
+        return replace(rows, message=self._writer.tree(query).note)
+
+    def _rows(self, statement: Callable[[], tuple[Statement, tuple[str, ...]]], limit: int | None) -> Rows:
+        """What a statement gives, with its outcome; cut at the limit."""
+        most = max(1, min(limit, self.limit) if limit is not None else self.limit)
+        started = time.perf_counter()
+        try:
+            select, columns = statement()
+            started = time.perf_counter()
+            fetched = self.engine.fetch(select.limit(most + 1), self.timeout)
+        except QueryError as error:
+            count_query(error.outcome, time.perf_counter() - started)
+            return Rows(error.outcome, message=error.message)
+        rows = tuple(tuple(plain(cell) for cell in row) for row in fetched[:most])
+        outcome = Outcome.TRUNCATED if len(fetched) > most else Outcome.ROWS if rows else Outcome.EMPTY
+        count_query(outcome, time.perf_counter() - started)
+        return Rows(outcome, rows, columns)
+
+
+def _nearest(text: str, values: Sequence[Value], limit: int) -> list[Value]:
+    """Values by their likeness to a text."""
+    from rapidfuzz import fuzz, process
+
+    wanted = fold(text)
+    folded = [fold(str(v)) for v in values]
+    same = [v for v, f in zip(values, folded, strict=True) if f == wanted]
+    scored = process.extract(
+        wanted, folded, scorer=fuzz.WRatio, limit=limit + len(same), score_cutoff=LIKENESS
+    )
+    return list(dict.fromkeys([*same, *(values[place] for _, _, place in scored)]))[:limit]

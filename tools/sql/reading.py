@@ -1,0 +1,115 @@
+"""Numbers and dates as people write them in cells and in questions, and text without what does not matter."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+from datetime import date, datetime
+from decimal import Decimal
+
+from triplewise.tools.sql.base import ColumnKind, Value
+
+NUMBER_PATTERN = r"[+-]?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(,[0-9]{3})+)(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?"
+"""What reads as a number, in the regular expressions of Python, PostgreSQL and DuckDB alike.
+
+A code such as 007 does not: as a number it would lose its zeros.
+"""
+DATE_PATTERN = r"[0-9]{4}-[0-9]{2}(-[0-9]{2}([ T].*)?)?"
+"""What sorts as a date when it is compared as text."""
+
+PLACEHOLDERS = frozenset({"", "-", "--", "–", "—", "?", "n/a", "na", "none", "null", "nil", "tba", "tbd"})
+"""Texts that stand for no value; they do not make a column of numbers one of text."""
+
+_NUMBER, _DATE = re.compile(NUMBER_PATTERN), re.compile(DATE_PATTERN)
+_SPACES = re.compile(r"\s+")
+_WRITTEN = ("%d %B %Y", "%B %d %Y", "%d %b %Y", "%b %d %Y", "%d.%m.%Y", "%Y/%m/%d", "%Y%m%d")
+_WRITTEN_MONTHS = ("%B %Y", "%b %Y")
+
+
+def read_number(value: Value) -> float | None:
+    """The number that a cell or an argument is, None if it is none."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return float(value) if abs(value) < 1e308 else None
+    text = value.strip()
+    return float(text.replace(",", "")) if _NUMBER.fullmatch(text) else None
+
+
+def read_date(text: str) -> str | None:
+    """An ISO date as exact as it was written (`1990`, `1990-05`, `1990-05-17`), None if it is none."""
+    bare = text.strip()
+    if re.fullmatch(r"[0-9]{4}", bare):
+        return bare
+    if _DATE.fullmatch(bare):
+        return _checked(bare[:10])
+    words = re.sub(r"(?<=\d)(st|nd|rd|th)\b", "", bare.replace(",", " "))
+    words = _SPACES.sub(" ", words).strip()
+    for form in _WRITTEN:
+        if (found := _parsed(words, form)) is not None:
+            return found.isoformat()
+    months = (found for form in _WRITTEN_MONTHS if (found := _parsed(words, form)) is not None)
+    return next((m.isoformat()[:7] for m in months), None)
+
+
+def _parsed(text: str, form: str) -> date | None:
+    try:
+        return datetime.strptime(text, form).date()
+    except ValueError:
+        return None
+
+
+def _checked(text: str) -> str | None:
+    """The ISO date or month if the calendar has it."""
+    try:
+        date.fromisoformat(text if len(text) == 10 else f"{text}-01")
+    except ValueError:
+        return None
+    return text
+
+
+def fold(text: str) -> str:
+    """Text without case, accents, and outer or repeated spaces."""
+    parts = unicodedata.normalize("NFD", text.lower().replace("ß", "ss"))
+    bare = "".join(c for c in parts if not unicodedata.combining(c))
+    return _SPACES.sub(" ", unicodedata.normalize("NFC", bare)).strip()
+
+
+def kind_of(cells: Iterable[Value]) -> ColumnKind | None:
+    """How the cells of a text column compare: all that hold a value read alike. None if none holds one."""
+    held = [c for c in cells if c is not None and fold(str(c)) not in PLACEHOLDERS]
+    if not held:
+        return None
+    if all(read_number(c) is not None for c in held):
+        return "number"
+    dated = all(isinstance(c, str) and _DATE.fullmatch(c.strip()) and read_date(c) for c in held)
+    return "date" if dated else "text"
+
+
+def plain(cell: object) -> Value:
+    """A cell as a value of plain JSON: whole numbers without a fraction, dates as ISO text."""
+    match cell:
+        case None | bool() | int() | str():
+            return cell
+        case Decimal():
+            return _plain_number(cell)
+        case float():
+            return _plain_number(cell)
+        case datetime():
+            return cell.isoformat(sep=" ")
+        case date():
+            return cell.isoformat()
+        case bytes() | bytearray() | memoryview():
+            return f"0x{bytes(cell)[:32].hex()}"
+        case _:
+            return str(cell)
+
+
+def _plain_number(cell: Decimal | float) -> Value:
+    """A number; NaN counts as no value."""
+    if math.isnan(cell):
+        return None
+    whole = abs(cell) < 10**15 and cell == int(cell)
+    return int(cell) if whole else float(cell)
