@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from langgraph.runtime import Runtime
 
-from triplewise.graphs import Context, State
-from triplewise.nodes.correct import VARIANTS
+from tests.support.openai_server import Messages, OpenAIServer
+from triplewise.graphs import Context, State, build_graph
+from triplewise.nodes.correct import VARIANTS, verified_mends
 from triplewise.nodes.inspect import eraser as inspect_step
 from triplewise.nodes.inspect import unchecked
+from triplewise.nodes.resources import toolset_of
 from triplewise.nodes.state import Step, Verdict
-from triplewise.nodes.workbench import reasoning_memory
+from triplewise.nodes.workbench import reasoning_memory, workbench
+from triplewise.tools.kg.base import metered
+from triplewise.tools.toolsets import parse_call
 from triplewise.tools.toolsets.base import Feedback
 
-from .conftest import GOETHE
+from .conftest import GOETHE, WILD
 
 BEFORE = "add_fact(Q5879, P451, ?partner)"
 FAILED = Feedback(
@@ -39,9 +44,20 @@ def failed(state: Callable[..., State]) -> State:
     return state(GOETHE, steps=steps, program=FAILED.program)
 
 
-@pytest.mark.parametrize(
-    ("variant", "start"), [("eraser", "ERROR_INFO: "), ("raw", "the query returned: empty")]
-)
+STARTS = {
+    "eraser": "ERROR_INFO: ",
+    "raw": "the query returned: empty",
+    "zero-shot": "Read your last action again",
+    "few-shot": "Here are examples of how a wrong action is explained",
+    "none": "Step 3 was undone.",
+}
+
+
+def test_every_way_of_correcting_is_tested() -> None:
+    assert set(STARTS) == set(VARIANTS)
+
+
+@pytest.mark.parametrize(("variant", "start"), STARTS.items())
 def test_the_failed_step_is_rolled_back(
     variant: str, start: str, failed: State, runtime: Runtime[Context]
 ) -> None:
@@ -53,7 +69,7 @@ def test_the_failed_step_is_rolled_back(
     last = update["steps"][-1]
     assert (last.rolled_back, last.guideline) == (True, "fact_empty_not_looked_up")
     assert last.observation.startswith(start)
-    assert "Thought 4 and Action 4" in last.observation
+    assert ("Thought 4 and Action 4" in last.observation) is (variant != "none")
     (record,) = update["corrections"]
     assert (record.step, record.call, record.text) == (3, last.call, last.observation)
 
@@ -90,3 +106,93 @@ def test_without_guidelines_only_the_interpreter_objects(failed: State, runtime:
 def test_an_error_at_the_end_of_a_budget_ends_the_run(failed: State, context: Context) -> None:
     verdict = inspect_step(failed, Runtime(context=replace(context, max_steps=3)))["verdict"]
     assert (verdict.status, verdict.note) == ("spent", "the budget of 3 steps is spent")
+
+
+TURNED = f"add_fact(?place, P840, {WILD})"
+MEANT = f"add_fact({WILD}, P840, ?place)"
+
+
+@pytest.fixture
+def turned(state: Callable[..., State], context: Context) -> State:
+    """A fact in the wrong direction, as the inspector leaves it to be corrected."""
+    start = state(WILD, question="Where is The Call of the Wild set?")
+    feedback = toolset_of(context).execute(workbench(start, context), parse_call(TURNED))
+    step = Step(1, "", TURNED, replace(feedback, outcome=str(feedback.outcome)), feedback.observation)
+    verdict = Verdict("error", "fact_empty", "kb", "Nothing found. Regenerate only Thought 2 and Action 2.")
+    return start.model_copy(update={"steps": (step,), "program": feedback.program, "verdict": verdict})
+
+
+def scripted(context: Context, **changed: object) -> Runtime[Context]:
+    """A run with a language model, which nothing here calls."""
+    return Runtime(context=replace(context, model="openai:scripted", **changed))  # type: ignore[arg-type]
+
+
+def test_what_finds_something_is_offered_behind_the_guideline(turned: State, context: Context) -> None:
+    update = VARIANTS["eraser"](turned, scripted(context))
+    (record,) = update["corrections"]
+    assert record.mends[0].startswith(f"{MEANT} -> ?place: ")
+    offered = f"These were tried on the graph and find something: {record.mends[0]}"
+    assert record.text.startswith(f"ERROR_INFO: {turned.verdict.text if turned.verdict else None} {offered}")
+
+
+@pytest.mark.parametrize("variant", [v for v in STARTS if v != "eraser"])
+def test_other_ways_of_correcting_try_nothing(variant: str, turned: State, context: Context) -> None:
+    with metered() as meter:
+        (record,) = VARIANTS[variant](turned, scripted(context))["corrections"]
+    assert (record.mends, meter.queries) == ((), 0)
+
+
+@pytest.mark.parametrize("changed", [{"verify_corrections": False}, {"model": "embedded"}])
+def test_mends_that_are_switched_off_take_no_query(
+    changed: dict[str, object], turned: State, context: Context
+) -> None:
+    runtime = Runtime(context=replace(context, **{"model": "openai:scripted", **changed}))  # type: ignore[arg-type]
+    with metered() as meter:
+        update = VARIANTS["eraser"](turned, runtime)
+    assert (update["corrections"][0].mends, meter.queries) == ((), 0)
+    assert "tried on the graph" not in update["steps"][-1].observation
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 5, 12])
+def test_mends_keep_to_their_budget(budget: int, turned: State, context: Context) -> None:
+    with metered() as meter:
+        offers = verified_mends(turned, scripted(context, mend_queries=budget, mend_offers=1).context)
+    assert meter.queries <= budget
+    assert len(offers) <= 1
+
+
+def test_fixed_texts_do_not_depend_on_the_error(turned: State, failed: State, context: Context) -> None:
+    other = failed.model_copy(update={"verdict": turned.verdict, "steps": failed.steps[-1:]})
+    for variant in ("zero-shot", "few-shot"):
+        texts = [VARIANTS[variant](s, scripted(context))["corrections"][0].text for s in (turned, other)]
+        assert texts[0].replace("Action 2", "Action 4").replace("Thought 2", "Thought 4") == texts[1]
+
+
+@pytest.mark.parametrize("correct", STARTS)
+@pytest.mark.parametrize("inspect", ["eraser", "none"])
+def test_a_run_takes_the_mend_it_was_offered(
+    inspect: str, correct: str, context: Context, openai_server: Callable[..., OpenAIServer]
+) -> None:
+    """The model names an action that does not exist, and then does as it is told where it is told anything."""
+    fact = f"add_fact({WILD}, P840, ?x)"
+
+    def reply(messages: Messages) -> str:
+        said = str(messages[-1]["content"])
+        step = int(re.findall(r"Action (\d+)", said)[-1])
+        _, _, offered = said.partition("find something: ")
+        second = offered.split(" -> ")[0] or fact
+        action = {1: f"addfact({WILD}, P840, ?x)", 2: second, 3: "set_answer(?x)", 4: "execute()"}[step]
+        return f"Thought {step}: so be it\nAction {step}: {action}"
+
+    server = openai_server(reply)
+    graph = build_graph("queryagent", inspect=inspect, correct=correct)
+    settings = replace(context, model="openai:scripted", base_url=server.url, prompt=None)
+    given = {"question": "Where is The Call of the Wild set?", "entities": {"The Call of the Wild": WILD}}
+    final = graph.invoke(given, context=settings)
+    answer = final["answer"]
+    assert answer.status == "answered", (answer.reason, [s.observation for s in final["steps"]])
+    (record,) = answer.corrections
+    assert record.call == f"addfact({WILD}, P840, ?x)"
+    assert bool(record.mends) is (correct == "eraser")
+    if record.mends:
+        assert final["steps"][1].call == record.mends[0].split(" -> ")[0]
