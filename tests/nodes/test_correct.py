@@ -173,7 +173,7 @@ def test_fixed_texts_do_not_depend_on_the_error(turned: State, failed: State, co
 def test_a_run_takes_the_mend_it_was_offered(
     inspect: str, correct: str, context: Context, openai_server: Callable[..., OpenAIServer]
 ) -> None:
-    """The model names an action that does not exist, and then does as it is told where it is told anything."""
+    """The model names an action that does not exist, and then does as it is told, if it is told anything."""
     fact = f"add_fact({WILD}, P840, ?x)"
 
     def reply(messages: Messages) -> str:
