@@ -79,6 +79,11 @@ def _shown(bench: Workbench, source: int | Term) -> str:
     return f"#{source}" if isinstance(source, int) else bench.kg.profile.short(source)
 
 
+def _schema(bench: Workbench, source: int | Term) -> dict[str, object]:
+    """For guidelines: whether an entity belongs to the schema, such as a class. No question names those."""
+    return {"schema": True} if isinstance(source, IRI) and not bench.kg.profile.linkable(source.value) else {}
+
+
 def _relation(resolver: Resolver, form: str) -> tuple[IRI, bool]:
     """A relation, and whether it is followed forwards."""
     bare = form.strip().strip("'\"")
@@ -111,7 +116,7 @@ def _get_relations(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
         observation=f"[{', '.join(listed)}]" if found.outcome.ok else found.message,
         program=bench.program,
         relations={"forward": forward, "backward": backward},
-        detail=resolver.detail(),
+        detail={**resolver.detail(), **_schema(bench, source)},
     )
 
 
@@ -125,7 +130,9 @@ def _get_neighbors(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     written = short if forward else f"{BACKWARD}{short}"
     if feedback.outcome == Outcome.EMPTY:
         _check_offered(bench, start, short, "forward" if forward else "backward")
-    return replace(feedback, arguments=(start, written), detail={**feedback.detail, **resolver.detail()})
+    return replace(
+        feedback, arguments=(start, written), detail={**resolver.detail(), **_schema(bench, source)}
+    )
 
 
 def _check_offered(bench: Workbench, start: str, relation: str, way: str) -> None:
