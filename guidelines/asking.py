@@ -30,8 +30,8 @@ def _wanted(question: str, spans: tuple[tuple[int, int], ...]) -> Wanted:
     read = view(question, spans)
     words = [t.lower for t in read.tokens if t.mention < 0]
     asking = {w for w in words if w in _ASKING}
-    if read.boolean and not asking and not read.joint and "or" not in words:
-        return "yes_no"
+    if read.boolean and not asking and "or" not in words and "you" not in words[:2]:
+        return "yes_no"  # "can you name ..." asks for no yes
     if len(asking) != 1:
         return ""
     if read.kind == "person" and not read.counting:

@@ -274,8 +274,10 @@ def _is_unnamed(context: Context, variable: object) -> bool:
 @pass_context
 def _is_stranger(context: Context, value: object) -> bool:
     """Whether it is written as an id that was neither linked nor seen; no word of the question itself."""
-    text = str(value)
-    if not text or text.startswith(('"', "'", "?")) or _is_known(context, text):
+    text, feedback = str(value), context.resolve("feedback")
+    raw = feedback.arguments if isinstance(feedback, Feedback) else ()
+    literals = {unquoted(form) for form in raw if form.strip().startswith(('"', "'"))}
+    if not text or text.startswith("?") or text in literals or _is_known(context, text):
         return False
     return text.casefold() not in str(context.resolve("question")).casefold()
 

@@ -91,6 +91,62 @@ def test_adding_a_guideline_never_changes_what_another_triggers_on(
         assert Guidelines([*shipped, added]).match(feedback, memory) == won
 
 
+atoms = st.sampled_from([*(w for w in WHENS if "'" not in w), "insisted", 'wanted == "who"', "untried"])
+whens = st.recursive(
+    atoms,
+    lambda inner: st.one_of(
+        inner.map("not ({})".format),
+        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(lambda t: f"({t[0]}) {t[1]} ({t[2]})"),
+    ),
+    max_leaves=4,
+)
+written = st.tuples(whens, st.sampled_from(["error", "note"]))
+
+
+def user_file(folder: Path, entries: dict[str, tuple[str, str]]) -> Guidelines:
+    """A user's file of guidelines (id -> when, severity), before the shipped ones."""
+    lines = [
+        f"- {{id: {id}, source: kb, severity: {severity}, when: '{when}', guideline: 'Text {{{{ step }}}}.', "
+        "example: {feedback: {}, expect: Text}}"
+        for id, (when, severity) in entries.items()
+    ]
+    path = folder / "user.yaml"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return load_guidelines([path])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    feedback=feedbacks,
+    memory=memories,
+    entries=st.lists(written, min_size=1, max_size=5),
+    place=st.integers(0, 4),
+    question=st.sampled_from(["", "who is it?"]),
+)
+def test_one_more_guideline_in_a_users_file_changes_no_other(
+    tmp_path_factory: pytest.TempPathFactory,
+    feedback: Feedback,
+    memory: ReasoningMemory,
+    entries: list[tuple[str, str]],
+    place: int,
+    question: str,
+) -> None:
+    folder, place = tmp_path_factory.mktemp("user"), min(place, len(entries) - 1)
+    own = {f"own_{i}": entry for i, entry in enumerate(entries)}
+    added = f"own_{place}"
+    with_it = user_file(folder, own)
+    without = user_file(folder, {id: entry for id, entry in own.items() if id != added})
+    before = without.triggered(feedback, memory, question=question)
+    after = with_it.triggered(feedback, memory, question=question)
+    assert [id for id in after if id != added] == list(before)
+    # Errors come before notes, and among equals the place in the files decides.
+    order = [g.id for g in with_it]
+    ranked = sorted(after, key=lambda id: (with_it[id].severity == "note", order.index(id)))
+    assert list(after) == ranked
+    match = with_it.match(feedback, memory, question=question)
+    assert (match.id if match else None) == next(iter(ranked), None)
+
+
 @settings(max_examples=150, deadline=None)
 @given(feedback=feedbacks, memory=memories)
 def test_no_step_makes_a_shipped_guideline_fail(feedback: Feedback, memory: ReasoningMemory) -> None:

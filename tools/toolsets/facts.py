@@ -20,13 +20,17 @@ from triplewise.tools.toolsets.base import ReasoningMemory
 from triplewise.tools.toolsets.show import UNNAMED
 
 KINDS: Final = ("number", "date", "year", "boolean", "text", "dated", "entity", "unnamed", "unseen")
-"""Kinds of values: `year` may also be a number; `dated` is an entity whose name tells a year ("2011 Finals"),
-`unnamed` a mediator, `unseen` an entity whose name was not fetched."""
+"""Kinds of values: a `year` may be a number too; `dated` is an entity whose name may tell a time, as
+"2011 Finals"; `unnamed` a mediator, `unseen` an entity whose name was not fetched."""
 
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?%?")
 _YEAR = re.compile(r"1\d{3}|20\d\d")
 _DATE = re.compile(r"-?\d{4}-\d\d(?:-\d\d)?(?:T.*|Z)?")
-_TELLS_YEAR = re.compile(r"(?<!\d)(?:1\d{3}|20\d\d)s?(?!\d)|\b\d{1,2}(?:st|nd|rd|th)[ -]century\b", re.I)
+_TELLS_TIME = re.compile(
+    r"\d|\b(?:jan|febr)uary\b|\b(?:march|april|may|june|july|august)\b|\b(?:septem|octo|novem|decem)ber\b"
+    r"|day\b|\b(?:spring|summer|autumn|winter|century|era|period|age|war|easter|christmas)\b",
+    re.IGNORECASE,
+)
 
 
 def kind_of_value(term: Term, name: str | None) -> str:
@@ -38,7 +42,7 @@ def kind_of_value(term: Term, name: str | None) -> str:
     if name == UNNAMED:
         return "unnamed"
     plain = _kind_of_text(name)
-    return plain if plain != "text" else "dated" if _TELLS_YEAR.search(name) else "entity"
+    return plain if plain != "text" else "dated" if _TELLS_TIME.search(name) else "entity"
 
 
 def _kind_of_literal(literal: Literal) -> str:

@@ -1,0 +1,40 @@
+"""What kind of answer a question surely wants."""
+
+from __future__ import annotations
+
+import pytest
+
+from triplewise.guidelines.asking import wanted
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("Who directed Alien?", "who"),
+        ("by whom was Alien directed", "who"),
+        ("When was Alien released?", "when"),
+        ("How many films did Ridley Scott direct?", "count"),
+        ("Is Berlin the capital of Germany?", "yes_no"),
+        # Nothing is sure where two kinds are named, a choice is given, or the word stands for something else.
+        ("Who was president when Lincoln died?", ""),
+        ("Is Berlin or Paris larger?", ""),
+        ("Can you name a film by Ridley Scott?", ""),
+        ("Which country has the highest number of lakes?", ""),
+        ("In which year was Alien released?", ""),
+        ("What happened when Rome fell?", ""),
+        ("How old is Ridley Scott?", ""),
+        ("", ""),
+    ],
+)
+def test_only_what_the_words_leave_no_doubt_of(question: str, kind: str) -> None:
+    assert wanted(question) == kind
+
+
+def test_words_of_a_name_ask_for_nothing() -> None:
+    question = "what is the year of When Harry Met Sally and who is in it"
+    assert wanted("which film is like Who Framed Roger Rabbit") == ""
+    assert wanted("Who directed When Harry Met Sally?") == ""
+    assert wanted("Who directed When Harry Met Sally?", ["when harry met sally"]) == "who"
+    assert wanted("Who directed When Harry Met Sally?", spans=[(13, 33)]) == "who"
+    assert wanted(question, ["When Harry Met Sally"]) == ""
+    assert wanted("Is It a film?", ["It", "It a film", ""], [(-1, -1), (3, 5)]) == "yes_no"

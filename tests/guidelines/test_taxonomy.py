@@ -1,0 +1,249 @@
+"""Situations that stand close to each other, told apart; doubts that are raised once and then given up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from triplewise.guidelines import load_guidelines
+from triplewise.tools.toolsets.base import Call, Feedback, ReasoningMemory
+
+GUIDELINES = load_guidelines()
+MEMORY = ReasoningMemory(
+    linked={"m.1": "Alien"},
+    looked_up={"m.1": {"forward": ["r.a", "r.plan"], "backward": ["r.c"]}},
+    bound=("?x",),
+    last="get_relation(?x)",
+)
+DOUBTS = (
+    "answer_type_who",
+    "answer_type_when",
+    "answer_type_count",
+    "topic_in_answer",
+    "answer_unnamed",
+)
+
+
+def triggered(feedback: Feedback, memory: ReasoningMemory = MEMORY, question: str = "") -> tuple[str, ...]:
+    return GUIDELINES.triggered(feedback, memory, question=question)
+
+
+def answering(kinds: dict[str, int], question: str, program: str = "", **detail: Any) -> tuple[str, ...]:
+    feedback = Feedback(
+        "set_answer",
+        ("?x",),
+        outcome="rows",
+        program=program,
+        values={"x": ["Alien"]},
+        detail={"answer_kinds": kinds, **detail},
+    )
+    return triggered(feedback, question=question)
+
+
+@pytest.mark.parametrize(
+    ("question", "kinds", "fires"),
+    [
+        ("who directed it?", {"date": 2}, True),
+        ("who directed it?", {"number": 1, "year": 1}, True),
+        ("who directed it?", {"number": 1, "entity": 1}, False),
+        ("who directed it?", {"text": 1}, False),
+        ("what directed it?", {"number": 1}, False),
+        ("when was it made?", {"entity": 5, "unseen": 9}, True),
+        ("when was it made?", {"entity": 1, "dated": 1}, False),
+        ("when was it made?", {"unseen": 9}, False),
+        ("when was it made?", {"number": 1}, False),
+        ("when was it made?", {"text": 1}, False),
+        ("how many are there?", {"entity": 2}, True),
+        ("how many are there?", {"entity": 1}, False),
+        ("how many are there?", {"entity": 2, "number": 1}, False),
+        ("how many are there?", {"number": 2}, False),
+        ("is it one?", {"entity": 1}, True),
+        ("is it one?", {"boolean": 1}, False),
+    ],
+)
+def test_only_kinds_that_contradict_the_question_fire(
+    question: str, kinds: dict[str, int], fires: bool
+) -> None:
+    found = [id for id in answering(kinds, question) if id.startswith("answer_type")]
+    assert bool(found) is fires
+
+
+def test_a_count_or_ask_in_the_program_settles_it() -> None:
+    assert "answer_type_count" not in answering({"entity": 3}, "how many are there?", "add_count(?x, ?n)")
+    assert "answer_type_yes_no" not in answering({"entity": 3}, "is it one?", "ask()")
+
+
+@pytest.mark.parametrize("id", DOUBTS)
+def test_a_doubted_answer_may_be_insisted_on(id: str) -> None:
+    example = GUIDELINES[id].example
+    given, call = dict(example.given), Call(example.feedback.action, example.feedback.arguments).text()
+    assert GUIDELINES.triggered(example.feedback, example.memory, **given)[0] == id
+    again = replace(example.memory, failed=frozenset({call}), last=call, calls=(call,))
+    assert id not in GUIDELINES.triggered(example.feedback, again, **given)
+    # Nor is the finished run held up for it: the doubt was answered when the variable was set again.
+    done = replace(example.feedback, action="execute", arguments=(), finished=True)
+    assert id not in GUIDELINES.triggered(done, replace(again, calls=(call, call)), **given)
+
+
+def test_a_run_that_ends_without_set_answer_is_doubted_too() -> None:
+    feedback = Feedback(
+        "execute", outcome="rows", finished=True, answers=("1979",), detail={"answer_kinds": {"year": 1}}
+    )
+    assert triggered(feedback, question="who directed it?") == ("answer_type_who",)
+    insisted = replace(MEMORY, failed=frozenset({"execute()"}))
+    assert triggered(feedback, insisted, "who directed it?") == ()
+
+
+def calls(*texts: str) -> ReasoningMemory:
+    return replace(MEMORY, calls=texts, last=texts[-1], steps=len(texts))
+
+
+def test_a_loop_is_two_calls_by_turns() -> None:
+    a, b = "get_relation(m.1)", "get_relation(?x)"
+    feedback = Feedback("get_relation", ("m.1",), outcome="rows")
+    assert triggered(feedback, calls(b, a, b)) == ("loop",)
+    assert triggered(feedback, calls(a, b)) == ()
+    assert triggered(feedback, calls("add_count(?x)", a, b)) == ()
+    assert triggered(feedback, calls(a, a, a)) == ("repeated_step",)
+    assert triggered(feedback, calls("", a, "")) == ()
+    assert "loop" not in triggered(replace(feedback, finished=True), calls(b, a, b))
+    assert "loop" not in triggered(replace(feedback, outcome="unavailable"), calls(b, a, b))
+
+
+def test_a_step_that_changes_nothing_is_told_from_one_that_is_repeated() -> None:
+    feedback = Feedback("add_fact", ("m.1", "r.a", "?x"), outcome="rows", detail={"unchanged": True})
+    assert triggered(feedback) == ("nothing_changed",)
+    assert triggered(feedback, calls("add_fact(m.1, r.a, ?x)")) == ("repeated_step",)
+
+
+def test_a_name_read_as_an_id_is_said_but_quotes_are_no_name() -> None:
+    def repaired(**pairs: str) -> tuple[str, ...]:
+        return triggered(Feedback("get_relation", ("m.1",), outcome="rows", detail={"repaired": pairs}))
+
+    assert repaired(Alien="m.1") == ("label_repaired",)
+    assert repaired(**{"'m.1'": "m.1"}) == ()
+    assert repaired(thing='"thing"') == ()
+
+
+@pytest.mark.parametrize(
+    ("relation", "program", "planned", "fires"),
+    [
+        ("r.a", ["r.a"], ("r.plan",), True),
+        ("r.plan", ["r.plan"], ("r.plan",), False),
+        ("r.a", ["r.plan", "r.a"], ("r.plan",), False),
+        ("r.a", ["r.a"], ("r.elsewhere",), False),
+        ("r.a", ["r.a"], (), False),
+    ],
+)
+def test_a_plan_is_contradicted_where_its_relation_was_offered(
+    relation: str, program: list[str], planned: tuple[str, ...], fires: bool
+) -> None:
+    feedback = Feedback("add_fact", ("m.1", relation, "?y"), outcome="rows", detail={"relations": program})
+    found = triggered(feedback, replace(MEMORY, planned=planned))
+    assert found == (("rule_contradicted",) if fires else ())
+
+
+def test_an_answer_off_the_plan_is_said_once() -> None:
+    memory = replace(MEMORY, planned=("r.plan",))
+    feedback = Feedback("set_answer", ("?x",), outcome="rows", detail={"relations": ["r.a"]})
+    assert triggered(feedback, memory) == ("rule_contradicted",)
+    end = replace(feedback, action="execute", arguments=(), finished=True)
+    assert triggered(end, replace(memory, last="set_answer(?x)")) == ()
+    assert triggered(end, memory) == ("rule_contradicted",)
+
+
+CLASS = {"Q515": {"forward": ["P279"], "backward": ["P31", "P279"]}}
+
+
+@pytest.mark.parametrize(
+    ("call", "detail", "expected"),
+    [
+        (("?x", "P279", "Q6"), {"hierarchy": "subclass"}, "subclass_relation_misused"),
+        (("?x", "P31", "Q6"), {"hierarchy": "type"}, "type_relation_misused"),
+        (("?x", "P19", "Q515"), {}, "class_as_node"),
+        (("Q515", "P19", "?new"), {}, "class_as_node"),
+        (("Q515", "P31", "?new"), {"hierarchy": "type"}, "fact_empty_reversed"),
+        (("?x", "P19", "Q99"), {}, "fact_empty_unknown_id"),
+        (("?x", "P19", "Q6"), {}, "fact_empty_not_looked_up"),
+    ],
+)
+def test_a_misused_hierarchy_is_told_from_other_empty_facts(
+    call: tuple[str, ...], detail: dict[str, Any], expected: str
+) -> None:
+    memory = ReasoningMemory(linked={"Q515": "city", "Q6": "river"}, looked_up=CLASS, bound=("?x",))
+    feedback = Feedback(
+        "add_fact", call, outcome="empty", detail={**detail, "class_relations": ["P31", "P279"]}
+    )
+    assert triggered(feedback, memory)[0] == expected
+
+
+def test_an_id_out_of_nowhere_is_said_even_where_it_finds_something() -> None:
+    feedback = Feedback("add_fact", ("?x", "r.a", "m.99"), outcome="rows")
+    assert triggered(feedback) == ("id_not_seen",)
+    assert triggered(replace(feedback, arguments=("?x", "r.a", "m.1"))) == ()
+    assert triggered(replace(feedback, arguments=("?x", "r.a", '"m.99"'))) == ()
+    assert triggered(replace(feedback, arguments=("?x", "r.a", "1979")), question="films of 1979?") == ()
+
+
+def test_two_new_variables_with_and_without_an_anchor() -> None:
+    feedback = Feedback("add_fact", ("?a", "r.a", "?b"), outcome="empty")
+    assert triggered(feedback, ReasoningMemory())[0] == "two_new_variables_no_anchor"
+    linked = ReasoningMemory(linked={"m.1": "Alien"})
+    assert triggered(feedback, linked)[0] == "two_new_variables_before_lookup"
+    assert triggered(feedback, MEMORY)[0] == "two_new_variables"
+    assert triggered(replace(feedback, outcome="rows"), ReasoningMemory()) == ()
+
+
+@pytest.mark.parametrize("relation", [">", "=", "contains"])
+def test_an_operator_in_the_relation_slot(relation: str) -> None:
+    feedback = Feedback("add_fact", ("?x", relation, "5"), error="bad_relation")
+    assert triggered(feedback)[0] == "operator_as_relation"
+    assert triggered(replace(feedback, arguments=("?x", "is more", "5")))[0] == "bad_relation"
+
+
+@pytest.mark.parametrize("looked_up", [True, False])
+def test_a_time_relation_that_was_never_offered(looked_up: bool) -> None:
+    known = {"?t": {"forward": ["from"]}} if looked_up else {"m.1": {"forward": ["r.a"]}}
+    memory = ReasoningMemory(bound=("?t",), looked_up=known)
+    feedback = Feedback("add_time_window", ("?t", "from", "to", "1990", "1999"), outcome="empty")
+    match = GUIDELINES.match(feedback, memory)
+    assert match is not None
+    assert match.id == "window_relation_not_offered"
+    assert ("Relations of ?t" if looked_up else "get_relation(?t)") in match.text
+
+
+@pytest.mark.parametrize(
+    "action", ["get_relation", "add_fact", "add_filter", "add_max", "set_answer", "execute", "get_neighbors"]
+)
+def test_a_cut_list_is_never_an_empty_one(action: str) -> None:
+    feedback = Feedback(action, ("?x",), outcome="truncated", finished=action == "execute")
+    memory = replace(MEMORY, last="")
+    cut, empty = triggered(feedback, memory), triggered(replace(feedback, outcome="empty"), memory)
+    assert len(cut) == 1
+    assert cut[0] in ("relations_truncated", "step_truncated", "answer_truncated")
+    assert not set(cut) & set(empty)
+
+
+def test_a_mediator_that_was_looked_up_is_shown_with_its_relations() -> None:
+    memory = replace(MEMORY, looked_up={**MEMORY.looked_up, "?x": {"forward": ["r.team"]}})
+    feedback = Feedback("set_answer", ("?x",), outcome="rows", values={"x": ["UnName_Entity"]})
+    match = GUIDELINES.match(feedback, memory)
+    assert match is not None
+    assert "its relations are forward: ['r.team']; add_fact from ?x" in match.text
+
+
+def test_all_notes_that_fit_are_given() -> None:
+    memory = replace(MEMORY, steps=7, budget=10)
+    feedback = Feedback(
+        "add_fact",
+        ("m.1", "r.a", "?y"),
+        outcome="rows",
+        values={"y": ["UnName_Entity"]},
+        detail={"repaired": {"Alien": "m.1"}},
+    )
+    match = GUIDELINES.match(feedback, memory)
+    assert match is not None
+    assert match.id == triggered(feedback, memory)[0]
+    assert len(match.text.split("\n")) == len(triggered(feedback, memory)) == 3
