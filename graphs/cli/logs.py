@@ -65,10 +65,10 @@ def _samples(path: Path) -> Iterator[dict[str, Any]]:
             f"{path} is an .eval log: install what reads it with pip install 'triplewise[evals]'"
         ) from error
     try:
-        samples = read_eval_log_samples(path, all_samples_required=False, exclude_fields=_LEFT_OUT)
+        samples = read_eval_log_samples(path, False, format="eval", exclude_fields=_LEFT_OUT)
         for sample in samples:
             record = {k[len(_RECORD) :]: v for k, v in sample.store.items() if k.startswith(_RECORD)}
             if "corrections" in record:
                 yield record
-    except (ValueError, KeyError, EOFError) as error:
+    except (ValueError, LookupError, EOFError, RuntimeError) as error:
         raise DataError(f"is no .eval log that can be read: {error}", path) from error

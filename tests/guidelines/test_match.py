@@ -52,6 +52,10 @@ memories = st.builds(
     failed=st.frozensets(st.sampled_from([Call(f.action, f.arguments).text() for f in CALLS]), max_size=3),
     steps=st.integers(0, 9),
     budget=st.integers(0, 12),
+    calls=st.lists(
+        st.sampled_from(["", *(Call(f.action, f.arguments).text() for f in CALLS)]), max_size=4
+    ).map(tuple),
+    planned=st.lists(WORDS, max_size=2).map(tuple),
 )
 
 
@@ -159,7 +163,7 @@ def test_no_step_makes_a_shipped_guideline_fail(feedback: Feedback, memory: Reas
     try:
         match = fresh.match(feedback, memory, actions=("add_fact(head, relation, tail)",))
         for guideline in SHIPPED:
-            text = Guidelines([guideline]).match(feedback, memory)
+            text = Guidelines([guideline]).match(feedback, memory, question="who is it?")
             assert text is None or text.text
     finally:
         logger.removeHandler(handler)

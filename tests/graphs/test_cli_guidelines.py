@@ -1,0 +1,100 @@
+"""`triplewise guidelines`: lists by source, and how often each fired in logs of runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.graphs.conftest import Cli
+from triplewise.graphs.cli.logs import runs_of
+from triplewise.tools.errors import ConfigurationError
+
+RUNS = [
+    {"steps": [{"guideline": "fact_empty"}, {"guideline": ""}, {"guideline": "budget_low"}]},
+    {"steps": [{"guideline": "fact_empty"}], "corrections": []},
+    {"steps": [], "corrections": []},
+]
+
+
+def test_list_is_grouped_by_source_and_filtered(cli: Cli) -> None:
+    everything, some = cli("guidelines", "list").out, cli("guidelines", "list", "--source", "kb+memory").out
+    assert everything.index("interpreter+memory: ") > everything.index("kb: ")
+    assert "fact_empty_reversed" in some
+    assert "no_action" in everything
+    assert "no_action" not in some
+    done = cli("guidelines", "list", "--source", "kbb")
+    assert (done.code, "unknown source 'kbb'" in done.err, "kb+memory" in done.err) == (2, True, True)
+
+
+@pytest.mark.parametrize("form", ["documents", "lines", "list"])
+def test_stats_counts_by_source_and_by_id(cli: Cli, tmp_path: Path, form: str) -> None:
+    path = tmp_path / "runs.json"
+    text = {
+        "documents": "\n".join(json.dumps(run, indent=2) for run in RUNS),
+        "lines": "\n".join(map(json.dumps, RUNS)) + "\n",
+        "list": json.dumps(RUNS),
+    }[form]
+    path.write_text(text, encoding="utf-8")
+    done = cli("guidelines", "stats", str(path), str(path))
+    assert done.code == 0
+    rows = [line.split() for line in done.out.splitlines()]
+    assert "fired 6 times, in 4 of 6 runs (67%)" in done.out
+    assert next(r for r in rows if r[:1] == ["kb"])[2:] == ["4", "4", "204"]
+    assert next(r for r in rows if r[:1] == ["all"])[2:] == ["6", "33", "8059"]
+    assert ["fact_empty", "4", "67%", "kb"] in rows
+    assert ["budget_low", "2", "33%", "memory"] in rows
+    assert "budget_low" not in cli("guidelines", "stats", str(path), "--top", "1").out
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "no run in it"),
+        (b'{"steps": []}\n{"steps": [', ":2: is not JSON"),
+        (b'{"a": 1}', "neither 'steps' nor 'corrections'"),
+        (b"[7]", "neither 'steps' nor 'corrections'"),
+        (b"\xff\xfe", "neither JSON nor an .eval log"),
+        (b"PK\x03\x04 no zip", "no .eval log that can be read"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_bad_log_is_refused_with_the_mend(
+    cli: Cli, tmp_path: Path, content: bytes | None, says: str
+) -> None:
+    if content is not None and content.startswith(b"PK"):
+        pytest.importorskip("inspect_ai")
+    path = tmp_path / "runs.log"
+    if content is not None:
+        path.write_bytes(content)
+    done = cli("guidelines", "stats", str(path))
+    assert done.code == 2
+    assert str(path) in done.err
+    assert says in done.err
+
+
+def test_an_inspect_log_gives_the_corrections_of_its_samples(tmp_path: Path) -> None:
+    log = pytest.importorskip("inspect_ai.log")
+    dataset, config = log.EvalDataset(sample_ids=[0, 1]), log.EvalConfig()
+    spec = log.EvalSpec(
+        created="2026-01-01T00:00:00+00:00", task="t", dataset=dataset, model="m", config=config
+    )
+    stores = [{"Run:corrections": ["fact_empty", "loop"], "Run:steps": 4}, {"other": 1}]
+    samples = [
+        log.EvalSample(id=i, epoch=1, input="q", target="a", store=store) for i, store in enumerate(stores)
+    ]
+    path = tmp_path / "runs.eval"
+    log.write_eval_log(log.EvalLog(eval=spec, samples=samples, status="success"), str(path))
+    assert [run["corrections"] for run in runs_of(path)] == [["fact_empty", "loop"]]
+
+
+def test_an_inspect_log_without_inspect_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "runs.eval"
+    path.write_bytes(b"PK\x03\x04")
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    with pytest.raises(ConfigurationError, match=r"triplewise\[evals\]"):
+        list(runs_of(path))
