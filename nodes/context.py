@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 from triplewise.tools.errors import ConfigurationError
 
+RANKINGS = ("none", "hybrid", "sentence-transformers", "openai")
+"""Strategies of relation ranking (QueryAgent, table 7)."""
+
 
 def _setting(default: Any, description: str) -> Any:
     """A dataclass field whose description LangGraph Studio shows beside it."""
@@ -59,7 +62,11 @@ class Context:
     observe_keep: float = _setting(10.0, "Top P percent whose tails are observed next (ODA, section 2.1).")
     reflect_limit: int = _setting(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
     relation_cut: int = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
-    ranking: str = _setting("embedded", "How relations are ranked: none, embedded, hybrid.")
+    ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _setting(
+        "sentence-transformers",
+        "How relations are ranked: by the encoder's vectors, with BM25 besides (hybrid), by an embedding "
+        "server (openai), or not at all.",
+    )
     shuffle_seed: int | None = _setting(
         None, "Shuffle offered relations with this seed; None keeps rank order."
     )
@@ -96,6 +103,8 @@ class Context:
             raise ConfigurationError.unknown("calling", self.calling, ("react", "tools"))
         if self.history not in ("short", "full"):
             raise ConfigurationError.unknown("history", self.history, ("short", "full"))
+        if self.ranking not in RANKINGS:
+            raise ConfigurationError.unknown("ranking", self.ranking, RANKINGS)
         if self.max_steps is not None and self.max_steps <= 0:
             raise ConfigurationError(f"setting max_steps must be above 0, got {self.max_steps!r}")
 

@@ -135,7 +135,7 @@ def classify(error: Exception, settings: ModelSettings, *, reachable: bool = Fal
     if isinstance(error, openai.APIError):
         return Failure("retry", ModelUnavailableError(f"{settings.where} broke off: {_quote(error.message)}"))
     text = (
-        f"{settings.where} sent a reply that is no chat completion ({type(error).__name__}: {_quote(error)})"
+        f"{settings.where} sent a reply that is no {settings.reply} ({type(error).__name__}: {_quote(error)})"
     )
     return Failure("malformed", ModelUnavailableError(text))
 

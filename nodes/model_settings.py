@@ -16,7 +16,10 @@ _NO_KEY = "no-key"
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Everything that makes two models the same one. Times in seconds; the key is never shown."""
+    """Everything that makes two models the same one. Times in seconds; the key is never shown.
+
+    `reply` is what the server is to answer with, for messages.
+    """
 
     name: str
     base_url: str
@@ -30,6 +33,7 @@ class ModelSettings:
     max_wait: float
     stream: bool
     prices: str | None
+    reply: str = "chat completion"
 
     @property
     def has_key(self) -> bool:

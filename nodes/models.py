@@ -171,7 +171,7 @@ class ChatModel:
             try:
                 message = client.invoke(exchange.messages, **exchange.request())
                 return exchange.finish(message, attempts.made)
-            except _client_errors() as error:
+            except client_errors() as error:
                 time.sleep(attempts.delay(error))
 
     async def _aask(
@@ -189,7 +189,7 @@ class ChatModel:
                 # Nobody closes kept connections when a loop ends, so none are kept.
                 request = {**exchange.request(), "extra_headers": {"Connection": "close"}}
                 return exchange.finish(await client.ainvoke(exchange.messages, **request), attempts.made)
-            except _client_errors() as error:
+            except client_errors() as error:
                 await asyncio.sleep(attempts.delay(error))
 
     def _attempts(self) -> Attempts:
@@ -310,7 +310,7 @@ def _chat_openai(settings: ModelSettings, own_async_client: bool = False) -> Cha
 
 
 @lru_cache(maxsize=1)
-def _client_errors() -> tuple[type[Exception], ...]:
+def client_errors() -> tuple[type[Exception], ...]:
     """What a call can fail with. The built-in ones are how the client reports a malformed reply."""
     import openai
 

@@ -12,10 +12,12 @@ from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.nodes.text import node_labels
+from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import IRI, Term, Triple
 from triplewise.tools.pyql.text import read_term
+from triplewise.tools.vectors import vectors_of
 
 NODE_CAP = 300
 """Most neighbouring triples read of one node, so that a hub costs no more than another."""
@@ -30,14 +32,14 @@ def _around(kg: KnowledgeGraph, nodes: Iterable[Term]) -> list[Triple]:
 
 
 def score_relations(
-    kg: KnowledgeGraph, question: str, triples: Sequence[Triple], encoder: object
+    kg: KnowledgeGraph, question: str, triples: Sequence[Triple], encoder: Encoder
 ) -> np.ndarray:
     """Cosine of the question with each triple's relation text, shape (n,); encodes each relation once."""
     names = [kg.profile.short(t.relation) for t in triples]
     distinct = list(dict.fromkeys(names))
     texts = relation_texts(kg, distinct)
-    vectors = encoder.encode([question, *(texts[n].label for n in distinct)])  # type: ignore[attr-defined]
-    by_name = dict(zip(distinct, vectors[1:] @ vectors[0], strict=True))
+    vectors = vectors_of(kg, encoder).vectors([texts[n].label for n in distinct])
+    by_name = dict(zip(distinct, vectors @ encoder.encode([question])[0], strict=True))
     return np.array([by_name[n] for n in names], dtype=np.float32)
 
 

@@ -31,6 +31,22 @@ def encoder_of(context: Context) -> Encoder:
     return open_encoder(context.encoder)
 
 
+def ranking_encoder_of(context: Context) -> Encoder | None:
+    """The encoder that ranks relations: an embedding server for `openai`, none for `none`.
+
+    Raises `ConfigurationError` on a missing key or an address that is none.
+    """
+    if context.ranking == "none":
+        return None
+    if context.ranking != "openai":
+        return encoder_of(context)
+    from triplewise.nodes.embeddings import open_embeddings
+
+    return open_embeddings(
+        context.ranking_model, context.base_url, api_key_env=context.api_key_env, prices=context.prices
+    )
+
+
 def model_of(context: Context) -> ChatModel:
     """The language model. Raises `ConfigurationError` on a bad name or a missing key."""
     from triplewise.nodes.models import open_model

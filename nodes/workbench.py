@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from triplewise.nodes.context import Context
-from triplewise.nodes.resources import documents_of, encoder_of, kg_of
+from triplewise.nodes.resources import documents_of, kg_of, ranking_encoder_of
 from triplewise.nodes.state import State, Step
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.unbatched import unbatched
 from triplewise.tools.ranking import rank_relations
 from triplewise.tools.toolsets.base import Call, Feedback, Ranker, ReasoningMemory, Workbench
+from triplewise.tools.vectors import vectors_of
 
 LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
 
@@ -73,18 +76,28 @@ def _is_lookup(feedback: Feedback) -> bool:
 
 
 def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
-    """Ranks and cuts the relations around a node for a question (QueryAgent, appendix B.3)."""
+    """Ranks and cuts the relations around a node for a question (QueryAgent, appendix B.3).
+
+    Vectors of relation texts come from the store beside the KG, so that no text is embedded twice.
+    """
 
     def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:
         names = list(dict.fromkeys([*forward, *backward]))
         texts = relation_texts(kg, names)
+        encoder = ranking_encoder_of(context)
+
+        def vectors(wanted: Sequence[str]) -> np.ndarray:
+            assert encoder is not None
+            return vectors_of(kg, encoder).vectors(wanted)
+
         kept = rank_relations(
             question,
             [(n, texts[n].label) for n in names],
             method=context.ranking,
-            encoder=encoder_of(context),
+            encoder=encoder,
             cut=context.relation_cut,
             shuffle_seed=context.shuffle_seed,
+            vectors=vectors,
         )
         order = {n: i for i, n in enumerate(kept)}
         return (

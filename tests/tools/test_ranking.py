@@ -33,7 +33,7 @@ class _Letters:
 
 def test_the_relation_asked_for_comes_first() -> None:
     question = "Where was Goethe's fiancée born?"
-    assert rank_relations(question, RELATIONS, "embedded", open_encoder())[0] == "P19"
+    assert rank_relations(question, RELATIONS, "sentence-transformers", open_encoder())[0] == "P19"
 
 
 def test_hybrid_uses_common_words_too() -> None:
@@ -61,15 +61,15 @@ def test_no_relations() -> None:
 
 
 def test_mistakes_say_the_mend() -> None:
-    with pytest.raises(ConfigurationError, match="embedded, hybrid, none"):
+    with pytest.raises(ConfigurationError, match="hybrid, none, openai, sentence-transformers"):
         rank_relations("q", RELATIONS, "best")
     with pytest.raises(ConfigurationError, match="needs an encoder"):
-        rank_relations("q", RELATIONS, "embedded")
+        rank_relations("q", RELATIONS, "sentence-transformers")
 
 
 @given(
     st.lists(st.text("abc ", max_size=8), max_size=50),
-    st.sampled_from(["none", "embedded", "hybrid"]),
+    st.sampled_from(["none", "sentence-transformers", "hybrid"]),
     st.integers(0, 60),
 )
 def test_keeps_the_right_number_once_each(texts: list[str], method: str, cut: int) -> None:

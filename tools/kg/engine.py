@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from triplewise.tools.kg.base import (
@@ -56,6 +57,9 @@ LABEL_CACHE = 100_000
 class Engine(ABC):
     """Base of the KG engines: an engine adds `_run`, the one way to its store.
 
+    Attributes:
+        homes: folders where what is worked out about this KG may be kept, best first; () for nowhere.
+
     Args:
         profile: how this KG is shaped.
         name: shown to people.
@@ -63,6 +67,8 @@ class Engine(ABC):
         limit: rows a call may return.
         index: label index, where there is one.
     """
+
+    homes: tuple[Path, ...] = ()
 
     def __init__(
         self, profile: Profile, name: str, *, timeout: float, limit: int, index: LabelIndex | None

@@ -26,6 +26,9 @@ DEMO = "demo"
 MEMORY_BYTES = 32 * 2**20
 """Files up to this size (as they lie on disk) are opened in memory; larger ones are loaded to disk once."""
 
+SMALL = "graphs in memory"
+"""What small graphs keep in the cache is kept together: it stays good when a file changes or moves."""
+
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _opened: dict[tuple[object, ...], Engine] = {}
 _lock = threading.Lock()
@@ -77,6 +80,13 @@ def _identity(source: str | Path) -> tuple[object, ...]:
     return (str(path.resolve()), mark.stat().st_mtime_ns)
 
 
+def _cached(mark: str) -> Path:
+    """The folder in the user's cache for what is worked out about a KG."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("triplewise") / "homes" / hashlib.sha256(mark.encode()).hexdigest()[:20]
+
+
 def _open(source: str | Path, profile: str | Path | Profile | None, timeout: float, limit: int) -> Engine:
     given = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
     text = str(source)
@@ -95,7 +105,9 @@ def _open(source: str | Path, profile: str | Path | Profile | None, timeout: flo
 def _open_endpoint(url: str, given: Profile | None, timeout: float, limit: int) -> Engine:
     from triplewise.tools.kg.endpoint import EndpointKG
 
-    return EndpointKG(url, given or _profile_of(url), timeout=timeout, limit=limit)
+    kg = EndpointKG(url, given or _profile_of(url), timeout=timeout, limit=limit)
+    kg.homes = (_cached(kg.name),)  # its URL without any login
+    return kg
 
 
 def _profile_of(url: str) -> Profile:
@@ -119,7 +131,9 @@ def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) 
     except OSError as error:
         raise DataError(f"the store is damaged ({error}); load the graph again", path) from error
     index = LabelIndex.on_disk(path)
-    return EmbeddedKG(store, profile, path.name, timeout=timeout, limit=limit, index=index)
+    kg = EmbeddedKG(store, profile, path.name, timeout=timeout, limit=limit, index=index)
+    kg.homes = (path.resolve(), _cached(str(path.resolve())))
+    return kg
 
 
 def _open_file(path: Path, given: Profile | None, timeout: float, limit: int) -> Engine:
@@ -180,7 +194,9 @@ def _in_memory(
     profile = given or infer_profile(store, feed.prefixes)
     store.bulk_extend(feed.labels(tables, profile))
     index = _memory_index(store, profile, feed)
-    return EmbeddedKG(store, profile, name, timeout=timeout, limit=limit, index=index)
+    kg = EmbeddedKG(store, profile, name, timeout=timeout, limit=limit, index=index)
+    kg.homes = (_cached(SMALL),)
+    return kg
 
 
 def _memory_index(store: ox.Store, profile: Profile, feed: Feed) -> LabelIndex:

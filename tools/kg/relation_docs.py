@@ -69,3 +69,23 @@ def _aliases(kg: KnowledgeGraph, subjects: Sequence[IRI]) -> dict[IRI, list[str]
             if alias.language in ("", kg.profile.language):
                 found.setdefault(subject, []).append(alias.value)
     return found
+
+
+def relation_descriptions(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, str]:
+    """Short relation id -> the KG's own description of it; those without one are left out."""
+    predicates = [f"<{p}>" for p in kg.profile.description_predicates]
+    expanded = {r: kg.profile.expand(r, relation=True) for r in dict.fromkeys(relations)}
+    subjects = {r: kg.profile.label_subject(iri) for r, iri in expanded.items() if iri is not None}
+    found: dict[IRI, str] = {}
+    distinct = list(dict.fromkeys(subjects.values())) if predicates else []
+    for at in range(0, len(distinct), BATCH):
+        values = " ".join(s.n3() for s in distinct[at : at + BATCH])
+        result = kg.query(
+            f"SELECT ?s ?text WHERE {{ VALUES ?s {{ {values} }} ?s {'|'.join(predicates)} ?text }}"
+        )
+        for subject, text in result.rows:
+            if not isinstance(subject, IRI) or not isinstance(text, Literal):
+                continue
+            if text.language in ("", kg.profile.language):
+                found.setdefault(subject, text.value)
+    return {r: found[s] for r, s in subjects.items() if s in found}

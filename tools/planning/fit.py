@@ -10,6 +10,7 @@ from triplewise.tools.kg.terms import IRI, Literal, Term
 from triplewise.tools.planning.operations import NUMERIC, TEMPORAL, is_date, is_number
 from triplewise.tools.planning.question import QuestionView, stem
 from triplewise.tools.planning.score import nearest_kind
+from triplewise.tools.vectors import vectors_of
 
 SAMPLE = 6
 """Values looked at."""
@@ -77,8 +78,8 @@ class ValueFit:
             return BONUS / 2 if same else -BONUS / 4
         if set(types) & set(self._classes) or any(self.says(n) for n in names):
             return BONUS
-        vectors = self._encoder.encode([self._seen.expected, *names])
-        best = float((vectors[1:] @ vectors[0]).max())
+        vectors = vectors_of(self._kg, self._encoder).vectors(names)
+        best = float((vectors @ self._encoder.encode([self._seen.expected])[0]).max())
         return BONUS * max(-1.0, min(1.0, (best - ALIKE) / (1 - ALIKE)))
 
     def contradicts(self, values: Sequence[Term]) -> bool:

@@ -19,6 +19,7 @@ from triplewise.tools.planning.bodies import answers, make_atom, node_form, rule
 from triplewise.tools.planning.classes import find_classes
 from triplewise.tools.planning.question import Comparison, QuestionView, lexicon
 from triplewise.tools.rules import Atom, Constraint, ConstraintKind, Rule
+from triplewise.tools.vectors import vectors_of
 
 NUMERIC = frozenset(
     XSD + t for t in ("integer", "decimal", "double", "float", "int", "long", "short", "nonNegativeInteger")
@@ -202,10 +203,10 @@ class Operations:
             return []
         docs = relation_texts(self._kg, [a.relation for a in atoms])
         spoken = [texts_of(docs[a.relation], a.forward) for a in atoms]
-        wanted = self._encoder.encode(list(names))
+        wanted, store = self._encoder.encode(list(names)), vectors_of(self._kg, self._encoder)
         scored = []
         for atom, texts in zip(atoms, spoken, strict=True):
-            cosines = (self._encoder.encode(list(texts)) @ wanted.T).max(axis=0)
+            cosines = (store.vectors(texts) @ wanted.T).max(axis=0)
             value = max(float(c) - 0.05 * i * ordered for i, c in enumerate(cosines))
             scored.append((atom, value))
         return sorted(scored, key=lambda x: (-x[1], x[0].relation))

@@ -19,6 +19,7 @@ from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.planning.bodies import Body, end_type, texts_of
 from triplewise.tools.planning.question import QuestionView, lexicon, stem
+from triplewise.tools.vectors import vectors_of
 
 _WORD = re.compile(r"[a-z]+")
 Key = tuple[str, bool]
@@ -77,6 +78,7 @@ class Scorer:
         by_class: bool = False,
     ) -> None:
         self._kg, self._encoder, self._view = kg, encoder, view
+        self._store = vectors_of(kg, encoder)
         self._weights = weights or Weights()
         self._by_class = by_class
         self._likeness: dict[Key, np.ndarray] = {}
@@ -100,7 +102,7 @@ class Scorer:
         types = set(self._topic_types(topic))
         if not types:
             return words
-        vectors = self._encoder.encode(sorted(types))
+        vectors = self._store.vectors(sorted(types))
         return [w for w in words if w[1] not in before or not self._is_apposition(w[0], types, vectors)]
 
     def _is_apposition(self, word: str, types: set[str], vectors: np.ndarray) -> bool:
@@ -128,7 +130,7 @@ class Scorer:
             return
         docs = relation_texts(self._kg, [r for r, _ in new])
         spoken = [texts_of(docs[r], forward) for r, forward in new]
-        vectors = self._encoder.encode([t for texts in spoken for t in texts])
+        vectors = self._store.vectors([t for texts in spoken for t in texts])
         at = 0
         for key, texts in zip(new, spoken, strict=True):
             rows = vectors[at : at + len(texts)]
@@ -159,9 +161,8 @@ class Scorer:
         if self._by_class:
             return fit
         if expected:
-            vectors = self._encoder.encode([expected, type_text])
             same = stem(expected) == stem(type_text.split()[-1])
-            fit += self._weights.expected * (1.0 if same else float(vectors[0] @ vectors[1]))
+            fit += self._weights.expected * (1.0 if same else self._cosine(expected, type_text))
         if self._kind:
             fit += self._weights.kind * (nearest_kind(self._encoder, type_text) == self._kind)
         return fit
@@ -173,8 +174,11 @@ class Scorer:
             return self._weights.unknown
         if stem(expected) == stem(declared.split()[-1]):
             return 1.0
-        vectors = self._encoder.encode([expected, declared])
-        return float(vectors[0] @ vectors[1])
+        return self._cosine(expected, declared)
+
+    def _cosine(self, word: str, text: str) -> float:
+        """Likeness of a word of the question and a text of the KG."""
+        return float(self._encoder.encode([word])[0] @ self._store.vectors([text])[0])
 
     def _matrix(self, body: Body) -> np.ndarray:
         """Likeness of each relation (row) and word (column); the asked noun speaks of the last one only."""
