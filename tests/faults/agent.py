@@ -68,6 +68,7 @@ class Trajectory:
             budget_left=(self.context.max_steps or 0) - len(self.state.steps),
             actions=tuple(a.signature for a in toolset_of(self.context).actions.values()),
             step=last.number + 1,
+            toolset=self.context.toolset or "pyql",
         )
 
     @property

@@ -73,6 +73,8 @@ class Gold:
             fact = self._next(rest, bound)
             rest.remove(fact)
             subject, relation, object_ = fact
+            if (self.counted or self.answer) and not {subject[0], object_[0]} & {"?"}:
+                raise UnreadError("a fact that asks for nothing")
             anchor = next(e for e in (subject, object_) if e in bound or not e.startswith("?"))
             if not bound and relation in self.hidden:
                 raise UnreadError("begins with a relation that is never offered")

@@ -52,7 +52,7 @@ class Endpoint:
     """A SPARQL endpoint on loopback that answers from a store.
 
     `fault`: "" answers; "timeout" hangs until the client has gone; "unavailable" cuts the connection;
-    "refused" says that the query cannot be run.
+    "refused" says that the query cannot be run; "empty" finds nothing.
     """
 
     def __init__(self, graph: ox.Store) -> None:
@@ -100,6 +100,9 @@ def _handler(endpoint: Endpoint) -> type[BaseHTTPRequestHandler]:
                 return
             if endpoint.fault == "refused":
                 self._send(400, b"37000 Error SP030: SPARQL compiler: incomparable types", "text/plain")
+                return
+            if endpoint.fault == "empty":
+                self._send(200, b'{"head": {"vars": []}, "results": {"bindings": []}}', RESULTS)
                 return
             self._send(200, endpoint.answer(parse_qs(encoded)["query"][0]), RESULTS)
 

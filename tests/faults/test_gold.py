@@ -16,6 +16,7 @@ from tests.faults.gold import Gold, UnreadError, metaqa_gold, read_gold, records
 from tests.faults.graphs import FILES, open_graph
 from triplewise.nodes.context import Context
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.base import Outcome
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.terms import IRI
 from triplewise.tools.pyql.text import read_iri, read_term
@@ -114,6 +115,11 @@ def unfit(gold: Gold, row: Mapping[str, Any], kg: KnowledgeGraph, sparql: str) -
         counted = kg.query(sparql).rows
         zero = not counted or any(getattr(v, "value", "") == "0" for v in counted[0])
         return "count of nothing" if zero else ""
+    if not gold.answer:
+        # No is the answer of every graph that lacks the nodes in question.
+        terms = [t for form in gold.nodes if (t := read_term(form, kg.profile))]
+        absent = [t for t in terms if kg.relations(t).outcome is not Outcome.ROWS]
+        return "names what the graph lacks" if absent else ""
     found = [answer(value, kg.profile) for value in row["answers"]]
     entities = [value for value in found if value is not None]
     return "answer without a name" if set(kg.labels(entities)) != set(entities) else ""

@@ -192,7 +192,10 @@ def read_operator(form: str, profile: Profile) -> str:
     operator = _OPERATORS.get(given.lower(), given.lower())
     if operator in OPERATORS:
         return operator
-    is_relation = read_iri(form, profile, relation=True) is not None and len(given) > 1
+    iri = read_iri(form, profile, relation=True)
+    # Where names are ids, any words are read as an entity: those are no relation.
+    entities = tuple(set(profile.entity_namespaces) - set(profile.relation_namespaces))
+    is_relation = iri is not None and len(given) > 1 and not iri.value.startswith(entities)
     raise ActionError(
         "relation_as_operator" if is_relation else "bad_operator",
         f"{given!r} is not an operator; use one of {', '.join(OPERATORS)}",

@@ -6,9 +6,10 @@ KGs store numbers and dates with mixed datatypes, or as plain strings; engines t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from triplewise.tools.errors import ActionError
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.terms import XSD, Literal, Term, Variable
 from triplewise.tools.pyql import Count, Extreme, Filter, Kind, PyQL
@@ -29,6 +30,9 @@ def compared(kg: KnowledgeGraph, before: PyQL, after: PyQL) -> PyQL:
         kg: asked for a sample of the values, with one query, only where datatypes matter.
         before: the program without the clause.
         after: the program with it.
+
+    Raises:
+        ActionError: `bad_comparison` if entities are to be ordered.
     """
     clause = after.clauses[-1] if len(after.clauses) == len(before.clauses) + 1 else None
     if not isinstance(clause, Filter | Extreme) or clause.kind or not _matters(clause):
@@ -38,11 +42,27 @@ def compared(kg: KnowledgeGraph, before: PyQL, after: PyQL) -> PyQL:
     if not variables:
         return after
     values = _sample(kg, before, variables)
+    if isinstance(clause, Extreme):
+        _refuse_entities(kg, clause, values)
     if isinstance(clause, Filter):
         clause = _named(kg, clause, values)
         values += [side for side in (clause.left, clause.right) if isinstance(side, Literal)]
     fitted = replace(clause, kind=kind_of(values))
     return replace(after, clauses=(*before.clauses, fitted))
+
+
+def _refuse_entities(kg: KnowledgeGraph, clause: Extreme, values: Sequence[Term]) -> None:
+    """Raise `bad_comparison` for a superlative of entities: engines order their ids, which means nothing.
+
+    Where names are ids, a year is an entity too.
+    """
+    if values and not kg.profile.percent_names and not any(isinstance(v, Literal) for v in values):
+        form = clause.variable.n3()
+        raise ActionError(
+            "bad_comparison",
+            f"{form} holds entities, which have no order: bind a number or date of them with add_fact",
+            given=form,
+        )
 
 
 def _matters(clause: Filter | Extreme) -> bool:

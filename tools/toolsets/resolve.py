@@ -83,7 +83,8 @@ class Resolver:
 
     def shown(self, form: str) -> str:
         """A form as it stands in observations and memory: the short id of an IRI."""
-        iri = read_iri(form, self.bench.kg.profile) if form.startswith("<") else None
+        whole = form.startswith("<") and form.endswith(">")  # not the operators < and <=
+        iri = read_iri(form, self.bench.kg.profile) if whole else None
         return form if iri is None else self.bench.kg.profile.short(iri)
 
     def entity(self, form: str) -> Term:
