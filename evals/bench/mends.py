@@ -193,7 +193,8 @@ class Breaker:
             case "direction":
                 return end, relation, subject
             case "relation":
-                return subject, self._alike(relation), end
+                other = self._alike(relation)
+                return (subject, other, end) if other else None
             case "variable":
                 return self._with(fact, lambda e: self._slip(e) if e in bench.memory.bound else None)
             case "label":
@@ -212,14 +213,14 @@ class Breaker:
                 return ends[0], ends[1], ends[2]
         return None
 
-    def _alike(self, relation: str) -> str:
-        """Another relation that reads alike."""
+    def _alike(self, relation: str) -> str | None:
+        """Another relation that reads alike, where there is another."""
         others = [r for r in self.relations if r != relation]
         texts = relation_texts(self.kg, [relation, *others])
         likeness = Likeness("", self.encoder)
         like = likeness.between(texts[relation].label, [texts[r].label for r in others])
         best = sorted(range(len(others)), key=lambda i: (-like[i], others[i]))[:ALIKE]
-        return others[self.chance.choice(best)]
+        return others[self.chance.choice(best)] if best else None
 
     def _label(self, bench: Workbench, form: str) -> str | None:
         """The label of a linked entity."""
