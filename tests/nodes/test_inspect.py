@@ -1,0 +1,57 @@
+"""Inspection: which guideline a step is given, and what of it stays in the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from langgraph.runtime import Runtime
+
+from triplewise.graphs import Context, State
+from triplewise.guidelines import guideline_counts
+from triplewise.nodes.act import carry_out
+from triplewise.nodes.inspect import eraser
+from triplewise.nodes.state import Verdict
+from triplewise.tools.linking import LinkedEntity
+from triplewise.tools.toolsets import parse_call
+from triplewise.tools.toolsets.base import Call
+
+from .conftest import GOETHE
+
+
+def taken(state: State, context: Context, *calls: str) -> State:
+    """The state after some calls, each inspected; an error is rolled back."""
+    for text in calls:
+        call = parse_call(text, ())
+        assert isinstance(call, Call)
+        state = state.model_copy(update=carry_out(state, context, "", call, text))
+        state = state.model_copy(update=eraser(state, Runtime(context=context)))
+    return state
+
+
+def verdict(state: State) -> Verdict:
+    assert state.verdict is not None
+    return state.verdict
+
+
+def test_a_note_stays_with_its_step_and_is_counted(state: Callable[..., State], context: Context) -> None:
+    named = (LinkedEntity("Goethe", -1, -1, GOETHE, "Johann Wolfgang von Goethe", 1.0),)
+    start = state(GOETHE).model_copy(update={"linked": named})
+    after = taken(start, context, "get_relation(Johann Wolfgang von Goethe)")
+    assert (verdict(after).status, after.last.guideline) == ("ok", "label_repaired")
+    assert f"Johann Wolfgang von Goethe -> {GOETHE}" in verdict(after).note
+    assert guideline_counts([after]).fired == {"label_repaired": 1}
+
+
+def test_a_step_without_fault_has_no_guideline(state: Callable[..., State], context: Context) -> None:
+    after = taken(state(GOETHE), context, f"get_relation({GOETHE})")
+    assert (verdict(after).status, verdict(after).guideline, after.last.guideline) == ("ok", "", "")
+
+
+def test_a_name_in_the_question_asks_for_nothing(state: Callable[..., State], context: Context) -> None:
+    question = "When did the wife of When Harry Met Sally die?"
+    calls = (f"get_relation({GOETHE})", f"add_fact({GOETHE}, P451, ?x)", "set_answer(?x)")
+    plain = state(GOETHE, question=question)
+    assert verdict(taken(plain, context, *calls)).guideline == "answer_type_when"
+    covered = (LinkedEntity(question[:30], 0, 30, GOETHE, GOETHE, 1.0),)
+    masked = plain.model_copy(update={"linked": covered})
+    assert verdict(taken(masked, context, *calls)).guideline == ""
