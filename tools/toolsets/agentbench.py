@@ -14,7 +14,7 @@ from dataclasses import replace
 from triplewise.tools.errors import ActionError
 from triplewise.tools.kg.base import Outcome, Result
 from triplewise.tools.kg.terms import IRI, Literal, Term, Variable
-from triplewise.tools.pyql import Fact, PyQL
+from triplewise.tools.pyql import Extreme, Fact, Kind, PyQL
 from triplewise.tools.pyql.text import read_relation
 from triplewise.tools.toolsets.agentbench_sets import (
     BACKWARD,
@@ -260,15 +260,25 @@ def _best(largest: bool) -> Callable[[Workbench, tuple[str, ...]], Feedback]:
         n = _number(sets, arguments[0])
         attribute = read_relation(resolver.relation(arguments[1]), kg.profile)
         made = Best(n, attribute, largest)
-        plain = sets.with_set(made).program(len(sets.made))
-        fitted = compared(kg, PyQL(plain.clauses[:-1]), replace(plain, answer=())).clauses[-1]
-        feedback = _made(bench, sets, replace(made, kind=getattr(fitted, "kind", "")))
         short = kg.profile.short(attribute)
+        feedback = _made(bench, sets, replace(made, kind=_kind(bench, sets, made, short)))
         if feedback.outcome == Outcome.EMPTY:
             _check_attribute(bench, f"#{n}", short)
         return replace(feedback, arguments=(f"#{n}", short), detail=resolver.detail())
 
     return run
+
+
+def _kind(bench: Workbench, sets: Sets, made: Best, attribute: str) -> Kind:
+    """How the values of an attribute are compared. Raises `ActionError` if they are entities."""
+    program = sets.with_set(made).program(len(sets.made))
+    plain = replace(program, answer=())
+    try:
+        fitted = compared(bench.kg, PyQL(plain.clauses[:-1]), plain).clauses[-1]
+    except ActionError:
+        _check_attribute(bench, f"#{made.source}", attribute)
+        raise
+    return fitted.kind if isinstance(fitted, Extreme) else ""
 
 
 def _check_attribute(bench: Workbench, name: str, attribute: str) -> None:

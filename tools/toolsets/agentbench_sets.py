@@ -106,7 +106,7 @@ class Sets:
         """The PyQL program whose answers are the members of a set."""
         compiler = _Compiler(self.made)
         variable = compiler.name(n)
-        return PyQL(tuple(compiler.clauses(n, variable)), (variable,))
+        return PyQL(tuple(dict.fromkeys(compiler.clauses(n, variable))), (variable,))
 
     def pyql(self) -> PyQL:
         """The program of the final answer, or of the newest set; an empty program if there is none."""
@@ -237,7 +237,8 @@ class _Compiler:
             case Intersection(left, right):
                 return self._intersection(left, right, variable)
             case Joined(left, right):
-                return [Union(tuple(self._pattern(side, variable) for side in (left, right)))]
+                patterns = dict.fromkeys(self._pattern(side, variable) for side in (left, right))
+                return [Union(tuple(patterns))] if len(patterns) > 1 else [*next(iter(patterns))]
             case Best(source, attribute, largest, kind):
                 value = self.name(n, "value")
                 fact = Fact(variable, attribute, value)
@@ -247,7 +248,8 @@ class _Compiler:
                 return [*self.clauses(source, counted), Count(counted, variable)]
 
     def _pattern(self, n: int, variable: Variable) -> tuple[PatternItem, ...]:
-        return tuple(c for c in self.clauses(n, variable) if not isinstance(c, Count))
+        items = (c for c in self.clauses(n, variable) if not isinstance(c, Count))
+        return tuple(dict.fromkeys(items))
 
     def _neighbors(
         self, source: int | Term, relation: IRI, forward: bool, variable: Variable
