@@ -9,7 +9,7 @@ from triplewise.evals.command import run
 from triplewise.evals.record import Run
 from triplewise.evals.scorers import accuracy, count, effort, median, strict, total
 from triplewise.evals.solver import agent
-from triplewise.evals.tasks import metaqa, qald10, webqsp
+from triplewise.evals.tasks import metaqa, qald10, webqsp, wikisql
 from triplewise.evals.values import Overlap, best_overlap, overlap
 
 __all__ = [
@@ -28,4 +28,5 @@ __all__ = [
     "strict",
     "total",
     "webqsp",
+    "wikisql",
 ]

@@ -3,5 +3,6 @@
 from triplewise.evals.tasks.metaqa import metaqa
 from triplewise.evals.tasks.qald10 import qald10
 from triplewise.evals.tasks.webqsp import webqsp
+from triplewise.evals.tasks.wikisql import wikisql
 
-__all__ = ["metaqa", "qald10", "webqsp"]
+__all__ = ["metaqa", "qald10", "webqsp", "wikisql"]

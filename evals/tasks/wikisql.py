@@ -1,0 +1,293 @@
+"""WikiSQL: questions over one table each; every table becomes a SQLite file in the user's cache folder.
+
+The questions are from WikiSQL's train split (tables of the others were not to be had), so scores are not
+those of its test split. Tables are parted by a hash of their id into `dev`, on which the planner's weights
+were fitted and its word lists written, and `test`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sqlite3
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from anyio import to_thread
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ModelOutput
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, mean, metric, scorer, stderr
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from platformdirs import user_cache_path
+
+from triplewise.evals.data import Benchmark, Record, benchmark, changed, checksum, locate, read_records
+from triplewise.evals.record import Run
+from triplewise.evals.scorers import count, effort, strict
+from triplewise.evals.solver import agent
+from triplewise.evals.tasks.common import DEFAULT_N, draw
+from triplewise.evals.values import overlap
+from triplewise.tools.encoder import open_encoder
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.kg.base import metered
+from triplewise.tools.sql.planning import plan_queries
+
+if TYPE_CHECKING:
+    from triplewise.tools.sql.database import RelationalDatabase
+
+VERSION = 1
+QUESTIONS = "wikisql/questions_with_tables.jsonl.gz"
+TABLES = "wikisql/tables.jsonl.gz"
+DEV_PERCENT = 40
+"""Share of the tables that are `dev`."""
+PLANNER = "planner"
+"""The preset that asks the planner alone, without the agent's graph."""
+NOTE = (
+    "questions are from WikiSQL's train split, gold answers are computed from its gold SQL: not comparable "
+    "with published test figures; weights were fitted on the tables of dev"
+)
+Split = Literal["dev", "test"]
+
+
+def split_of(table_id: str) -> Split:
+    """Which split a table is in: by a hash of its id, so that no table is in both."""
+    digest = hashlib.sha256(f"triplewise 0 {table_id}".encode()).hexdigest()
+    return "dev" if int(digest[:8], 16) % 100 < DEV_PERCENT else "test"
+
+
+@task
+def wikisql(
+    split: Split = "test",
+    n: int | None = DEFAULT_N,
+    sample_seed: int = 0,
+    preset: str = PLANNER,
+    model: str = "embedded",
+    settings: Mapping[str, Any] | None = None,
+    phases: Mapping[str, str] | None = None,
+) -> Task:
+    """WikiSQL questions, each asked of a database that holds its table alone.
+
+    Args:
+        split: `test`, or `dev`, on which the planner was fitted.
+        n, sample_seed: how many questions are drawn (0 for all), and with which seed.
+        preset: `planner` for the planner alone, or a preset of the agent that asks databases.
+        model, settings, phases: the agent under test.
+
+    Raises:
+        ConfigurationError: a value outside these. DataError: a missing or broken file.
+    """
+    if split not in ("dev", "test"):
+        raise ConfigurationError.unknown("split", split, ("dev", "test"))
+    own = benchmark("wikisql")
+    folder = databases(own)
+    records = questions(own, split)
+    drawn = draw([_sample(record, folder) for record in records], n, sample_seed)
+    over = (
+        planner()
+        if preset == PLANNER
+        else on_its_table(preset, dict(settings or {}), model, dict(phases or {}))
+    )
+    return Task(
+        dataset=MemoryDataset(drawn, name=own.name, location=own.published),
+        solver=over,
+        scorer=[denotation(), strict(), effort()],
+        fail_on_error=False,
+        score_on_error=True,
+        version=VERSION,
+        metadata=_provenance(own, len(drawn), len(records))
+        | {"preset": preset, "model": model, "split": split},
+    )
+
+
+def questions(of: Benchmark, split: Split) -> list[Record]:
+    """The questions of a split, as WikiSQL's records."""
+    records = read_records(locate(of.files[QUESTIONS]), "id", "table_id", "question", "sql", "answers")
+    return [record for record in records if split_of(record["table_id"]) == split]
+
+
+def databases(of: Benchmark) -> Path:
+    """The folder with a SQLite file for each table, made now if it is not in the cache for these files."""
+    source = locate(of.files[TABLES])
+    folder = user_cache_path("triplewise") / "evals" / f"wikisql-{checksum(source)[:16]}"
+    if folder.is_dir():
+        return folder
+    unfinished = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    for table in read_records(source, "id", "header", "rows"):
+        write_table(unfinished / _file(table["id"]), table["id"], table["header"], table["rows"])
+    unfinished.rename(folder)
+    return folder
+
+
+def write_table(path: Path, name: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """One table as a SQLite file, every column TEXT as WikiSQL has them."""
+    columns = [_quoted(column) for column in _names(header)]
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA synchronous = OFF")
+        database.execute(
+            f"CREATE TABLE {_quoted(f'table {name}')} ({', '.join(f'{c} TEXT' for c in columns)})"
+        )
+        marks = ", ".join("?" * len(columns))
+        database.executemany(f"INSERT INTO {_quoted(f'table {name}')} VALUES ({marks})", rows)
+
+
+def _names(header: Sequence[str]) -> list[str]:
+    """Names of columns that a database takes: none empty, none twice."""
+    names: list[str] = []
+    for number, name in enumerate(header, 1):
+        taken = {known.casefold() for known in names}
+        plain = name.strip() or f"column {number}"
+        names.append(f"{plain} {number}" if plain.casefold() in taken else plain)
+    return names
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _file(table_id: str) -> str:
+    return f"{table_id}.sqlite"
+
+
+def open_table(folder: Path, table_id: str) -> RelationalDatabase:
+    """The database of one table."""
+    from triplewise.tools.sql.database import open_database
+
+    return open_database(str(folder / _file(table_id)))
+
+
+def _sample(record: Record, folder: Path) -> Sample:
+    return Sample(
+        id=record["id"],
+        input=record["question"],
+        target=[str(answer) for answer in record["answers"]],
+        metadata={
+            "db": str(folder / _file(record["table_id"])),
+            "aggregation": record["sql"]["agg"] or "none",
+            "conditions": str(len(record["sql"]["conds"])),
+        },
+    )
+
+
+@solver
+def planner() -> Solver:
+    """Answers each sample's question by the likeliest query of the planner; none found is no answer."""
+    encoder = open_encoder()
+
+    def ask(question: str, db: str) -> tuple[list[str], str, int]:
+        from triplewise.tools.sql.database import open_database
+
+        with metered() as meter:
+            database = open_database(db)
+            plans = plan_queries(database, question, encoder, limit=1)
+            rows = database.run(plans[0].query).rows if plans else ()
+            text = database.sql(plans[0].query) if plans else ""
+        return [str(row[0]) for row in rows], text, meter.queries
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        start = time.perf_counter()
+        values, sql, queries = await to_thread.run_sync(ask, state.input_text, state.metadata["db"])
+        Run(
+            store=state.store,
+            status="answered" if values else "not_found",
+            values=values,
+            labels=values,
+            sparql=sql,
+            seconds=time.perf_counter() - start,
+            queries=queries,
+        )
+        state.output = ModelOutput.from_content(model="planner", content="; ".join(values))
+        state.completed = True
+        return state
+
+    return solve
+
+
+@solver
+def on_its_table(preset: str, settings: dict[str, Any], model: str, phases: Mapping[str, str]) -> Solver:
+    """Answers each sample's question with the agent, over the sample's own database."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        ask = agent(preset, {"model": model, **settings, "db": state.metadata["db"]}, phases)
+        return await ask(state, generate)
+
+    return solve
+
+
+@metric
+def by_aggregation() -> Metric:
+    """The mean for each function of the gold query."""
+
+    def means(scores: list[SampleScore]) -> Value:
+        return _means(scores, "aggregation")
+
+    return means
+
+
+@metric
+def by_conditions() -> Metric:
+    """The mean for each number of conditions of the gold query."""
+
+    def means(scores: list[SampleScore]) -> Value:
+        return _means(scores, "conditions")
+
+    return means
+
+
+def _means(scores: list[SampleScore], key: str) -> Value:
+    groups: dict[str, list[float]] = defaultdict(list)
+    for score in scores:
+        groups[str((score.sample_metadata or {}).get(key))].append(score.score.as_float())
+    return {name: statistics.fmean(found) for name, found in sorted(groups.items())}
+
+
+@scorer(
+    metrics={
+        "denotation": [
+            mean(),
+            stderr(),
+            count(),
+            by_aggregation(),
+            by_conditions(),
+        ],
+        "multiset": [mean()],
+    }
+)
+def denotation() -> Scorer:
+    """Denotation accuracy: the answers are the gold answers, as sets, and as multisets.
+
+    Numbers are compared with a tolerance, texts without case and spacing.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        run = state.store_as(Run)
+        right = not run.crashed and overlap(run.values, list(target)).exact_match == 1.0
+        many = right and len(run.values) == len(target)
+        return Score(value={"denotation": float(right), "multiset": float(many)}, explanation=run.sparql)
+
+    return score
+
+
+def _provenance(of: Benchmark, drawn: int, asked: int) -> dict[str, Any]:
+    """Where questions and tables come from: part of every result."""
+    return {
+        "benchmark": of.title,
+        "licence": of.licence,
+        "citation": of.citation,
+        "published": of.published,
+        "data_files": {file.name: file.sha256 for file in of.files.values()},
+        "changed_files": changed(list(of.files.values())),
+        "drawn": drawn,
+        "drawn_from": asked,
+        "answerable": asked,
+        "asked": asked,
+        "note": NOTE,
+        "kg": "each question's own table, as a SQLite file",
+    }
