@@ -100,6 +100,7 @@ FAITHFUL: dict[str, Preset] = {
             "prompt": "queryagent-faithful",
             "history": "full",
             "label_batch": False,
+            "reuse_answers": False,
             "verify_corrections": False,
             "relation_cut": 40,
             "shuffle_seed": 0,

@@ -7,13 +7,16 @@ model calling tools natively (`tools`), and the embedding-and-rules policy that 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import GIVE_UP, decide
+from triplewise.nodes.fast import whole_program
 from triplewise.nodes.history import encode
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import kg_of, model_of, prompt_of, toolset_of
@@ -27,6 +30,9 @@ from triplewise.tools.toolsets.base import Call, Feedback
 
 if TYPE_CHECKING:
     from triplewise.nodes.models import Reply
+
+OWN_STEPS = 2
+"""Steps of its own that worked, from which a model sees the form without a worked example."""
 
 
 def carry_out(state: State, context: Context, thought: str, call: Call | ActionError, written: str) -> Update:
@@ -56,6 +62,19 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
     return {"steps": (*state.steps, step), "program": feedback.program}
 
 
+def _at_once(
+    policy: Callable[[State, Runtime[Context]], Update],
+) -> Callable[[State, Runtime[Context]], Update]:
+    """A policy whose first step is the plan's best rule as a whole, where the context asks for that."""
+
+    @wraps(policy)
+    def first(state: State, runtime: Runtime[Context]) -> Update:
+        done = whole_program(state, runtime.context)
+        return policy(state, runtime) if done is None else _recorded(state, *done)
+
+    return first
+
+
 def act(state: State, runtime: Runtime[Context]) -> Update:
     """The policy that the context asks for: no model, Thought/Action text, or native tool calls."""
     if runtime.context.embedded:
@@ -63,6 +82,7 @@ def act(state: State, runtime: Runtime[Context]) -> Update:
     return tools(state, runtime) if runtime.context.calling == "tools" else react(state, runtime)
 
 
+@_at_once
 def embedded(state: State, runtime: Runtime[Context]) -> Update:
     """Follow the best rule step by step; after a correction, the next one that fits."""
     context = runtime.context
@@ -80,6 +100,8 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
     labels = {e.id: e.label for e in state.linked}
     return {
         "tools": toolset_of(context).document(),
+        "tools_brief": toolset_of(context).brief(),
+        "begun": sum(not s.rolled_back for s in state.steps) >= OWN_STEPS,
         "question": state.question,
         "entities": {e.label: e.id for e in state.linked},
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
@@ -92,6 +114,7 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
     }
 
 
+@_at_once
 def react(state: State, runtime: Runtime[Context]) -> Update:
     """Ask the model for one Thought and one Action as text, the papers' form."""
     context = runtime.context
@@ -138,6 +161,7 @@ def read_values(text: str) -> tuple[str, ...]:
     return tuple(v for v in values if v and v.rstrip(".").casefold() != "unknown")
 
 
+@_at_once
 def tools(state: State, runtime: Runtime[Context]) -> Update:
     """Ask the model for one native tool call."""
     context = runtime.context

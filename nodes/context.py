@@ -81,6 +81,7 @@ class Context:
         "short", "How a model sees past steps: without repetitions, or as the papers concatenate them."
     )
     label_batch: bool = _setting(True, "Fetch labels many at once; off is one query a label, as published.")
+    reuse_answers: bool = _setting(True, "Ask the KG no query twice for one question; off asks every time.")
     fast_path: bool = _setting(
         False, "Run a rule that is verified on the KG as one program; steps only if the inspector objects."
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,10 +18,18 @@ from triplewise.nodes.state import State
 from triplewise.nodes.usage import Usage, recording
 from triplewise.tools.errors import ConfigurationError
 from triplewise.tools.kg.base import metered
+from triplewise.tools.kg.reuse import Answers, reusing
 
 Update: TypeAlias = dict[str, Any]
 Phase: TypeAlias = Callable[[State, Runtime[Context]], Update | Awaitable[Update]]
 """What may stand for a phase: any callable of this shape, `async` or not."""
+
+
+QUESTIONS = 16
+"""Questions whose answers of the KG are kept while they are worked on, the least recent ones leave first."""
+
+_kept: OrderedDict[str, Answers] = OrderedDict()
+_lock = threading.Lock()
 
 
 class Node(Protocol):
@@ -50,13 +60,15 @@ def metered_phase(phase: Phase, defaults: Mapping[str, Any]) -> Node:
     """
 
     def run(state: State, *, runtime: Runtime[Context]) -> Update:
-        with _charged(state) as bill:
-            bill.update = cast(Update, phase(state, _settled(runtime, defaults)))
+        settled = _settled(runtime, defaults)
+        with _charged(state) as bill, reusing(_answers_of(state, settled.context)):
+            bill.update = cast(Update, phase(state, settled))
         return bill.total(name)
 
     async def run_async(state: State, *, runtime: Runtime[Context]) -> Update:
-        with _charged(state) as bill:
-            bill.update = await cast(Awaitable[Update], phase(state, _settled(runtime, defaults)))
+        settled = _settled(runtime, defaults)
+        with _charged(state) as bill, reusing(_answers_of(state, settled.context)):
+            bill.update = await cast(Awaitable[Update], phase(state, settled))
         return bill.total(name)
 
     name = getattr(phase, "__name__", type(phase).__name__)
@@ -64,6 +76,19 @@ def metered_phase(phase: Phase, defaults: Mapping[str, Any]) -> Node:
     node: Any = run_async if asynchronous else run
     node.__name__, node.__doc__ = name, phase.__doc__
     return cast(Node, node)
+
+
+def _answers_of(state: State, context: Context) -> Answers | None:
+    """The KG's answers to this question so far, none yet when a run begins; None to ask every time."""
+    if not context.reuse_answers:
+        return None
+    begins = not (state.linked or state.rules or state.steps)
+    with _lock:
+        answers = Answers() if begins else _kept.pop(state.question, Answers())
+        _kept[state.question] = answers
+        while len(_kept) > QUESTIONS:
+            _kept.popitem(last=False)
+        return answers
 
 
 def _settled(runtime: Runtime[Context], defaults: Mapping[str, Any]) -> Runtime[Context]:

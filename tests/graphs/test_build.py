@@ -73,7 +73,7 @@ def test_every_preset_draws_the_same_machine(preset: str) -> None:
     assert conditional == {"inspect", "reflect"}
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", sorted(set(PRESETS) - {"sql"}))
 def test_every_preset_runs_to_an_answer_without_a_model(preset: str) -> None:
     state = build_graph(preset).invoke(INPUT, context=small())
     assert state["answer"].status in ("answered", "not_found")
@@ -85,7 +85,10 @@ def test_every_preset_runs_to_an_answer_without_a_model(preset: str) -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ({"preset": "agnt"}, "unknown preset 'agnt'; choose one of: agent, oda, queryagent, symagent"),
+        (
+            {"preset": "agnt"},
+            "unknown preset 'agnt'; choose one of: agent, agentbench, agentbench-plain, oda",
+        ),
         ({"ponder": "none"}, "unknown phase 'ponder'; choose one of: act, answer, correct, inspect, link"),
         (
             {"reflect": "deep"},
@@ -174,7 +177,9 @@ def test_many_questions_at_once_are_billed_apart(openai_server: Server) -> None:
     graph, context = build_graph("queryagent"), scripted(openai_server(reply))
 
     async def ask() -> list[Any]:
-        return list(await asyncio.gather(*(graph.ainvoke(INPUT, context=context) for _ in range(4))))
+        # The KG's answers are used again within a question, so that each of these is another one.
+        asked = [{**INPUT, "question": f"{QUESTION}{'?' * i}"} for i in range(4)]
+        return list(await asyncio.gather(*(graph.ainvoke(a, context=context) for a in asked)))
 
     states = asyncio.run(ask())
     assert [s["answer"].usage.calls for s in states] == [3] * 4
@@ -292,7 +297,7 @@ LOST = "Thought: hm\nAction: add_fact(?a, ?b)"
         ({"max_model_calls": 2}, [SHORT[0], SHORT[1]], "the budget of 2 model calls is spent"),
         ({"max_corrections": 2}, [SHORT[1], LOST, LOST, LOST], "the budget of 2 corrections is spent"),
         ({"max_queries": 1}, [SHORT[1]], "the budget of 1 KG queries is spent"),
-        ({"max_tokens": 1000}, [SHORT[1]], "the budget of 1000 model tokens is spent"),
+        ({"max_tokens": 500}, [SHORT[1]], "the budget of 500 model tokens is spent"),
         ({"max_seconds": 0.001}, [SHORT[1]], "the budget of 0.001 seconds is spent"),
     ],
 )

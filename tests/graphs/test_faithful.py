@@ -54,10 +54,29 @@ def test_every_label_is_a_query_and_every_step_stays_in_the_prompt(openai_server
 
 
 def test_label_batch_alone_changes_only_the_queries(openai_server: Server) -> None:
-    states = [ask("queryagent", openai_server(REPLIES), label_batch=batch) for batch in (True, False)]
+    states = [
+        ask("queryagent", openai_server(REPLIES), label_batch=batch, reuse_answers=False)
+        for batch in (True, False)
+    ]
     assert [s.observation for s in states[0].steps] == [s.observation for s in states[1].steps]
     # Two arenas are shown by the fact and by the answer, and both again by the final run.
     assert states[1].usage.queries >= states[0].usage.queries + 4
+
+
+def test_no_query_is_asked_twice_for_a_question(openai_server: Server) -> None:
+    again, once = (ask("queryagent", openai_server(REPLIES), reuse_answers=reuse) for reuse in (False, True))
+    assert again.answer is not None
+    assert once.answer is not None
+    assert once.answer.values == again.answer.values
+    assert once.answer.proof == again.answer.proof
+    # The answer's values, the final run, and the proof's begin were all seen before.
+    assert once.usage.queries == again.usage.queries - 3
+
+
+def test_a_new_run_asks_the_graph_again(openai_server: Server) -> None:
+    first, second = (ask("queryagent", openai_server(REPLIES)) for _ in range(2))
+    # Labels stay known in the process; everything else is asked anew.
+    assert second.usage.queries >= first.usage.queries - 2 > 0
 
 
 def test_a_faithful_prompt_offers_the_eight_actions(openai_server: Server) -> None:

@@ -16,6 +16,8 @@ from triplewise.tools.errors import ConfigurationError, DataError
 
 VALUES: dict[str, Any] = {
     "tools": "1. get_relation(node): relations of a node",
+    "tools_brief": "1. get_relation(node)",
+    "begun": False,
     "question": "Who wrote Momo?",
     "entities": {"Momo": "Q243359"},
     "rules": ["Momo -[P50]-> ?author"],
@@ -69,7 +71,7 @@ def test_all_shipped_prompts_are_known() -> None:
 def test_queryagent_has_the_structure_of_figures_3_and_4() -> None:
     prompt = load_prompt("queryagent")
     system = prompt.render("system", **VALUES)
-    order = ["over a knowledge graph", "Keep to these rules", VALUES["tools"], "Here is an example"]
+    order = ["over a knowledge graph", "Rules:", VALUES["tools_brief"], "Example, with"]
     assert [system.index(words) for words in order] == sorted(system.index(words) for words in order)
     assert prompt.render("turn", **VALUES) == (
         "Question: Who wrote Momo?\n"
@@ -85,11 +87,23 @@ def test_queryagent_has_the_structure_of_figures_3_and_4() -> None:
 def test_the_example_is_a_whole_run_of_thoughts_actions_and_observations() -> None:
     example = load_prompt("queryagent").render("example")
     actions = re.findall(r"^Action (\d+): (\w+)\(", example, re.M)
-    assert [int(number) for number, _ in actions] == list(range(1, 11))
+    assert [int(number) for number, _ in actions] == list(range(1, 9))
     assert actions[0][1] == "get_relation"
     assert [name for _, name in actions[-2:]] == ["set_answer", "execute"]
-    assert len(re.findall(r"^Thought \d+: ", example, re.M)) == 10
-    assert len(re.findall(r"^Observation \d+: ", example, re.M)) == 9
+    assert len(re.findall(r"^Thought \d+: ", example, re.M)) == 8
+    assert len(re.findall(r"^Observation \d+: ", example, re.M)) == 7
+
+
+@pytest.mark.parametrize("name", ["agent", "queryagent"])
+def test_the_example_goes_once_own_steps_show_the_form(name: str) -> None:
+    before, after = (load_prompt(name).render("system", **VALUES | {"begun": b}) for b in (False, True))
+    assert before.startswith(after)
+    assert "deepest lake" in before
+    assert "deepest lake" not in after
+
+
+def test_the_papers_own_prompt_keeps_its_example() -> None:
+    assert "deepest lake" in load_prompt("queryagent-faithful").render("system", **VALUES | {"begun": True})
 
 
 def test_agent_shows_plan_observation_and_memory_only_where_there_are_some() -> None:
@@ -142,7 +156,7 @@ def own(folder: Path, text: str) -> Path:
 def test_own_file_extends_a_shipped_prompt(tmp_path: Path) -> None:
     path = own(tmp_path, "extends: queryagent\nparts:\n  task: Do it my way.\n")
     prompt = load_prompt(path)
-    assert prompt.render("system", **VALUES).startswith("Do it my way.\n\nKeep to these rules")
+    assert prompt.render("system", **VALUES).startswith("Do it my way.\n\nRules:")
     assert load_prompt(str(path)) is prompt
 
 

@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -36,6 +37,7 @@ from triplewise.tools.kg.queries import (
     relations_query,
 )
 from triplewise.tools.kg.readonly import ReadQuery, Refused, read_query
+from triplewise.tools.kg.reuse import reused_answers
 from triplewise.tools.kg.terms import IRI, Literal, Term, Triple, Variable
 
 if TYPE_CHECKING:
@@ -104,13 +106,17 @@ class Engine(ABC):
             return Result(Outcome.SYNTAX, message=str(refusal))
         timeout = self.timeout if timeout is None else timeout
         limit = self.limit if limit is None else max(limit, 0)
+        answers = reused_answers()
+        if answers is not None and (known := answers.find(self, sparql, limit)) is not None:
+            return known
         start = time.perf_counter()
         result = self._run(read, timeout, limit)
         seconds = time.perf_counter() - start
         count_query(result.outcome, seconds)
-        return Result(
-            result.outcome, result.variables, result.rows, result.boolean, result.message, round(seconds, 6)
-        )
+        result = replace(result, seconds=round(seconds, 6))
+        if answers is not None:
+            answers.keep(self, sparql, limit, result)
+        return result
 
     def relations(
         self,

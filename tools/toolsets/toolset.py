@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ from triplewise.tools.errors import ActionError
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.toolsets.base import Action, Call, Feedback, Parameter, Workbench
-from triplewise.tools.toolsets.call import unknown_action
+from triplewise.tools.toolsets.call import unknown_action, whole
 from triplewise.tools.toolsets.resolve import Resolver
 
 
@@ -70,6 +71,7 @@ class Toolset(Collection[str]):
         Raises:
             RunError: if the KG is lost for good. Never for anything that a model wrote.
         """
+        call = Call(whole(call.name), tuple(map(whole, call.arguments)))
         name = call.name
         try:
             action = self.action(call.name)
@@ -94,6 +96,17 @@ class Toolset(Collection[str]):
             lines.append(f"{number}. {action.signature}: {action.doc} For example: {action.example}")
             lines += [f"   - {p.name}: {p.doc}" for p in action.parameters]
         return "\n".join(lines)
+
+    def brief(self) -> str:
+        """The same document in a line an action: of parameters, those with a form are explained.
+
+        What nodes, relations and variables look like is for the prompt's rules to say, once; what was said of
+        one action is not said again of the next.
+        """
+        said: set[str] = set()
+        return "\n".join(
+            f"{n}. {_in_a_line(action, said)}" for n, action in enumerate(self.actions.values(), 1)
+        )
 
     def schemas(self) -> list[dict[str, Any]]:
         """The actions as function-calling tools in OpenAI's strict JSON form."""
@@ -128,6 +141,26 @@ def _fitted(bench: Workbench, action: Action, arguments: tuple[str, ...]) -> tup
         name=action.name,
         signature=action.signature,
     )
+
+
+_FORMS = ("value", "operator", "text")
+_TELLING = 60
+"""Characters from which on the text of a parameter says more than what kind of thing it is."""
+_NEWS = 0.4
+"""Share of words that are not yet said, below which a text is no news."""
+
+
+def _in_a_line(action: Action, said: set[str]) -> str:
+    """Signature and text of an action, with what its parameters need beyond that and beyond what was said."""
+    notes = []
+    for p in action.parameters:
+        words = set(re.findall(r"[^\s,;:()]+", f"{p.name} {p.doc}"))
+        if (p.kind in _FORMS or len(p.doc) > _TELLING) and len(words - said) > _NEWS * len(words):
+            notes.append(f"{p.name}: {p.doc}")
+            said |= words
+    example = f" E.g. {action.example}" if action.variadic and notes else ""
+    explained = f" ({'; '.join(notes)})" if notes else ""
+    return f"{action.signature}: {action.doc}{explained}{example}"
 
 
 def _texts(value: Any) -> list[str]:
