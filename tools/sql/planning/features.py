@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from triplewise.tools.sql.base import Aggregation
 from triplewise.tools.sql.planning.columns import ColumnLinks, ColumnMention
 from triplewise.tools.sql.planning.index import Index
-from triplewise.tools.sql.planning.mentions import Mention
+from triplewise.tools.sql.planning.mentions import YEARS, Mention
 from triplewise.tools.sql.planning.model import Features
 from triplewise.tools.sql.planning.reading import Cue, Question
 from triplewise.tools.sql.planning.words import has_digit, is_content, key_of
@@ -125,12 +125,13 @@ def _shape_features(scene: Scene, mention: Mention, text: str) -> Features:
 def _compare_features(scene: Scene, mention: Mention) -> Features:
     view = scene.index.views[mention.number]
     value = mention.conditions[0].value
+    if isinstance(value, str):
+        return {"compare numeric": 1.0, "compare in range": 1.0, "compare years": 1.0}
     assert isinstance(value, int | float)
-    year = 1000 <= value <= 2100 and float(value).is_integer()
     found: Features = {"compare numeric": view.numeric}
     if view.low <= value <= view.high:
         found["compare in range"] = 1.0
-    if year and view.low >= 1000 and view.high <= 2100:
+    if value in YEARS and view.low in YEARS and view.high in YEARS:
         found["compare years"] = 1.0
     return found
 
@@ -138,6 +139,9 @@ def _compare_features(scene: Scene, mention: Mention) -> Features:
 def _asked_elsewhere(scene: Scene, mention: Mention) -> float:
     """Whether the question asks for something else than the extreme value itself."""
     question = scene.question
+    own = scene.links.said[mention.number]
+    if not own:  # "the cheapest product": the superlative alone speaks of the column
+        return 1.0 if scene.links.tables else max((m.lexical for m in scene.links.names), default=0.0)
     if mention.start <= question.focus:
         return 0.0
     if question.asked in ("who", "where", "when"):

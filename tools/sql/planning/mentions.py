@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz, process
 
 from triplewise.tools.sql.base import Aggregation, Condition, Database, Value
-from triplewise.tools.sql.planning.columns import ColumnLinks
+from triplewise.tools.sql.planning.columns import ColumnLinks, ColumnMention
 from triplewise.tools.sql.planning.index import ColumnView, Index
-from triplewise.tools.sql.planning.reading import Comparison, Question
+from triplewise.tools.sql.planning.reading import Comparison, Cue, Question
 from triplewise.tools.sql.planning.words import Key, has_digit, is_content, key_of, lexicon, number_in, stems
 
 LONGEST = 30
@@ -27,7 +27,8 @@ ASKED = 12
 """Spans that a database is asked for in each column of which not all values are known."""
 NUMBERS = 0.5
 """Share of numbers from which on a column is compared with numbers."""
-_YEAR = re.compile(r"\b[12]\d{3}\b")
+YEARS = range(1000, 2101)
+"""Numbers that may be years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +104,28 @@ def _compared(question: Question, index: Index) -> Iterator[Mention]:
     """Comparisons, with every column of numbers."""
     for comparison in question.comparisons:
         for number, view in enumerate(index.views):
-            if view.numeric >= NUMBERS and view.values:
-                conditions = _comparing(comparison, view)
+            conditions = _comparing(comparison, view) if view.values else ()
+            if conditions:
                 yield Mention(
                     comparison.start, comparison.end, comparison.number, number, conditions, "compare"
                 )
 
 
 def _comparing(comparison: Comparison, view: ColumnView) -> tuple[Condition, ...]:
-    first = Condition(view.column, comparison.operator, _plain(comparison.value))
-    if comparison.upper is None:
-        return (first,)
-    return (first, Condition(view.column, "<=", _plain(comparison.upper)))
+    """A comparison on a column of numbers, or with a year on a column of dates; () on others."""
+    ends = [(comparison.operator, comparison.value)]
+    if comparison.upper is not None:
+        ends.append(("<=", comparison.upper))
+    if view.numeric >= NUMBERS:
+        return tuple(Condition(view.column, operator, _plain(value)) for operator, value in ends)
+    if view.column.kind == "date" and all(value in YEARS for _, value in ends):
+        return tuple(Condition(view.column, operator, _day(operator, int(value))) for operator, value in ends)
+    return ()
+
+
+def _day(operator: str, year: int) -> str:
+    """The day that a comparison with a year compares with: after 2001 is after its last day."""
+    return f"{year:04}-12-31" if operator in (">", "<=") else f"{year:04}-01-01"
 
 
 def _plain(number: float) -> int | float:
@@ -214,29 +225,39 @@ def _covered(found: Iterable[Mention]) -> set[int]:
 
 
 def find_extremes(question: Question, index: Index, links: ColumnLinks) -> tuple[Mention, ...]:
-    """Columns of which the question names the highest or lowest value ("the player with the most points")."""
+    """Columns of which the question means the highest or lowest value.
+
+    It names them ("the player with the most points"), or the superlative does ("the cheapest product").
+    """
     found = []
-    for cue in question.cues:
-        if cue.function not in ("MAX", "MIN"):
+    for number, view in enumerate(index.views):
+        if view.numeric < NUMBERS or view.column in index.tables.keys:
             continue
-        for number, said in enumerate(links.said):
-            view = index.views[number]
-            place = next(
-                (
-                    m
-                    for m in said
-                    if m.start >= cue.start and question.gap(cue.end, m.start) == 0 and m.lexical > 0.5
-                ),
-                None,
-            )
-            if (
-                place
-                and place.end > cue.end
-                and view.numeric >= NUMBERS
-                and view.column not in index.tables.keys
-            ):
-                found.append(Mention(cue.start, place.end, cue.end, number, (), "extreme", cue.function))
+        for cue in question.cues:
+            place = _named_behind(question, cue, links.said[number])
+            if cue.function in ("MAX", "MIN") and place is not None:
+                found.append(Mention(cue.start, place, cue.end, number, (), "extreme", cue.function))
+        for start, end, function, names in _implied(question.texts):
+            if any(stems(key_of(name)) == stems(view.words) for name in names):
+                found.append(Mention(start, end, start, number, (), "extreme", function))
     return tuple(found)
+
+
+def _named_behind(question: Question, cue: Cue, said: Sequence[ColumnMention]) -> int | None:
+    """Where the name of a column ends that stands right behind a superlative."""
+    behind = (m for m in said if m.start >= cue.start and m.end > cue.end and m.lexical > 0.5)
+    return next((m.end for m in behind if question.gap(cue.end, m.start) == 0), None)
+
+
+def _implied(texts: Key) -> Iterator[tuple[int, int, Aggregation, Sequence[str]]]:
+    """Superlatives that say themselves what they compare: place, function, names of the quantity."""
+    functions: tuple[Aggregation, ...] = ("MAX", "MIN")
+    for function in functions:
+        for phrase, names in lexicon()["implied"][function].items():
+            key = key_of(phrase)
+            for i in range(len(texts) - len(key) + 1):
+                if texts[i : i + len(key)] == key:
+                    yield i, i + len(key), function, names
 
 
 def _negate(mention: Mention, question: Question) -> Mention:

@@ -47,6 +47,8 @@ def lexicon() -> dict[str, Any]:
     data["comparisons"] = own + [tuple(entry) for entry in shared["comparisons"]]
     data["units"] = shared["units"]
     data["how"] = shared["how"]
+    for function in ("MAX", "MIN"):
+        data["implied"][function] = {**shared["superlatives"][function.lower()], **data["implied"][function]}
     return data
 
 

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 from triplewise.tools.kg.base import Outcome
-from triplewise.tools.sql.base import Column, Condition, ForeignKey, Rows, Schema, SqlQuery, Table, Value
+from triplewise.tools.sql.base import (
+    Column,
+    ColumnKind,
+    Condition,
+    ForeignKey,
+    Rows,
+    Schema,
+    SqlQuery,
+    Table,
+    Value,
+)
 from triplewise.tools.sql.planning.words import fold, number_in
 
 TESTS: dict[str, Callable[[Any, Any], bool]] = {
@@ -25,16 +35,23 @@ class MemoryDatabase:
     """Tables as lists of rows; joins by trying all pairs.
 
     Args:
-        tables: name -> header and rows. keys: pairs of `table.column` that refer to one another.
+        tables: name -> header and rows.
+        keys: pairs of `table.column` that refer to one another. kinds: of columns
+        that are no text, by `table.column`.
     """
 
     def __init__(
         self,
         tables: dict[str, tuple[Sequence[str], Sequence[Sequence[Value]]]],
         keys: Sequence[tuple[str, str]] = (),
+        kinds: Mapping[str, ColumnKind] | None = None,
     ) -> None:
         self.rows = {name: [tuple(row) for row in rows] for name, (_, rows) in tables.items()}
-        made = [Table(name, tuple(Column(name, c) for c in header)) for name, (header, _) in tables.items()]
+        kind = kinds or {}
+        made = [
+            Table(name, tuple(Column(name, c, kind.get(f"{name}.{c}", "text")) for c in header))
+            for name, (header, _) in tables.items()
+        ]
         by_id = {column.id: column for table in made for column in table.columns}
         joins = tuple(ForeignKey((by_id[a],), (by_id[b],)) for a, b in keys)
         self._schema = Schema(tuple(made), joins)

@@ -111,6 +111,22 @@ def test_the_row_with_the_highest_value(players: MemoryDatabase) -> None:
     assert answer(players, "Which player of team Red Lions has the most points?") == ["Ana Peña"]
 
 
+def test_a_superlative_that_says_what_it_compares() -> None:
+    rows = (("Lamp", "39.5"), ("Table", "450"), ("Chair", "120"))
+    shop = MemoryDatabase({"product": (("product name", "price"), rows)})
+    assert answer(shop, "What is the most expensive product?") == ["Table"]
+    assert answer(shop, "What is the cheapest product?") == ["Lamp"]
+
+
+def test_a_year_is_compared_with_dates() -> None:
+    orders = MemoryDatabase(
+        {"orders": (("customer", "order date"), (("Ann", "2020-03-01"), ("Bo", "2021-12-30")))},
+        kinds={"orders.order date": "date"},
+    )
+    assert answer(orders, "Which customer has an order date after 2020?") == ["Bo"]
+    assert answer(orders, "Which customer has an order date before 2021?") == ["Ann"]
+
+
 def test_conditions_and_answer_in_different_tables(films: MemoryDatabase) -> None:
     assert answer(films, "Which films were directed by Otto Berg?") == ["Fjord"]
     assert answer(films, "What is the city of the studio of the film Sand?") == ["Madrid"]
