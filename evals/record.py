@@ -17,7 +17,8 @@ class Run(StoreModel):
         sparql: the query that gives them.
         seconds: wall-clock time. queries: queries that reached the KG.
         cost: USD at list price, None if unknown.
-        corrections: ids of the guidelines that corrected the run, in order.
+        corrections: ids of the guidelines that corrected the run, in order. notes: ids of those that only
+            told the agent something.
     """
 
     status: str = CRASHED
@@ -33,6 +34,7 @@ class Run(StoreModel):
     output_tokens: int = 0
     cost: float | None = 0.0
     corrections: list[str] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
 
     @property
     def crashed(self) -> bool:

@@ -110,4 +110,5 @@ def _run_of(store: Store, found: Mapping[str, Any], seconds: float) -> Run:
         output_tokens=answer.usage.output_tokens,
         cost=answer.usage.cost,
         corrections=[correction.guideline for correction in answer.corrections],
+        notes=[s.guideline for s in found.get("steps", ()) if s.guideline and not s.rolled_back],
     )

@@ -46,8 +46,8 @@ def guideline_counts(runs: Iterable[Any], guidelines: Guidelines | None = None) 
 
     Args:
         runs: finished states as `graph.invoke` returns them, `Answer`s, documents of
-            `triplewise ask --json`, or records with a list of ids as `corrections`. Notes are counted
-            where there are steps to read them from; elsewhere errors only.
+            `triplewise ask --json`, or records with lists of ids as `corrections` and `notes`. An
+            `Answer` alone knows errors only.
         guidelines: those that were used; None takes the shipped ones.
     """
     known = {g.id: str(g.source) for g in guidelines or load_guidelines()}
@@ -75,7 +75,8 @@ def _fired(run: Any) -> Iterator[tuple[str, str]]:
     corrections = [(_of(c, "guideline"), _of(c, "source")) for c in _part(run, "corrections")]
     told = {id: source for id, source in corrections if source in SOURCES}
     steps = [_of(step, "guideline") for step in _part(run, "steps")]
-    ids = [id for id in steps if id] or [id for id, _ in corrections]
+    recorded = [*(id for id, _ in corrections), *(_of(note, "guideline") for note in _part(run, "notes"))]
+    ids = [id for id in steps if id] or recorded
     yield from ((id, told.get(id, "")) for id in ids if id)
 
 

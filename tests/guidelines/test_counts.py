@@ -27,6 +27,8 @@ def test_every_form_of_a_run_is_read() -> None:
     full: list[Any] = [STATE, SimpleNamespace(steps=list(STEPS)), document]
     for run in full:
         assert guideline_counts([run]).fired == {"final_empty": 1, "budget_low": 1}
+    record = {"corrections": ["final_empty"], "notes": ["budget_low"], "steps": 3}
+    assert guideline_counts([record]).fired == {"final_empty": 1, "budget_low": 1}
     short: list[Any] = [ANSWER, {"corrections": ["final_empty"], "steps": 3}]
     for run in short:
         assert guideline_counts([run]).fired == {"final_empty": 1}
