@@ -43,6 +43,8 @@ def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
     follow = _follow_script if toolset in SCRIPTS else _follow_walk
     for attempt, rule in enumerate(state.rules):
         if beyond := _beyond(rule, toolset):
+            if {c.kind for c in rule.constraints} == {"distinct"} and rule is not state.rules[-1]:
+                continue  # The question asks for nothing of the kind: only this path does, so try another.
             return Choice(beyond, GIVE_UP, state.program, attempt)
         choice = follow(state, kg, rule, attempt, toolset)
         if choice is not None:
