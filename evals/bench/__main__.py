@@ -61,6 +61,7 @@ def _table(found: Sequence[Measured]) -> Table:
 @app.command()
 def thrift(
     count: Annotated[int, typer.Option(min=1, help="Questions of each source.")] = 24,
+    cold: Annotated[bool, typer.Option("--cold", help="Open the graph anew for each question.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Queries, tokens and calls a question with each thrift measure on and off, beside the paper's own loop.
@@ -70,7 +71,7 @@ def thrift(
     from triplewise.evals.bench.thrift import measure as spend
 
     try:
-        found = spend(count)
+        found = spend(count, cold=cold)
     except TriplewiseError as error:
         Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False)
         raise typer.Exit(3) from error

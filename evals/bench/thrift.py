@@ -90,10 +90,16 @@ class Spent:
     same: int
 
 
-def measure(count: int = 24, loops: Sequence[Loop] = LOOPS, mistakes: bool = True) -> list[Spent]:
+def measure(
+    count: int = 24, loops: Sequence[Loop] = LOOPS, mistakes: bool = True, cold: bool = False
+) -> list[Spent]:
     """Run every loop on up to `count` questions of each source.
 
-    Every run meets a KG that was just opened, so that no label is known from the question before.
+    Args:
+        count: questions of each source. mistakes: whether the scripts make some.
+        loops: the ways to run; the first is what the others are compared with.
+        cold: open the KG anew for each question, so that nothing is known from the one before; otherwise
+            a loop opens it once and answers one question after the other, as a service does.
 
     Raises:
         DataError: the variable with the data folder is set, and a file is missing in it.
@@ -104,7 +110,8 @@ def measure(count: int = 24, loops: Sequence[Loop] = LOOPS, mistakes: bool = Tru
     with serving() as server:
         answers: dict[int, frozenset[str]] = {}
         for loop in loops:
-            runs = [_run(loop, script, server) for script in scripts]
+            close_all()
+            runs = [_run(loop, script, server, cold) for script in scripts]
             if not answers:
                 answers = {i: frozenset(a.values) for i, (a, _) in enumerate(runs)}
             same = [frozenset(a.values) == answers[i] for i, (a, _) in enumerate(runs)]
@@ -133,9 +140,10 @@ def _summed(
         )
 
 
-def _run(loop: Loop, script: Script, server: ReplayServer) -> tuple[Answer, float]:
+def _run(loop: Loop, script: Script, server: ReplayServer, cold: bool) -> tuple[Answer, float]:
     """The answer of one loop to one script, and the seconds it took."""
-    close_all()
+    if cold:
+        close_all()
     server.load(script.replies)
     context = Context(
         kg=script.kg,

@@ -1,0 +1,113 @@
+"""The fast path: a rule as one step, with the inspector's word on it, and steps where that does not do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+import pytest
+from langgraph.runtime import Runtime
+
+from tests.support.openai_server import OpenAIServer
+from triplewise.graphs import Context, State, build_graph
+from triplewise.nodes.act import act
+from triplewise.nodes.fast import whole_program
+from triplewise.nodes.inspect import eraser
+from triplewise.nodes.phase import Update
+from triplewise.nodes.state import Verdict
+from triplewise.tools.rules import Atom, Rule
+
+from .conftest import GOETHE
+
+Server = Callable[..., OpenAIServer]
+Make = Callable[..., State]
+
+RULE = Rule(GOETHE, (Atom("P451", True, "partner"), Atom("P19", True, "place")), provenance="found")
+EMPTY = Rule(GOETHE, (Atom("P451", True, "partner"), Atom("P840", True, "place")), provenance="found")
+QUESTION = {
+    "question": "What is the birthplace of Goethe's unmarried partner?",
+    "entities": {"Goethe": GOETHE},
+}
+
+
+@pytest.fixture
+def fast(context: Context) -> Context:
+    return replace(context, fast_path=True)
+
+
+def test_the_best_rule_is_one_step_with_its_program_in_lines(fast: Context, state: Make) -> None:
+    update = act(state(GOETHE, rules=(RULE, EMPTY)), Runtime(context=fast))
+    (step,) = update["steps"]
+    assert step.call.splitlines() == [
+        "add_fact(Q5879, P451, ?partner)",
+        "add_fact(?partner, P19, ?place)",
+        "set_answer(?place)",
+        "execute()",
+    ]
+    assert step.feedback.finished
+    assert step.feedback.answers == ("Q3042",)
+    assert update["program"].splitlines() == step.call.splitlines()[:-1]
+    assert RULE.text() in step.thought
+
+
+def test_the_inspector_has_nothing_against_it(fast: Context, state: Make) -> None:
+    before = state(GOETHE, rules=(RULE,), question=QUESTION["question"])
+    after = before.model_copy(update=act(before, Runtime(context=fast)))
+    assert eraser(after, Runtime(context=fast))["verdict"].status == "finished"
+
+
+@pytest.mark.parametrize(
+    ("changed", "settings"),
+    [
+        ({"rules": (EMPTY, RULE)}, {}),
+        ({"rules": ()}, {}),
+        ({"rules": (RULE,)}, {"fast_path": False}),
+        ({"rules": (RULE,)}, {"toolset": "explore"}),
+    ],
+    ids=["nothing found", "no rule", "off", "no query"],
+)
+def test_otherwise_nothing_is_recorded(
+    fast: Context, state: Make, changed: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    assert whole_program(state(GOETHE, **changed), replace(fast, **settings)) is None
+
+
+def test_no_model_is_asked_where_the_rule_answers(context: Context, openai_server: Server) -> None:
+    server = openai_server([])
+    settings = replace(context, fast_path=True, model="openai:scripted", base_url=server.url)
+    answer = build_graph("agent", observe="none").invoke(QUESTION, context=settings)["answer"]
+    assert answer.values == ("Q3042",)
+    assert (answer.usage.calls, len(server.chats)) == (0, 0)
+
+
+def test_steps_follow_where_the_inspector_objects(fast: Context) -> None:
+    def objecting(state: State, runtime: Runtime[Context]) -> Update:
+        if len(state.steps) == 1:
+            return {"verdict": Verdict("error", guideline="doubted", source="kb", text="Look again.")}
+        return eraser(state, runtime)
+
+    slow = build_graph("agent").invoke(QUESTION, context=replace(fast, fast_path=False))
+    state = build_graph("agent", inspect=objecting).invoke(QUESTION, context=fast)
+    first, *others = state["steps"]
+    assert first.rolled_back
+    assert first.guideline == "doubted"
+    assert [s.call for s in others] == [s.call for s in slow["steps"]]
+    assert not any(s.rolled_back for s in others)
+    assert state["answer"].values == slow["answer"].values
+
+
+def test_a_run_can_be_read_by_a_person(fast: Context) -> None:
+    from rich.console import Console
+
+    from triplewise.graphs.cli.names import Names
+    from triplewise.graphs.cli.report import Report
+    from triplewise.nodes.resources import kg_of, toolset_of
+
+    state = build_graph("agent").invoke(QUESTION, context=fast)
+    console = Console(width=100, record=True, file=StringIO())
+    Report(console, Names(kg_of(fast), toolset_of(fast))).step(state["steps"][0])
+    shown = console.export_text()
+    assert shown.count("add_fact(") == 2
+    assert len([line for line in shown.splitlines() if "add_fact(" in line or "set_answer(" in line]) == 3
