@@ -4,7 +4,8 @@
 with OpenAIServer(["Thought: ...\nAction: execute()"], faults=[Fault.RATE_LIMIT]) as server:
     model = open_model("openai:scripted", base_url=server.url, backoff=0.01)
 ```
-Every request first meets the next fault (None lets it pass); only a request that passes uses up a reply.
+Every call first meets the next fault (None lets it pass); only a chat that passes uses up a reply.
+Embeddings are made by `embed`, from a text to its vector, or from nothing but the input.
 When the script is exhausted the server answers 500 and says so, and asks not to be retried.
 """
 
@@ -76,6 +77,7 @@ class _Rules:
     retry_after: float | str
     slow: float
     refuse: Mapping[str, str]
+    embed: Callable[[str], Sequence[float]] | None
 
 
 class OpenAIServer:
@@ -90,6 +92,7 @@ class OpenAIServer:
         retry_after: the Retry-After of a 429, seconds or a date.
         slow: seconds a SLOW answer takes.
         refuse: request parameter -> message of the 400 that it gets.
+        embed: the vector of a text; texts only, as most servers but OpenAI want it.
     """
 
     def __init__(
@@ -103,9 +106,10 @@ class OpenAIServer:
         retry_after: float | str = 0.05,
         slow: float = 1.0,
         refuse: Mapping[str, str] | None = None,
+        embed: Callable[[str], Sequence[float]] | None = None,
     ) -> None:
         self.replies, self.faults = replies, list(faults)
-        self.rules = _Rules(models, key, report_usage, retry_after, slow, refuse or {})
+        self.rules = _Rules(models, key, report_usage, retry_after, slow, refuse or {}, embed)
         self.requests: list[Request] = []
         self.used = 0
         self.closing = threading.Event()
@@ -123,6 +127,11 @@ class OpenAIServer:
     def chats(self) -> list[Request]:
         """The requests for chat completions."""
         return [r for r in self.requests if r.path.endswith("/chat/completions")]
+
+    @property
+    def embedded(self) -> list[list[str]]:
+        """The texts of each request for embeddings."""
+        return [r.body["input"] for r in self.requests if r.path.endswith("/embeddings")]
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -144,8 +153,8 @@ class OpenAIServer:
         """Record a request and say which fault it meets."""
         with self._lock:
             self.requests.append(request)
-            is_chat = request.path.endswith("/chat/completions")
-            return self.faults.pop(0) if self.faults and is_chat else None
+            is_call = request.path.endswith(("/chat/completions", "/embeddings"))
+            return self.faults.pop(0) if self.faults and is_call else None
 
     def next_reply(self, messages: Messages) -> Scripted | None:
         """The scripted reply to these messages; None when the script is exhausted."""
@@ -282,18 +291,29 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: [DONE]\n\n")
 
     def _embeddings(self, body: dict[str, Any]) -> None:
-        """Deterministic vectors, as floats or base64 as asked."""
+        """Vectors of texts or token lists, one or many, as floats or base64 as asked."""
         inputs = body["input"]
         if isinstance(inputs, str) or (inputs and isinstance(inputs[0], int)):
             inputs = [inputs]
-        vectors = [vector(item, body.get("dimensions", 32)) for item in inputs]
+        if not inputs or len(inputs) > 2048 or not all(inputs):
+            self._error(400, "'$.input' is invalid: 1 to 2048 inputs that are not empty", param="input")
+            return
+        embed = self._rules.embed
+        if embed is not None and not all(isinstance(item, str) for item in inputs):
+            self._error(400, "this server takes texts, no tokens", param="input")
+            return
+        dimensions = body.get("dimensions", 32)
+        vectors = [list(embed(item)) if embed else vector(item, dimensions) for item in inputs]
         as_text = body.get("encoding_format") == "base64"
-        data = [
+        answer: dict[str, Any] = {"object": "list", "model": body["model"]}
+        answer["data"] = [
             {"object": "embedding", "index": i, "embedding": packed(v) if as_text else v}
             for i, v in enumerate(vectors)
         ]
-        usage = {"prompt_tokens": len(inputs), "total_tokens": len(inputs)}
-        self._send(200, {"object": "list", "model": body["model"], "data": data, "usage": usage})
+        if self._rules.report_usage:
+            words = sum(len(item.split()) if isinstance(item, str) else len(item) for item in inputs)
+            answer["usage"] = {"prompt_tokens": words, "total_tokens": words}
+        self._send(200, answer)
 
     def _error(
         self,

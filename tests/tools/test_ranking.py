@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,6 +41,41 @@ def test_hybrid_uses_common_words_too() -> None:
     assert rank_relations("which director made it", RELATIONS, "hybrid", _Letters())[0] == "P57"
     symbols = [("P1", "?"), ("P2", "!")]
     assert rank_relations("which director made it", symbols, "hybrid", _Letters()) == ["P1", "P2"]
+
+
+def test_hybrid_searches_with_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
+    import faiss
+
+    searched: list[int] = []
+    search = faiss.IndexFlatIP.search
+
+    def noted(index: Any, *args: Any) -> Any:
+        searched.append(index.ntotal)
+        return search(index, *args)
+
+    monkeypatch.setattr(faiss.IndexFlatIP, "search", noted)
+    rank_relations("which director made it", RELATIONS, "hybrid", _Letters())
+    assert searched == [len(RELATIONS)]
+
+
+def test_few_relations_are_ordered_too() -> None:
+    assert rank_relations("director", RELATIONS, encoder=_Letters())[0] == "P57"
+    assert sorted(rank_relations("director", RELATIONS, encoder=_Letters())) == sorted(
+        r.id for r in RELATIONS
+    )
+
+
+@pytest.mark.parametrize("method", ["sentence-transformers", "hybrid", "openai"])
+def test_vectors_of_relations_may_come_from_a_store(method: str) -> None:
+    encoder, asked = _Letters(), []
+
+    def vectors(texts: Sequence[str]) -> np.ndarray:
+        asked.append(list(texts))
+        return encoder.encode(texts)
+
+    kept = rank_relations("who was the director", RELATIONS, method, encoder, vectors=vectors)
+    assert kept == rank_relations("who was the director", RELATIONS, method, encoder)
+    assert asked == [[r.text for r in RELATIONS]]
 
 
 def test_none_keeps_the_order_given() -> None:

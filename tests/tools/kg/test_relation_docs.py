@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyoxigraph as ox
 import pytest
 
 from triplewise.tools.kg.base import metered
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, RelationText
-from triplewise.tools.kg.relation_docs import ALIASES, relation_texts
+from triplewise.tools.kg.relation_docs import ALIASES, relation_descriptions, relation_texts
 
 EX = "http://example.org/"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
@@ -76,6 +78,22 @@ def test_the_profile_speaks_first_and_is_not_repeated(kg: EmbeddedKG) -> None:
 
 def test_aliases_are_capped(kg: EmbeddedKG) -> None:
     assert len(relation_texts(kg, ["wordy"])["wordy"].aliases) == ALIASES
+
+
+def test_descriptions_are_those_of_the_language(kg: EmbeddedKG) -> None:
+    describes = EX + "about"
+    store = ox.Store()
+    facts = f"""
+    <{EX}made> <{describes}> "que fait"@fr, "who made it"@en .
+    <{EX}r1> <{describes}> "the first" .
+    """
+    store.load(facts.encode(), format=ox.RdfFormat.TURTLE)
+    described = EmbeddedKG(store, replace(PROFILE, description_predicates=(describes,)), "described")
+    with metered() as meter:
+        texts = relation_descriptions(described, ["made", "r1", "r2", "no such:relation"])
+    assert texts == {"made": "who made it", "r1": "the first"}
+    assert meter.queries == 1
+    assert relation_descriptions(kg, ["made"]) == {}
 
 
 def test_an_id_that_cannot_be_expanded_reads_as_itself(kg: EmbeddedKG) -> None:

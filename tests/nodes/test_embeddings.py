@@ -1,0 +1,178 @@
+"""Embeddings of a server over real HTTP, and relations ranked by them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.openai_server import Fault, OpenAIServer
+from triplewise.nodes import embeddings
+from triplewise.nodes.context import RANKINGS, Context
+from triplewise.nodes.embeddings import BATCH, OpenAIEncoder, open_embeddings
+from triplewise.nodes.resources import kg_of
+from triplewise.nodes.usage import recording
+from triplewise.nodes.workbench import ranker
+from triplewise.tools.encoder import Encoder
+from triplewise.tools.errors import ConfigurationError, ModelUnavailableError
+from triplewise.tools.kg.open import close_all
+from triplewise.tools.ranking import DEFAULT, METHODS
+
+Start = Callable[..., OpenAIServer]
+
+
+def letters(text: str) -> Sequence[float]:
+    """Counts of letters: vectors whose cosines can be followed by hand."""
+    return [text.lower().count(chr(97 + i)) + 0.001 for i in range(26)]
+
+
+def encoder_on(server: OpenAIServer, model: str = "scripted", **settings: Any) -> OpenAIEncoder:
+    return open_embeddings(model, server.url, **{"backoff": 0.005, "max_retries": 3, **settings})
+
+
+def test_unit_vectors_of_texts_each_sent_once(openai_server: Start) -> None:
+    server = openai_server(embed=letters)
+    encoder = encoder_on(server)
+    vectors = encoder.encode(["abba", "b", "abba"])
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    expected = np.array(letters("abba")) / np.linalg.norm(letters("abba"))
+    assert np.allclose(vectors[0], expected, atol=1e-6)
+    assert np.array_equal(vectors[0], vectors[2])
+    assert np.array_equal(encoder.encode(["b"])[0], vectors[1])
+    assert server.embedded == [["abba", "b"]]
+    assert server.requests[0].body["encoding_format"] == "base64"
+    assert isinstance(encoder, Encoder)
+    assert (encoder.dimension, encoder.encode([]).shape) == (26, (0, 26))
+
+
+def test_many_texts_go_in_batches(openai_server: Start) -> None:
+    server = openai_server()
+    texts = [f"text {i}" for i in range(2 * BATCH + 1)]
+    vectors = encoder_on(server).encode(texts)
+    assert [len(batch) for batch in server.embedded] == [BATCH, BATCH, 1]
+    assert np.array_equal(encoder_on(server).encode(texts[-2:]), vectors[-2:])
+
+
+def test_an_empty_text_is_no_reason_to_be_refused(openai_server: Start) -> None:
+    assert encoder_on(openai_server()).encode(["", "a"]).shape == (2, 32)
+
+
+def test_tokens_and_cost_are_counted(openai_server: Start) -> None:
+    server = openai_server(models=["text-embedding-3-small"])
+    encoder = encoder_on(server, "openai:text-embedding-3-small")
+    with recording() as used:
+        encoder.encode(["three words here", "two more"])
+        encoder.encode(["two more"])
+    assert (used.total.calls, used.total.input_tokens, used.total.estimated) == (0, 5, False)
+    assert used.total.cost == pytest.approx(5 * 0.02 / 1e6)
+
+
+def test_tokens_are_estimated_where_the_server_does_not_say(openai_server: Start) -> None:
+    with recording() as used:
+        encoder_on(openai_server(report_usage=False)).encode(["eight by"])
+    assert used.total.estimated
+    assert used.total.input_tokens > 0
+    assert used.total.cost is None
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Fault.RATE_LIMIT, Fault.SERVER_ERROR, Fault.OVERLOADED, Fault.CUT, Fault.CUT_BODY, Fault.EMPTY_CHOICES],
+)
+def test_what_passes_is_tried_again(openai_server: Start, fault: Fault) -> None:
+    server = openai_server(faults=[fault])
+    assert encoder_on(server).encode(["a"]).shape == (1, 32)
+    assert len(server.embedded) == 2
+
+
+def test_a_server_that_stays_broken_is_given_up(openai_server: Start) -> None:
+    with pytest.raises(ModelUnavailableError, match="given up after 4 tries"):
+        encoder_on(openai_server(faults=[Fault.SERVER_ERROR] * 9)).encode(["a"])
+    with pytest.raises(ModelUnavailableError, match="no list of embeddings"):
+        encoder_on(openai_server(faults=[Fault.EMPTY_CHOICES] * 9)).encode(["a"])
+    with pytest.raises(ModelUnavailableError, match=r"did not answer within 0\.1 s"):
+        encoder_on(openai_server(faults=[Fault.SLOW] * 9), timeout=0.1, max_retries=1).encode(["a"])
+
+
+def test_vectors_of_another_length_are_refused(openai_server: Start) -> None:
+    encoder = encoder_on(openai_server(embed=lambda text: [1.0] * len(text)))
+    assert encoder.encode(["four"]).shape == (1, 4)
+    with pytest.raises(ModelUnavailableError, match="is 'scripted' an embedding model"):
+        encoder.encode(["seventh"])
+    with pytest.raises(ModelUnavailableError):
+        encoder.encode(["ragged", "lengths"])
+
+
+def test_what_the_person_must_mend(openai_server: Start) -> None:
+    server = openai_server(key="sk-right")
+    with pytest.raises(ConfigurationError, match="wants a key and none was given"):
+        encoder_on(server).encode(["a"])
+    with pytest.raises(ConfigurationError, match="refused the key"):
+        encoder_on(server, api_key="sk-wrong").encode(["a"])
+    with pytest.raises(ConfigurationError, match="has no model 'other'"):
+        encoder_on(openai_server(), "other").encode(["a"])
+    with pytest.raises(ConfigurationError, match="account has no quota"):
+        encoder_on(openai_server(faults=[Fault.QUOTA])).encode(["a"])
+    with pytest.raises(ConfigurationError, match="names no model"):
+        open_embeddings("openai: ", server.url)
+    with pytest.raises(ConfigurationError, match="no key for https://api"):
+        open_embeddings("text-embedding-3-small")
+
+
+def test_a_dead_server_is_named() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    with pytest.raises(ConfigurationError, match=f"{url} refuses connections"):
+        open_embeddings("m", url, backoff=0.005).encode(["a"])
+
+
+def test_strategies_have_the_same_names_everywhere() -> None:
+    assert RANKINGS == METHODS
+    assert Context().ranking == DEFAULT
+    with pytest.raises(ConfigurationError, match="hybrid, none, openai, sentence-transformers"):
+        Context(ranking="embedded")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A film with four relations, and a cache folder of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "films.txt"
+    file.write_text("Alien|directed_by|Scott\nAlien|release_year|1979\nAlien|has_genre|Horror\nAlien|zzz|Z\n")
+    return str(file)
+
+
+def test_relations_are_ranked_by_the_server(openai_server: Start, films: str) -> None:
+    server = openai_server(models=["letters"], embed=letters, key="sk-ranked")
+    context = Context(kg=films, ranking="openai", ranking_model="letters", base_url=server.url)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(context.api_key_env, "sk-ranked")
+        rank = ranker("zzzz", kg_of(context), context)
+        forward, backward = rank(["directed_by", "has_genre", "zzz"], ["zzz"])
+        rank(["directed_by", "has_genre", "zzz"], [])
+    assert (forward[0], backward) == ("zzz", ["zzz"])
+    assert server.embedded == [["zzzz"], ["zzz", "has genre", "directed by"]]
+
+
+@pytest.mark.parametrize("ranking", ["openai", "sentence-transformers"])
+def test_the_next_process_embeds_no_relation_again(openai_server: Start, films: str, ranking: Any) -> None:
+    server = openai_server(models=["letters"], embed=letters)
+    context = Context(kg=films, ranking=ranking, ranking_model="letters", base_url=server.url)
+    first = ranker("zzzz", kg_of(context), context)(["directed_by", "has_genre", "zzz"], [])
+    close_all()  # another KG object and another encoder: only what lies on disk is left
+    embeddings._cached.cache_clear()
+    again = ranker("zzzz", kg_of(context), context)(["directed_by", "has_genre", "zzz"], [])
+    assert again == first
+    assert [t for batch in server.embedded for t in batch].count("has genre") == (ranking == "openai")
+
+
+def test_without_ranking_nothing_is_embedded(films: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triplewise.nodes.resources.open_encoder", None)
+    context = Context(kg=films, ranking="none", relation_cut=2)
+    rank = ranker("anything", kg_of(context), context)
+    assert rank(["directed_by", "has_genre"], ["zzz"]) == (["directed_by", "has_genre"], [])
