@@ -89,6 +89,20 @@ PRESETS: dict[str, Preset] = {
         _AGENTBENCH | _COMMON | {"inspect": "none", "correct": "raw"},
         {"toolset": "agentbench", "prompt": "agentbench", "max_steps": 30},
     ),
+    "sql": Preset(
+        "QueryAgent on a relational database: columns, conditions and an answer, joined along foreign keys",
+        {
+            "link": "none",
+            "plan": "sql",
+            "observe": "none",
+            "act": "sql",
+            "inspect": "eraser",
+            "correct": "eraser",
+            "reflect": "none",
+            "answer": "sql",
+        },
+        {"toolset": "sql", "prompt": "sql", "max_steps": 20},
+    ),
 }
 
 FAITHFUL: dict[str, Preset] = {

@@ -47,6 +47,7 @@ from triplewise.tools.errors import DataError
 from triplewise.tools.toolsets.base import Feedback, ReasoningMemory
 
 SHIPPED: Final = (
+    "sql.yaml",
     "agentbench.yaml",
     "interpreter.yaml",
     "interpreter_memory.yaml",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.database import table_lines
 from triplewise.nodes.embedded import GIVE_UP, decide
 from triplewise.nodes.fast import whole_program
 from triplewise.nodes.history import encode
@@ -108,6 +109,7 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
         "observation": observation_lines(kg, state.observation),
         "memory": memory_lines(kg, state.memory),
         "history": encode(state.steps, context.history),
+        "tables": table_lines(state.question, context),
         "candidates": list(state.focus),
         "labels": {i: labels.get(i, i) for i in state.focus},
         "step": len(state.steps) + 1,

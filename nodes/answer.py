@@ -45,7 +45,7 @@ def _proof(kg: KnowledgeGraph, triples: Iterable[Triple]) -> tuple[ProofTriple, 
     )
 
 
-def _sentence(labels: tuple[str, ...]) -> str:
+def sentence(labels: tuple[str, ...]) -> str:
     """The answer in words."""
     if labels in (("true",), ("false",)):
         return "Yes." if labels == ("true",) else "No."
@@ -84,7 +84,7 @@ def _build(
         status=status,
         values=values,
         labels=labels,
-        text=_sentence(labels) or f"Not found: {reason}.",
+        text=sentence(labels) or f"Not found: {reason}.",
         sparql=sparql,
         proof=_proof(kg, proof),
         reason=reason,

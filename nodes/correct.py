@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.database import database_of
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, toolset_of
 from triplewise.nodes.state import Correction, State
 from triplewise.nodes.workbench import workbench
 from triplewise.tools.mending import Offer, mended
+from triplewise.tools.sql.mends import SqlOffer, mends
 
 if TYPE_CHECKING:
     from triplewise.nodes.prompting import Prompt
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 RETRY = "Please check again and re-generate only Thought {n} and Action {n}."
 
 
-def _roll_back(state: State, observation: str, mends: Sequence[Offer] = ()) -> Update:
+def _roll_back(state: State, observation: str, mends: Sequence[Offer | SqlOffer] = ()) -> Update:
     """Show `observation` for the last step and go back to the program before it."""
     verdict, step = state.verdict, state.last
     assert verdict is not None, "correct runs after inspect"
@@ -52,22 +54,31 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     offers = verified_mends(state, runtime.context)
     observation = f"ERROR_INFO: {state.verdict.text}"
     if offers:
-        values = [{"calls": o.mend.text(), "finds": o.finds} for o in offers]
+        values = [{"calls": _calls(o), "finds": o.finds} for o in offers]
         observation = f"{observation} {_words().render('mends', mends=values)}"
     return _roll_back(state, observation, offers)
 
 
-def verified_mends(state: State, context: Context) -> tuple[Offer, ...]:
+def _calls(offer: Offer | SqlOffer) -> str:
+    """The calls of a mend, as the agent would write them."""
+    return offer.call.text() if isinstance(offer, SqlOffer) else offer.mend.text()
+
+
+def verified_mends(state: State, context: Context) -> tuple[Offer | SqlOffer, ...]:
     """Mends of the last step that find something; none where they are switched off.
 
     The policy without a model reads no observations, so nothing is tried for it.
     """
-    if not context.verify_corrections or context.embedded or context.db is not None:
+    if not context.verify_corrections or context.embedded:
         return ()
     step = state.last
-    before = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
+    if context.db is not None:
+        database, before = database_of(context), step.program_before
+        tried = mends(database, before, step.feedback, context.mend_queries, context.mend_offers)
+        return tuple(tried)
+    earlier = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
     found = mended(
-        workbench(before, context),
+        workbench(earlier, context),
         toolset_of(context),
         step.feedback,
         budget=context.mend_queries,

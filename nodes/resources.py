@@ -10,6 +10,7 @@ from triplewise.nodes.context import Context
 from triplewise.tools.encoder import Encoder, open_encoder
 from triplewise.tools.errors import ConfigurationError
 from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.sql.nograph import NoGraph
 from triplewise.tools.toolsets import TOOLSETS, Toolset
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def kg_of(context: Context) -> KnowledgeGraph:
-    """The KG. Raises `ConfigurationError` or `DataError` if it cannot be opened."""
+    """The KG, empty beside a database. Raises `ConfigurationError` or `DataError` if it cannot be opened."""
+    if context.db is not None:
+        return NoGraph()
     return open_kg(
         context.kg, profile=context.profile, timeout=context.query_timeout, limit=context.row_limit
     )

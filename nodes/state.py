@@ -81,10 +81,23 @@ class ProofTriple:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedQuery:
+    """A query over a relational database that may answer the question.
+
+    `program` has one action a line; `score` is its probability (0 to 1), `why` what speaks for it.
+    """
+
+    program: str
+    score: float
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The result of a run.
 
-    `values` are short ids, literals, or "true"/"false"; `labels` are in the same order.
+    `values` are short ids, literals, or "true"/"false"; `labels` are in the same order. A relational database
+    gives `sql` in place of `sparql`, and `rows` (as text) in place of `proof`.
     """
 
     status: AnswerStatus
@@ -92,6 +105,8 @@ class Answer:
     labels: tuple[str, ...] = ()
     text: str = ""
     sparql: str = ""
+    sql: str = ""
+    rows: tuple[str, ...] = ()
     proof: tuple[ProofTriple, ...] = ()
     reason: str = ""
     corrections: tuple[Correction, ...] = ()
@@ -120,6 +135,9 @@ class State(BaseModel):
     )
     linked: tuple[LinkedEntity, ...] = Field(default=(), description="Entities found in the question.")
     rules: tuple[Rule, ...] = Field(default=(), description="Rules that may answer the question, best first.")
+    queries: tuple[PlannedQuery, ...] = Field(
+        default=(), description="Queries over a database that may answer the question, best first."
+    )
     attempt: int = Field(default=0, description="Index of the rule being followed (embedded policy).")
     focus: tuple[str, ...] = Field(default=(), description="Task-relevant entities (ODA).")
     observed: tuple[str, ...] = Field(default=(), description="The entities the observation was made from.")

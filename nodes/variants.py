@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from triplewise.nodes import act, answer, correct, inspect, link, observe, plan, reflect
+from triplewise.nodes import act, answer, correct, inspect, link, observe, plan, reflect, sql
 from triplewise.nodes.phase import Phase
 
 VARIANTS: Mapping[str, Mapping[str, Phase]] = {
-    "link": link.VARIANTS,
-    "plan": plan.VARIANTS,
+    "link": {**link.VARIANTS, "none": sql.start},
+    "plan": {**plan.VARIANTS, "sql": sql.plan},
     "observe": observe.VARIANTS,
-    "act": act.VARIANTS,
+    "act": {**act.VARIANTS, "sql": sql.act},
     "inspect": inspect.VARIANTS,
     "correct": correct.VARIANTS,
     "reflect": reflect.VARIANTS,
-    "answer": answer.VARIANTS,
+    "answer": {**answer.VARIANTS, "sql": sql.answer},
 }
 """Phase -> variant name -> callable `(state, runtime) -> update`."""

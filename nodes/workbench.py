@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.database import sql_services
 from triplewise.nodes.resources import documents_of, kg_of, ranking_encoder_of
 from triplewise.nodes.state import State, Step
 from triplewise.tools.kg import KnowledgeGraph
@@ -111,6 +112,8 @@ def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
 def _services(state: State, context: Context) -> dict[str, Any]:
     """What actions may ask for besides the KG: the plan's rules, and documents where some are configured."""
     services: dict[str, Any] = {"rules": lambda _question: [r.text() for r in state.rules]}
+    if context.db is not None:
+        services |= sql_services(state.question, context)
     if (documents := documents_of(context)) is not None:
         services["documents"] = documents.search
     return services

@@ -40,6 +40,7 @@ EPILOG = examples(
     'triplewise ask "Which rivers are in Peru?" --kg https://query.wikidata.org/sparql',
     'triplewise ask "Who wrote Dracula?" --model openai:qwen3 --base-url http://localhost:8000/v1',
     'triplewise ask "Who wrote Dracula?" --preset oda --set max_steps=12 --json',
+    'triplewise ask "Which film won most awards?" --db films.sqlite',
     "triplewise ask --resume",
 )
 
@@ -53,6 +54,7 @@ def ask(
     question: Asked = None,
     kg: o.Kg = None,
     profile: o.Profile = None,
+    db: o.Db = None,
     model: o.Model = None,
     base_url: o.BaseUrl = None,
     preset: o.Preset = None,
@@ -70,7 +72,7 @@ def ask(
     """Answer a question, with the query, the facts that prove it, and what was corrected."""
     from triplewise.graphs.cli.runs import Checkpoints
 
-    named = o.given(kg=kg, profile=profile, model=model, base_url=base_url, seeds=seeds)
+    named = o.given(kg=kg, profile=profile, db=db, model=model, base_url=base_url, seeds=seeds)
     if resume and (question or named or preset or faithful or entity or settings or no_checkpoints):
         raise ConfigurationError(
             "--resume takes question and settings of the run it goes on with; leave them out"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def document(order: Order, state: State) -> str:
-    """The document: answer, labels, sparql, proof, steps, corrections, usage, and what was asked of what."""
+    """The document: answer, labels, query, proof, steps, corrections, usage, and what was asked of what."""
     answer = state.answer
     assert answer is not None, "a run that ends has an answer"
     content: dict[str, Any] = {
@@ -24,6 +25,8 @@ def document(order: Order, state: State) -> str:
         "text": answer.text,
         "reason": answer.reason,
         "sparql": answer.sparql,
+        "sql": answer.sql,
+        "rows": answer.rows,
         "proof": [{**_triple(p.triple), "text": p.text} for p in answer.proof],
         "entities": [
             {"mention": e.mention, "id": e.id, "label": e.label, "score": round(e.score, 4)}
@@ -38,10 +41,16 @@ def document(order: Order, state: State) -> str:
         "usage": asdict(answer.usage),
         "preset": order.preset,
         "kg": order.context["kg"],
+        "db": shown_url(order.context.get("db")),
         "model": order.context["model"],
         "thread": order.thread,
     }
     return json.dumps(content, ensure_ascii=False, indent=2)
+
+
+def shown_url(url: str | None) -> str | None:
+    """A database URL without its password."""
+    return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", url) if url else None
 
 
 def _triple(triple: Any) -> dict[str, str]:

@@ -28,6 +28,14 @@ Profile = Annotated[
         "--profile", metavar="NAME|FILE", help="How the graph is shaped: a packaged profile or a YAML file."
     ),
 ]
+Db = Annotated[
+    str | None,
+    typer.Option(
+        "--db",
+        metavar="URL|FILE",
+        help="Ask a relational database: SQLite, DuckDB, CSV or PostgreSQL. Implies --preset sql.",
+    ),
+]
 Model = Annotated[
     str | None,
     typer.Option(
@@ -66,7 +74,7 @@ Settings = Annotated[
     ),
 ]
 
-DEFAULT_PRESET = "agent"
+DEFAULT_PRESET, SQL_PRESET = "agent", "sql"
 
 
 def given(**named: str | None) -> dict[str, str]:
@@ -157,7 +165,7 @@ def order_of(
     from triplewise.graphs.cli.runs import Order
     from triplewise.graphs.presets import find_preset
 
-    preset = preset or DEFAULT_PRESET
+    preset = preset or (SQL_PRESET if context.db is not None else DEFAULT_PRESET)
     find_preset(preset)
     if not question or not question.strip():
         raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')

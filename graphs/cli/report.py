@@ -69,7 +69,7 @@ class Report:
         heads = itertools.chain(["Entities"], itertools.repeat(""))
         for head, entity in zip(heads, linked, strict=False):
             self.row(head, Text.assemble(entity.mention, (" is ", QUIET), self.names.tagged(entity.id)))
-        if not linked:
+        if not linked and self.names.toolset.name != "sql":
             self.row("Entities", Text("none found in the question", QUIET))
 
     def _plan(self, update: Mapping[str, Any]) -> None:
@@ -113,10 +113,11 @@ class Report:
             for side, ids in feedback.relations.items()
             if ids
         ]
+        mark = "" if self.names.toolset.name in ("sql", "agentbench") else "?"
         for variable, labels in feedback.values.items():
             shown = _shortened([readable_text(label) for label in labels])
             cut = ", ..." if labels and f"{labels[-1]!r}, ...]" in observation else ""
-            lines.append(Text.assemble((f"?{variable}: ", QUIET), shown, cut))
+            lines.append(Text.assemble((f"{mark}{variable}: ", QUIET), shown, cut))
         if lines or not observation:
             return lines
         self.names.learn_triples(feedback.triples[:NAMES])
@@ -144,8 +145,9 @@ class Report:
         """Everything the run came to."""
         self.console.print()
         self._values(answer)
-        self._query(answer.sparql)
+        self._query(answer.sparql or answer.sql, "SPARQL" if answer.sparql else "SQL")
         self._proof(answer.proof)
+        self._rows(answer.rows)
         self._corrections(answer)
         self.row("Cost", Text(cost(answer.usage), QUIET))
 
@@ -164,16 +166,16 @@ class Report:
         if answer.reason:
             self.row("Why", f"{answer.reason}.")
 
-    def _query(self, sparql: str) -> None:
+    def _query(self, query: str, language: str) -> None:
         """The query, coloured, never broken: it is there to be copied."""
-        if sparql:
+        if query:
             from rich.syntax import Syntax
 
-            code = Syntax("", "sparql", theme="ansi_dark", background_color="default").highlight(
-                sparql.strip()
+            code = Syntax("", language.lower(), theme="ansi_dark", background_color="default").highlight(
+                query.strip()
             )
             code.rstrip()
-            self._block("SPARQL")
+            self._block(language)
             for line in code.split("\n"):
                 self.console.print(Text("  ").append_text(line), soft_wrap=True)
 
@@ -193,6 +195,13 @@ class Report:
         self.console.print(Padding(table, (0, 0, 0, 2)))
         if len(proof) > PROOF:
             self.console.print(Text(f"  and {len(proof) - PROOF} more facts; --json gives all", QUIET))
+
+    def _rows(self, rows: Sequence[str]) -> None:
+        """The rows of a database that prove the answer."""
+        if rows:
+            self._block("Proof")
+        for row in rows[:PROOF]:
+            self.console.print(Text(f"  {row}"), soft_wrap=True)
 
     def _corrections(self, answer: Answer) -> None:
         """What was caught on the way."""

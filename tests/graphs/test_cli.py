@@ -124,7 +124,10 @@ def test_not_found_is_said_with_the_reason_and_exit_code_one(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("ask", "Who?", "--preset", "nope"), ("'nope'", "agent, agentbench, agentbench-plain, oda, queryagent, symagent")),
+        (
+            ("ask", "Who?", "--preset", "nope"),
+            ("'nope'", "agentbench-plain, oda, queryagent, sql, symagent"),
+        ),
         (("ask", "Who?", "--kg", "nope"), ("nope", "'demo', a folder, a file")),
         (("ask", "Who?", "--model", "gpt-4"), ("'gpt-4'", "embedded, openai:NAME")),
         (("ask", "Who?", "--model", "openai:gpt-4"), ("OPENAI_API_KEY",)),

@@ -34,12 +34,14 @@ VALUES: dict[str, Any] = {
     "limit": 15,
     "demonstrations": [{"question": "Who wrote Jim Button?", "rules": ["Jim Button -[P50]-> ?author"]}],
     "relations": ["P50 (author)"],
+    "tables": ["book: title (text), year (number)"],
     "entity": "Momo",
     "relation": "author",
     "document": "Momo is a novel by Michael Ende.",
 }
 NOTHING: dict[str, Any] = {
     **VALUES,
+    "tables": [],
     **{k: type(v)() for k, v in VALUES.items() if isinstance(v, list | dict)},
     "step": 1,
 }
@@ -50,6 +52,7 @@ PARTS = {
     "oda": {"reflect", "answer"},
     "symagent": {"plan", "extract"},
     "agentbench": {"example"},
+    "sql": {"example"},
 }
 ACTING = {"system", "turn", "system_tools", "turn_tools"}
 

@@ -169,7 +169,9 @@ def _opened(path: Path) -> duckdb.DuckDBPyConnection:
         connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM read_csv(?)', [str(path)])
     else:
         connection = duckdb.connect(str(path), read_only=True)
-    for setting, value in _LOCKED.items():
+    # Connections of one process to one file share their settings, which the first one has locked.
+    locked = connection.execute("SELECT current_setting('lock_configuration')").fetchone()
+    for setting, value in ({} if locked == (True,) else _LOCKED).items():
         connection.execute(f"SET {setting} = {value}")
     return connection
 

@@ -111,5 +111,5 @@ def _plain_number(cell: Decimal | float) -> Value:
     """A number; NaN counts as no value."""
     if math.isnan(cell):
         return None
-    whole = abs(cell) < 10**15 and cell == int(cell)
-    return int(cell) if whole else float(cell)
+    number = float(cell)
+    return int(number) if abs(number) < 10**15 and number == int(number) else number

@@ -1,7 +1,7 @@
 """The actions an agent can take, and how its replies are read.
 
 `pyql` builds a query (QueryAgent), `explore` walks the graph (ODA), `symbolic` follows rules (SymAgent),
-`agentbench` makes sets from sets (AgentBench).
+`agentbench` makes sets from sets (AgentBench), `sql` asks a relational database (QueryAgent).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from triplewise.tools.toolsets.base import Action, Call, Feedback, Parameter, Re
 from triplewise.tools.toolsets.call import Reply, parse_call, parse_react
 from triplewise.tools.toolsets.explore import EXPLORE
 from triplewise.tools.toolsets.pyql import PYQL
+from triplewise.tools.toolsets.sql import SQL
 from triplewise.tools.toolsets.symbolic import SYMBOLIC
 from triplewise.tools.toolsets.toolset import Toolset
 
@@ -42,4 +43,4 @@ class _Registry(dict[str, Toolset]):
         raise ConfigurationError.unknown("toolset", name, self)
 
 
-TOOLSETS: dict[str, Toolset] = _Registry((PYQL, EXPLORE, SYMBOLIC, AGENTBENCH))
+TOOLSETS: dict[str, Toolset] = _Registry((PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL))

@@ -211,7 +211,7 @@ def test_schemas_are_strict_and_calls_come_back_in_order() -> None:
 
 
 def test_unknown_toolsets_list_the_legal_ones() -> None:
-    with pytest.raises(ConfigurationError, match="explore, pyql, symbolic"):
+    with pytest.raises(ConfigurationError, match="explore, pyql, sql, symbolic"):
         TOOLSETS["nope"]
 
 

@@ -1,0 +1,62 @@
+"""The relational database of a run, and what actions and prompts need of it besides the database itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from triplewise.nodes.context import Context
+from triplewise.tools.encoder import open_encoder
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.ranking import rank_relations
+from triplewise.tools.toolsets.sql import table_line, table_text
+
+if TYPE_CHECKING:
+    from triplewise.tools.sql.database import RelationalDatabase
+
+SHOWN_TABLES = 12
+"""Tables offered at once, those most like the question."""
+
+
+def database_of(context: Context) -> RelationalDatabase:
+    """The database.
+
+    Raises:
+        ConfigurationError: no database is named, or the URL, its driver or a table is wrong.
+        DataError: no such file. KGUnavailableError: the server does not answer.
+    """
+    if context.db is None:
+        raise ConfigurationError(
+            'no database is named; name one, e.g. Context(db="sqlite:///data.db") or --db data.db'
+        )
+    from triplewise.tools.sql.database import open_database
+
+    return open_database(context.db, timeout=context.query_timeout, limit=context.row_limit)
+
+
+def rank_names(question: str, named: Sequence[tuple[str, str]], context: Context) -> list[str]:
+    """Ids of (id, text) pairs, those most like the question first, cut at `SHOWN_TABLES`."""
+    if len(named) < 2:
+        return [name for name, _ in named]
+    encoder = None if context.ranking in ("none", "openai") else open_encoder(context.encoder)
+    method = "none" if encoder is None else context.ranking
+    return rank_relations(question, list(named), method=method, encoder=encoder, cut=SHOWN_TABLES)
+
+
+def sql_services(question: str, context: Context) -> dict[str, Any]:
+    """What the actions of the SQL toolset ask for."""
+    return {
+        "database": database_of(context),
+        "rank_names": lambda named: rank_names(question, named, context),
+    }
+
+
+def table_lines(question: str, context: Context) -> list[str]:
+    """Tables with their columns for a prompt, one a line, those that fit the question first."""
+    if context.db is None:
+        return []
+    schema = database_of(context).schema
+    tables = {t.name: t for t in schema.tables}
+    kept = rank_names(question, [(t.name, table_text(t)) for t in schema.tables], context)
+    more = [f"... and {len(tables) - len(kept)} more: get_tables()"] if len(tables) > len(kept) else []
+    return [*(table_line(schema, tables[name]) for name in kept), *more]

@@ -1,0 +1,209 @@
+"""The query program of the SQL toolset as text, one action a line, and how columns are named in it.
+
+The value itself is `SqlQuery`, which is immutable: rolling back a step is keeping the old text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+from triplewise.tools.errors import ActionError
+from triplewise.tools.sql.base import (
+    OPERATORS,
+    Aggregation,
+    Column,
+    Condition,
+    Database,
+    Schema,
+    SqlQuery,
+    Table,
+    Value,
+)
+from triplewise.tools.sql.reading import fold, read_number
+
+AGGREGATIONS: tuple[str, ...] = get_args(Aggregation)
+SIGNS = {
+    "==": "=",
+    "<>": "!=",
+    "≠": "!=",
+    "≥": ">=",
+    "≤": "<=",
+    "=>": ">=",
+    "=<": "<=",
+    "is": "=",
+    "equals": "=",
+}
+"""Ways to write an operator that can only mean one thing."""
+FOLDED = "folded"
+"""Said behind a value: text is compared without case, accents and outer spaces."""
+FUNCTIONS = {"NONE": "", "NULL": "", "AVERAGE": "AVG", "MEAN": "AVG", "MAXIMUM": "MAX", "MINIMUM": "MIN",
+             "TOTAL": "SUM", "NUMBER": "COUNT"}  # fmt: skip
+
+
+def columns_of(schema: Schema) -> tuple[Column, ...]:
+    """All columns, in the schema's order."""
+    return tuple(c for t in schema.tables for c in t.columns)
+
+
+def column_name(schema: Schema, column: Column) -> str:
+    """How a column is written: bare where no other table has its name."""
+    same = [c for c in columns_of(schema) if fold(c.name) == fold(column.name)]
+    return column.name if len(same) == 1 else column.id
+
+
+def find_column(schema: Schema, form: str, near: Iterable[str] = ()) -> Column:
+    """The column that a form means: by name, or `table.name`; case, accents and spaces do not matter.
+
+    Args:
+        schema: where to look.
+        form: as an agent wrote it, in quotes or not.
+        near: tables of the query so far; of columns with one name theirs is meant.
+
+    Raises:
+        ActionError: `unknown_column` with the nearest names, `ambiguous_column` with all that fit.
+    """
+    wanted = bare(form)
+    columns = columns_of(schema)
+    for reading in (str, fold, _words):
+        found = [c for c in columns if reading(wanted) in (reading(c.id), reading(c.name))]
+        exact = [c for c in found if c.id == wanted]
+        found = exact or found
+        if len(found) > 1:
+            found = [c for c in found if c.table in set(near)] or found
+        if len(found) == 1:
+            return found[0]
+        if found:
+            ids = [c.id for c in found]
+            raise ActionError(
+                "ambiguous_column", f"{wanted} is a column of several tables: {', '.join(ids)}", options=ids
+            )
+    names = [column_name(schema, c) for c in columns]
+    nearest = _alike(wanted, names)
+    raise ActionError("unknown_column", f"there is no column {wanted}", given=wanted, nearest=nearest)
+
+
+def find_table(schema: Schema, form: str) -> Table:
+    """The table that a form means. Raises `ActionError` with code `unknown_table`."""
+    wanted = bare(form)
+    for table in schema.tables:
+        if fold(table.name) == fold(wanted):
+            return table
+    names = [t.name for t in schema.tables]
+    raise ActionError(
+        "unknown_table",
+        f"there is no table {wanted}",
+        given=wanted,
+        nearest=_alike(wanted, names) or names[:20],
+    )
+
+
+def _words(text: str) -> str:
+    return "".join(c for c in fold(text) if c.isalnum())
+
+
+def _alike(wanted: str, names: Sequence[str], limit: int = 5) -> list[str]:
+    """Names most like a text, best first."""
+    from rapidfuzz import fuzz, process
+
+    found = process.extract(
+        fold(wanted), [fold(n) for n in names], scorer=fuzz.WRatio, limit=limit, score_cutoff=50
+    )
+    return [names[place] for _, _, place in found]
+
+
+def bare(form: str) -> str:
+    """A form without outer quotes of any kind."""
+    text = form.strip()
+    if len(text) > 1 and (text[0], text[-1]) in (('"', '"'), ("'", "'"), ("`", "`"), ("[", "]")):
+        return text[1:-1].strip()
+    return text
+
+
+def read_operator(form: str) -> str:
+    """An operator. Raises `ActionError` with code `bad_operator`."""
+    sign = SIGNS.get(bare(form).lower(), bare(form))
+    if sign not in OPERATORS:
+        legal = ", ".join(OPERATORS)
+        raise ActionError(
+            "bad_operator", f"{form} is no operator: {legal}", given=form, legal=list(OPERATORS)
+        )
+    return sign
+
+
+def read_aggregation(form: str) -> Aggregation:
+    """An aggregation. Raises `ActionError` with code `bad_aggregation`."""
+    name = bare(form).upper()
+    name = FUNCTIONS.get(name, name)
+    if name not in AGGREGATIONS:
+        legal = list(AGGREGATIONS[1:])
+        raise ActionError(
+            "bad_aggregation", f"{form} is no aggregation: {', '.join(legal)}", given=form, legal=legal
+        )
+    return name  # type: ignore[return-value]
+
+
+def read_condition(schema: Schema, parts: Sequence[str], near: Iterable[str] = ()) -> Condition:
+    """`column, operator, value`, where commas inside a name or a value have not to be quoted.
+
+    Raises:
+        ActionError: as its three readers, and `bad_value` where a column of numbers is compared with none.
+    """
+    signs = [i for i, p in enumerate(parts) if i and SIGNS.get(bare(p).lower(), bare(p)) in OPERATORS]
+    place = signs[0] if signs else 1
+    column = find_column(schema, ", ".join(parts[:place]), near)
+    rest = list(parts[place + 1 :])
+    folded = len(rest) > 1 and bare(rest[-1]).lower() == FOLDED
+    operator, value = read_operator(parts[place]), bare(", ".join(rest[:-1] if folded else rest))
+    if operator not in ("=", "!=") and column.kind == "number" and read_number(value) is None:
+        raise ActionError(
+            "bad_value", f"{column.name} holds numbers, and {value} is none", given=value, column=column.name
+        )
+    return Condition(column, operator, value, folded)
+
+
+def write(query: SqlQuery) -> str:
+    """The text of a query: one action a line, arguments as JSON."""
+    lines = [_line("add_condition", c.column.id, c.operator, c.value, *([True] if c.folded else []))
+             for c in query.conditions]  # fmt: skip
+    if query.answer is not None:
+        lines.append(_line("set_answer", query.answer.id, query.aggregation or "None"))
+    return "\n".join(lines)
+
+
+def _line(name: str, *arguments: Value) -> str:
+    return f"{name}({', '.join(json.dumps(a, ensure_ascii=False) for a in arguments)})"
+
+
+def read(text: str, schema: Schema) -> SqlQuery:
+    """The query that `write` wrote. Raises `ActionError` where a text is none, or of another database."""
+    query = SqlQuery()
+    ids = {c.id: c for c in columns_of(schema)}
+    for line in text.splitlines():
+        name, arguments = _parsed(line)
+        column = ids.get(str(arguments[0])) if arguments else None
+        if column is None:
+            raise ActionError("bad_program", f"no line of a program over this database: {line}")
+        if name == "add_condition":
+            folded = len(arguments) > 3
+            added = Condition(column, str(arguments[1]), arguments[2], folded)
+            query = replace(query, conditions=(*query.conditions, added))
+        else:
+            query = replace(query, answer=column, aggregation=read_aggregation(str(arguments[1])))
+    return query
+
+
+def _parsed(line: str) -> tuple[str, list[Any]]:
+    name, _, rest = line.partition("(")
+    try:
+        return name, json.loads(f"[{rest.removesuffix(')')}]")
+    except ValueError:
+        raise ActionError("bad_program", f"no line of a program: {line}") from None
+
+
+def check(database: Database, query: SqlQuery) -> None:
+    """Raise `ActionError` if a query cannot be executed as the final one."""
+    if query.answer is None:
+        raise ActionError("execute_before_answer", "no answer is set: use set_answer")
