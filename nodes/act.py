@@ -32,8 +32,8 @@ from triplewise.tools.toolsets.base import Call, Feedback
 if TYPE_CHECKING:
     from triplewise.nodes.models import Reply
 
-OWN_STEPS = 2
-"""Steps of its own that worked, from which a model sees the form without a worked example."""
+OWN_STEPS = 1
+"""Steps of its own that worked, from which a model sees the form without the worked example."""
 
 
 def carry_out(state: State, context: Context, thought: str, call: Call | ActionError, written: str) -> Update:

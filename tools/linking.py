@@ -302,6 +302,9 @@ class _Linker:
 
     def _exists(self, term: Term) -> bool:
         node = term.n3()
+        # What has a label exists, and the label is needed anyway.
+        if term in self.kg.labels([term]):
+            return True
         if isinstance(term, Literal):
             return self.kg.query(f"ASK {{ ?s ?q {node} }}").boolean is not False
         answer = self.kg.query(f"ASK {{ {{ {node} ?p ?o }} UNION {{ ?s ?q {node} }} }}")
