@@ -151,6 +151,16 @@ def test_whatever_is_written_is_a_value(
         assert len(database.run(query).rows) == (text in ("Alien", "alien", "Zürich"))
 
 
+def write(database: RelationalDatabase, statement: str) -> None:
+    """Send a statement past the builder, straight to the connection."""
+    engine: Any = database.engine
+    if engine.name == "duckdb":
+        engine._connection.cursor().execute(statement)
+        return
+    with engine._engine.begin() as connection:
+        connection.exec_driver_sql(statement)
+
+
 @pytest.mark.parametrize(
     "statement", ["DELETE FROM film", "CREATE TABLE evil (x INTEGER)", "DROP TABLE film"]
 )

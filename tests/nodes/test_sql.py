@@ -1,0 +1,156 @@
+"""Asking a relational database, with a scripted model and without one."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.openai_server import OpenAIServer
+from triplewise.graphs import Context, build_graph
+from triplewise.graphs.cli.app import run
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.sql.database import open_database
+from triplewise.tools.sql.mends import mends
+from triplewise.tools.sql.nograph import NoGraph
+from triplewise.tools.toolsets import TOOLSETS, Feedback, Workbench
+from triplewise.tools.toolsets.base import Call
+
+Server = Callable[..., OpenAIServer]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    """Films, their directors and prizes."""
+    path = tmp_path / "films.db"
+    connection = sqlite3.connect(path)
+    for statement in (
+        "CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT)",
+        "CREATE TABLE film (id INTEGER PRIMARY KEY, title TEXT, year INTEGER,"
+        " director INTEGER REFERENCES person)",
+        "CREATE TABLE prize (id INTEGER PRIMARY KEY, film_id INTEGER REFERENCES film, prize TEXT)",
+        "INSERT INTO person VALUES (1, 'José Núñez'), (2, 'Ann Lee')",
+        "INSERT INTO film VALUES (1, 'Red River', 1990, 1), (2, 'Blue Lake', 1995, 1),"
+        " (3, 'Green Hill', 1999, 2)",
+        "INSERT INTO prize VALUES (1, 1, 'Oscar'), (2, 3, 'Oscar'), (3, 3, 'BAFTA')",
+    ):
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+    return f"sqlite:///{path}"
+
+
+def act(db: str, call: Call, program: str = "") -> Feedback:
+    """One action on the database."""
+    bench = Workbench(kg=NoGraph(), program=program, services={"database": open_database(db)})
+    return TOOLSETS["sql"].execute(bench, call)
+
+
+def test_a_scripted_model_is_corrected_and_offered_what_works(db: str, openai_server: Server) -> None:
+    says = [
+        "Thought: look\nAction: get_column(person.name)",
+        "Thought: filter\nAction: add_condition(person.name, =, jose nunez)",
+        "Thought: as offered\nAction: add_condition(person.name, =, jose nunez, folded)",
+        "Thought: count\nAction: set_answer(title, COUNT)",
+        "Thought: done\nAction: execute()",
+    ]
+    server = openai_server(says)
+    context = Context(db=db, model="openai:scripted", base_url=server.url, api_key_env="")
+    answer = build_graph("sql").invoke(
+        {"question": "How many films did Jose Nunez direct?"}, context=context
+    )["answer"]
+    assert (answer.status, answer.values, answer.text) == ("answered", ("2",), "2.")
+    assert "JOIN person ON film.director = person.id" in answer.sql
+    assert "person.name = 'José Núñez'" in answer.sql
+    assert len(answer.rows) == 2
+    assert "title: Red River" in answer.rows[0]
+    (correction,) = answer.corrections
+    assert correction.guideline == "sql_other_spelling"
+    assert correction.mends[0].startswith("add_condition(name, =, jose nunez, folded) -> ")
+    assert answer.sparql == ""
+    assert answer.usage.queries > 3
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("In which year was Red River made?", ("1990",)),
+        ("How many films were directed by jose nunez?", ("2",)),
+        ("Which film won the BAFTA?", ("Green Hill",)),
+    ],
+)
+def test_no_model_is_needed(db: str, question: str, values: tuple[str, ...]) -> None:
+    answer = build_graph("sql").invoke({"question": question}, context=Context(db=db))["answer"]
+    assert (answer.status, answer.values) == ("answered", values)
+    assert not answer.corrections
+    assert answer.usage.calls == 0
+
+
+def test_what_fits_nothing_is_not_found(db: str) -> None:
+    answer = build_graph("sql").invoke({"question": "Wie geht es dir?"}, context=Context(db=db))["answer"]
+    assert (answer.status, answer.values, answer.sql) == ("not_found", (), "")
+
+
+def test_a_database_is_due() -> None:
+    with pytest.raises(ConfigurationError, match="--db"):
+        build_graph("sql").invoke({"question": "How many?"}, context=Context())
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (Call("get_column", ()), "arity"),
+        (Call("get_column", ("titel",)), "unknown_column"),
+        (Call("get_column", ("id",)), "ambiguous_column"),
+        (Call("get_columns", ("movies",)), "unknown_table"),
+        (Call("add_condition", ("title", "=")), "arity"),
+        (Call("add_condition", ("title", "LIKE", "x")), "bad_operator"),
+        (Call("add_condition", ("year", ">", "old")), "bad_value"),
+        (Call("set_answer", ("year", "MEDIAN")), "bad_aggregation"),
+        (Call("set_answer", ("title", "SUM")), "sum_of_text"),
+        (Call("execute"), "execute_before_answer"),
+        (Call("drop_table", ("film",)), "unknown_action"),
+    ],
+)
+def test_mistakes_become_feedback(db: str, call: Call, code: str) -> None:
+    assert act(db, call).error == code
+
+
+def test_feedback_of_actions(db: str) -> None:
+    assert "film: " in act(db, Call("get_tables")).observation
+    assert "director -> person.id" in act(db, Call("get_columns", ("FILM",))).observation
+    seen = act(db, Call("get_column", ("prize",)))
+    assert seen.observation == "The value stored in column prize (text) is ['Oscar', 'BAFTA']."
+    first = act(db, Call("add_condition", ('"Title"', "==", "'Red River'")))
+    assert first.arguments == ("title", "=", "Red River")
+    second = act(db, Call("add_condition", ("title", "=", "Blue Lake")), first.program)
+    assert (second.outcome, second.detail["second_equality"]) == ("empty", True)
+    done = act(db, Call("execute"), act(db, Call("set_answer", ("year",)), first.program).program)
+    assert (done.answers, done.finished) == (("1990",), True)
+
+
+def test_mends_leave_rows(db: str) -> None:
+    database = open_database(db)
+    failed = act(db, Call("add_condition", ("person.name", "=", "Green Hill")))
+    offers = mends(database, "", failed, budget=12, most=3)
+    assert offers[0].call.arguments == ("title", "=", "Green Hill")
+    turned = mends(database, "", act(db, Call("add_condition", ("year", ">", "2000"))), budget=12, most=3)
+    assert [o.call.arguments for o in turned] == [("year", "<", "2000")]
+    assert mends(database, "", failed, budget=0, most=3) == []
+
+
+def test_the_command_line_asks(db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("ask", "Which film won the BAFTA?", "--db", db, "--no-checkpoints")
+    assert run(asked) == 0
+    shown = capsys.readouterr().out
+    for part in ("Green Hill", "SELECT film.title", "Proof", "prize.prize: BAFTA"):
+        assert part in shown
+    assert run((*asked, "--json")) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["answer"], document["preset"], document["sparql"]) == (["Green Hill"], "sql", "")
+    assert document["sql"].startswith("SELECT")
+    assert run(("ask", "Who?", "--db", str(tmp_path / "no.db"), "--no-checkpoints")) == 2
+    assert "no such SQLite file" in capsys.readouterr().err

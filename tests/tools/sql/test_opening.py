@@ -1,0 +1,100 @@
+"""Opening a database: what is wrong is told with its mend, and nothing is made or betrayed."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from triplewise.tools.errors import ConfigurationError, DataError, KGUnavailableError
+from triplewise.tools.sql.base import SqlQuery
+from triplewise.tools.sql.database import open_database
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("nonsense", "names no database"),
+        ("sqlite://", "needs a file"),
+        ("duckdb:///:memory:", "needs a file"),
+        ("oracle://scott:tiger@host/db", "cannot be asked"),
+        ("postgresql://u:s3cret@host:port/x", "cannot be read"),
+    ],
+)
+def test_bad_urls(url: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        open_database(url)
+    assert "s3cret" not in str(caught.value)
+    assert "tiger" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["no.db", "no.duckdb", "no.csv"])
+def test_a_file_that_is_not_there_is_not_made(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match="no such"):
+        open_database(str(tmp_path / name))
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_that_are_no_database(tmp_path: Path) -> None:
+    for name in ("x.db", "x.duckdb"):
+        (tmp_path / name).write_text("this is no database, only a text that is long enough" * 20)
+        with pytest.raises((DataError, KGUnavailableError), match="cannot"):
+            open_database(str(tmp_path / name))
+
+
+def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triplewise.tools.sql.urls.find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'triplewise\[sql\]'"):
+        open_database("postgresql://u:p@127.0.0.1/x")
+
+
+def test_an_unreachable_server_is_told_without_the_password() -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(KGUnavailableError, match="check host, database, user and password") as caught:
+        open_database("postgresql://u:s3cret@127.0.0.1:1/x", timeout=2)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_unknown_tables_and_empty_databases(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE a (x)")
+    connection.close()
+    with pytest.raises(ConfigurationError, match="unknown table 'b'; choose one of: a"):
+        open_database(str(path), tables=["b"])
+    sqlite3.connect(tmp_path / "y.db").close()
+    (tmp_path / "y.db").touch()
+    with pytest.raises(ConfigurationError, match="no table"):
+        open_database(str(tmp_path / "y.db"))
+
+
+def test_a_csv_file_is_a_table(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    (tmp_path / "my films.csv").write_text('title,"box office"\nAlien,"1,200"\nDune,300\n')
+    database = open_database(str(tmp_path / "my films.csv"))
+    columns = {c.name: c for c in database.schema.tables[0].columns}
+    assert database.schema.tables[0].name == "my films"
+    assert database.run(SqlQuery((), columns["box office"], "MAX")).rows == ((1200,),)
+
+
+def test_keys_that_only_names_imply_join_too(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    connection = sqlite3.connect(path)
+    for statement in (
+        "CREATE TABLE teams (id INTEGER PRIMARY KEY, name TEXT)",
+        "CREATE TABLE game (day TEXT, team_id INTEGER,"
+        " home INTEGER REFERENCES teams, away INTEGER REFERENCES teams)",
+    ):
+        connection.execute(statement)
+    connection.close()
+    keys = [(k.columns[0].name, k.references[0].id) for k in open_database(str(path)).schema.keys]
+    assert set(keys) == {("home", "teams.id"), ("away", "teams.id"), ("team_id", "teams.id")}
+    database = open_database(str(path))
+    columns = {c.id: c for t in database.schema.tables for c in t.columns}
+    found = database.run(SqlQuery((), columns["game.day"]))
+    assert found.message == ""
+    from triplewise.tools.sql.joins import join_tree
+
+    tree = join_tree(database.schema, ["game", "teams"])
+    assert "equally short" in tree.note
