@@ -74,7 +74,8 @@ class ValueFit:
         if not names or not (self._seen.expected or self._seen.kind):
             return 0.0
         if not self._seen.expected:
-            same = any(nearest_kind(self._encoder, n) == self._seen.kind for n in names)
+            store = vectors_of(self._kg, self._encoder)
+            same = any(nearest_kind(self._encoder, n, store) == self._seen.kind for n in names)
             return BONUS / 2 if same else -BONUS / 4
         if set(types) & set(self._classes) or any(self.says(n) for n in names):
             return BONUS

@@ -19,7 +19,7 @@ from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.planning.bodies import Body, end_type, texts_of
 from triplewise.tools.planning.question import QuestionView, lexicon, stem
-from triplewise.tools.vectors import vectors_of
+from triplewise.tools.vectors import VectorStore, vectors_of
 
 _WORD = re.compile(r"[a-z]+")
 Key = tuple[str, bool]
@@ -130,7 +130,8 @@ class Scorer:
             return
         docs = relation_texts(self._kg, [r for r, _ in new])
         spoken = [texts_of(docs[r], forward) for r, forward in new]
-        vectors = self._store.vectors([t for texts in spoken for t in texts])
+        types = [t for r, forward in new for t in (docs[r].subject_type, end_type(docs[r], forward)) if t]
+        vectors = self._store.vectors([t for texts in (*spoken, types) for t in texts])
         at = 0
         for key, texts in zip(new, spoken, strict=True):
             rows = vectors[at : at + len(texts)]
@@ -164,7 +165,7 @@ class Scorer:
             same = stem(expected) == stem(type_text.split()[-1])
             fit += self._weights.expected * (1.0 if same else self._cosine(expected, type_text))
         if self._kind:
-            fit += self._weights.kind * (nearest_kind(self._encoder, type_text) == self._kind)
+            fit += self._weights.kind * (nearest_kind(self._encoder, type_text, self._store) == self._kind)
         return fit
 
     def _noun_fit(self, declared: str) -> float:
@@ -286,11 +287,14 @@ def _assign(matrix: np.ndarray) -> tuple[float, tuple[int, ...]]:
 _KINDS: dict[tuple[str, str], str] = {}
 
 
-def nearest_kind(encoder: Encoder, noun: str) -> str:
-    """Kind of thing (`english.yaml`) whose prototype word is nearest to a noun; remembered per encoder."""
+def nearest_kind(encoder: Encoder, noun: str, store: VectorStore | None = None) -> str:
+    """Kind of thing (`english.yaml`) whose prototype word is nearest to a noun; remembered per encoder.
+
+    `store` holds the vector of a noun that is a text of the KG.
+    """
     key = (encoder.name, noun)
     if key not in _KINDS:
         names = [(kind, word) for kind, words in lexicon()["kinds"].items() for word in words]
-        vectors = encoder.encode([noun, *(word for _, word in names)])
-        _KINDS[key] = names[int((vectors[1:] @ vectors[0]).argmax())][0]
+        vector = (encoder.encode if store is None else store.vectors)([noun])[0]
+        _KINDS[key] = names[int((encoder.encode([word for _, word in names]) @ vector).argmax())][0]
     return _KINDS[key]
