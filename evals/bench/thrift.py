@@ -289,13 +289,29 @@ def write(
         said += f"so it leads to {new[0]}." if new else "and it constrains what was found so far."
         replies.append(_reply(said, f"add_fact({', '.join(fact)})"))
         bound += new
+    answer = answer or bound[-1]
+    for start in _left_again(facts, answer):
+        said = f"The same relation leads away from {start} and back, and the question asks for others."
+        replies.append(_reply(said, f"add_filter({answer}, !=, {start})"))
     for call in ending:
         replies.append(_reply("The question asks for the one that stands out among these.", call))
-    answer = answer or bound[-1]
     said = f"The values look like what is asked. {answer} holds the answer, so I return this variable."
     replies.append(_reply(said, f"set_answer({answer})"))
     replies.append(_reply("The query says what the question asks, so I run it.", "execute()"))
     return tuple(replies), wrong
+
+
+def _left_again(facts: Sequence[Ends], answer: str) -> list[str]:
+    """Entities that a relation leaves and comes back to in the answer: gold answers are others than these."""
+    walks = [(s, r, o) for s, r, o in facts] + [(o, f"^{r}", s) for s, r, o in facts]
+    starts = [
+        one
+        for one, r, middle in walks
+        for two, same, met in walks
+        if (two, same, met) == (answer, r, middle)
+        if one[0] != "?"
+    ]
+    return list(dict.fromkeys(starts))
 
 
 def _given(end: str, bound: Sequence[str]) -> bool:

@@ -30,6 +30,11 @@ def test_a_program_becomes_the_replies_of_an_agent() -> None:
     assert all(r.startswith("Thought: ") for r in replies)
 
 
+def test_who_is_asked_for_is_not_where_the_path_began() -> None:
+    replies, _ = write([("Q1", "P1", "?a"), ("?b", "P1", "?a")])
+    assert replies[4].endswith("Action: add_filter(?b, !=, Q1)")
+
+
 @pytest.mark.parametrize("slip", SLIPS)
 def test_a_mistake_stands_before_the_fact_it_spoils(slip: str) -> None:
     replies, mistakes = write(FACTS, slips=[slip])
