@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from triplewise.evals.bench import fuzzing
 from triplewise.evals.bench.mends import mends
 from triplewise.evals.bench.ranking import ranking
 from triplewise.evals.bench.startup import QUESTION, Measured, measure
@@ -46,6 +47,7 @@ def startup(
 
 
 app.command()(mends)
+app.command("fuzz")(fuzzing.command)
 app.command()(ranking)
 
 

@@ -13,7 +13,7 @@ import pyoxigraph as ox
 from triplewise.tools.kg.base import Outcome, Result, count_query
 from triplewise.tools.kg.bounded import Deadline, Workers
 from triplewise.tools.kg.engine import Engine, capped_result
-from triplewise.tools.kg.oxterms import from_ox, safe_iri, to_ox
+from triplewise.tools.kg.oxterms import from_ox, holdable, safe_iri, to_ox
 from triplewise.tools.kg.pathsearch import Edge
 from triplewise.tools.kg.readonly import ReadQuery
 from triplewise.tools.kg.terms import IRI, Literal, Term, Triple
@@ -88,19 +88,20 @@ class EmbeddedKG(Engine):
         self, nodes: Sequence[Term], deadline: Deadline, ends: Collection[Term] | None = None
     ) -> tuple[list[Edge], Outcome, str]:
         """All edges at many nodes, read straight from the store's indexes."""
-        return self._scan((p for n in nodes for p in _patterns(n)), deadline, ends)
+        return self._scan((p for n in holdable(nodes) for p in _patterns(n)), deadline, ends)
 
     def edges_between(
         self, left: Sequence[Term], right: Sequence[Term], deadline: Deadline
     ) -> tuple[list[Edge], Outcome, str]:
         """The edges that join two sets of nodes."""
-        return self._scan((p for n in left for m in right for p in _pair_patterns(n, m)), deadline)
+        starts, ends = holdable(left), holdable(right)
+        return self._scan((p for n in starts for m in ends for p in _pair_patterns(n, m)), deadline)
 
     def degree(self, nodes: Sequence[Term], deadline: Deadline) -> int:
         """How many edges the nodes have, counted up to 2,000."""
         if self._store is None:
             return 0
-        edges = self._quads(self._store, (p for n in nodes for p in _patterns(n)), deadline)
+        edges = self._quads(self._store, (p for n in holdable(nodes) for p in _patterns(n)), deadline)
         return sum(1 for _ in islice(edges, _DEGREE_CAP)) + len(nodes)
 
     def _label_rows(
@@ -110,7 +111,7 @@ class EmbeddedKG(Engine):
         if self._store is None:
             return _closed(self.name)
         start = time.perf_counter()
-        patterns = ((s, (to_ox(s), to_ox(p), None), True) for s in subjects for p in predicates)
+        patterns = ((s, (to_ox(s), to_ox(p), None), True) for s in holdable(subjects) for p in predicates)
         rows = [
             (node, from_ox(quad.predicate), label)
             for node, quad, _ in self._quads(self._store, patterns, deadline)
@@ -128,7 +129,7 @@ class EmbeddedKG(Engine):
         if self._store is None:
             return [], Outcome.UNAVAILABLE, _closed(self.name).message
         start = time.perf_counter()
-        kept = None if ends is None else {to_ox(end) for end in ends}
+        kept = None if ends is None else {to_ox(end) for end in holdable(ends)}
         relations: dict[ox.NamedNode, IRI | None] = {}
         found: list[Edge] = []
         outcome, message = Outcome.ROWS, ""

@@ -6,12 +6,14 @@ A blank node becomes the IRI `_:label` (SPARQL has no other way to name one), an
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import pyoxigraph as ox
 
 from triplewise.tools.kg.terms import IRI, XSD, Literal, Term
 
+AnyTerm = TypeVar("AnyTerm", bound=Term)
 _ILLEGAL = re.compile(r'[\x00-\x20<>"{}|^`\\]')
 
 
@@ -35,6 +37,18 @@ def to_ox(term: Term) -> ox.NamedNode | ox.BlankNode | ox.Literal:
     if term.language:
         return ox.Literal(term.value, language=term.language)
     return ox.Literal(term.value, datatype=ox.NamedNode(term.datatype))
+
+
+def holdable(terms: Iterable[AnyTerm]) -> list[AnyTerm]:
+    """The terms that a store can hold: it refuses IRIs and language tags that are wrong in hidden ways."""
+    found = []
+    for term in terms:
+        try:
+            to_ox(term)
+        except ValueError:
+            continue
+        found.append(term)
+    return found
 
 
 def is_blank(term: Term) -> bool:

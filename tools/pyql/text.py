@@ -15,7 +15,11 @@ from triplewise.tools.kg.terms import text as string
 from triplewise.tools.pyql.clauses import OPERATORS
 
 _IRI = re.compile(r'<[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>"{}|^`\\]*>')
-_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?:[^%\[\]]|%[0-9A-Fa-f]{2})*")
+# What RFC 3987 allows, less brackets: no controls, no private use, nothing that ends an IRI in a query.
+_ABSOLUTE = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*:(?:[!#$&-;=?-Z_a-z~\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U000efffd]"
+    r"|%[0-9A-Fa-f]{2})*"
+)
 _LITERAL = re.compile(
     r"""(?s)(["'])(?P<body>.*)\1(?:@(?P<lang>[A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^(?P<type>\S+))?"""
 )

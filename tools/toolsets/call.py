@@ -15,6 +15,7 @@ from triplewise.tools.pyql.text import scan_arguments
 from triplewise.tools.toolsets.base import Call
 
 _OPENING = re.compile(r"(?<![\w?:/.#-])([A-Za-z_]\w*)\s*\(")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$", re.MULTILINE)
 _THINKING = re.compile(r"(?s)<think(?:ing)?>(.*?)</think(?:ing)?>")
@@ -43,6 +44,13 @@ class _Part(NamedTuple):
     text: str
 
 
+def whole(text: str) -> str:
+    """The text with U+FFFD for halves of surrogate pairs: JSON may carry them, no engine or file can."""
+    if not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def parse_call(text: str, legal: Collection[str] = ()) -> Call:
     """The one call in a text.
 
@@ -54,7 +62,7 @@ def parse_call(text: str, legal: Collection[str] = ()) -> Call:
         ActionError: `no_action`, or `several_actions` (detail `first`: the first call). A call of a name that
             is not legal comes back as it is: `Toolset.execute` says what is wrong with it.
     """
-    plain = _FENCE.sub("", text).strip().strip("`").strip()
+    plain = _FENCE.sub("", whole(text)).strip().strip("`").strip()
     calls = _calls(plain)
     known = [c for c in calls if c.name in legal] if legal else calls
     if not calls and (bare := _bare(plain, legal)) is not None:
@@ -133,6 +141,7 @@ def parse_react(text: str) -> Reply:
         ActionError: `no_action`, `several_thoughts` or `several_actions`; detail `thought` and `action` hold
             the first ones, so that a policy may go on with them.
     """
+    text = whole(text)
     thinking = " ".join(m.strip() for m in _THINKING.findall(text))
     parts = _parts(_THINKING.sub("", text))
     thoughts = [p for p in parts if p.kind == "thought"]

@@ -12,7 +12,7 @@ from triplewise.tools.errors import ActionError
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.toolsets.base import Action, Call, Feedback, Parameter, Workbench
-from triplewise.tools.toolsets.call import unknown_action
+from triplewise.tools.toolsets.call import unknown_action, whole
 from triplewise.tools.toolsets.resolve import Resolver
 
 
@@ -71,6 +71,7 @@ class Toolset(Collection[str]):
         Raises:
             RunError: if the KG is lost for good. Never for anything that a model wrote.
         """
+        call = Call(whole(call.name), tuple(map(whole, call.arguments)))
         name = call.name
         try:
             action = self.action(call.name)
