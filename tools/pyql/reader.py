@@ -149,8 +149,10 @@ class _Reader:
                 found.append(Not(self._pattern(group.bodies[0])))
             elif len(group.bodies) > 1:
                 found.append(Union(tuple(self._pattern(b) for b in group.bodies)))
-            else:
+            elif group.bodies[0][0].line.startswith("SELECT "):
                 found = self._subquery(found, group.bodies[0][0], joins)
+            else:
+                found = _merged(found, self.clauses(group.bodies[0]))
         return found
 
     def _pattern(self, groups: Iterable[Group]) -> Pattern:

@@ -83,6 +83,7 @@ class Writer:
         for i, clause in enumerate(clauses):
             later = {v for c in clauses[i + 1 :] for v in c.mentions} | set(needed)
             self._add(clause, later)
+            self.blocks = _closed(self.blocks, clause, clauses[i + 1 :])
         return self.blocks
 
     def _add(self, clause: Clause, later: set[Variable]) -> None:
@@ -104,7 +105,8 @@ class Writer:
         """Blocks of triples, types and filters, and of superlatives and unions among them."""
         blocks: list[Block] = []
         lines: Lines
-        for item in pattern:
+        for i, item in enumerate(pattern):
+            blocks = _closed(blocks, pattern[i - 1], pattern[i:]) if i else blocks
             match item:
                 case Fact():
                     self.templates.append(Template(item.subject, item.relation, item.object, tag))
@@ -281,6 +283,24 @@ def _connected(blocks: list[Block], roots: set[Variable]) -> tuple[list[Block], 
         reached |= grown
     inside = [b for b in blocks if b.links & reached]
     return inside, [b for b in blocks if not b.links & reached]
+
+
+def _closed(blocks: list[Block], clause: Clause, rest: Sequence[Clause]) -> list[Block]:
+    """The blocks after a condition, in a group of their own where SPARQL would else apply it too late.
+
+    A filter holds for its whole group: a value that some solutions lack, and that a later clause gives
+    them, would be compared although the condition has already dropped them.
+    """
+    if not isinstance(clause, Filter | Extreme | Not | TimeWindow):
+        return blocks
+    sure = frozenset().union(*(b.sure for b in blocks))
+    if not (set(clause.mentions) - sure) & {v for c in rest for v in c.binds}:
+        return blocks
+    inside, outside = _connected(blocks, set(clause.mentions))
+    links, binds, sure = (
+        frozenset().union(*found) for found in zip(*((b.links, b.binds, b.sure) for b in inside), strict=True)
+    )
+    return [*outside, Block(("{", *_indent(_lines(inside)), "}"), links, binds, sure)]
 
 
 def _lines(blocks: Iterable[Block]) -> Lines:
