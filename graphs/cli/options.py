@@ -166,7 +166,9 @@ def order_of(
     from triplewise.graphs.presets import find_preset
 
     preset = preset or (SQL_PRESET if context.db is not None else DEFAULT_PRESET)
-    find_preset(preset)
+    toolset = find_preset(preset).settings.get("toolset")
+    if context.db is not None and toolset != SQL_PRESET:
+        raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
     if not question or not question.strip():
         raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')
     order = Order(question.strip(), entities_of(entity), preset, asdict(context))

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from triplewise.graphs.cli.names import ID_STYLE, Names
-from triplewise.nodes.state import Answer, ProofTriple, Step
+from triplewise.nodes.state import Answer, PlannedQuery, ProofTriple, Step
 from triplewise.nodes.usage import Usage
 from triplewise.tools.kg import readable_text
 
@@ -79,6 +79,10 @@ class Report:
             self.row("Plan" if number == 1 else "", rule_text(self.names, rule, f"{number}. "))
         if len(rules) > RULES:
             self.row("", Text(f"and {len(rules) - RULES} more; `triplewise plan` shows all", QUIET))
+        queries: Sequence[PlannedQuery] = update.get("queries", ())
+        for number, query in enumerate(queries[:RULES], 1):
+            text = Text(f"{number}. {'; '.join(query.program.splitlines())}")
+            self.row("Plan" if number == 1 else "", text.append(f"  [{query.why}; {query.score:.0%}]", QUIET))
 
     def _observe(self, update: Mapping[str, Any]) -> None:
         observation: Sequence[ScoredTriple] = update.get("observation", ())
@@ -239,7 +243,7 @@ def provenance(rule: Rule) -> str:
 def cost(usage: Usage) -> str:
     """What a run used, in one line."""
     parts = [
-        _count(usage.queries, "KG query", "KG queries"),
+        _count(usage.queries, "query", "queries"),
         _count(usage.calls, "model call", "model calls"),
     ]
     if usage.calls:

@@ -42,7 +42,7 @@ def test_ask_shows_phases_answer_query_and_proof(cli: Cli) -> None:
         "Answer   Offenbach am Main (Q3042)",
         "SELECT DISTINCT",
         "place of birth (P19)",
-        "KG queries",
+        " queries",
     ):
         assert part in done.out
     assert done.err == ""
