@@ -28,6 +28,13 @@ ALLOWED_NOTES = {
     "fact_unnamed": "on the way through a mediator: look through it is what the agent does next",
 }
 """Notes that may stand beside a correct step, and why."""
+OTHER_ANSWERS = {
+    "how many languages do they speak in switzerland": "the gold query lists the languages",
+    "how many languages do they speak in spain": "the gold query lists the languages",
+    "how many kids were there in the kennedy family": "the gold query lists the children",
+    "when was father chris riley born": "the gold query asks for the place of birth",
+}
+"""Questions whose gold query answers another one: the doubt that a guideline has of its answer is right."""
 NO = "Nothing meets this, so the answer would be no."
 SETS = {
     "metaqa/dev_1hop.jsonl.gz": ("metaqa", ""),
@@ -89,6 +96,9 @@ def test_enough_steps_on_every_graph(totals: Counter[str], data: Path) -> None:
 def golds(rows: list[dict[str, Any]], key: str, kg: KnowledgeGraph, tally: Tally) -> Iterator[Gold]:
     """The gold programs that can be followed on this graph."""
     for row in rows:
+        if row["question"] in OTHER_ANSWERS:
+            tally.left_out["gold answers another question"] += 1
+            continue
         if not key:
             yield metaqa_gold(row)
             continue
