@@ -125,6 +125,7 @@ class Checkpoints:
     def _held(self, order: Order) -> Iterator[None]:
         """Write the note and lock it. Raises `ConfigurationError` if another process runs the thread."""
         path = self._note(order.thread)
+        path.touch(mode=0o600)  # a database URL may hold a password
         with path.open("a+", encoding="utf-8") as file:
             if not _lock(file):
                 raise ConfigurationError(

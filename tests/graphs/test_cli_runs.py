@@ -155,6 +155,13 @@ def test_the_newest_run_is_resumed_first_and_a_thread_by_name(store: Checkpoints
     store.close()
 
 
+def test_only_the_user_can_read_what_a_run_was_given(store: Checkpoints) -> None:
+    with store.running(order("one")):
+        (note,) = store.notes.iterdir()
+        assert note.stat().st_mode & 0o077 == 0
+    store.close()
+
+
 def test_a_run_that_is_still_going_is_not_resumed(store: Checkpoints) -> None:
     with store.running(order("a")):
         with pytest.raises(ConfigurationError, match="no unfinished run"):
