@@ -36,6 +36,12 @@ From = Annotated[
     list[str] | None,
     typer.Option("--source", metavar="SOURCE", help="Only those of this source, e.g. kb+memory. Repeatable."),
 ]
+With = Annotated[
+    str | None,
+    typer.Option(
+        "--toolset", metavar="TOOLSET", help="Only those that serve this toolset, e.g. pyql or sql."
+    ),
+]
 Logs = Annotated[
     list[Path],
     typer.Argument(metavar="LOG...", help="Documents of `ask --json` (JSON or JSON lines), or .eval logs."),
@@ -49,7 +55,10 @@ def register(app: typer.Typer) -> None:
         help="ERASER's guidelines: what can go wrong, and what to do then.", no_args_is_help=True
     )
     commands.command(
-        "list", epilog=examples("triplewise guidelines list", "triplewise guidelines list --source kb+memory")
+        "list",
+        epilog=examples(
+            "triplewise guidelines list --source kb+memory", "triplewise guidelines list --toolset sql"
+        ),
     )(list_guidelines)
     commands.command("show", epilog=examples("triplewise guidelines show fact_empty"))(show_guideline)
     commands.command(
@@ -68,14 +77,18 @@ def register(app: typer.Typer) -> None:
     app.add_typer(commands, name="guidelines")
 
 
-def list_guidelines(file: Extra = None, source: From = None) -> None:
-    """List the guidelines by source, each group in the order in which they are tried."""
+def list_guidelines(file: Extra = None, source: From = None, toolset: With = None) -> None:
+    """List the guidelines by source: those for every toolset first, each group in the order it is tried."""
     from triplewise.guidelines import SOURCES, load_guidelines
+    from triplewise.guidelines.match import TOOLSETS
 
     for name in source or ():
         if name not in SOURCES:
             raise ConfigurationError.unknown("source", name, SOURCES)
-    console, guidelines = out(), list(load_guidelines(file or []))
+    if toolset is not None and toolset not in TOOLSETS:
+        raise ConfigurationError.unknown("toolset", toolset, TOOLSETS)
+    served = [g for g in load_guidelines(file or []) if toolset is None or g.serves(toolset)]
+    console, guidelines = out(), sorted(served, key=lambda g: g.toolsets)
     for name in source or SOURCES:
         rows = [(g.id, _summary(g)) for g in guidelines if g.source == name]
         console.print(pairs(f"{name}: {len(rows)} guidelines", rows))
