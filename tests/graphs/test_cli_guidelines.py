@@ -30,7 +30,7 @@ def test_list_is_grouped_by_source_and_filtered(cli: Cli) -> None:
 
 
 def test_list_shows_what_serves_a_toolset(cli: Cli) -> None:
-    shown = cli("guidelines", "list", "--toolset", "sql").stdout
+    shown = cli("guidelines", "list", "--toolset", "sql").out
     assert "sql_timeout" in shown
     assert "no_action" in shown
     assert "fact_empty" not in shown
