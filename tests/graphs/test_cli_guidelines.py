@@ -33,7 +33,7 @@ def test_list_shows_what_serves_a_toolset(cli: Cli) -> None:
     shown = cli("guidelines", "list", "--toolset", "sql").out
     assert "sql_timeout" in shown
     assert "no_action" in shown
-    assert "fact_empty" not in shown
+    assert "neighbors_none" not in shown
 
 
 @pytest.mark.parametrize("form", ["documents", "lines", "list"])
