@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyoxigraph as ox
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from triplewise.tools.kg.profile import Profile
 
 _WORKERS = Workers()
-_DEGREE_CAP = 2_000
 _EDGE_CAP = 500_000
 _CLOCK_EVERY = 512
 
@@ -96,13 +94,6 @@ class EmbeddedKG(Engine):
         """The edges that join two sets of nodes."""
         starts, ends = holdable(left), holdable(right)
         return self._scan((p for n in starts for m in ends for p in _pair_patterns(n, m)), deadline)
-
-    def degree(self, nodes: Sequence[Term], deadline: Deadline) -> int:
-        """How many edges the nodes have, counted up to 2,000."""
-        if self._store is None:
-            return 0
-        edges = self._quads(self._store, (p for n in holdable(nodes) for p in _patterns(n)), deadline)
-        return sum(1 for _ in islice(edges, _DEGREE_CAP)) + len(nodes)
 
     def _label_rows(
         self, subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None, deadline: Deadline

@@ -229,14 +229,26 @@ class Engine(ABC):
         queries = (between_query(a, b) for a in batches(left, BATCH) for b in batches(right, BATCH))
         return self._edges_of(queries, deadline)
 
-    def degree(self, nodes: Sequence[Term], deadline: Deadline) -> int:
-        """About how many edges the nodes have; their number where that is too dear to find out."""
+    def degree(self, nodes: Sequence[Term], deadline: Deadline, most: int = 2_000) -> int:
+        """About how many edges the nodes have; their number where that is too dear to find out.
+
+        An engine that has to count them one by one stops at `most`.
+        """
         if len(nodes) > BATCH:
             return len(nodes) * 2
         result = self.query(degree_query(nodes), timeout=deadline.left, limit=1)
         if result.outcome is Outcome.ROWS and isinstance(count := result.rows[0][0], Literal):
             return int(count.value)
         return len(nodes) * 2
+
+    def hubs(self, nodes: Sequence[Term], deadline: Deadline, above: int) -> list[Term]:
+        """Those of the nodes that have more than so many edges; none where that cannot be found out."""
+        found: list[Term] = []
+        for batch in batches(nodes, BATCH):
+            counted = f"{{ {edges_query(batch)} }} GROUP BY ?n HAVING (COUNT(*) > {above})"
+            result = self.query(f"SELECT ?n WHERE {counted}", timeout=deadline.left, limit=BATCH)
+            found += (row[0] for row in result.rows if row[0] is not None)
+        return found
 
     def _edges_of(self, queries: Iterable[str], deadline: Deadline) -> tuple[list[Edge], Outcome, str]:
         found: list[Edge] = []

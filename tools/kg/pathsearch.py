@@ -1,13 +1,15 @@
-"""Simple paths between two nodes, by a search that meets in the middle.
+"""Simple paths between two nodes, by a search that meets in the middle and leaves hubs for last.
 
 For paths of up to k hops both sides together are widened k - 1 times, each time the side that costs less;
 one last query joins the two rims. Every edge of every path is then known: it has an end that was widened,
-or it lies between the rims.
+or it lies between the rims. Nodes with very many edges are passed over at first: what lies off them is found
+in little time, and they are looked through only if that was not enough.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import Protocol, TypeAlias
 
 from triplewise.tools.kg.base import Hop, Outcome, Paths
@@ -20,12 +22,17 @@ Path: TypeAlias = tuple[Hop, ...]
 Step: TypeAlias = tuple[Hop, Term]
 """A hop, and the node it leads to."""
 
+HUB = 1_000
+"""Edges from which a node is a hub."""
 _JOIN_CAP = 20_000
 """Pairs of rim nodes up to which one joining query is cheaper than fetching all edges of a rim."""
-
-
+_BATCH = 500
+"""Rim nodes joined at once; more may not be needed."""
+_COUNTED = (2_000, 32_000, 512_000)
+"""How far the edges of the two sides are counted to tell which has fewer."""
 _FETCHING = 0.7
 """Share of the time for fetching edges; the rest is for reading paths off what was fetched."""
+_CLOCK_EVERY = 256
 
 
 class EdgeSource(Protocol):
@@ -43,31 +50,31 @@ class EdgeSource(Protocol):
         """The edges between two sets of nodes, named by their left end."""
         ...
 
-    def degree(self, nodes: Sequence[Term], deadline: Deadline) -> int:
-        """About how many edges the nodes have."""
+    def degree(self, nodes: Sequence[Term], deadline: Deadline, most: int = 2_000) -> int:
+        """About how many edges the nodes have; an engine may stop counting at `most`."""
+        ...
+
+    def hubs(self, nodes: Sequence[Term], deadline: Deadline, above: int) -> list[Term]:
+        """Those of the nodes that have more than so many edges."""
         ...
 
 
 class _Side:
-    """One side of the search: how far each node is from its end, and the rim widened next."""
+    """One side of the search: how far each node is from its end, and the rim widened next.
+
+    `passed` are the hubs that were not widened, `counted` the edges of the rim and how far they were counted.
+    """
 
     def __init__(self, start: Term) -> None:
         self.distance: dict[Term, int] = {start: 0}
         self.rim: list[Term] = [start]
+        self.passed: list[Term] = []
         self.depth = 0
-
-    def widen(self, edges: Sequence[Edge]) -> None:
-        self.depth += 1
-        self.rim = []
-        for node, triple in edges:
-            other = other_end(node, triple)
-            if other not in self.distance:
-                self.distance[other] = self.depth
-                self.rim.append(other)
+        self.counted = (0, 0)
 
     def at_least(self, node: Term) -> int:
         """A lower bound of the node's distance from this side's end."""
-        return self.distance.get(node, self.depth + 1)
+        return self.distance.get(node, 1 if self.passed else self.depth + 1)
 
 
 class PathSearch:
@@ -76,97 +83,211 @@ class PathSearch:
     def __init__(self, source: EdgeSource, deadline: Deadline, limit: int) -> None:
         self._engine, self._deadline, self._limit = source, deadline, limit
         self._fetching = Deadline(deadline.left * _FETCHING)
-        self._triples: dict[Triple, None] = {}
+        self._at: dict[Term, list[Triple]] = {}
+        self._widened: set[Term] = set()
+        self._known_hubs: dict[Term, bool] = {}
         self._outcome, self._message = Outcome.ROWS, ""
 
     def run(self, source: Term, target: Term, max_hops: int) -> Paths:
-        """All simple paths of 1 to `max_hops` hops, shortest first."""
+        """All simple paths of 1 to `max_hops` hops, shortest first.
+
+        Paths beyond the limit are left out, those through hubs before others; the outcome says so.
+        """
         if source == target:
             return Paths(Outcome.EMPTY, message="source and target are the same node")
-        left, right = _Side(source), _Side(target)
-        for _ in range(max_hops - 1):
-            if not (left.rim and right.rim and self._going):
+        found: dict[Path, None] = {}
+        for hubs_too in (False, True):
+            left, right = _Side(source), _Side(target)
+            self._gather(left, right, max_hops, hubs_too)
+            found |= dict.fromkeys(self._read(left, right, max_hops))
+            if len(found) > self._limit or not self._going or not (left.passed or right.passed):
                 break
-            side = self._cheaper(left, right)
-            side.widen(self._take(self._engine.edges(side.rim, self._fetching)))
-        if left.rim and right.rim and self._going:
-            self._join(left, right)
-        return self._answer(source, target, max_hops, left, right)
+        return self._answer(sorted(found, key=len), [*left.passed, *right.passed])
 
     @property
     def _going(self) -> bool:
         return self._outcome.ok
 
-    def _cheaper(self, left: _Side, right: _Side) -> _Side:
-        if min(len(left.rim), len(right.rim)) * 100 < max(len(left.rim), len(right.rim)):
-            return left if len(left.rim) < len(right.rim) else right
-        costs = [self._engine.degree(side.rim, self._fetching) for side in (left, right)]
-        return left if costs[0] <= costs[1] else right
+    def _gather(self, left: _Side, right: _Side, max_hops: int, hubs_too: bool) -> None:
+        """Fetch the edges of all paths that are short enough, or of enough of them."""
+        for _ in range(max_hops - 1):
+            side = self._cheaper(left, right, hubs_too)
+            if side is None or not self._going:
+                break
+            self._widen(side)
+            if left.depth and right.depth and self._enough(left, right, left.depth + right.depth):
+                return
+        if left.rim and right.rim and self._going:
+            self._join(left, right, max_hops)
+        passed = [(side, far) for side, far in ((left, right), (right, left)) if side.passed]
+        for side, far in passed:
+            if self._going and len(side.passed) * len(far.distance) <= _JOIN_CAP:
+                self._take(self._engine.edges_between(side.passed, list(far.distance), self._fetching))
 
-    def _join(self, left: _Side, right: _Side) -> None:
-        """Fetch the edges between the two rims."""
+    def _cheaper(self, left: _Side, right: _Side, hubs_too: bool) -> _Side | None:
+        """The side to widen; without hubs, its rim is freed of them. None if there is nothing to widen."""
+        if not (left.rim and right.rim):
+            return None
+        sides = [s for s in (left, right) if hubs_too or self._light(s)]
+        if not sides:
+            for side in (left, right):
+                side.passed += side.rim
+            return None
+        if len(sides) < 2:
+            return self._without_hubs(sides[0])
+        first, second = sides
+        if min(len(first.rim), len(second.rim)) * 100 < max(len(first.rim), len(second.rim)):
+            chosen = first if len(first.rim) < len(second.rim) else second
+        else:
+            chosen = self._counted(first, second)
+        return chosen if hubs_too else self._without_hubs(chosen)
+
+    def _counted(self, first: _Side, second: _Side) -> _Side:
+        """The side with fewer edges, counted no further than it takes to tell."""
+        costs = [0, 0]
+        for most in _COUNTED:
+            costs = [self._degree(side, most) for side in (first, second)]
+            if min(costs) < most:
+                break
+        return first if costs[0] <= costs[1] else second
+
+    def _degree(self, side: _Side, most: int) -> int:
+        """About how many edges the rim has, asked for once."""
+        count, limit = side.counted
+        if limit < most and limit <= count <= limit + len(side.rim):
+            side.counted = (self._engine.degree(side.rim, self._fetching, most), most)
+        return side.counted[0]
+
+    def _light(self, side: _Side) -> list[Term]:
+        """The rim without its hubs; a large rim is not looked at node by node."""
+        if len(side.rim) > _BATCH:
+            return side.rim
+        unknown = [n for n in side.rim if n not in self._known_hubs]
+        if unknown and self._degree(side, HUB) > HUB:
+            found = set(self._engine.hubs(unknown, self._fetching, HUB))
+        else:
+            found = set()
+        self._known_hubs |= {n: n in found for n in unknown}
+        return [n for n in side.rim if not self._known_hubs[n]]
+
+    def _without_hubs(self, side: _Side) -> _Side:
+        """The side, with the hubs of its rim passed over."""
+        light = self._light(side)
+        side.passed += [n for n in side.rim if n not in set(light)] if len(light) < len(side.rim) else []
+        if len(light) < len(side.rim):
+            side.rim, side.counted = light, (0, 0)
+        return side
+
+    def _widen(self, side: _Side) -> None:
+        """Fetch all edges of a rim; their far ends are the next one."""
+        fresh = [n for n in side.rim if n not in self._widened]
+        self._take(self._engine.edges(fresh, self._fetching))
+        if self._going:
+            self._widened.update(fresh)
+        side.depth += 1
+        rim: list[Term] = []
+        for node in side.rim:
+            for triple in self._at.get(node, ()):
+                far = other_end(node, triple)
+                if far not in side.distance:
+                    side.distance[far] = side.depth
+                    rim.append(far)
+        side.rim, side.counted = rim, (0, 0)
+
+    def _join(self, left: _Side, right: _Side, max_hops: int) -> None:
+        """Fetch the edges between the two rims, until they give enough paths."""
         if len(left.rim) * len(right.rim) <= _JOIN_CAP:
             self._take(self._engine.edges_between(left.rim, right.rim, self._fetching))
             return
-        side, other = (left, right) if self._cheaper(left, right) is left else (right, left)
-        self._take(self._engine.edges(side.rim, self._fetching, set(other.rim)))
+        side, far = (left, right) if self._counted(left, right) is left else (right, left)
+        light = set(self._light(side))
+        ends, order = set(far.rim), sorted(side.rim, key=lambda n: n not in light)
+        for start in range(0, len(order), _BATCH):
+            joined = self._take(self._engine.edges(order[start : start + _BATCH], self._fetching, ends))
+            if not self._going or (joined and self._enough(left, right, max_hops)):
+                return
 
     def _take(self, fetched: tuple[list[Edge], Outcome, str]) -> list[Edge]:
         edges, outcome, message = fetched
         if outcome not in (Outcome.ROWS, Outcome.EMPTY):
             self._outcome, self._message = outcome, message
-        self._triples.update((triple, None) for _, triple in edges)
+        at = self._at
+        for _, triple in edges:
+            at.setdefault(triple.subject, []).append(triple)
+            at.setdefault(triple.object, []).append(triple)
         return edges
 
-    def _answer(self, source: Term, target: Term, max_hops: int, left: _Side, right: _Side) -> Paths:
-        steps = self._useful_steps(max_hops, left, right)
-        found: list[Path] = []
-        for length in range(1, max_hops + 1):
-            for path in self._walk(source, target, length, steps, right):
-                if len(found) == self._limit:
-                    return Paths(Outcome.TRUNCATED, tuple(found), f"cut at the limit of {self._limit} paths")
-                found.append(path)
-        if self._deadline.passed and self._going:
-            self._outcome = Outcome.TIMEOUT
-            self._message = f"no complete answer within {self._deadline.seconds:g} s"
-        if self._outcome is Outcome.ROWS and not found:
-            return Paths(Outcome.EMPTY)
-        return Paths(self._outcome, tuple(found), self._message)
+    def _enough(self, left: _Side, right: _Side, max_hops: int) -> bool:
+        """Whether the edges so far give more paths than are wanted."""
+        return len(self._read(left, right, max_hops)) > self._limit
 
-    def _useful_steps(self, max_hops: int, left: _Side, right: _Side) -> dict[Term, list[Step]]:
-        """Steps from each node that can lie on a short enough path."""
-        reach: dict[Term, tuple[int, int]] = {}
-        for triple in self._triples:
-            for node in (triple.subject, triple.object):
-                if node not in reach:
-                    reach[node] = (left.at_least(node), right.at_least(node))
-        steps: dict[Term, list[Step]] = {}
-        for triple in self._triples:
-            subject, obj = triple.subject, triple.object
-            (from_s, to_s), (from_o, to_o) = reach[subject], reach[obj]
-            if from_s + 1 + to_o <= max_hops and subject != obj:
-                steps.setdefault(subject, []).append((Hop(triple, True), obj))
-            if from_o + 1 + to_s <= max_hops and subject != obj:
-                steps.setdefault(obj, []).append((Hop(triple, False), subject))
-        return steps
+    def _read(self, left: _Side, right: _Side, max_hops: int) -> list[Path]:
+        """Paths that the edges so far give, shortest first, one more than are wanted."""
+        source, target = (next(iter(side.distance)) for side in (left, right))
+        steps = _Steps(self._at, right)
+        paths = (p for n in range(1, max_hops + 1) for p in self._walk(source, target, n, steps))
+        return list(islice(paths, self._limit + 1))
 
-    def _walk(
-        self, source: Term, target: Term, length: int, steps: dict[Term, list[Step]], right: _Side
-    ) -> Iterator[Path]:
+    def _walk(self, source: Term, target: Term, length: int, steps: _Steps) -> Iterator[Path]:
         """Simple paths of exactly `length` hops, depth first in a fixed order; stops when time is over."""
         stack: list[tuple[Term, Path, frozenset[Term]]] = [(source, (), frozenset((source,)))]
-        ordered: dict[Term, list[Step]] = {}
-        while stack and not self._deadline.passed:
+        ticks = 0
+        while stack:
+            ticks += 1
+            if ticks % _CLOCK_EVERY == 0 and self._deadline.passed:
+                return
             node, path, seen = stack.pop()
             left_over = length - len(path) - 1
-            if node not in ordered:
-                ordered[node] = sorted(steps.get(node, ()), key=_order)
+            onwards = steps.of(node, left_over)
             if left_over == 0:
-                yield from ((*path, hop) for hop, far in ordered[node] if far == target)
+                yield from ((*path, hop) for hop, far in onwards if far == target)
                 continue
-            for hop, far in reversed(ordered[node]):
-                if far not in seen and far != target and right.at_least(far) <= left_over:
+            for hop, far in reversed(onwards):
+                if far not in seen and far != target:
                     stack.append((far, (*path, hop), seen | {far}))
+
+    def _answer(self, found: Sequence[Path], passed: Sequence[Term]) -> Paths:
+        """The paths, and in words what is missing among them."""
+        kept = tuple(found[: self._limit])
+        if len(found) > self._limit:
+            message = f"cut at the limit of {self._limit} paths"
+            return Paths(Outcome.TRUNCATED, kept, message + _unsearched(passed))
+        if self._going and self._deadline.passed:
+            self._outcome = Outcome.TIMEOUT
+            self._message = f"no complete answer within {self._deadline.seconds:g} s"
+        if self._outcome is Outcome.ROWS and not kept:
+            return Paths(Outcome.EMPTY)
+        return Paths(self._outcome, kept, self._message)
+
+
+class _Steps:
+    """Steps from each node that come near enough to the target, worked out when asked for."""
+
+    def __init__(self, at: dict[Term, list[Triple]], right: _Side) -> None:
+        self._at, self._right = at, right
+        self._known: dict[tuple[Term, int], list[Step]] = {}
+
+    def of(self, node: Term, left_over: int) -> list[Step]:
+        """Steps to nodes that may be within `left_over` hops of the target, in a fixed order."""
+        if (node, left_over) not in self._known:
+            near = self._near(node, left_over)
+            self._known[node, left_over] = sorted(dict.fromkeys(near), key=_order)
+        return self._known[node, left_over]
+
+    def _near(self, node: Term, left_over: int) -> Iterator[Step]:
+        at_least = self._right.at_least
+        for triple in self._at.get(node, ()):
+            far = other_end(node, triple)
+            if far != node and at_least(far) <= left_over:
+                yield Hop(triple, triple.subject == node), far
+
+
+def _unsearched(hubs: Sequence[Term]) -> str:
+    """Which hubs were not looked through, in words."""
+    if not hubs:
+        return ""
+    more = f" and {len(hubs) - 3} more" if len(hubs) > 3 else ""
+    return f"; not looked through: {', '.join(h.n3() for h in hubs[:3])}{more} (over {HUB:,} edges each)"
 
 
 def _order(step: Step) -> tuple[str, bool, str]:

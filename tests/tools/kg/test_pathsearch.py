@@ -1,0 +1,103 @@
+"""The search for paths: the same set as an exhaustive one, hubs or not, unless it says that it was cut."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from unittest.mock import patch
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triplewise.tools.kg import pathsearch
+from triplewise.tools.kg.base import Hop, Outcome
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.terms import IRI, Triple
+
+Edges = list[tuple[int, int, int]]
+EDGES = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 1), st.integers(0, 7)), max_size=22)
+
+
+def e(name: object) -> IRI:
+    return IRI(f"http://e/{name}")
+
+
+def graph(edges: Edges) -> tuple[EmbeddedKG, set[Triple]]:
+    triples = {Triple(e(s), e(f"r{r}"), e(o)) for s, r, o in edges}
+    store = ox.Store()
+    store.load("\n".join(t.n3() for t in triples).encode(), format=ox.RdfFormat.N_TRIPLES)
+    return EmbeddedKG(store, Profile(), "t"), triples
+
+
+def exhaustive(triples: set[Triple], node: IRI, target: IRI, hops: int) -> set[tuple[Hop, ...]]:
+    """All simple paths, by trying every step."""
+
+    def walk(node: IRI, path: tuple[Hop, ...], seen: frozenset[IRI]) -> Iterator[tuple[Hop, ...]]:
+        if node == target:
+            yield path
+            return
+        for t in triples if len(path) < hops else ():
+            for near, far, forward in ((t.subject, t.object, True), (t.object, t.subject, False)):
+                if near == node and isinstance(far, IRI) and far not in seen:
+                    yield from walk(far, (*path, Hop(t, forward)), seen | {far})
+
+    return set(walk(node, (), frozenset((node,))))
+
+
+@settings(deadline=None, max_examples=200)
+@given(edges=EDGES, hops=st.integers(1, 4), hub=st.integers(0, 6), pairs=st.sampled_from([0, 4, 20_000]))
+def test_all_simple_paths_whatever_counts_as_a_hub(edges: Edges, hops: int, hub: int, pairs: int) -> None:
+    kg, triples = graph(edges)
+    expected = exhaustive(triples, e(0), e(1), hops)
+    with patch.object(pathsearch, "HUB", hub), patch.object(pathsearch, "_JOIN_CAP", pairs):
+        found = kg.paths(e(0), e(1), hops)
+    assert set(found.paths) == expected
+    assert len(found.paths) == len(expected)
+    assert found.outcome is (Outcome.ROWS if expected else Outcome.EMPTY)
+    assert all(len(a) <= len(b) for a, b in pairwise(found.paths))
+
+
+@settings(deadline=None, max_examples=150)
+@given(edges=EDGES, hops=st.integers(1, 4), hub=st.integers(0, 6), limit=st.integers(1, 4))
+def test_what_is_cut_says_so_and_what_is_left_is_true(edges: Edges, hops: int, hub: int, limit: int) -> None:
+    kg, triples = graph(edges)
+    expected = exhaustive(triples, e(0), e(1), hops)
+    with patch.object(pathsearch, "HUB", hub):
+        found = kg.paths(e(0), e(1), hops, limit=limit)
+    assert set(found.paths) <= expected
+    assert len(found.paths) == min(limit, len(expected))
+    assert (found.outcome is Outcome.TRUNCATED) is (len(expected) > limit)
+
+
+@pytest.fixture(scope="module")
+def dense() -> EmbeddedKG:
+    """Two hubs that share all of their 30,000 neighbours, which are linked among themselves."""
+    count = 30_000
+    lines = [
+        f"<http://e/{a}> <http://e/r> <http://e/n{i}> .\n"
+        f"<http://e/n{i}> <http://e/q> <http://e/n{i * 7 % count}> ."
+        for i in range(count)
+        for a in ("left", "right")
+    ]
+    store = ox.Store()
+    store.bulk_load("\n".join(lines).encode(), format=ox.RdfFormat.N_TRIPLES)
+    return EmbeddedKG(store, Profile(), "dense")
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.3])
+def test_the_deadline_is_kept(dense: EmbeddedKG, seconds: float) -> None:
+    start = time.perf_counter()
+    found = dense.paths(e("left"), e("right"), 4, timeout=seconds, limit=1_000_000)
+    assert time.perf_counter() - start < seconds + 1.0
+    assert found.outcome is Outcome.TIMEOUT
+    assert "s" in found.message
+
+
+def test_between_hubs_the_shortest_paths_are_enough(dense: EmbeddedKG) -> None:
+    found = dense.paths(e("left"), e("right"), 3, timeout=20.0, limit=10)
+    assert (found.outcome, {len(p) for p in found.paths}, len(found.paths)) == (Outcome.TRUNCATED, {2}, 10)
+    assert "cut at the limit of 10 paths" in found.message
