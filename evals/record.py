@@ -17,6 +17,7 @@ class Run(StoreModel):
         sparql: the query that gives them.
         seconds: wall-clock time. queries: queries that reached the KG.
         cost: USD at list price, None if unknown.
+        hallucinated: facts that the model claimed to have from the KG although it gave no such one.
         corrections: ids of the guidelines that corrected the run, in order. notes: ids of those that only
             told the agent something.
     """
@@ -33,6 +34,7 @@ class Run(StoreModel):
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = 0.0
+    hallucinated: int = 0
     corrections: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
 

@@ -109,6 +109,7 @@ def _run_of(store: Store, found: Mapping[str, Any], seconds: float) -> Run:
         input_tokens=answer.usage.input_tokens,
         output_tokens=answer.usage.output_tokens,
         cost=answer.usage.cost,
+        hallucinated=answer.usage.hallucinated,
         corrections=[correction.guideline for correction in answer.corrections],
         notes=[s.guideline for s in found.get("steps", ()) if s.guideline and not s.rolled_back],
     )

@@ -22,7 +22,7 @@ from triplewise.nodes.history import encode
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import kg_of, model_of, prompt_of, toolset_of
 from triplewise.nodes.state import State, Step
-from triplewise.nodes.text import memory_lines, observation_lines
+from triplewise.nodes.text import memory_texts, observation_lines
 from triplewise.nodes.workbench import workbench
 from triplewise.tools.errors import ActionError
 from triplewise.tools.pyql.text import scan_arguments
@@ -106,8 +106,8 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
         "question": state.question,
         "entities": {e.label: e.id for e in state.linked},
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
-        "observation": observation_lines(kg, state.observation),
-        "memory": memory_lines(kg, state.memory),
+        "observation": observation_lines(kg, state.observation, state.observation_cuts),
+        "memory": memory_texts(kg, state),
         "history": encode(state.steps, context.history),
         "tables": table_lines(state.question, context),
         "candidates": list(state.focus),

@@ -60,7 +60,22 @@ class Context:
     observe_depth: int = _setting(3, "Hop depth D of an observation (ODA, section 2.1).")
     observe_width: int = _setting(50, "Top N triples kept at each hop (ODA, section 2.1).")
     observe_keep: float = _setting(10.0, "Top P percent whose tails are observed next (ODA, section 2.1).")
+    observe_direction: Literal["both", "outgoing"] = _setting(
+        "both", "Neighbouring triples: both directions, or outgoing ones only (ODA as published)."
+    )
+    observe_facts: int = _setting(
+        10_000,
+        "Facts read at most at each hop; of more, relations far from the question are left out, large ones "
+        "sampled.",
+    )
+    observe_seed: int = _setting(1, "Seed of the samples an observation draws.")
     reflect_limit: int = _setting(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
+    reflect_seed: int = _setting(1, "Seed of the random reflection (ablation, ODA 4.2).")
+    path_hops: int = _setting(3, "Longest path that get_path looks for, in triples (at most 4).")
+    path_limit: int = _setting(100, "Most paths of one get_path, shortest first.")
+    path_seconds: float | None = _setting(
+        None, "Seconds one get_path may take; None is 1 on an embedded graph, query_timeout on an endpoint."
+    )
     relation_cut: int = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
     ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _setting(
         "sentence-transformers",
@@ -102,6 +117,10 @@ class Context:
                 raise ConfigurationError(f"setting {name} must be a number above 0, got {value!r}")
         if self.calling not in ("react", "tools"):
             raise ConfigurationError.unknown("calling", self.calling, ("react", "tools"))
+        if self.observe_direction not in ("both", "outgoing"):
+            raise ConfigurationError.unknown(
+                "observe_direction", self.observe_direction, ("both", "outgoing")
+            )
         if self.history not in ("short", "full"):
             raise ConfigurationError.unknown("history", self.history, ("short", "full"))
         if self.ranking not in RANKINGS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -11,8 +13,11 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, kg_of, model_of, prompt_of
 from triplewise.nodes.state import State, Step
-from triplewise.nodes.text import memory_lines, observation_lines, parse_triples, triple_text
+from triplewise.nodes.text import made_up, memory_texts, observation_lines, parse_triples, triple_text
+from triplewise.nodes.usage import Usage, record
 from triplewise.tools.kg.terms import IRI, Triple
+
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 
 PathNetwork = tuple[tuple[Triple, ...], ...]
 
@@ -60,7 +65,7 @@ def _update(state: State, context: Context, triples: tuple[Triple, ...]) -> Upda
 
 
 def similarity(state: State, runtime: Runtime[Context]) -> Update:
-    """Keep the K triples most like the question."""
+    """Keep the K triples most like the question (ablation, ODA 4.2)."""
     context, triples = runtime.context, state.last.feedback.triples
     if len(triples) > context.reflect_limit:
         kg, encoder = kg_of(context), encoder_of(context)
@@ -70,26 +75,79 @@ def similarity(state: State, runtime: Runtime[Context]) -> Update:
     return _update(state, context, triples)
 
 
+def chance(state: State, runtime: Runtime[Context]) -> Update:
+    """Keep K triples at random, in the KG's order; the same ones for the same seed, question and step.
+
+    Ablation (ODA 4.2).
+    """
+    context, triples = runtime.context, state.last.feedback.triples
+    draw = random.Random(f"{context.reflect_seed} {len(state.steps)} {state.question}")
+    chosen = draw.sample(range(len(triples)), min(context.reflect_limit, len(triples)))
+    return _update(state, context, tuple(triples[i] for i in sorted(chosen)))
+
+
+def _asked(state: State, context: Context, part: str) -> str:
+    """The model's reply to a part of the prompt about the last action's triples."""
+    kg = kg_of(context)
+    prompt = prompt_of(context).render(
+        part,
+        question=state.question,
+        triples=triple_text(kg, state.last.feedback.triples, ids=True),
+        observation=observation_lines(kg, state.observation),
+        memory=memory_texts(kg, state),
+        limit=context.reflect_limit,
+    )
+    return model_of(context).complete([{"role": "user", "content": prompt}]).text
+
+
 def oda(state: State, runtime: Runtime[Context]) -> Update:
     """Let the model pick the triples that help to answer (ODA, table 8).
 
-    Triples the KG did not give are dropped. Falls back to `similarity` without a language model.
+    Only what the last action really brought up is kept. What no step and no observation brought up is
+    counted as hallucinated. Falls back to `similarity` without a language model.
     """
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
         return similarity(state, runtime)
-    kg = kg_of(context)
-    prompt = prompt_of(context).render(
-        "reflect",
-        question=state.question,
-        triples=triple_text(kg, triples, ids=True),
-        observation=observation_lines(kg, state.observation),
-        memory=memory_lines(kg, state.memory),
-        limit=context.reflect_limit,
-    )
-    reply = model_of(context).complete([{"role": "user", "content": prompt}])
-    kept = parse_triples(kg, reply.text, triples)[: context.reflect_limit]
+    kg, reply = kg_of(context), _asked(state, context, "reflect")
+    if invented := made_up(kg, reply, _given(state)):
+        record(Usage(hallucinated=len(invented)))
+    kept = parse_triples(kg, reply, triples)[: context.reflect_limit]
     return _update(state, context, tuple(kept))
+
+
+def _given(state: State) -> list[Triple]:
+    """All triples that the KG has shown so far."""
+    shown = [t for step in reversed(state.steps) for t in step.feedback.triples]
+    observed = [s.triple for s in state.observation]
+    return list(dict.fromkeys([*shown, *observed, *(t for path in state.memory for t in path)]))
+
+
+def generated(state: State, runtime: Runtime[Context]) -> Update:
+    """Let the model write K facts of its own instead of keeping triples (ablation, ODA 4.2).
+
+    They stand apart from memory, marked as not from the KG, and prove nothing. What they name of the last
+    action's tails is task-relevant next. Falls back to `similarity` without a language model.
+    """
+    context, triples = runtime.context, state.last.feedback.triples
+    if context.embedded or not triples:
+        return similarity(state, runtime)
+    kg, reply = kg_of(context), _asked(state, context, "generate")
+    lines = (_BULLET.sub("", line).strip() for line in reply.splitlines())
+    facts = list(dict.fromkeys(line for line in lines if line))[: context.reflect_limit]
+    said = "\n".join(facts).casefold()
+    labels = kg.labels([t.object for t in triples])
+    named = tuple(t for t in triples if _names(said, labels.get(t.object, "")))
+    return {
+        "written": tuple(dict.fromkeys([*state.written, *facts])),
+        "focus": _focus(state, context, named),
+        "steps": _settle(state),
+    }
+
+
+def _names(said: str, label: str) -> bool:
+    """Whether a text (in small letters) names something, as whole words."""
+    return bool(label) and re.search(rf"(?<!\w){re.escape(label.casefold())}(?!\w)", said) is not None
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
@@ -97,4 +155,4 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
     return {"steps": _settle(state)}
 
 
-VARIANTS = {"oda": oda, "similarity": similarity, "none": none}
+VARIANTS = {"oda": oda, "similarity": similarity, "random": chance, "generated": generated, "none": none}

@@ -23,10 +23,14 @@ VerdictStatus = Literal["ok", "error", "finished", "spent"]
 
 @dataclass(frozen=True, slots=True)
 class ScoredTriple:
-    """A triple of the observation subgraph with its cosine to the question (ODA, section 2.1)."""
+    """A triple of the observation subgraph with its cosine to the question (ODA, section 2.1).
+
+    `through` is the triple that leads to its mediator, where it is seen through one.
+    """
 
     triple: Triple
     score: float
+    through: Triple | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +146,18 @@ class State(BaseModel):
     focus: tuple[str, ...] = Field(default=(), description="Task-relevant entities (ODA).")
     observed: tuple[str, ...] = Field(default=(), description="The entities the observation was made from.")
     observation: tuple[ScoredTriple, ...] = Field(default=(), description="Observation subgraph.")
+    observation_cuts: tuple[str, ...] = Field(
+        default=(), description="What the observation left out of sight, in words."
+    )
     program: str = Field(default="", description="The PyQL program so far, one action a line.")
     steps: tuple[Step, ...] = Field(default=(), description="Thoughts, actions and observations so far.")
     verdict: Verdict | None = Field(default=None, description="The inspector's word on the last step.")
     corrections: tuple[Correction, ...] = Field(default=(), description="Mistakes caught so far.")
     memory: tuple[tuple[Triple, ...], ...] = Field(
         default=(), description="Memory: a network of paths (ODA)."
+    )
+    written: tuple[str, ...] = Field(
+        default=(), description="Facts that the model wrote by itself: not from the KG, and no proof."
     )
     usage: Usage = Field(default_factory=Usage, description="Calls, tokens, cost, queries, seconds.")
     answer: Answer | None = Field(default=None, description="The answer, once there is one.")

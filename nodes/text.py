@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from triplewise.tools.kg import KnowledgeGraph
@@ -12,9 +12,10 @@ from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import Literal, Term, Triple
 
 if TYPE_CHECKING:
-    from triplewise.nodes.state import ScoredTriple
+    from triplewise.nodes.state import ScoredTriple, State
 
 _COMMA, _QUOTES = re.compile(r"[ \t]*,[ \t]*"), re.compile(r"[\[\]'\"`*]")
+_BRACKETED, _NUMBERED = re.compile(r"\(([^()]*)\)"), re.compile(r"^\s*(?:\d+[.)]|[-•])\s*")
 _BEGINS, _ENDS = re.compile(r"(?:^|[^\w\s]|\n)[ \t]*$"), re.compile(r"[ \t]*(?:$|[\n).;,(|])")
 
 
@@ -50,9 +51,22 @@ def memory_lines(kg: KnowledgeGraph, memory: Sequence[Sequence[Triple]]) -> list
     return [" -> ".join(triple_text(kg, path)) for path in memory]
 
 
-def observation_lines(kg: KnowledgeGraph, observation: Sequence[ScoredTriple]) -> list[str]:
-    """One line a triple, best first."""
-    return triple_text(kg, [s.triple for s in observation])
+def memory_texts(kg: KnowledgeGraph, state: State) -> list[str]:
+    """Memory as prompts show it: its paths, then what the model wrote by itself, marked as such."""
+    return [*memory_lines(kg, state.memory), *(f"{f} (not from the knowledge graph)" for f in state.written)]
+
+
+def observation_lines(
+    kg: KnowledgeGraph, observation: Sequence[ScoredTriple], cuts: Sequence[str] = ()
+) -> list[str]:
+    """One line a triple, best first, read through its mediator where it has one; then what was left out."""
+    joins = [s.through for s in observation if s.through is not None]
+    through = iter(triple_text(kg, joins, exact=False))
+    plain = triple_text(kg, [s.triple for s in observation], exact=False)
+    lines = []
+    for seen, line in zip(observation, plain, strict=True):
+        lines.append(line if seen.through is None else f"{next(through)} -> {line}")
+    return [*lines, *(f"(not seen: {cut})" for cut in cuts)]
 
 
 def parse_triples(kg: KnowledgeGraph, reply: str, offered: Sequence[Triple]) -> list[Triple]:
@@ -71,6 +85,35 @@ def parse_triples(kg: KnowledgeGraph, reply: str, offered: Sequence[Triple]) -> 
     longest = {place: length for place, length, _ in sorted(found, key=lambda f: -f[1])}
     kept = sorted((f for f in found if longest[f[0]] == f[1]), key=lambda f: f[0])
     return list(dict.fromkeys(triple for _, _, triple in kept))
+
+
+def made_up(kg: KnowledgeGraph, reply: str, given: Sequence[Triple]) -> tuple[str, ...]:
+    """Triples that a reply names although the KG gave no such one, as the reply writes them, each once.
+
+    given: all that the KG has shown so far. A triple is three parts in round brackets, three ids on a line of
+    their own, or three parts whose middle one is a relation of those given; the reasoning around is no claim.
+    """
+    said = _plain(reply)
+    for form in sorted({f for forms in _forms(kg, given) for f in forms}, key=len, reverse=True):
+        while (place := _place(said, form)) >= 0:
+            said = f"{said[:place]} {said[place + len(form) :]}"
+    known = {t.relation for t in given}
+    texts = relation_texts(kg, [kg.profile.short(r) for r in known])
+    relations = {w.casefold() for short, text in texts.items() for w in (short, text.label)}
+    found = (claim for line in re.split(r"[\n;|]", said) for claim in _claims(line, relations))
+    return tuple(dict.fromkeys(found))
+
+
+def _claims(line: str, relations: Container[str]) -> list[str]:
+    """What looks like a triple in a line."""
+    bracketed = [c for c in _BRACKETED.findall(line) if c.count(",") >= 2]
+    if bracketed:
+        return [", ".join(p.strip() for p in c.split(",")) for c in bracketed]
+    parts = [p.strip() for p in _NUMBERED.sub("", line).strip(" .").split(",")]
+    if len(parts) != 3 or not all(parts):
+        return []
+    ids = not any(" " in p for p in parts) and any(c.isdigit() or c in ".:/" for c in "".join(parts))
+    return [", ".join(parts)] if ids or parts[1] in relations else []
 
 
 def _forms(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[tuple[str, ...]]:

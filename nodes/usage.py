@@ -33,6 +33,7 @@ class Usage:
         cost: USD at list price; None once any model without a known price took part.
         estimated: whether any token count is our estimate (see `estimate_tokens`).
         queries: queries that reached a KG.
+        hallucinated: triples that a model claimed to have from the KG although it gave no such one (ODA 2.3).
         seconds: wall-clock time, filled in by whoever measures a phase (a single reply's is 0).
     """
 
@@ -43,6 +44,7 @@ class Usage:
     estimated: bool = False
     queries: int = 0
     seconds: float = 0.0
+    hallucinated: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         known = self.cost is not None and other.cost is not None
@@ -54,6 +56,7 @@ class Usage:
             estimated=self.estimated or other.estimated,
             queries=self.queries + other.queries,
             seconds=self.seconds + other.seconds,
+            hallucinated=self.hallucinated + other.hallucinated,
         )
 
     @property

@@ -13,14 +13,23 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State
-from triplewise.nodes.reflect import add_to_network, none, oda, remember, similarity
+from triplewise.nodes.reflect import (
+    add_to_network,
+    chance,
+    generated,
+    none,
+    oda,
+    remember,
+    similarity,
+)
 from triplewise.nodes.state import Step, Verdict
 from triplewise.nodes.text import parse_triples
+from triplewise.nodes.usage import recording
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.terms import IRI, Triple
 from triplewise.tools.toolsets.base import Feedback
 
-from .conftest import GOETHE
+from .conftest import GOETHE, GRAPH
 
 nodes = st.sampled_from([IRI(f"http://e/{i}") for i in range(5)])
 facts = st.lists(st.builds(Triple, nodes, st.just(IRI("http://e/p")), nodes), max_size=12)
@@ -34,6 +43,54 @@ def test_the_network_holds_every_triple_once_in_chains(triples: list[Triple]) ->
     assert sorted(flat) == sorted(set(triples))
     for path in memory:
         assert all(a.object == b.subject for a, b in itertools.pairwise(path))
+
+
+def by_the_paper(memory: tuple[tuple[Triple, ...], ...], triple: Triple) -> list[list[Triple]]:
+    """Section 2.3 in its own words, written a second time."""
+    paths = [list(path) for path in memory]
+    if any(triple in path for path in paths):
+        return paths
+    suitable = [path for path in paths if path[-1].object == triple.subject]
+    if suitable:
+        suitable[0].append(triple)
+    else:
+        paths.append([triple])
+    return paths
+
+
+@given(facts, facts)
+def test_each_triple_joins_the_first_suitable_path(before: list[Triple], after: list[Triple]) -> None:
+    memory = remember((), before)
+    for triple in after:
+        wanted = by_the_paper(memory, triple)
+        memory = add_to_network(memory, triple)
+        assert [list(path) for path in memory] == wanted
+
+
+@given(facts, facts)
+def test_what_memory_holds_stays_where_it_is(before: list[Triple], after: list[Triple]) -> None:
+    early, late = remember((), before), remember(remember((), before), after)
+    assert late == remember((), [*before, *after])
+    assert len(late) >= len(early)
+    for old, new in zip(early, late, strict=False):
+        assert new[: len(old)] == old
+    flat = [t for path in late for t in path]
+    assert len(flat) == len(set(flat))
+    assert set(flat) == {*before, *after}
+
+
+@given(facts, st.integers(1, 6), st.integers(1, 3))
+def test_no_iteration_keeps_more_than_k(triples: list[Triple], limit: int, seed: int) -> None:
+    distinct = tuple(dict.fromkeys(triples))
+    asked = State(question="Where?", focus=("x",), steps=(step(triples=distinct),))
+    context = Context(kg=str(GRAPH), profile="wikidata", reflect_limit=limit, reflect_seed=seed)
+    update = chance(asked, Runtime(context=context))
+    kept = [t for path in update["memory"] for t in path]
+    assert len(kept) == min(limit, len(distinct))
+    assert set(kept) <= set(distinct)
+    assert update == chance(asked, Runtime(context=context))
+    tails = dict.fromkeys(t.object.n3() for t in distinct if t in kept and isinstance(t.object, IRI))
+    assert list(update["focus"]) == (list(tails) or ["x"])
 
 
 def test_the_first_path_that_fits_is_extended(triple: Make) -> None:
@@ -79,6 +136,45 @@ def test_triples_that_the_graph_did_not_give_are_dropped(
     model = replace(context, model="openai:scripted", base_url=server.url, prompt="oda")
     assert oda(asked, Runtime(context=model))["memory"] == ((triple(GOETHE, "P451", "Q78495"),),)
     assert "at most 15" in server.chats[0].text
+
+
+def test_invented_triples_are_counted(
+    context: Context, state: Callable[..., State], triple: Make, openai_server: Callable[..., OpenAIServer]
+) -> None:
+    partner, born = triple(GOETHE, "P451", "Q78495"), triple("Q78495", "P19", "Q3042")
+    replies = {
+        "Q5879,P451,Q78495\nQ5879,P451,Q1\n(Lili Schöneman, place of birth, Mars)": 2,
+        "1. (Johann Wolfgang von Goethe, unmarried partner, Lili Schöneman) [Q5879, P451, Q78495]": 0,
+        "Johann Wolfgang von Goethe, unmarried partner, Mars": 1,
+        "First, I look at Goethe, who had a partner, and so on.\nTriples: none": 0,
+        "Q5879,P451,Q1\nQ5879,P451,Q1": 1,
+        "(Lili Schöneman, place of birth, Offenbach am Main)": 0,  # an earlier step gave it
+    }
+    for reply, invented in replies.items():
+        server = openai_server([reply])
+        asked = state(GOETHE, steps=(step(triples=(partner,)),), memory=((born,),))
+        model = replace(context, model="openai:scripted", base_url=server.url, prompt="oda")
+        with recording() as spent:
+            update = oda(asked, Runtime(context=model))
+        assert spent.total.hallucinated == invented, reply
+        assert {t for path in update["memory"] for t in path} <= {partner, born}
+
+
+def test_written_facts_stand_apart_from_memory(
+    context: Context, state: Callable[..., State], triple: Make, openai_server: Callable[..., OpenAIServer]
+) -> None:
+    server = openai_server(["- Goethe loved Lili Schöneman.\n\n2. Goethe was born on Mars.", "again"])
+    triples = (triple(GOETHE, "P451", "Q78495"), triple(GOETHE, "P19", "Q1794"))
+    asked = state(GOETHE, steps=(step(triples=triples),))
+    model = replace(context, model="openai:scripted", base_url=server.url, prompt="oda", reflect_limit=2)
+    update = generated(asked, Runtime(context=model))
+    assert update["written"] == ("Goethe loved Lili Schöneman.", "Goethe was born on Mars.")
+    assert "memory" not in update
+    assert update["focus"] == ("Q78495",)
+    assert "at most 2 short facts" in server.chats[0].text
+    noted = asked.model_copy(update={k: v for k, v in update.items() if k != "steps"})
+    oda(noted, Runtime(context=model))
+    assert "- Goethe was born on Mars. (not from the knowledge graph)" in server.chats[1].text
 
 
 def test_triples_are_read_in_many_forms(kg: KnowledgeGraph, triple: Make) -> None:
