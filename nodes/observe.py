@@ -2,101 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import ScoredTriple, State
-from triplewise.nodes.text import node_labels
-from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.base import Direction
+from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import IRI, Term, Triple
+from triplewise.tools.kg.terms import Term
+from triplewise.tools.observing import Observation, ObserveSettings, Seen, observe
+from triplewise.tools.observing.ranker import PairRanker
+from triplewise.tools.observing.reading import Limits, Reader
 from triplewise.tools.pyql.text import read_term
-from triplewise.tools.vectors import vectors_of
 
-NODE_CAP = 300
-"""Most neighbouring triples read of one node, so that a hub costs no more than another."""
-CANDIDATES = 4
-"""Triples encoded exactly, as a multiple of N; relations alone choose them."""
+FOCUS, FACTS = 3, 900
+"""Entities that the observation by relation alone looks from, and facts it reads at most."""
 
 
-def _around(kg: KnowledgeGraph, nodes: Iterable[Term]) -> list[Triple]:
-    """Neighbouring triples of several nodes, each once."""
-    found = (t for n in nodes for t in kg.neighbours(n, limit=NODE_CAP).triples)
-    return [t for t in dict.fromkeys(found) if not kg.profile.excludes(t.relation)]
+def _entities(kg: KnowledgeGraph, ids: Sequence[str]) -> list[Term]:
+    """The task-relevant entities, without ids that cannot be read."""
+    return [n for i in ids if (n := read_term(i, kg.profile)) is not None]
 
 
-def score_relations(
-    kg: KnowledgeGraph, question: str, triples: Sequence[Triple], encoder: Encoder
-) -> np.ndarray:
-    """Cosine of the question with each triple's relation text, shape (n,); encodes each relation once."""
-    names = [kg.profile.short(t.relation) for t in triples]
-    distinct = list(dict.fromkeys(names))
-    texts = relation_texts(kg, distinct)
-    vectors = vectors_of(kg, encoder).vectors([texts[n].label for n in distinct])
-    by_name = dict(zip(distinct, vectors @ encoder.encode([question])[0], strict=True))
-    return np.array([by_name[n] for n in names], dtype=np.float32)
+def _direction(context: Context) -> Direction:
+    return "forward" if context.observe_direction == "outgoing" else "both"
 
 
-def score_triples(
-    kg: KnowledgeGraph, question: str, triples: Sequence[Triple], context: Context, around: frozenset[Term]
-) -> list[ScoredTriple]:
-    """Top N triples by the cosine of the question with "relation tail", best first."""
-    encoder, width = encoder_of(context), context.observe_width
-    if len(triples) > CANDIDATES * width:
-        order = score_relations(kg, question, triples, encoder).argsort(kind="stable")[::-1]
-        triples = [triples[i] for i in order[: CANDIDATES * width]]
-    if not triples:
-        return []
-    far = [t.subject if t.object in around else t.object for t in triples]
-    labels = node_labels(kg, far)
-    texts = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
-    lines = [
-        f"{texts[kg.profile.short(t.relation)].label} {labels[f]}" for t, f in zip(triples, far, strict=True)
-    ]
-    vectors = encoder.encode([question, *lines])
-    scores = vectors[1:] @ vectors[0]
-    best = scores.argsort(kind="stable")[::-1][:width]
-    return [ScoredTriple(triples[i], float(scores[i])) for i in best]
+def _update(state: State, observation: Observation) -> Update:
+    return {
+        "observation": tuple(_scored(seen) for seen in observation.seen),
+        "observation_cuts": observation.cuts,
+        "observed": state.focus,
+    }
 
 
-def _next_nodes(scored: Sequence[ScoredTriple], share: float, seen: frozenset[Term]) -> list[Term]:
-    """Far ends of the top P percent (at least one triple), without those already observed."""
-    top = scored[: max(1, round(len(scored) * share / 100))]
-    ends = (n for s in top for n in (s.triple.object, s.triple.subject))
-    return [n for n in dict.fromkeys(ends) if n not in seen and isinstance(n, IRI)]
+def _scored(seen: Seen) -> ScoredTriple:
+    *through, last = seen.hops
+    return ScoredTriple(last, seen.score, through[0] if through else None)
 
 
-def _expand(state: State, context: Context, depth: int) -> tuple[ScoredTriple, ...]:
+def _observe(state: State, context: Context, depth: int) -> Update:
     """D turns of update and refine from the task-relevant entities."""
     kg = kg_of(context)
-    nodes: list[Term] = [n for i in state.focus if (n := read_term(i, kg.profile)) is not None]
-    seen: frozenset[Term] = frozenset()
-    found: dict[Triple, ScoredTriple] = {}
-    for _turn in range(depth):
-        seen |= frozenset(nodes)
-        scored = score_triples(kg, state.question, _around(kg, nodes), context, frozenset(nodes))
-        found |= {s.triple: s for s in scored if s.triple not in found}
-        nodes = _next_nodes(scored, context.observe_keep, seen)
-        if not nodes:
-            break
-    return tuple(sorted(found.values(), key=lambda s: -s.score))
+    settings = ObserveSettings(
+        depth=depth,
+        width=context.observe_width,
+        keep=context.observe_keep,
+        direction=_direction(context),
+        facts=context.observe_facts,
+        seed=context.observe_seed,
+    )
+    entities = _entities(kg, state.focus)
+    return _update(state, observe(kg, state.question, entities, encoder_of(context), settings))
 
 
 def oda(state: State, runtime: Runtime[Context]) -> Update:
     """The paper's recursive observation: D turns, top N, tails of the top P percent."""
-    observation = _expand(state, runtime.context, runtime.context.observe_depth)
-    return {"observation": observation, "observed": state.focus}
+    return _observe(state, runtime.context, runtime.context.observe_depth)
 
 
 def one_hop(state: State, runtime: Runtime[Context]) -> Update:
     """Only the neighbourhood of the task-relevant entities (ablation)."""
-    return {"observation": _expand(state, runtime.context, 1), "observed": state.focus}
+    return _observe(state, runtime.context, 1)
 
 
 def by_relation(state: State, runtime: Runtime[Context]) -> Update:
@@ -107,14 +79,21 @@ def by_relation(state: State, runtime: Runtime[Context]) -> Update:
     """
     context = runtime.context
     kg = kg_of(context)
-    focus = [n for i in state.focus[:3] if (n := read_term(i, kg.profile)) is not None]
-    triples = _around(kg, focus)
-    if not triples:
-        return {"observation": (), "observed": state.focus}
-    scores = score_relations(kg, state.question, triples, encoder_of(context))
-    best = scores.argsort(kind="stable")[::-1][: context.observe_width]
-    kept = tuple(ScoredTriple(triples[i], float(scores[i])) for i in best)
-    return {"observation": kept, "observed": state.focus}
+    entities = _entities(kg, state.focus[:FOCUS])
+    if not entities:
+        return _update(state, Observation())
+    closeness = PairRanker(kg, state.question, encoder_of(context)).closeness
+    limits = Limits(min(FACTS, context.observe_facts), _direction(context), context.observe_seed)
+    cuts: list[str] = []
+    triples = [f.triple for f in Reader(kg, closeness, limits, Deadline(kg.timeout)).facts(entities, cuts)]
+    triples = list(dict.fromkeys(triples))
+    names = [kg.profile.short(t.relation) for t in triples]
+    distinct = list(dict.fromkeys(names))
+    texts = relation_texts(kg, distinct)
+    scores = dict(zip(distinct, closeness([texts[n].label for n in distinct]).tolist(), strict=True))
+    ranked = sorted(zip(triples, names, strict=True), key=lambda found: -scores[found[1]])
+    seen = tuple(Seen((t,), scores[name]) for t, name in ranked[: context.observe_width])
+    return _update(state, Observation(seen, tuple(cuts)))
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
@@ -124,7 +103,7 @@ def auto(state: State, runtime: Runtime[Context]) -> Update:
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
     """No observation (ablation; QueryAgent and SymAgent as published)."""
-    return {"observation": (), "observed": state.focus}
+    return _update(state, Observation())
 
 
 VARIANTS = {"auto": auto, "oda": oda, "one-hop": one_hop, "by-relation": by_relation, "none": none}

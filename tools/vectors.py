@@ -89,6 +89,10 @@ class VectorStore:
             rows = self._find(digests)
         return rows
 
+    def known(self, texts: Sequence[str]) -> np.ndarray:
+        """Row numbers of the texts that are kept, -1 for the others, int64 of shape (n,); embeds nothing."""
+        return self._find(_digests(texts)) if texts else np.empty(0, np.int64)
+
     def at(self, rows: np.ndarray) -> np.ndarray:
         """The vectors of rows, float32 of shape (n, dimension)."""
         with self._lock:

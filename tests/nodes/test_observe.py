@@ -68,5 +68,5 @@ def test_nothing_to_observe_is_no_error(
 ) -> None:
     for focus in ((), ("Q99999999",), ('"1.0"^^xsd:float',)):
         update = VARIANTS[variant](state(focus=focus), runtime)
-        assert update == {"observation": (), "observed": focus}
+        assert update == {"observation": (), "observation_cuts": (), "observed": focus}
     assert none(state(WILD), runtime)["observation"] == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from triplewise.tools.kg.base import Direction
 from triplewise.tools.kg.readonly import variable_names
 from triplewise.tools.kg.terms import IRI, XSD, Literal, Term, Variable
 
@@ -60,6 +61,46 @@ def degree_query(nodes: Sequence[Term]) -> str:
     """How many edges many nodes have."""
     values = f"VALUES ?n {{ {_block(nodes)} }}"
     return f"SELECT (COUNT(*) AS ?c) WHERE {{ {{ {values} ?n ?p ?o }} UNION {{ {values} ?s ?q ?n }} }}"
+
+
+def bundles_query(nodes: Sequence[Term], direction: Direction) -> str:
+    """How many facts many nodes have over each relation: outgoing ones in ?p, incoming ones in ?q.
+
+    "" if there is nothing to ask: no fact leaves a literal.
+    """
+    sides = []
+    subjects = [n for n in nodes if isinstance(n, IRI)]
+    if direction != "backward" and subjects:
+        sides.append(f"{{ VALUES ?n {{ {_block(subjects)} }} ?n ?p ?o }}")
+    if direction != "forward" and nodes:
+        sides.append(f"{{ VALUES ?n {{ {_block(nodes)} }} ?s ?q ?n }}")
+    if not sides:
+        return ""
+    return f"SELECT ?n ?p ?q (COUNT(*) AS ?c) WHERE {{ {' UNION '.join(sides)} }} GROUP BY ?n ?p ?q"
+
+
+def pairs_query(pairs: Sequence[tuple[Term, IRI, bool]]) -> str:
+    """The facts of (node, relation, outgoing), in the columns of `edges_query`."""
+    out = " ".join(f"({_n3(n)} {_n3(r)})" for n, r, forward in pairs if forward)
+    into = " ".join(f"({_n3(n)} {_n3(r)})" for n, r, forward in pairs if not forward)
+    sides = [f"{{ VALUES (?n ?p) {{ {out} }} ?n ?p ?o }}"] if out else []
+    sides += [f"{{ VALUES (?n ?q) {{ {into} }} ?s ?q ?n }}"] if into else []
+    return f"SELECT ?n ?p ?o ?q ?s WHERE {{ {' UNION '.join(sides)} }}"
+
+
+def samples_query(wanted: Sequence[tuple[Term, IRI, bool, int]], seed: int) -> str:
+    """So many facts of each (node, relation, outgoing), in the columns of `edges_query`.
+
+    Drawn by a digest of seed and far end: an engine's own order would be another one in each engine.
+    """
+    sides = []
+    for node, relation, forward, count in wanted:
+        n, r = _n3(node), _n3(relation)
+        far, pattern, names = ("?o", f"{n} {r} ?o", "?n ?p") if forward else ("?s", f"?s {r} {n}", "?n ?q")
+        order = f"ORDER BY MD5(CONCAT({Literal(f'{seed} ', XSD + 'string').n3()}, STR({far}))) {far}"
+        drawn = f"{{ SELECT {far} WHERE {{ {pattern} }} {order} LIMIT {count} }}"
+        sides.append(f"{{ {drawn} VALUES ({names}) {{ ({n} {r}) }} }}")
+    return f"SELECT ?n ?p ?o ?q ?s WHERE {{ {' UNION '.join(sides)} }}"
 
 
 def _block(terms: Iterable[Term]) -> str:

@@ -1,0 +1,126 @@
+"""Reading around many nodes at once, in a few queries whatever their number (ODA, section 2.1).
+
+What lies around a node falls into bundles: its facts of one relation in one direction. Their sizes are
+asked for first, in one query for all nodes, so that a hub is known for what it is before any of its facts
+is fetched. Bundles are then read whole, many a query, or, where they are too large, as a sample.
+
+The queries are plain SPARQL 1.1 over `KnowledgeGraph.query`: every engine answers alike, samples included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from triplewise.tools.kg.base import Direction, KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.bounded import Deadline
+from triplewise.tools.kg.engine import BATCH, batches
+from triplewise.tools.kg.queries import bundles_query, pairs_query, samples_query
+from triplewise.tools.kg.terms import IRI, Literal, Term, Triple
+
+BUNDLE_CAP = 50_000
+"""Bundles read at most by one query."""
+SAMPLES = 20
+"""Samples taken by one query."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Bundle:
+    """The facts of one node over one relation: `forward` where the node is their subject."""
+
+    node: Term
+    relation: IRI
+    forward: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A triple seen from one of its nodes."""
+
+    node: Term
+    triple: Triple
+    forward: bool
+
+    @property
+    def far(self) -> Term:
+        """The other end."""
+        return self.triple.object if self.forward else self.triple.subject
+
+    @property
+    def bundle(self) -> Bundle:
+        """Where it belongs."""
+        return Bundle(self.node, self.triple.relation, self.forward)
+
+
+def bundle_sizes(
+    kg: KnowledgeGraph, nodes: Sequence[Term], direction: Direction, deadline: Deadline
+) -> tuple[dict[Bundle, int], str]:
+    """How many facts each bundle around the nodes has, without relations that the profile excludes.
+
+    One query for up to 500 nodes. Returns what is known and, if that is not all, why ("" if it is).
+    """
+    sizes: dict[Bundle, int] = {}
+    trouble = ""
+    for batch in batches(dict.fromkeys(nodes), BATCH):
+        if not (sparql := bundles_query(batch, direction)):
+            continue
+        result = kg.query(sparql, timeout=deadline.left, limit=BUNDLE_CAP)
+        trouble = trouble or _trouble(result)
+        for node, out, into, size in result.rows:
+            relation = out or into
+            if node is None or not isinstance(relation, IRI) or not isinstance(size, Literal):
+                continue
+            if not kg.profile.excludes(relation):
+                sizes[Bundle(node, relation, out is not None)] = int(size.value)
+    return sizes, trouble
+
+
+def read_bundles(
+    kg: KnowledgeGraph,
+    wanted: Mapping[Bundle, int],
+    sizes: Mapping[Bundle, int],
+    seed: int,
+    deadline: Deadline,
+) -> tuple[list[Fact], str]:
+    """The facts of bundles, sorted, and why some are missing ("" if none are).
+
+    Args:
+        kg: where they are.
+        wanted: how many facts of each bundle. sizes: how many it has; where that is more, a sample is drawn.
+        seed: of the samples. The same facts come from every engine that holds the same triples.
+        deadline: of all queries together.
+    """
+    whole = sorted(b for b in wanted if sizes[b] <= wanted[b])
+    sampled = sorted(b for b in wanted if sizes[b] > wanted[b])
+    queries = [pairs_query([(b.node, b.relation, b.forward) for b in part]) for part in batches(whole, BATCH)]
+    for part in batches(sampled, SAMPLES):
+        queries.append(samples_query([(b.node, b.relation, b.forward, wanted[b]) for b in part], seed))
+    found: set[Fact] = set()
+    trouble, most = "", sum(wanted.values())
+    for sparql in queries:
+        result = kg.query(sparql, timeout=deadline.left, limit=most)
+        trouble = trouble or _trouble(result)
+        found.update(_facts(result))
+    return sorted(found, key=_place), trouble
+
+
+def _facts(result: Result) -> Iterator[Fact]:
+    """Rows of (node, relation out, object, relation in, subject) as facts."""
+    for node, out, obj, into, subject in result.rows:
+        if isinstance(node, IRI) and isinstance(out, IRI) and obj is not None:
+            yield Fact(node, Triple(node, out, obj), True)
+        elif node is not None and isinstance(into, IRI) and isinstance(subject, IRI):
+            yield Fact(node, Triple(subject, into, node), False)
+
+
+def _place(fact: Fact) -> tuple[str, bool, str, str, str]:
+    """An order that does not depend on the engine."""
+    t = fact.triple
+    return fact.node.n3(), not fact.forward, t.relation.value, t.subject.value, t.object.n3()
+
+
+def _trouble(result: Result) -> str:
+    """Why a result is not all there is."""
+    if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
+        return ""
+    return f"{result.outcome}: {result.message}" if result.message else str(result.outcome)

@@ -1,0 +1,101 @@
+"""First guesses of many scores, and how they get better with every exact one.
+
+Two sources: with the KG's vectors present, a map from what is known of relation and tail (`maps`); with
+nothing present, static vectors and a sample (`static`).
+Either is then corrected as a Gaussian process would: pairs whose vectors are alike are wrong alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+PORTION = 64
+"""Texts encoded between two corrections: one batch of the encoder."""
+
+_NOISE, _POWER = 0.1, 3
+_MOST = 1_500
+
+
+class Guess:
+    """Guessed scores of the listed pairs, corrected by what is learned.
+
+    Attributes:
+        listed: places of the pairs it is made for, int64 of shape (k,).
+        budget: exact scores it takes for each 50 that are wanted. portion: of them between two corrections.
+
+    Args:
+        first: guesses of the listed, float32 of shape (k,).
+        features: what makes pairs alike, float32 of shape (k, f), rows of about unit length.
+        linear: whether errors also differ by direction alone, as those of a rough guess do.
+    """
+
+    def __init__(
+        self,
+        listed: np.ndarray,
+        first: np.ndarray,
+        features: np.ndarray,
+        budget: int,
+        portion: int = PORTION,
+        linear: bool = False,
+    ) -> None:
+        self.listed, self.budget, self.portion, self._linear = listed, budget, portion, linear
+        self._first, self._features = first, features
+        self._place = {int(at): i for i, at in enumerate(listed)}
+        self._known = np.empty(0, np.int64)
+        self._kernel = np.empty((len(listed), 0), np.float32)
+        self._error = np.empty(0, np.float32)
+        self._now = first
+
+    def scores(self, places: np.ndarray) -> np.ndarray:
+        """What is guessed for listed places now."""
+        return np.asarray(self._now[[self._place[int(p)] for p in places]])
+
+    def learn(self, places: np.ndarray, exact: np.ndarray) -> None:
+        """Correct the guesses by exact scores of some listed places; `exact` holds those of all pairs."""
+        # Solving for more takes longer than encoding what it could save.
+        places = places[: max(0, _MOST - len(self._known))]
+        if not len(places):
+            return
+        new = np.array([self._place[int(p)] for p in places])
+        self._known = np.concatenate([self._known, new])
+        self._error = np.concatenate([self._error, exact[places] - self._first[new]])
+        alike = self._features @ self._features[new].T
+        alike = alike + alike**_POWER if self._linear else alike**_POWER
+        self._kernel = np.concatenate([self._kernel, alike], axis=1)
+        inner = self._kernel[self._known] + _NOISE * np.eye(len(self._known), dtype=np.float32)
+        self._now = self._first + self._kernel @ np.linalg.solve(inner, self._error)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Pairs taken apart: distinct relations and tails, and which of them each pair has.
+
+    `share` is the relation's part of a pair's text, float32 of shape (n,).
+    """
+
+    relations: list[str]
+    tails: list[str]
+    relation: np.ndarray
+    tail: np.ndarray
+    share: np.ndarray
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[str, str]]) -> Parts:
+        """The parts of pairs."""
+        relations: dict[str, int] = {}
+        tails: dict[str, int] = {}
+        relation = np.array([relations.setdefault(r, len(relations)) for r, _ in pairs], np.int64)
+        tail = np.array([tails.setdefault(t, len(tails)) for _, t in pairs], np.int64)
+        long = np.array([len(r) for r in relations], np.float32)[relation] + 1
+        rest = np.array([len(t) for t in tails], np.float32)[tail] + 1
+        return cls(list(relations), list(tails), relation, tail, long / (long + rest))
+
+
+def most(scores: np.ndarray, count: int) -> np.ndarray:
+    """Places of the highest scores, sorted."""
+    if len(scores) <= count:
+        return np.arange(len(scores))
+    return np.sort(np.argpartition(-scores, count)[:count])
