@@ -93,7 +93,7 @@ def _asked(state: State, context: Context, part: str) -> str:
         part,
         question=state.question,
         triples=triple_text(kg, state.last.feedback.triples, ids=True),
-        observation=observation_lines(kg, state.observation),
+        observation=observation_lines(kg, state.observation, state.observation_cuts),
         memory=memory_texts(kg, state),
         limit=context.reflect_limit,
     )
