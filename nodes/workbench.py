@@ -129,4 +129,7 @@ def workbench(state: State, context: Context) -> Workbench:
         memory=reasoning_memory(state, context),
         rank=ranker(state.question, kg, context),
         services=_services(state, context),
+        path_hops=context.path_hops,
+        path_limit=context.path_limit,
+        path_seconds=context.path_seconds,
     )

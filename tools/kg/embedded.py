@@ -82,6 +82,11 @@ class EmbeddedKG(Engine):
         except TimeoutError as error:
             return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
 
+    @property
+    def path_seconds(self) -> float:
+        """A second at most: nobody waits longer for what lies in this process, and a cut search says so."""
+        return min(self.timeout, 1.0)
+
     def edges(
         self, nodes: Sequence[Term], deadline: Deadline, ends: Collection[Term] | None = None
     ) -> tuple[list[Edge], Outcome, str]:

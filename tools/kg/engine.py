@@ -208,10 +208,16 @@ class Engine(ABC):
 
         The search meets in the middle and always widens the side that costs less. Excluded relations
         are not walked. When time, rows or edges run out, the paths found so far come with the outcome.
+        Without a `timeout`, the engine's `path_seconds` holds.
         """
-        deadline = Deadline(self.timeout if timeout is None else timeout)
+        deadline = Deadline(self.path_seconds if timeout is None else timeout)
         search = PathSearch(self, deadline, self.limit if limit is None else limit)
         return search.run(source, target, min(max(max_hops, 1), 4))
+
+    @property
+    def path_seconds(self) -> float:
+        """Seconds that a search for paths may take where none are named."""
+        return self.timeout
 
     def edges(
         self, nodes: Sequence[Term], deadline: Deadline, ends: Collection[Term] | None = None

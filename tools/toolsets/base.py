@@ -111,7 +111,11 @@ Ranker = Callable[[list[str], list[str]], tuple[list[str], list[str]]]
 
 @dataclass(frozen=True)
 class Workbench:
-    """All that an action may use in one step."""
+    """All that an action may use in one step.
+
+    `preview` is how many values are shown. `path_hops`, `path_limit` and `path_seconds` bound one search for
+    paths: triples a path, paths, and seconds (None leaves those to the KG).
+    """
 
     kg: KnowledgeGraph
     question: str = ""
@@ -120,6 +124,9 @@ class Workbench:
     rank: Ranker = lambda forward, backward: (forward, backward)
     preview: int = 5
     services: Mapping[str, Any] = field(default_factory=dict)
+    path_hops: int = 3
+    path_limit: int = 100
+    path_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

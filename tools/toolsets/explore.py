@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triplewise.tools.errors import ActionError
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.base import KnowledgeGraph, Outcome
 from triplewise.tools.kg.terms import IRI, Literal, Term, Triple
 from triplewise.tools.toolsets.base import Action, Feedback, Parameter, Workbench
 from triplewise.tools.toolsets.resolve import Resolver
@@ -14,7 +14,6 @@ from triplewise.tools.toolsets.toolset import Toolset
 
 SHOWN_TRIPLES = 50
 SHOWN_PATHS = 20
-MAX_HOPS = 3
 
 _ENTITY = Parameter("entity", "entity", "the id of a task-relevant entity")
 
@@ -57,14 +56,14 @@ def _observation(ok: bool, message: str, lines: Sequence[str], nothing: str) -> 
 
 
 def _get_path(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
-    """All simple paths between two entities."""
+    """Simple paths between two entities, shortest first, as long and as many as the workbench allows."""
     resolver, kg = Resolver(bench), bench.kg
     source, target = (resolver.entity(a) for a in arguments)
     if source == target:
         raise ActionError(
             "same_entity", f"{arguments[0]} is both ends: get_path needs two entities", given=arguments[0]
         )
-    found = kg.paths(source, target, MAX_HOPS)
+    found = kg.paths(source, target, bench.path_hops, timeout=bench.path_seconds, limit=bench.path_limit)
     triples = tuple(dict.fromkeys(hop.triple for path in found.paths for hop in path))
     shown = found.paths[:SHOWN_PATHS]
     hops = [hop.triple for path in shown for hop in path]
@@ -72,12 +71,16 @@ def _get_path(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     lines = [", ".join(next(written) for _ in path) for path in shown]
     if len(found.paths) > len(shown):
         lines.append(f"... and {len(found.paths) - len(shown)} more paths")
-    nothing = f"No path of up to {MAX_HOPS} hops joins the two."
+    # What a search found before its time was over is worth showing, as what a cut answer is.
+    outcome = Outcome.TRUNCATED if found.paths and found.outcome is Outcome.TIMEOUT else found.outcome
+    if found.paths and found.message:
+        lines.append(f"There may be more: {found.message}.")
+    nothing = f"No path of up to {bench.path_hops} hops joins the two."
     return Feedback(
         arguments=tuple(short_ids(kg, (source, target))),
-        outcome=found.outcome,
+        outcome=outcome,
         message=found.message,
-        observation=_observation(found.outcome.ok, found.message, lines, nothing),
+        observation=_observation(outcome.ok, found.message, lines, nothing),
         program=bench.program,
         ids={"neighbors": entity_ids(kg, triples)},
         triples=triples,
@@ -121,7 +124,7 @@ EXPLORE = Toolset.of(
         ),
         Action(
             "get_path",
-            f"Get the paths of up to {MAX_HOPS} triples that link two entities.",
+            "Get the paths of a few triples each that link two entities, shortest first.",
             (
                 Parameter("entity1", "entity", "the id of a task-relevant entity"),
                 Parameter("entity2", "entity", "the id of another one"),

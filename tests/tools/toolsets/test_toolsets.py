@@ -226,6 +226,18 @@ def test_exploring(bench: Workbench) -> None:
     assert (done.answers, done.finished) == (("Q1490", "1457"), True)
 
 
+def test_paths_are_as_long_and_as_many_as_allowed(bench: Workbench) -> None:
+    call = Call("get_path", ("Q17", "Q142"))
+    near, far = (EXPLORE.execute(replace(bench, path_hops=n), call) for n in (2, 3))
+    assert near.observation == "No path of up to 2 hops joins the two."
+    assert (far.outcome, len(far.triples)) == ("rows", 3)
+    cut = EXPLORE.execute(replace(bench, path_limit=1), Call("get_path", ("Q17", "Q1490")))
+    assert (cut.outcome, len(cut.triples)) == ("truncated", 1)
+    assert "There may be more: cut at the limit of 1 paths" in cut.observation
+    late = EXPLORE.execute(replace(bench, path_seconds=0.0), call)
+    assert (late.outcome, late.triples) == ("timeout", ())
+
+
 def test_following_rules(bench: Workbench) -> None:
     served = replace(
         bench,
