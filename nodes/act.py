@@ -18,6 +18,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.database import table_lines
 from triplewise.nodes.embedded import GIVE_UP, decide
 from triplewise.nodes.fast import whole_program
+from triplewise.nodes.forms import form_of
 from triplewise.nodes.history import encode
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import kg_of, model_of, prompt_of, toolset_of
@@ -113,6 +114,7 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
         "candidates": list(state.focus),
         "labels": {i: labels.get(i, i) for i in state.focus},
         "step": len(state.steps) + 1,
+        "form": form_of(state.question),
     }
 
 

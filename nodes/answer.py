@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.forms import normal_values
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import kg_of, toolset_of
 from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
-from triplewise.nodes.text import triple_text
+from triplewise.nodes.text import node_labels, triple_text
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
-from triplewise.tools.kg.terms import XSD, Literal, Triple
+from triplewise.tools.kg.terms import XSD, Literal, Term, Triple
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.text import read_term
 
@@ -127,25 +129,68 @@ def _query_proof(query: PyQL, kg: KnowledgeGraph) -> tuple[Triple, ...]:
 
 
 def memory(state: State, runtime: Runtime[Context]) -> Update:
-    """Answer from memory alone (ODA 2.2): the reflected facts prove it."""
+    """Answer from memory alone (ODA 2.2), with the paths of memory that prove it.
+
+    Those that lead to the answer; for true and false, those between what the question names.
+    """
     kg = kg_of(runtime.context)
-    values = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
-    routes = _routes(state, kg, values)
-    query = route_query(routes)
+    given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
+    values = normal_values(state.question, given)
+    if values in (("true",), ("false",)):
+        routes = _routes_between(state, kg)
+        query = _asking(routes) if values == ("true",) else None
+    else:
+        routes = _routes(state, kg, values)
+        query = route_query(routes)
     sparql = query.sparql(kg.profile) if query is not None else ""
-    return _build(state, kg, tuple(values), sparql, [triple for r in routes for triple, _ in r.hops])
+    return _build(state, kg, values, sparql, [triple for r in routes for triple, _ in r.hops])
+
+
+def _starts(state: State, kg: KnowledgeGraph) -> list[Term]:
+    """The entities of the question."""
+    return [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
+
+
+def _sources(state: State) -> tuple[list[Triple], list[Triple]]:
+    """Facts that may prove an answer: memory, then those seen in any step."""
+    return (
+        [t for path in state.memory for t in path],
+        [t for s in state.steps if not s.rolled_back for t in s.feedback.triples],
+    )
 
 
 def _routes(state: State, kg: KnowledgeGraph, values: tuple[str, ...]) -> list[Route]:
     """Chains of memory that lead to the answer; facts seen in any step serve where memory holds none."""
-    wanted, short = set(values), kg.profile.short
-    starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
-    sources = (
-        [t for path in state.memory for t in path],
-        [t for s in state.steps if not s.rolled_back for t in s.feedback.triples],
-    )
-    found = (find_routes(facts, starts, lambda node: short(node) in wanted) for facts in sources)
+    wanted, short, starts = set(values), kg.profile.short, _starts(state, kg)
+    found = (find_routes(facts, starts, lambda node: short(node) in wanted) for facts in _sources(state))
     return next((routes for routes in found if routes), []) if wanted else []
+
+
+def _routes_between(state: State, kg: KnowledgeGraph) -> list[Route]:
+    """Chains of memory between what the question names, each once: linked nodes, and those in its words."""
+    facts, starts = _sources(state)[0], _starts(state, kg)
+    labels = node_labels(kg, [n for t in facts for n in (t.subject, t.object)])
+    text = state.question.casefold()
+    named = dict.fromkeys([*starts, *(n for n, label in labels.items() if _stands_in(label, text))])
+    found = [r for r in find_routes(facts, named, named.__contains__) if r.start in named and r.end in named]
+    kept: dict[frozenset[Triple], Route] = {}
+    for route in found:
+        kept.setdefault(frozenset(t for t, _ in route.hops), route)
+    return list(kept.values())
+
+
+def _stands_in(label: str, text: str) -> bool:
+    """Whether a name stands in a text (in small letters), as whole words."""
+    return bool(label) and re.search(rf"(?<!\w){re.escape(label.casefold())}(?!\w)", text) is not None
+
+
+def _asking(routes: Sequence[Route]) -> PyQL | None:
+    """The query that asks whether the facts of some chains hold; None without any."""
+    facts = dict.fromkeys(triple for route in routes for triple, _ in route.hops)
+    query = PyQL().ask()
+    for triple in facts:
+        query = query.add_fact(triple.subject, triple.relation, triple.object)
+    return query if facts else None
 
 
 VARIANTS = {"program": program, "memory": memory}

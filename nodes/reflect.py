@@ -10,6 +10,7 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.forms import form_of
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, kg_of, model_of, prompt_of
 from triplewise.nodes.state import State, Step
@@ -96,6 +97,7 @@ def _asked(state: State, context: Context, part: str) -> str:
         observation=observation_lines(kg, state.observation, state.observation_cuts),
         memory=memory_texts(kg, state),
         limit=context.reflect_limit,
+        form=form_of(state.question),
     )
     return model_of(context).complete([{"role": "user", "content": prompt}]).text
 

@@ -131,6 +131,33 @@ def test_an_answer_in_plain_words_needs_no_entity(context: Context, state: Calla
     assert (answer.text, answer.sparql, answer.proof) == ("Yes.", "", ())
 
 
+def test_a_claim_is_proven_by_the_paths_between_what_it_names(
+    context: Context, state: Callable[..., State], triple: Make
+) -> None:
+    explore = replace(context, toolset="explore")
+    partner, born = triple(GOETHE, "P451", "Q78495"), triple("Q78495", "P19", "Q3042")
+    beside = triple(GOETHE, "P19", "Q1794")
+    claim = "Johann Wolfgang von Goethe loved somebody born in Offenbach am Main."
+    known = state(GOETHE, question=claim, memory=((partner, born), (beside,)))
+    for reply, word in {"answer(Yes)": "Yes.", "answer(true)": "Yes.", "answer(refuted)": "No."}.items():
+        answer = answered(memory(ran(known, explore, reply), Runtime(context=explore)))
+        assert answer.text == word
+        assert [p.triple for p in answer.proof] == [partner, born]
+        assert ("ASK" in answer.sparql) is (word == "Yes.")
+
+
+def test_only_what_leads_to_the_answer_proves_it(
+    context: Context, state: Callable[..., State], triple: Make
+) -> None:
+    explore = replace(context, toolset="explore")
+    partner, beside = triple(GOETHE, "P451", "Q78495"), triple(GOETHE, "P19", "Q1794")
+    slot = state(GOETHE, question="Goethe [SEP] unmarried partner", memory=((beside,), (partner,)))
+    answer = answered(memory(ran(slot, explore, "answer(Q78495)"), Runtime(context=explore)))
+    assert (answer.labels, [p.triple for p in answer.proof]) == (("Lili Schöneman",), [partner])
+    film = state(GOETHE, question="Which film?", memory=((partner,),))
+    assert answered(memory(ran(film, explore, "answer(Yes)"), Runtime(context=explore))).values == ("Yes",)
+
+
 nodes = st.sampled_from([IRI(f"http://e/{i}") for i in range(6)])
 relations = st.sampled_from([IRI("http://e/p"), IRI("http://e/q")])
 facts = st.lists(st.builds(Triple, nodes, relations, nodes), max_size=14)

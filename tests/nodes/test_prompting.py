@@ -16,6 +16,7 @@ from triplewise.tools.errors import ConfigurationError, DataError
 
 VALUES: dict[str, Any] = {
     "tools": "1. get_relation(node): relations of a node",
+    "form": "question",
     "tools_brief": "1. get_relation(node)",
     "begun": False,
     "question": "Who wrote Momo?",
