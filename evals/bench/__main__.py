@@ -13,6 +13,7 @@ from rich.table import Table
 
 from triplewise.evals.bench import fuzzing
 from triplewise.evals.bench.mends import mends
+from triplewise.evals.bench.observe import observe
 from triplewise.evals.bench.paths import paths
 from triplewise.evals.bench.ranking import ranking
 from triplewise.evals.bench.startup import QUESTION, Measured, measure
@@ -48,6 +49,7 @@ def startup(
 
 
 app.command()(mends)
+app.command()(observe)
 app.command("fuzz")(fuzzing.command)
 app.command()(ranking)
 app.command()(paths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -61,7 +61,7 @@ def make_vectors(
     before = len(store)
     texts, sample, every = _texts(folder, kg, tell, pairs)
     store.add(sorted(texts), partial(_report, tell, "vectors of relations and ends", len(texts)))
-    _fit(store, sample)
+    fit_map(store, sample)
     if pairs:
         written = (f"{relation} {tail}" for relation, tail in sorted(every))
         store.add(written, partial(_report, tell, "vectors of pairs", len(every)))
@@ -117,7 +117,7 @@ def _ways(folder: Path, kg: KnowledgeGraph) -> Iterator[tuple[IRI, bool, Term]]:
                 yield relation, forward, far
 
 
-def _fit(store: VectorStore, sample: list[Pair]) -> None:
+def fit_map(store: VectorStore, sample: Sequence[Pair]) -> None:
     """Fit the map on a sample of pairs and keep it beside the vectors."""
     pairs = sorted(set(sample))
     if len(pairs) < LEAST_PAIRS or store.path is None:
