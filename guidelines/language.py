@@ -29,7 +29,7 @@ NAMES: Final[Mapping[str, str]] = {
     "call": "the action as written, e.g. add_fact(Q1490, P36, ?capital)",
     "question": "the question",
     "wanted": "kind of answer that the question surely wants: who, when, count, yes_no, or empty",
-    "insisted": "whether this call, or the set_answer right before a call that finishes, failed before",
+    "insisted": "whether this call, or the set_answer before a last call, failed before on this program",
     "budget_left": "steps that remain after this one; none where unknown",
     "actions": "signatures of the legal actions, e.g. add_fact(head, relation, tail)",
     "step": "number of the next step: the one to be generated",
@@ -74,7 +74,7 @@ def situation(
         "call": call,
         "question": question,
         "wanted": wanted(question, memory.linked.values(), mentions) if question else "",
-        "insisted": call in memory.failed or _just_insisted(feedback, memory),
+        "insisted": call in memory.doubted or _just_insisted(feedback, memory),
         "budget_left": budget_left,
         "actions": list(actions),
         "step": memory.steps + 2 if step is None else step,
@@ -87,7 +87,7 @@ def situation(
 
 def _just_insisted(feedback: Feedback, memory: ReasoningMemory) -> bool:
     """Whether a run ends with an answer that was doubted when it was set, and set again nevertheless."""
-    return feedback.finished and memory.last in memory.failed and memory.last.startswith("set_answer(")
+    return feedback.finished and memory.last in memory.doubted and memory.last.startswith("set_answer(")
 
 
 def environment(snippets: Mapping[str, str]) -> Environment:

@@ -20,7 +20,7 @@ from triplewise.nodes.workbench import reasoning_memory
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
     """Match the last step's feedback against the guidelines; the first one that fires wins."""
     context, step = runtime.context, state.last
-    before = state.model_copy(update={"steps": state.steps[:-1]})
+    before = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
     match = guidelines_of(context).match(
         step.feedback,
         reasoning_memory(before, context),

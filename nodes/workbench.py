@@ -37,12 +37,23 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
         | frozenset(state.focus),
         tried=dict(calls),
         failed=frozenset(_said(s) for s in state.steps if s.rolled_back),
+        doubted=_doubted(state),
         last=_said(state.steps[-1]) if state.steps else "",
         steps=len(state.steps),
         budget=context.max_steps or 0,
         calls=tuple(_said(s) for s in state.steps),
         planned=tuple(dict.fromkeys(r for rule in state.rules for r in rule.relations)),
     )
+
+
+def _doubted(state: State) -> frozenset[str]:
+    """Calls that failed on the program as it is now; the last one too, if it had failed on its program.
+
+    The same words on another program, such as the next rule's, are another call.
+    """
+    failed = [(s.program_before, _said(s)) for s in state.steps if s.rolled_back]
+    again = {(s.program_before, _said(s)) for s in state.steps[-1:]}
+    return frozenset(call for at, call in failed if at == state.program or (at, call) in again)
 
 
 def _said(step: Step) -> str:

@@ -229,7 +229,7 @@ def test_a_doubt_is_raised_once(id: str) -> None:
     example = GUIDELINES[id].example
     feedback, memory = example.feedback, example.memory
     call = f"{feedback.action}({', '.join(feedback.arguments)})"
-    again = ReasoningMemory(linked=memory.linked, bound=memory.bound, failed=frozenset({call}))
+    again = ReasoningMemory(linked=memory.linked, bound=memory.bound, doubted=frozenset({call}))
     assert GUIDELINES.match(feedback, again) is None
 
 

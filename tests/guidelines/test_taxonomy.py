@@ -80,7 +80,7 @@ def test_a_doubted_answer_may_be_insisted_on(id: str) -> None:
     example = GUIDELINES[id].example
     given, call = dict(example.given), Call(example.feedback.action, example.feedback.arguments).text()
     assert GUIDELINES.triggered(example.feedback, example.memory, **given)[0] == id
-    again = replace(example.memory, failed=frozenset({call}), last=call, calls=(call,))
+    again = replace(example.memory, doubted=frozenset({call}), last=call, calls=(call,))
     assert id not in GUIDELINES.triggered(example.feedback, again, **given)
     # Nor is the finished run held up for it: the doubt was answered when the variable was set again.
     done = replace(example.feedback, action="execute", arguments=(), finished=True)
@@ -92,7 +92,7 @@ def test_a_run_that_ends_without_set_answer_is_doubted_too() -> None:
         "execute", outcome="rows", finished=True, answers=("1979",), detail={"answer_kinds": {"year": 1}}
     )
     assert triggered(feedback, question="who directed it?") == ("answer_type_who",)
-    insisted = replace(MEMORY, failed=frozenset({"execute()"}))
+    insisted = replace(MEMORY, doubted=frozenset({"execute()"}))
     assert triggered(feedback, insisted, "who directed it?") == ()
 
 

@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 from triplewise.graphs import Context, State
 from triplewise.guidelines import guideline_counts
 from triplewise.nodes.act import carry_out
+from triplewise.nodes.correct import raw
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.state import Verdict
 from triplewise.tools.linking import LinkedEntity
@@ -55,3 +56,19 @@ def test_a_name_in_the_question_asks_for_nothing(state: Callable[..., State], co
     covered = (LinkedEntity(question[:30], 0, 30, GOETHE, GOETHE, 1.0),)
     masked = plain.model_copy(update={"linked": covered})
     assert verdict(taken(masked, context, *calls)).guideline == ""
+
+
+def test_a_doubt_holds_for_the_program_it_was_raised_on(
+    state: Callable[..., State], context: Context
+) -> None:
+    start = state(GOETHE, question="When was it?")
+    partner = (f"get_relation({GOETHE})", f"add_fact({GOETHE}, P451, ?x)", "set_answer(?x)")
+    doubted = taken(start, context, *partner)
+    assert verdict(doubted).guideline == "answer_type_when"
+    back = doubted.model_copy(update=raw(doubted, Runtime(context=context)))
+    insisting = taken(back, context, "set_answer(?x)")
+    assert verdict(insisting).guideline == ""
+    assert verdict(taken(insisting, context, "execute()")).status == "finished"
+    # The same words about what another rule found are another call.
+    other = taken(back.model_copy(update={"program": ""}), context, f"add_fact({GOETHE}, P19, ?x)")
+    assert verdict(taken(other, context, "set_answer(?x)")).guideline == "answer_type_when"

@@ -87,6 +87,7 @@ class ReasoningMemory:
         bound: `?variable` names of the current program, in order of appearance.
         seen: short ids seen in any observation.
         tried: call text -> number of times tried; failed: the ones that ended in an error.
+        doubted: those of them that failed on the very program that is there now (or, for `last`, was then).
         last: text of the last call; steps, budget: how many steps were used, and how many there are.
         calls: texts of all calls in order, failed ones too.
         planned: short ids of the relations that the plan's verified rules use.
@@ -98,6 +99,7 @@ class ReasoningMemory:
     seen: frozenset[str] = frozenset()
     tried: dict[str, int] = field(default_factory=dict)
     failed: frozenset[str] = frozenset()
+    doubted: frozenset[str] = frozenset()
     last: str = ""
     steps: int = 0
     budget: int = 0
