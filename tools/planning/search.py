@@ -167,10 +167,14 @@ class Search:
         return None
 
     def _leaves_out(self, rule: Rule) -> bool:
-        """Whether a rule leaves out a relation the question speaks of; a word may name a class instead."""
+        """Whether a rule leaves out a relation the question speaks of; a word may name a class instead.
+
+        Where a time is asked for, one word may name the event ("when was it founded") whose date the last
+        relation gives, though another relation ("founded by") carries that word.
+        """
         chains = [rule.body, *(c.atoms for c in rule.constraints if c.atoms)]
         words = self.scorer(rule.anchor).leaves_out(chains)
-        return any(not find_classes(self.kg, word) for word in words)
+        return sum(not find_classes(self.kg, word) for word in words) > (self.seen.kind == "time")
 
     def _differ(self, others: Sequence[IRI]) -> bool:
         """Whether nodes outside the class are really of another kind, by the names of their types."""
