@@ -92,7 +92,7 @@ def test_every_preset_runs_to_an_answer_without_a_model(preset: str) -> None:
         ({"ponder": "none"}, "unknown phase 'ponder'; choose one of: act, answer, correct, inspect, link"),
         (
             {"reflect": "deep"},
-            "unknown variant of phase reflect 'deep'; choose one of: generated, none, oda, random, similarity",
+            "variant of phase reflect 'deep'; choose one of: generated, none, oda, random, similarity",
         ),
     ],
 )

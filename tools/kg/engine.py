@@ -30,6 +30,7 @@ from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.pathsearch import Edge, PathSearch, other_end
 from triplewise.tools.kg.queries import (
     between_query,
+    bridges_query,
     degree_query,
     edges_query,
     labels_query,
@@ -234,6 +235,20 @@ class Engine(ABC):
         """The edges that join two sets of nodes."""
         queries = (between_query(a, b) for a in batches(left, BATCH) for b in batches(right, BATCH))
         return self._edges_of(queries, deadline)
+
+    def bridges(self, left: Term, right: Term, deadline: Deadline, most: int) -> list[Edge]:
+        """Edges of chains of two between two nodes, of `most` chains; none if that takes too long."""
+        result = self.query(bridges_query([left], [right]), timeout=deadline.left, limit=most)
+        found: list[Edge] = []
+        for row in result.rows:
+            a, p, b, q, c, f, g = row
+            if isinstance(p, IRI) and isinstance(q, IRI) and not (self._excludes(p) or self._excludes(q)):
+                for near, relation, far, forward in ((a, p, b, f), (b, q, c, g)):
+                    goes = isinstance(forward, Literal) and forward.value in ("true", "1")
+                    subject, end = (near, far) if goes else (far, near)
+                    if isinstance(subject, IRI) and near is not None and end is not None:
+                        found.append((near, Triple(subject, relation, end)))
+        return found
 
     def degree(self, nodes: Sequence[Term], deadline: Deadline, most: int = 2_000) -> int:
         """About how many edges the nodes have; their number where that is too dear to find out.

@@ -50,6 +50,10 @@ class EdgeSource(Protocol):
         """The edges between two sets of nodes, named by their left end."""
         ...
 
+    def bridges(self, left: Term, right: Term, deadline: Deadline, most: int) -> list[Edge]:
+        """Edges of chains of two between two nodes, of at most so many chains."""
+        ...
+
     def degree(self, nodes: Sequence[Term], deadline: Deadline, most: int = 2_000) -> int:
         """About how many edges the nodes have; an engine may stop counting at `most`."""
         ...
@@ -98,7 +102,8 @@ class PathSearch:
         found: dict[Path, None] = {}
         for hubs_too in (False, True):
             left, right = _Side(source), _Side(target)
-            self._gather(left, right, max_hops, hubs_too)
+            if not (hubs_too and max_hops > 1 and self._bridged(left, right)):
+                self._gather(left, right, max_hops, hubs_too)
             found |= dict.fromkeys(self._read(left, right, max_hops))
             if len(found) > self._limit or not self._going or not (left.passed or right.passed):
                 break
@@ -123,6 +128,15 @@ class PathSearch:
         for side, far in passed:
             if self._going and len(side.passed) * len(far.distance) <= _JOIN_CAP:
                 self._take(self._engine.edges_between(side.passed, list(far.distance), self._fetching))
+
+    def _bridged(self, left: _Side, right: _Side) -> bool:
+        """Whether two hubs have enough paths of up to two hops: a query tells, without fetching either."""
+        if not all(self._known_hubs.get(side.rim[0]) for side in (left, right)):
+            return False
+        self._take(self._engine.edges_between(left.rim, right.rim, self._fetching))
+        within, most = Deadline(self._fetching.left / 3), 4 * (self._limit + 1)
+        self._take((self._engine.bridges(left.rim[0], right.rim[0], within, most), Outcome.ROWS, ""))
+        return self._enough(left, right, 2)
 
     def _cheaper(self, left: _Side, right: _Side, hubs_too: bool) -> _Side | None:
         """The side to widen; without hubs, its rim is freed of them. None if there is nothing to widen."""

@@ -57,6 +57,18 @@ def between_query(left: Sequence[Term], right: Sequence[Term]) -> str:
     )
 
 
+def bridges_query(left: Sequence[Term], right: Sequence[Term]) -> str:
+    """Chains of two edges between two sets of nodes: ?a ?p ?b ?q ?c; ?f and ?g: is each forward."""
+    ends = f"VALUES ?a {{ {_block(left)} }} VALUES ?c {{ {_block(right)} }}"
+    shapes = (("?a ?p ?b", "true"), ("?b ?p ?a", "false")), (("?b ?q ?c", "true"), ("?c ?q ?b", "false"))
+    sides = [
+        f"{{ {ends} {first} . {second} BIND({f} AS ?f) BIND({g} AS ?g) }}"
+        for first, f in shapes[0]
+        for second, g in shapes[1]
+    ]
+    return f"SELECT ?a ?p ?b ?q ?c ?f ?g WHERE {{ {' UNION '.join(sides)} }}"
+
+
 def degree_query(nodes: Sequence[Term]) -> str:
     """How many edges many nodes have."""
     values = f"VALUES ?n {{ {_block(nodes)} }}"
