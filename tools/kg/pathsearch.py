@@ -134,7 +134,7 @@ class PathSearch:
         if not all(self._known_hubs.get(side.rim[0]) for side in (left, right)):
             return False
         self._take(self._engine.edges_between(left.rim, right.rim, self._fetching))
-        within, most = Deadline(self._fetching.left / 3), 4 * (self._limit + 1)
+        within, most = Deadline(self._fetching.left / 5), 4 * (self._limit + 1)
         self._take((self._engine.bridges(left.rim[0], right.rim[0], within, most), Outcome.ROWS, ""))
         return self._enough(left, right, 2)
 
