@@ -13,7 +13,7 @@ from triplewise.tools.vectors import VectorStore
 
 LISTED = 3_000
 """Pairs that get a corrected guess: the best of the first one."""
-BUDGET = 320
+BUDGET = 256
 """Texts encoded for each 50 candidates that are wanted."""
 MAP_PAIRS = 6_000
 """Pairs that a map is fitted on."""

@@ -1,0 +1,85 @@
+"""Reading around many nodes at once: every engine gives the same facts, samples included."""
+
+from __future__ import annotations
+
+from hashlib import md5
+
+from triplewise.tools.kg.base import KnowledgeGraph, metered
+from triplewise.tools.kg.bounded import Deadline
+from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundles
+from triplewise.tools.kg.terms import Literal
+
+from .test_conformance import EX, XSD, e
+
+YEAR = Literal("1903", XSD + "gYear")
+
+
+def sizes(kg: KnowledgeGraph, *names: str, direction: str = "both") -> dict[Bundle, int]:
+    found, trouble = bundle_sizes(kg, [e(n) for n in names], direction, Deadline(20))  # type: ignore[arg-type]
+    assert trouble == ""
+    return found
+
+
+def read(
+    kg: KnowledgeGraph, wanted: dict[Bundle, int], known: dict[Bundle, int], seed: int = 7
+) -> list[Fact]:
+    facts, trouble = read_bundles(kg, wanted, known, seed, Deadline(20))
+    assert trouble == ""
+    return facts
+
+
+def names(found: list[Fact]) -> list[str]:
+    return [f.far.value.removeprefix(EX) for f in found]
+
+
+def test_sizes_of_many_nodes_with_one_query(kg: KnowledgeGraph) -> None:
+    with metered() as meter:
+        found = sizes(kg, "london", "hub", "yukon", "nobody")
+    assert meter.queries == 1
+    assert found == {
+        Bundle(e("london"), e("bornIn"), True): 1,
+        Bundle(e("london"), e("spouse"), True): 2,
+        Bundle(e("london"), e("author"), False): 3,
+        Bundle(e("hub"), e("memberOf"), False): 60,
+        Bundle(e("yukon"), e("within"), True): 1,
+        Bundle(e("yukon"), e("setIn"), False): 2,
+    }, "names are excluded by the profile"
+
+
+def test_directions_and_literals(kg: KnowledgeGraph) -> None:
+    assert {b.forward for b in sizes(kg, "london", direction="forward")} == {True}
+    assert {b.forward for b in sizes(kg, "london", direction="backward")} == {False}
+    found, _ = bundle_sizes(kg, [YEAR], "both", Deadline(20))
+    assert found[Bundle(YEAR, e("published"), False)] == 2
+    assert bundle_sizes(kg, [YEAR], "forward", Deadline(20)) == ({}, "")
+    facts = read(kg, found, found)
+    assert {(f.far, f.forward) for f in facts} >= {(e("call"), False), (e("eel"), False)}
+
+
+def test_whole_bundles_come_sorted_with_one_query(kg: KnowledgeGraph) -> None:
+    known = sizes(kg, "london", "call")
+    with metered() as meter:
+        facts = read(kg, known, known)
+    assert meter.queries == 1
+    assert len(facts) == sum(known.values())
+    assert [f.node for f in facts] == [e("call")] * 5 + [e("london")] * 6
+    assert facts[0].far == e("london"), "outgoing facts come first, by relation"
+
+
+def test_a_sample_is_the_same_in_every_engine(kg: KnowledgeGraph) -> None:
+    known = sizes(kg, "hub", "london")
+    wanted = {b: min(size, 5) for b, size in known.items()}
+    facts = read(kg, wanted, known)
+    drawn = [n for n in names(facts) if n.startswith("member")]
+    members = [f"member{i:03}" for i in range(60)]
+    assert drawn == sorted(sorted(members, key=lambda m: md5(f"7 {EX}{m}".encode()).hexdigest())[:5])
+    assert len(facts) == 5 + 6
+    assert facts == read(kg, wanted, known)
+    assert facts != read(kg, wanted, known, seed=8)
+
+
+def test_failures_are_told(kg: KnowledgeGraph) -> None:
+    kg.close()
+    found, trouble = bundle_sizes(kg, [e("london")], "both", Deadline(20))
+    assert found == {}
+    assert "unavailable" in trouble

@@ -1,0 +1,324 @@
+"""Observation (ODA, Algorithm 1): turns, caps, mediators, few queries; ranking without encoding each text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyoxigraph as ox
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from triplewise.tools.kg.base import KnowledgeGraph, metered
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.terms import IRI, Literal, Term, Triple
+from triplewise.tools.observing import Observation, ObserveSettings, observe, ranker, static
+from triplewise.tools.observing.guess import Parts
+from triplewise.tools.observing.maps import load_map
+from triplewise.tools.observing.prepare import fit_map
+from triplewise.tools.observing.ranker import PairRanker
+from triplewise.tools.vectors import VectorStore, vectors_of
+
+EX = "http://example.org/"
+PROFILE = Profile(
+    name="test",
+    entity_namespaces=(EX,),
+    relation_namespaces=(EX,),
+    mediator_patterns=(f"^{EX}statement",),
+)
+DATE = "http://www.w3.org/2001/XMLSchema#date"
+
+
+class Words:
+    """An encoder of bags of words; what it encodes is noted."""
+
+    name, dimension = "words", 64
+
+    def __init__(self) -> None:
+        self.encoded: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        self.encoded += texts
+        vectors = np.array([sum(map(_vector, t.lower().split()), np.full(64, 0.01)) for t in texts])
+        return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def _vector(word: str) -> np.ndarray:
+    seed = int.from_bytes(hashlib.md5(word.encode()).digest()[:4], "little")
+    return np.random.default_rng(seed).standard_normal(64)
+
+
+def iri(name: str) -> IRI:
+    return IRI(EX + name)
+
+
+def graph(*facts: tuple[str, str, str | Literal]) -> EmbeddedKG:
+    """A graph of facts by local names."""
+    store = ox.Store()
+    lines = [
+        Triple(iri(s), iri(r), o if isinstance(o, Literal) else iri(o)).n3()
+        for s, r, o in dict.fromkeys(facts)
+    ]
+    store.load("\n".join(lines).encode(), format=ox.RdfFormat.N_TRIPLES)
+    return EmbeddedKG(store, PROFILE, "small")
+
+
+def facts_of(observation: Observation) -> list[tuple[str, ...]]:
+    short = lambda t: t.value.removeprefix(EX)  # noqa: E731
+    return [
+        tuple(short(n) for h in s.hops for n in (h.subject, h.relation, h.object)) for s in observation.seen
+    ]
+
+
+WORKS = graph(
+    ("wild", "author", "london"),
+    ("fang", "author", "london"),
+    ("london", "born_in", "oakland"),
+    ("oakland", "country", "america"),
+    ("america", "capital", "washington"),
+)
+
+
+def seen(kg: KnowledgeGraph, question: str, *entities: str, **changes: object) -> list[tuple[str, ...]]:
+    values = ObserveSettings(**changes)  # type: ignore[arg-type]
+    return facts_of(observe(kg, question, [iri(e) for e in entities], Words(), values))
+
+
+class TestTurns:
+    def test_each_turn_is_one_hop_further(self) -> None:
+        assert len(seen(WORKS, "author", "wild", depth=1)) == 1
+        assert len(seen(WORKS, "author", "wild", depth=2, keep=100)) == 3
+        assert len(seen(WORKS, "author", "wild", depth=3, keep=100)) == 4
+
+    def test_outgoing_only_as_published(self) -> None:
+        found = seen(WORKS, "author", "wild", direction="forward", keep=100)
+        assert ("fang", "author", "london") not in found
+        assert ("oakland", "country", "america") in found
+        assert seen(WORKS, "author", "washington", direction="forward") == []
+
+    def test_the_next_turn_looks_from_the_best_ends_alone(self) -> None:
+        kg = graph(("a", "author", "b"), ("a", "colour", "c"), ("b", "next", "d"), ("c", "next", "e"))
+        found = seen(kg, "author", "a", depth=2, keep=50)
+        assert ("b", "next", "d") in found
+        assert ("c", "next", "e") not in found
+
+    def test_every_entity_has_turns_of_its_own(self) -> None:
+        kg = graph(
+            *[("a", "author", f"a{i}") for i in range(5)], *[("b", "colour", f"b{i}") for i in range(5)]
+        )
+        both = seen(kg, "author", "a", "b", depth=1, width=3)
+        assert sorted(both) == sorted(
+            [*seen(kg, "author", "a", depth=1, width=3), *seen(kg, "author", "b", depth=1, width=3)]
+        )
+        assert {f[0] for f in both} == {"a", "b"}, "the closer relation does not crowd the other entity out"
+
+    def test_nothing_to_observe(self) -> None:
+        assert observe(WORKS, "author", [], Words()) == Observation()
+        assert seen(WORKS, "author", "nobody") == []
+        assert observe(WORKS, "author", [Literal("1", DATE)], Words()).seen == ()
+
+
+class TestWhatIsRead:
+    def test_mediators_are_read_through(self) -> None:
+        kg = graph(
+            ("marie", "spouse", "statement1"),
+            ("statement1", "person", "pierre"),
+            ("statement1", "start", Literal("1895-07-26", DATE)),
+        )
+        encoder = Words()
+        found = facts_of(observe(kg, "spouse of marie", [iri("marie")], encoder, ObserveSettings(depth=1)))
+        assert sorted(found) == [
+            ("marie", "spouse", "statement1", "statement1", "person", "pierre"),
+            ("marie", "spouse", "statement1", "statement1", "start", "1895-07-26"),
+        ]
+        assert {"spouse person pierre", "spouse start 26 July 1895"} <= set(encoder.encoded)
+
+    def test_the_way_goes_on_behind_a_mediator(self) -> None:
+        kg = graph(
+            ("marie", "spouse", "statement1"),
+            ("statement1", "person", "pierre"),
+            ("pierre", "job", "physics"),
+        )
+        assert ("pierre", "job", "physics") in seen(kg, "spouse", "marie", depth=2)
+
+    @pytest.fixture
+    def hub(self) -> EmbeddedKG:
+        small = [("hub", f"relation{i}", f"x{i}") for i in range(20)]
+        return graph(*[(f"m{i}", "member", "hub") for i in range(500)], *small, ("hub", "capital", "city"))
+
+    def test_a_hub_is_cut_and_said(self, hub: EmbeddedKG) -> None:
+        result = observe(hub, "capital", [iri("hub")], Words(), ObserveSettings(depth=1, facts=60, seed=4))
+        assert facts_of(result)[0] == ("hub", "capital", "city")
+        (said,) = result.cuts
+        assert "member 500" in said
+        assert "seed 4" in said
+        assert result == observe(
+            hub, "capital", [iri("hub")], Words(), ObserveSettings(depth=1, facts=60, seed=4)
+        )
+
+    def test_relations_far_from_the_question_go_first(self, hub: EmbeddedKG) -> None:
+        result = observe(hub, "member", [iri("hub")], Words(), ObserveSettings(depth=1, facts=8))
+        assert [f[1] for f in facts_of(result)].count("member") == 1
+        assert any("left out (14 relations altogether)" in cut for cut in result.cuts)
+
+    def test_what_fits_is_not_cut(self, hub: EmbeddedKG) -> None:
+        assert observe(hub, "capital", [iri("hub")], Words(), ObserveSettings(depth=1)).cuts == ()
+
+    @pytest.mark.parametrize("count", [1, 12, 60])
+    def test_queries_do_not_grow_with_nodes(self, count: int) -> None:
+        kg = graph(
+            *[(f"e{i}", "knows", f"f{i}") for i in range(60)], *[(f"f{i}", "job", f"g{i}") for i in range(60)]
+        )
+        with metered() as meter:
+            observe(kg, "job", [iri(f"e{i}") for i in range(count)], Words(), ObserveSettings(depth=2))
+        # Two queries a turn, labels of ends in up to two, labels of relations in two.
+        assert meter.queries <= 2 * 6
+
+    def test_a_failing_engine_is_told(self) -> None:
+        kg = graph(("a", "b", "c"))
+        kg.close()
+        result = observe(kg, "b", [iri("a")], Words())
+        assert result.seen == ()
+        assert "unavailable" in result.cuts[0]
+
+
+NODES = st.integers(0, 8).map(lambda i: f"n{i}")
+FACTS = st.lists(
+    st.tuples(NODES, st.sampled_from(["author", "capital", "spouse"]), NODES), min_size=1, max_size=30
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    FACTS,
+    st.integers(1, 3),
+    st.integers(1, 6),
+    st.sampled_from([10.0, 50.0, 100.0]),
+    st.sampled_from(["both", "forward"]),
+)
+def test_parameters_are_respected(
+    facts: list[tuple[str, str, str]], depth: int, width: int, keep: float, direction: str
+) -> None:
+    kg, entities = graph(*facts), ["n0", "n1"]
+    values = {"depth": depth, "width": width, "keep": keep, "direction": direction}
+    found = seen(kg, "author of the capital", *entities, **values)
+    assert len(set(found)) == len(found) <= len(entities) * depth * width
+    assert set(found) <= set(facts)
+    assert found == seen(kg, "author of the capital", *entities, **values)
+    near = set(entities)
+    for _ in range(depth):
+        near |= {n for s, _, o in facts for n in (s, o) if s in near or (o in near and direction == "both")}
+    assert {n for s, _, o in found for n in (s, o)} <= near
+    everything = seen(kg, "author of the capital", *entities, **{**values, "width": 100, "keep": 100.0})
+    assert set(found) <= set(everything)
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neighbourhoods that are large already at some hundred texts."""
+    monkeypatch.setattr(ranker, "EXACT", 40)
+    monkeypatch.setattr(static, "DRAWN", 60)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+class Home:
+    """Stands for a KG with a folder for its vectors."""
+
+    def __init__(self, folder: Path) -> None:
+        self.homes = (folder,)
+
+
+SYLLABLES = ["lon", "par", "ber", "mos", "tok", "ams", "del", "ox", "cam", "york", "shire", "ton", "burg"]
+PAIRS = [
+    (relation, f"{a}{b} {c}{a}")
+    for relation in ("author", "capital city", "place of birth", "spouse")
+    for a in SYLLABLES
+    for b in SYLLABLES
+    for c in SYLLABLES[:2]
+]
+QUESTION = "which capital city is lonton lonlon"
+
+
+@pytest.mark.usefixtures("small_steps")
+class TestRanking:
+    def test_small_neighbourhoods_are_ranked_exactly(self, tmp_path: Path) -> None:
+        pairs, encoder = PAIRS[:40], Words()
+        assert self.best(tmp_path, encoder, pairs, 10) == self.exhaustive(pairs, 10)
+
+    def test_without_vectors_few_are_encoded(self, tmp_path: Path) -> None:
+        encoder = Words()
+        found = self.best(tmp_path, encoder, PAIRS, 10)
+        assert len(set(found) & set(self.exhaustive(PAIRS, 10))) >= 8
+        assert sum(" ".join(p) in set(encoder.encoded) for p in PAIRS) < len(PAIRS) / 3
+
+    def test_with_vectors_fewer_still(self, tmp_path: Path) -> None:
+        kg = Home(tmp_path)
+        store = self.store(kg, Words())
+        store.add(sorted({t for pair in PAIRS for t in pair}))
+        fit_map(store, PAIRS[::2])
+        encoder = Words()
+        assert load_map(self.store(kg, encoder)) is not None
+        found = self.best(tmp_path, encoder, PAIRS, 10)
+        assert len(set(found) & set(self.exhaustive(PAIRS, 10))) >= 9
+        assert sum(" ".join(p) in set(encoder.encoded) for p in PAIRS) <= 64
+
+    def test_a_neighbourhood_seen_before_encodes_the_question_alone(self, tmp_path: Path) -> None:
+        self.store(Home(tmp_path), Words()).add([" ".join(p) for p in PAIRS])
+        encoder = Words()
+        assert self.best(tmp_path, encoder, PAIRS, 10) == self.exhaustive(PAIRS, 10)
+        assert encoder.encoded == [QUESTION]
+
+    def test_exact_vectors_are_kept(self, tmp_path: Path) -> None:
+        first = self.best(tmp_path, Words(), PAIRS, 10)
+        encoder = Words()
+        kept = set(self.best(tmp_path, encoder, PAIRS, 10))
+        assert len(kept & set(first)) >= 8
+
+    def test_pairs_that_read_alike_share_a_score(self, tmp_path: Path) -> None:
+        kg = Home(tmp_path)
+        pairs = [("author", "a"), ("capital city", "b"), ("author", "a")]
+        places = PairRanker(kg, "author", Words()).best(pairs, 3)  # type: ignore[arg-type]
+        assert [i for i, _ in places] == [0, 2, 1]
+        assert places[0][1] == places[1][1]
+
+    def test_a_damaged_map_is_not_used(self, tmp_path: Path) -> None:
+        store = self.store(Home(tmp_path), Words())
+        store.add(sorted({t for pair in PAIRS for t in pair}))
+        fit_map(store, PAIRS[::2])
+        assert store.path is not None
+        store.path.with_suffix(".map.npy").write_bytes(b"half of a f")
+        assert load_map(store) is None
+
+    def test_parts_are_told_apart_once(self) -> None:
+        parts = Parts.of([("a", "x"), ("b", "x"), ("a", "yyy")])
+        assert (parts.relations, parts.tails) == (["a", "b"], ["x", "yyy"])
+        assert parts.relation.tolist() == [0, 1, 0]
+        assert parts.tail.tolist() == [0, 0, 1]
+        assert parts.share[0] == 0.5 > parts.share[2]
+
+    @staticmethod
+    def store(kg: Home, encoder: Words) -> VectorStore:
+        return vectors_of(kg, encoder)  # type: ignore[arg-type]
+
+    @staticmethod
+    def best(folder: Path, encoder: Words, pairs: Sequence[tuple[str, str]], width: int) -> list[int]:
+        places = PairRanker(Home(folder), QUESTION, encoder).best(pairs, width)  # type: ignore[arg-type]
+        return [i for i, _ in places]
+
+    @staticmethod
+    def exhaustive(pairs: Sequence[tuple[str, str]], width: int) -> list[int]:
+        encoder = Words()
+        vectors = encoder.encode([" ".join(p) for p in pairs]).astype(np.float16).astype(np.float32)
+        scores = vectors @ encoder.encode([QUESTION])[0]
+        return [int(i) for i in np.argsort(-scores, kind="stable")[:width]]
+
+
+def test_terms_of_the_observation_are_those_of_the_graph() -> None:
+    terms: set[Term] = {
+        t.object for s in observe(WORKS, "author", [iri("wild")], Words()).seen for t in s.hops
+    }
+    assert iri("london") in terms
