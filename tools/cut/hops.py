@@ -1,0 +1,125 @@
+"""What a cut computes, as expressions: which triples a hop takes, which nodes are hubs, what comes next.
+
+Nodes and literals are told apart by their first character: a term is written as N-Triples writes it, and
+blank nodes have become IRIs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+Direction = Literal["both", "out"]
+DIRECTIONS: tuple[Direction, ...] = ("both", "out")
+
+
+def touched(triples: ir.Table, followed: ir.Table, frontier: ir.Table, direction: Direction) -> ir.Table:
+    """The triples at the nodes of a frontier: `s`, `p`, `o`, `node`, `side`.
+
+    Args:
+        triples: `s`, `p`, `o`. followed: relations to follow, as `p`. frontier: nodes, as `node`.
+        direction: `out` takes triples by their subject, `both` by their object too.
+    """
+    edges = triples.semi_join(followed, "p")
+    found = edges.semi_join(frontier, edges.s == frontier.node).mutate(node=lambda t: t.s, side=_text("out"))
+    if direction == "both":
+        into = edges.filter(is_node(edges.o)).semi_join(frontier, edges.o == frontier.node)
+        found = found.union(into.mutate(node=lambda t: t.o, side=_text("in")))
+    return found.distinct()
+
+
+def hubs(found: ir.Table, limit: int, seeds: ir.Table) -> ir.Table:
+    """Nodes with more neighbours on one side than the limit: `node`, `side`, `neighbours`, largest first.
+
+    Seeds never are hubs.
+
+    Args:
+        found: what `touched` gave. limit: most neighbours (distinct nodes). seeds: as `node`.
+    """
+    import ibis
+
+    nodes = found.filter(is_node(found.o))
+    pairs = nodes.select("node", "side", other=ibis.ifelse(nodes.side == "out", nodes.o, nodes.s)).distinct()
+    counts = pairs.group_by("node", "side").agg(neighbours=lambda t: t.count())
+    over = counts.filter(counts.neighbours > limit).anti_join(seeds, "node")
+    return over.order_by(ibis.desc("neighbours"), "node", "side")
+
+
+def taken(found: ir.Table, over: ir.Table | None, sample: int, seed: int) -> ir.Table:
+    """The triples that a hop takes: all but those of hubs, of which a sample may be taken; literals always.
+
+    The sample of a hub is those triples that come first by a hash of the seed and the triple: the same on any
+    engine, whatever the order of the dump.
+
+    Args:
+        found: what `touched` gave. over: what `hubs` gave; None for no limit. sample: triples a hub and side. seed: of it.
+    """
+    if over is None:
+        return found.select("s", "p", "o").distinct()
+    node = is_node(found.o)
+    keys = ["node", "side"]
+    kept = found.filter(~node).union(found.filter(node).anti_join(over, keys)).select("s", "p", "o")
+    if sample:
+        kept = kept.union(_sampled(found.filter(node).semi_join(over, keys), sample, seed))
+    return kept.distinct()
+
+
+def _sampled(found: ir.Table, sample: int, seed: int) -> ir.Table:
+    import ibis
+
+    text = _text(f"{seed} ").concat(found.s, " ", found.p, " ", found.o)
+    found = found.mutate(key=text.hexdigest("md5"))
+    order = ibis.window(group_by=["node", "side"], order_by=[found.key, found.s, found.p, found.o])
+    found = found.mutate(place=ibis.row_number().over(order))
+    return found.filter(found.place < sample).select("s", "p", "o")
+
+
+def reached(triples: ir.Table, seen: ir.Table) -> ir.Table:
+    """The nodes of some triples that are not among those seen before, as `node`."""
+    return nodes_of(triples).anti_join(seen, "node")
+
+
+def nodes_of(triples: ir.Table) -> ir.Table:
+    """The subjects and objects of triples that are nodes, each once, as `node`."""
+    objects = triples.filter(is_node(triples.o)).select(node="o")
+    return triples.select(node="s").union(objects).distinct()
+
+
+def first_hops(by_hop: Sequence[ir.Table]) -> ir.Table:
+    """Each triple once, with the hop that took it first, from the triples of hop 1, 2, ...; sorted."""
+    import ibis
+
+    tables = [table.select("s", "p", "o", hop=ibis.literal(n, "int64")) for n, table in enumerate(by_hop, 1)]
+    every = tables[0].union(*tables[1:]) if len(tables) > 1 else tables[0]
+    once = every.group_by("s", "p", "o").agg(hop=every.hop.min())
+    return once.order_by("s", "p", "o")
+
+
+def names_of(triples: ir.Table, naming: ir.Table, named: ir.Table, languages: Sequence[str] = ()) -> ir.Table:
+    """The labels, aliases and descriptions of some nodes, each once, sorted.
+
+    Args:
+        triples: all. naming: the predicates that name, as `p`. named: the nodes, as `node`.
+        languages: tags to keep with their regional forms; texts without a tag stay. All if empty.
+    """
+    found = triples.semi_join(naming, "p")
+    found = found.semi_join(named, found.s == named.node)
+    if languages:
+        tags = "|".join(tag.lower() for tag in languages)
+        tagged = found.o.re_search(r'"@[a-z0-9-]+$')
+        found = found.filter(~tagged | found.o.re_search(rf'"@({tags})(-[a-z0-9]+)*$'))
+    return found.select("s", "p", "o").distinct().order_by("s", "p", "o")
+
+
+def is_node(term: ir.StringColumn) -> ir.BooleanValue:
+    """Whether a term is an IRI."""
+    return term.startswith("<")
+
+
+def _text(value: str) -> ir.StringScalar:
+    import ibis
+
+    return ibis.literal(value)
