@@ -44,7 +44,7 @@ class Words:
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         self.encoded += texts
         vectors = np.array([sum(map(_vector, t.lower().split()), np.full(64, 0.01)) for t in texts])
-        return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
 def _vector(word: str) -> np.ndarray:
@@ -68,10 +68,8 @@ def graph(*facts: tuple[str, str, str | Literal]) -> EmbeddedKG:
 
 
 def facts_of(observation: Observation) -> list[tuple[str, ...]]:
-    short = lambda t: t.value.removeprefix(EX)  # noqa: E731
-    return [
-        tuple(short(n) for h in s.hops for n in (h.subject, h.relation, h.object)) for s in observation.seen
-    ]
+    terms = ([n for h in s.hops for n in (h.subject, h.relation, h.object)] for s in observation.seen)
+    return [tuple(n.value.removeprefix(EX) for n in fact) for fact in terms]
 
 
 WORKS = graph(
@@ -218,11 +216,12 @@ def test_parameters_are_respected(
 
 
 @pytest.fixture
-def small_steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbourhoods that are large already at some hundred texts."""
     monkeypatch.setattr(ranker, "EXACT", 40)
     monkeypatch.setattr(static, "DRAWN", 60)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    pieces = np.random.default_rng(0).standard_normal((30_522, 64)).astype(np.float32)
+    monkeypatch.setattr(static, "_table", lambda: pieces)
 
 
 class Home:

@@ -7,8 +7,11 @@ Either is then corrected as a Gaussian process would: pairs whose vectors are al
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -99,3 +102,16 @@ def most(scores: np.ndarray, count: int) -> np.ndarray:
     if len(scores) <= count:
         return np.arange(len(scores))
     return np.sort(np.argpartition(-scores, count)[:count])
+
+
+def save_array(path: Path, array: np.ndarray) -> None:
+    """Write an array so that another process, or a kill, never sees half of it. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.save(file, array)
+        Path(name).replace(path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from triplewise.tools.observing.guess import Guess, Parts, most
+from triplewise.tools.observing.guess import Guess, Parts, most, save_array
 from triplewise.tools.vectors import VectorStore
 
 LISTED = 3_000
@@ -96,15 +94,7 @@ def load_map(store: VectorStore) -> PairMap | None:
 
 
 def save_map(store: VectorStore, pair_map: PairMap) -> None:
-    """Keep a map beside the vectors, so that no other process sees half of it. Raises OSError."""
+    """Keep a map beside the vectors; raises OSError where that cannot be."""
     path = map_path(store)
-    if path is None:
-        return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.save(file, pair_map.weights)
-        Path(name).replace(path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    if path is not None:
+        save_array(path, pair_map.weights)

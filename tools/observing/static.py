@@ -1,27 +1,26 @@
 """A first guess where nothing of a KG is encoded yet: static vectors, and a few exact scores to learn from.
 
-The static vector of a text is the mean of the encoder's vectors of its word pieces, rare ones weighing more
-(as in model2vec and SIF). Word pieces are those of every KG, so that their vectors are kept once for all.
+The static vector of a text is the mean of the embedded encoder's vectors of its word pieces, rare ones
+weighing more (as in model2vec and SIF). They only say which texts are alike, and so serve beside any encoder.
+Word pieces are those of every KG: their vectors are made once on a machine.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from triplewise.tools.encoder import Encoder
-from triplewise.tools.observing.guess import Guess, Parts, most
+from triplewise.tools.observing.guess import Guess, Parts, most, save_array
 from triplewise.tools.vectors import VectorStore
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-PIECES = 8_000
-"""Word pieces that are told apart: the most frequent ones of the texts at hand."""
 DRAWN = 512
 """Pairs drawn and encoded to learn the first guess from."""
 LISTED = 10_000
@@ -29,16 +28,15 @@ LISTED = 10_000
 BUDGET, PORTION = 896, 128
 """Texts encoded for each 50 candidates that are wanted, and how many of them between two corrections."""
 
-_RARE = 0.001
 _RIDGE = 1.0
 _SEED = 20240401
 _CHUNK = 4096
-_stores: WeakKeyDictionary[Encoder, VectorStore] = WeakKeyDictionary()
+_log = logging.getLogger(__name__)
 
 
 def static_guess(store: VectorStore, query: np.ndarray, parts: Parts, texts: Sequence[str]) -> Guess:
     """Scores guessed by a ridge regression on the exact ones of some pairs drawn for it."""
-    tails = static_vectors(parts.tails, store.encoder)
+    tails = static_vectors(parts.tails)
     relations = store.vectors(parts.relations)
     drawn = np.sort(np.random.default_rng(_SEED).choice(len(texts), min(DRAWN, len(texts)), replace=False))
     exact = store.vectors([texts[i] for i in drawn]) @ query
@@ -52,21 +50,13 @@ def static_guess(store: VectorStore, query: np.ndarray, parts: Parts, texts: Seq
     return Guess(listed, first[listed], features.astype(np.float32), BUDGET, PORTION, linear=True)
 
 
-def static_vectors(texts: Sequence[str], encoder: Encoder) -> np.ndarray:
-    """Static unit vectors of texts, float32 of shape (n, dimension); zeros where no word piece is known."""
-    ids = [e.ids for e in _tokenizer().encode_batch(list(texts), add_special_tokens=False)]
-    lengths = np.array([len(i) for i in ids])
+def static_vectors(texts: Sequence[str]) -> np.ndarray:
+    """Static unit vectors of texts, float32 of shape (n, 384)."""
+    encodings = _tokenizer().encode_batch(list(texts), add_special_tokens=False)
+    ids = [e.ids for e in encodings]
+    lengths = np.array([len(i) for i in ids], np.int64)
     flat = np.fromiter((i for text in ids for i in text), np.int64, int(lengths.sum()))
-    counts = np.bincount(flat)
-    frequent = np.argsort(-counts, kind="stable")[:PIECES]
-    frequent = frequent[counts[frequent] > 0]
-    place = np.full(len(counts), len(frequent))
-    place[frequent] = np.arange(len(frequent))
-    pieces = [_piece(int(i)) for i in frequent]
-    table = _words(encoder).vectors(pieces)
-    table -= table.mean(axis=0)
-    table *= (_RARE / (counts[frequent] / max(len(flat), 1) + _RARE))[:, None]
-    return _means(np.vstack([table, np.zeros_like(table[:1])]), place[flat], lengths)
+    return _means(_table(), flat, lengths)
 
 
 def _means(table: np.ndarray, pieces: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -85,25 +75,37 @@ def _means(table: np.ndarray, pieces: np.ndarray, lengths: np.ndarray) -> np.nda
 
 def _inputs(relations: np.ndarray, tails: np.ndarray, parts: Parts, at: np.ndarray) -> np.ndarray:
     r, t, share = relations[parts.relation[at]], tails[parts.tail[at]], parts.share[at][:, None]
-    return np.hstack([r, t, share * r, (1 - share) * t])
+    return np.hstack([r, share * r, t, (1 - share) * t])
 
 
 def _first(weights: np.ndarray, relations: np.ndarray, tails: np.ndarray, parts: Parts) -> np.ndarray:
-    r1, t1, r2, t2 = weights.reshape(4, -1)
+    cut = 2 * relations.shape[1]
+    (r1, r2), (t1, t2) = weights[:cut].reshape(2, -1), weights[cut:].reshape(2, -1)
     scores = (relations @ r1)[parts.relation] + (tails @ t1)[parts.tail]
     scores += parts.share * (relations @ r2)[parts.relation] + (1 - parts.share) * (tails @ t2)[parts.tail]
     return np.asarray(scores, np.float32)
 
 
-def _words(encoder: Encoder) -> VectorStore:
-    """Vectors of word pieces, kept in the user's cache: they belong to no KG."""
-    if encoder not in _stores:
-        from platformdirs import user_cache_path
+@cache
+def _table() -> np.ndarray:
+    """Weighted vectors of all word pieces, float32 of shape (pieces, 384); made once on a machine."""
+    from platformdirs import user_cache_path
 
-        from triplewise.tools.vectors import FOLDER
+    from triplewise.tools.minilm import DIMENSION, WEIGHTS_SHA256, MiniLM
 
-        _stores[encoder] = VectorStore.open(user_cache_path("triplewise") / "words" / FOLDER, encoder)
-    return _stores[encoder]
+    path = user_cache_path("triplewise") / f"minilm-{WEIGHTS_SHA256[:16]}-pieces.npy"
+    with suppress(OSError, ValueError):  # none yet, or half of one
+        table = np.load(path, allow_pickle=False)
+        if table.shape == (_tokenizer().get_vocab_size(), DIMENSION):
+            return np.asarray(table, np.float32)
+    _log.info("making the vectors of all word pieces, once on this machine: %s", path)
+    table = MiniLM().embed_pieces()
+    table -= table.mean(axis=0)
+    # Pieces are numbered by how frequent they are (Zipf): the rarer, the more they say.
+    table *= np.log1p(np.arange(len(table), dtype=np.float32))[:, None]
+    with suppress(OSError):  # an unwritable cache costs the next process the same time
+        save_array(path, table.astype(np.float16))
+    return table
 
 
 @cache
@@ -116,9 +118,3 @@ def _tokenizer() -> Tokenizer:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
-
-
-@cache
-def _piece(number: int) -> str:
-    """The text of a word piece."""
-    return (_tokenizer().id_to_token(number) or "").removeprefix("##")

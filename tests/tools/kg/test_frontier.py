@@ -7,9 +7,9 @@ from hashlib import md5
 from triplewise.tools.kg.base import KnowledgeGraph, metered
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundles
-from triplewise.tools.kg.terms import Literal
+from triplewise.tools.kg.terms import XSD, Literal
 
-from .test_conformance import EX, XSD, e
+from .test_conformance import EX, e
 
 YEAR = Literal("1903", XSD + "gYear")
 
