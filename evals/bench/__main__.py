@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from triplewise.evals.bench import fuzzing
+from triplewise.evals.bench.cut import cut
 from triplewise.evals.bench.mends import mends
 from triplewise.evals.bench.observe import observe
 from triplewise.evals.bench.paths import paths
@@ -48,6 +49,7 @@ def startup(
         Console().print(_table(found))
 
 
+app.command()(cut)
 app.command()(mends)
 app.command()(observe)
 app.command("fuzz")(fuzzing.command)

@@ -1,16 +1,18 @@
-"""`triplewise kg`: load a graph, look at one, write down its shape."""
+"""`triplewise kg`: load a graph, look at one, write down its shape, cut a part out of a dump."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
+from triplewise.graphs.cli import vectors as v
 from triplewise.graphs.cli.console import examples, out, pairs, say
+from triplewise.graphs.cli.cut import add_cut
+from triplewise.graphs.cli.progress import progress_bars
 from triplewise.tools.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="SOURCES...",
-        help="RDF files (.nt .ttl .rdf .trig, also .gz .zst), subject|relation|object .txt, labels.tsv.",
+        help="RDF files (.nt .ttl .rdf .trig, also .gz .zst .bz2), subject|relation|object .txt, labels.tsv, "
+        "folders made by `triplewise kg cut`.",
     ),
 ]
 Into = Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder to make.")]
@@ -48,6 +51,7 @@ def register(app: typer.Typer) -> None:
             "triplewise kg load films.ttl --into films",
             "triplewise kg load kb.txt --into metaqa --profile metaqa",
             "triplewise kg load dump.nt.zst labels.tsv --into big --on-error skip",
+            "triplewise kg load films.ttl --into films --vectors",
         )
     )(load)
     kg.command(epilog=examples("triplewise kg info demo", "triplewise kg info https://dbpedia.org/sparql"))(
@@ -59,6 +63,7 @@ def register(app: typer.Typer) -> None:
             'triplewise ask "Who directed Alien?" --kg films.ttl --profile films.yaml',
         )
     )(profile)
+    add_cut(kg)
     app.add_typer(kg, name="kg")
 
 
@@ -69,15 +74,18 @@ def load(
     labels: Labels = None,
     on_error: OnError = "stop",
     replace: Replace = False,
+    vectors: v.Vectors = False,
+    pair_vectors: v.PairVectors = False,
 ) -> None:
     """Load files into a folder that opens at once, with an index of its labels.
 
-    A load that is interrupted leaves nothing behind.
+    A load that is interrupted leaves nothing behind. Vectors are made as they are needed, unless they are
+    asked for here.
     """
     from triplewise.tools.kg import load_kg
 
     try:
-        with _progress() as tell:
+        with progress_bars() as tell:
             report = load_kg(
                 sources,
                 into,
@@ -94,39 +102,8 @@ def load(
     if report.broken_count > SHOWN:
         say(f"and {report.broken_count - SHOWN:,} more broken lines", "notice")
     out().print(_loaded(report))
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """Progress bars on stderr, one a stage."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
-        tasks: dict[str, Any] = {}
-
-        def tell(stage: str, done: int, total: int | None) -> None:
-            if stage not in tasks:
-                for earlier in tasks.values():
-                    _complete(progress, earlier)
-                tasks[stage] = progress.add_task(stage.replace("[", r"\["), total=total)
-            progress.update(tasks[stage], completed=done, total=total)
-
-        yield tell
-        for task in tasks.values():
-            _complete(progress, task)
-
-
-def _complete(progress: Any, task: Any) -> None:
-    """A stage is over: its bar is full, also where its size was unknown."""
-    done = progress.tasks[task].completed or 1
-    progress.update(task, completed=done, total=done)
+    if vectors or pair_vectors:
+        v.make(report.path, pair_vectors)
 
 
 def _loaded(report: LoadReport) -> Table:

@@ -55,7 +55,8 @@ def taken(found: ir.Table, over: ir.Table | None, sample: int, seed: int) -> ir.
     engine, whatever the order of the dump.
 
     Args:
-        found: what `touched` gave. over: what `hubs` gave; None for no limit. sample: triples a hub and side. seed: of it.
+        found: what `touched` gave. over: what `hubs` gave; None for no limit.
+        sample: triples a hub and side. seed: of it.
     """
     if over is None:
         return found.select("s", "p", "o").distinct()

@@ -69,7 +69,8 @@ def load_kg(
 
     Args:
         sources: N-Triples, N-Quads, Turtle, TriG, RDF/XML, `subject|relation|object` text (.txt) and label
-            tables (.tsv: id, label[, description[, aliases separated by |]]); plain, .gz or .zst.
+            tables (.tsv: id, label[, description[, aliases separated by |]]); plain, .gz, .zst or
+            .bz2; or folders made by `triplewise kg cut`.
         into: the folder to make.
         profile: name, YAML path, or profile; inferred from the graph if None.
         labels: further label tables. Labels become facts of the graph, so that any query sees them.
@@ -121,7 +122,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _sort_out(sources: Sequence[Path | str], labels: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:
-    given = [Path(path) for path in sources]
+    given = [file for path in sources for file in files.within(Path(path))]
     tables = [Path(path) for path in labels]
     for path in (*given, *tables):
         files.check(path)

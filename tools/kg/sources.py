@@ -1,13 +1,15 @@
 """Reading graph files as streams of quads: RDF formats, `subject|relation|object` text, label tables.
 
-Files may be larger than memory, and plain, gzip or zstd. A broken line is reported with its number, and the
-reading goes on or stops as asked.
+Files may be larger than memory, and plain, gzip, zstd or bzip2. A broken line is reported with its number,
+and the reading goes on or stops as asked.
 """
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +40,9 @@ FORMATS = {
     ".owl": ox.RdfFormat.RDF_XML,
 }
 TEXT, LABELS = (".txt", ".psv"), (".tsv",)
+COMPRESSIONS = (".gz", ".zst", ".bz2")
+CUT = "cut.json"
+"""What `triplewise kg cut` did, beside the files that it made; their names are the keys of `files`."""
 BLANK = "urn:triplewise:blank:"
 """Blank nodes become IRIs of this namespace: a query cannot name a blank node."""
 
@@ -166,7 +171,7 @@ class Feed:
     def _lines(self, path: Path, stream: Counted) -> Iterator[tuple[int, str]]:
         """Numbered lines of a text file that are not empty."""
         try:
-            for number, raw in enumerate(io.BufferedReader(cast(Any, stream)), 1):
+            for number, raw in numbered_lines(stream):
                 try:
                     text = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 except UnicodeDecodeError:
@@ -270,7 +275,7 @@ class _Checked:
     def read(self, size: int = 1 << 20, /) -> bytes:
         """Up to `size` bytes."""
         if not self._ready:
-            self._ready = _mended(self._whole_lines())
+            self._ready = readable_lines(self._whole_lines())
         data, self._ready = self._ready[:size], self._ready[size:]
         return data
 
@@ -299,6 +304,29 @@ def opened(path: Path) -> Counted:
         raise DataError(f"cannot be read: {error.strerror or error}", path) from error
 
 
+def within(path: Path) -> list[Path]:
+    """The files that a source stands for: itself, or those of a folder made by `triplewise kg cut`.
+
+    Raises:
+        DataError: another folder, a cut that was broken off, or one whose files have changed.
+    """
+    if not path.is_dir():
+        return [path]
+    try:
+        files = json.loads((path / CUT).read_text(encoding="utf-8"))["files"]
+        sizes = {path / name: int(facts["bytes"]) for name, facts in files.items()}
+    except FileNotFoundError as error:
+        begun = (path / ".work").exists()
+        mend = "run the same `triplewise kg cut` again" if begun else "name the files in it"
+        raise DataError(f"a folder without a finished cut; {mend}", path) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"cannot be read ({error!r}); cut again", path / CUT) from error
+    for file, size in sizes.items():
+        if not file.is_file() or file.stat().st_size != size:
+            raise DataError("not as the cut left it; cut again", file)
+    return list(sizes)
+
+
 def check(path: Path) -> None:
     """Raise DataError unless the path is a file of a known format."""
     if not path.exists():
@@ -307,7 +335,7 @@ def check(path: Path) -> None:
         raise DataError("a folder, where a file was expected", path)
     if _kind(path) not in (*FORMATS, *TEXT, *LABELS):
         legal = ", ".join([*FORMATS, *TEXT, *LABELS])
-        raise DataError(f"unknown format; known suffixes (also with .gz or .zst): {legal}", path)
+        raise DataError(f"unknown format; known suffixes (also with .gz, .zst or .bz2): {legal}", path)
 
 
 def is_labels(path: Path) -> bool:
@@ -320,9 +348,19 @@ def is_text(path: Path) -> bool:
     return _kind(path) in TEXT
 
 
+def is_lines(path: Path) -> bool:
+    """Whether a file is N-Triples by its suffix."""
+    return FORMATS.get(_kind(path)) == ox.RdfFormat.N_TRIPLES
+
+
+def numbered_lines(stream: Counted) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file with their numbers, from 1."""
+    return enumerate(io.BufferedReader(cast(Any, stream)), 1)
+
+
 def _kind(path: Path) -> str:
     name = path.name.lower()
-    for ending in (".gz", ".zst"):
+    for ending in COMPRESSIONS:
         name = name.removesuffix(ending)
     return Path(name).suffix
 
@@ -344,10 +382,13 @@ def _decompressed(path: Path, raw: BinaryIO) -> tuple[IO[bytes], tuple[type[Exce
 
         reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
         return cast(IO[bytes], reader), (zstandard.ZstdError,)
+    if path.name.lower().endswith(".bz2"):
+        return cast(IO[bytes], bz2.BZ2File(raw)), (EOFError,)
     return raw, ()
 
 
-def _mended(data: bytes) -> bytes:
+def readable_lines(data: bytes) -> bytes:
+    """Whole lines, with `not UTF-8` in the place of each that is not."""
     try:
         data.decode()
     except UnicodeDecodeError:

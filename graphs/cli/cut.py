@@ -1,0 +1,163 @@
+"""`triplewise kg cut`: the part of a dump around some entities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from triplewise.graphs.cli import options as o
+from triplewise.graphs.cli.console import examples, out, pairs, say
+from triplewise.graphs.cli.progress import progress_bars
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from triplewise.tools.cut import CutReport
+
+SHOWN = 5
+
+SeedFile = Annotated[
+    Path,
+    typer.Option(
+        "--seeds",
+        metavar="FILE",
+        help="Entities to cut around: ids or IRIs, one a line, or JSON lines with `entities`, `topic_entity` "
+        "or `id`, as data sets have them.",
+    ),
+]
+Dumps = Annotated[
+    list[Path],
+    typer.Option(
+        "--from",
+        metavar="DUMP",
+        help="N-Triples (.nt, also .gz .zst .bz2) of any size, or a table of labels (.tsv). Repeatable.",
+    ),
+]
+Into = Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder to make.")]
+Hops = Annotated[int, typer.Option(min=1, help="How far from the seeds.")]
+Direction = Annotated[
+    Literal["both", "out"], typer.Option(help="Follow triples both ways, or from subject to object only.")
+]
+HubLimit = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        help="A node with more neighbours than this on one side is not expanded on that side "
+        "(`United States`: what it is part of, but not all that is in it). 0: no limit.",
+    ),
+]
+HubSample = Annotated[
+    int, typer.Option(min=0, help="Triples of such a node that are taken all the same, by a hash.")
+]
+Seed = Annotated[int, typer.Option(help="Changes which those are.")]
+Language = Annotated[
+    list[str] | None,
+    typer.Option("--language", metavar="TAG", help="Keep labels in this language only. Repeatable."),
+]
+Staged = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Keep the dump here as it was read, so that further cuts need not read it again.",
+    ),
+]
+EngineName = Annotated[
+    Literal["duckdb", "spark"], typer.Option(help="spark: for a cluster, with Spark's own settings.")
+]
+Memory = Annotated[str, typer.Option(metavar="SIZE", help="What DuckDB may use; the rest goes to disk.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Of DuckDB. [dim](all cores)[/dim]")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the cut that the folder holds.")]
+
+
+def add_cut(kg: typer.Typer) -> None:
+    """Add the command to `triplewise kg`."""
+    kg.command(
+        epilog=examples(
+            "triplewise kg cut --seeds ids.txt --from dump.nt.bz2 --into part --profile wikidata",
+            "triplewise kg cut --seeds test.jsonl --from a.nt.gz --from labels.tsv.gz --into part --hops 2",
+            "triplewise kg load part --into kg --profile wikidata",
+        )
+    )(cut)
+
+
+def cut(
+    seeds: SeedFile,
+    dumps: Dumps,
+    into: Into,
+    hops: Hops = 3,
+    profile: o.Profile = None,
+    direction: Direction = "both",
+    hub_limit: HubLimit = 10_000,
+    hub_sample: HubSample = 0,
+    seed: Seed = 0,
+    language: Language = None,
+    staged: Staged = None,
+    engine: EngineName = "duckdb",
+    memory: Memory = "4GB",
+    threads: Threads = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Cut all triples within some hops of given entities out of a dump, with their labels.
+
+    The dump may be larger than memory. What is broken off goes on where it was when the same command is run
+    again. DIR then holds triples.nt.gz, labels.nt.gz and cut.json (what was cut, and which hubs were not
+    expanded), and `triplewise kg load DIR` takes it as it is.
+    """
+    from triplewise.tools.cut import CutOrder, cut_kg
+
+    order = CutOrder(hops, direction, hub_limit, hub_sample, seed, tuple(language or ()))
+    try:
+        with progress_bars() as tell:
+            report = cut_kg(
+                seeds,
+                dumps,
+                into,
+                order,
+                profile=profile or "generic",
+                engine=engine,
+                memory=memory,
+                threads=threads,
+                staged=staged,
+                overwrite=overwrite,
+                progress=tell,
+            )
+    except KeyboardInterrupt:
+        say(f"what is done is kept in {into}: run the same command again to go on", "notice")
+        raise
+    _notices(report)
+    out().print(_table(report, profile))
+
+
+def _notices(report: CutReport) -> None:
+    """What a person should know of the input."""
+    for source in report.sources:
+        if source.bad_lines:
+            where = f"{source.path}:{source.first_bad or '?'}"
+            say(f"{source.bad_lines:,} lines left out; the first is {where}: {source.message}", "notice")
+    if report.unknown_count:
+        shown = ", ".join(report.unknown[:SHOWN])
+        more = ", ..." if report.unknown_count > SHOWN else ""
+        say(f"{report.unknown_count:,} seeds are not in the dump: {shown}{more}", "notice")
+
+
+def _table(report: CutReport, profile: str | None) -> Table:
+    """What a cut did."""
+    hops = [
+        (f"hop {hop.number}", f"{hop.nodes:,} nodes, {hop.triples:,} new triples, {hop.hubs:,} hubs left")
+        for hop in report.hops
+    ]
+    given = f" --profile {profile}" if profile else ""
+    return pairs(
+        f"Cut {report.path}",
+        (
+            ("seeds", f"{report.seeds:,} in the dump, {report.unknown_count:,} not"),
+            *hops,
+            ("triples", f"{report.triples:,}"),
+            ("labels", f"{report.labels:,}"),
+            ("left out", f"{report.left_out:,} triples of relations that the profile leaves out"),
+            ("seconds", f"{sum(report.seconds.values()):.1f}"),
+            ("use it", f"triplewise kg load {report.path} --into KG{given}"),
+        ),
+    )
