@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.words import Words
 from triplewise.tools.kg.base import KnowledgeGraph, metered
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
@@ -31,25 +31,6 @@ PROFILE = Profile(
     mediator_patterns=(f"^{EX}statement",),
 )
 DATE = "http://www.w3.org/2001/XMLSchema#date"
-
-
-class Words:
-    """An encoder of bags of words; what it encodes is noted."""
-
-    name, dimension = "words", 64
-
-    def __init__(self) -> None:
-        self.encoded: list[str] = []
-
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
-        self.encoded += texts
-        vectors = np.array([sum(map(_vector, t.lower().split()), np.full(64, 0.01)) for t in texts])
-        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
-
-
-def _vector(word: str) -> np.ndarray:
-    seed = int.from_bytes(hashlib.md5(word.encode()).digest()[:4], "little")
-    return np.random.default_rng(seed).standard_normal(64)
 
 
 def iri(name: str) -> IRI:

@@ -24,13 +24,18 @@ SAMPLES = 20
 """Samples taken by one query."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Bundle:
     """The facts of one node over one relation: `forward` where the node is their subject."""
 
     node: Term
     relation: IRI
     forward: bool
+
+    @property
+    def place(self) -> tuple[str, str, bool]:
+        """An order that does not depend on the engine."""
+        return self.node.n3(), self.relation.value, not self.forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +95,9 @@ def read_bundles(
         seed: of the samples. The same facts come from every engine that holds the same triples.
         deadline: of all queries together.
     """
-    whole = sorted(b for b in wanted if sizes[b] <= wanted[b])
-    sampled = sorted(b for b in wanted if sizes[b] > wanted[b])
+    order = sorted(wanted, key=lambda b: b.place)
+    whole = [b for b in order if sizes[b] <= wanted[b]]
+    sampled = [b for b in order if sizes[b] > wanted[b]]
     queries = [pairs_query([(b.node, b.relation, b.forward) for b in part]) for part in batches(whole, BATCH)]
     for part in batches(sampled, SAMPLES):
         queries.append(samples_query([(b.node, b.relation, b.forward, wanted[b]) for b in part], seed))

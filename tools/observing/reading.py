@@ -110,7 +110,7 @@ class Reader:
     def _chosen(self, sizes: Mapping[Bundle, int], most: int) -> dict[Bundle, int]:
         """Relation-first expansion: the bundles of the closest relations, cut to a common size."""
         close = self._by_closeness(sizes)
-        order = sorted(sizes, key=lambda b: (-close[b.relation], b))[: min(BUNDLES, most)]
+        order = sorted(sizes, key=lambda b: (-close[b.relation], b.place))[: min(BUNDLES, most)]
         level = _level([sizes[b] for b in order], most)
         large = [b for b in order if sizes[b] > level]
         dropped = set(large[SAMPLED:])
@@ -132,7 +132,7 @@ class Reader:
                 f"{sum(sizes[b] for b in far):,} facts of relations far from the question were left out "
                 f"({relations} relations altogether)"
             )
-        drawn = sorted((b for b in wanted if wanted[b] < sizes[b]), key=lambda b: (-sizes[b], b))
+        drawn = sorted((b for b in wanted if wanted[b] < sizes[b]), key=lambda b: (-sizes[b], b.place))
         if drawn:
             named = ", ".join(f"{self._kg.profile.short(b.relation)} {sizes[b]:,}" for b in drawn[:3])
             more = f" and {len(drawn) - 3} more" if len(drawn) > 3 else ""

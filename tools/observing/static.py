@@ -29,6 +29,7 @@ BUDGET, PORTION = 896, 128
 """Texts encoded for each 50 candidates that are wanted, and how many of them between two corrections."""
 
 _RIDGE = 1.0
+_TAIL = 1.5
 _SEED = 20240401
 _CHUNK = 4096
 _log = logging.getLogger(__name__)
@@ -46,7 +47,8 @@ def static_guess(store: VectorStore, query: np.ndarray, parts: Parts, texts: Seq
     weights = inputs.T @ np.linalg.solve(inner, exact - mean)
     first = _first(weights, relations, tails, parts) + mean
     listed = np.union1d(most(first, LISTED), drawn)
-    features = np.hstack([relations[parts.relation[listed]], tails[parts.tail[listed]]]) / np.sqrt(2)
+    features = np.hstack([relations[parts.relation[listed]], _TAIL * tails[parts.tail[listed]]])
+    features /= np.sqrt(1 + _TAIL**2)
     return Guess(listed, first[listed], features.astype(np.float32), BUDGET, PORTION, linear=True)
 
 

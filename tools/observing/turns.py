@@ -105,4 +105,4 @@ def observe(
 
 def _key(candidate: Candidate) -> tuple[Triple, ...]:
     """What makes a candidate the same from either of its ends."""
-    return tuple(sorted(candidate.hops))
+    return tuple(sorted(candidate.hops, key=lambda t: t.n3()))

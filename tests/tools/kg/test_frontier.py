@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from hashlib import md5
 
+import pytest
+
+from tests.support.words import Words
 from triplewise.tools.kg.base import KnowledgeGraph, metered
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundles
 from triplewise.tools.kg.terms import XSD, Literal
+from triplewise.tools.observing import ObserveSettings, observe
 
 from .test_conformance import EX, e
 
@@ -83,3 +87,15 @@ def test_failures_are_told(kg: KnowledgeGraph) -> None:
     found, trouble = bundle_sizes(kg, [e("london")], "both", Deadline(20))
     assert found == {}
     assert "unavailable" in trouble
+
+
+@pytest.mark.parametrize("facts", [10_000, 25])
+def test_the_same_observation_in_the_same_order(
+    kg: KnowledgeGraph, memory_kg: KnowledgeGraph, facts: int
+) -> None:
+    question, entities = "author of the wild member", [e("call"), e("hub"), YEAR]
+    values = ObserveSettings(facts=facts, width=20, keep=20)
+    here = observe(kg, question, entities, Words(), values)
+    assert here == observe(memory_kg, question, entities, Words(), values)
+    assert len(here.seen) > 20
+    assert bool(here.cuts) == (facts < 60)
