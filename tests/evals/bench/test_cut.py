@@ -27,6 +27,8 @@ def test_a_cut_is_measured_beside_the_walk(tmp_path: Path) -> None:
     assert (found.staged_triples, found.seeds) == (3_000, 20)
     assert sum(found.hops) == found.triples > 0
     assert found.memory > 50
+    assert found.naive is not None
+    assert found.naive.triples == found.triples
     assert found.walked is not None
     assert found.walked.seeds == 2
     assert found.walked.extrapolated == pytest.approx(found.walked.seconds * 10)
