@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triplewise.evals.bench.fuzz import Report, Seen, by_rdflib, escaped, fuzz, targets_for
+from triplewise.evals.bench.fuzz import SLOW, Report, Seen, by_rdflib, escaped, fuzz, targets_for
 from triplewise.evals.bench.hostile import MARK, PAYLOADS, Hostile
 from triplewise.tools.errors import ActionError
 from triplewise.tools.kg.profile import load_profile
@@ -98,6 +99,15 @@ def test_half_characters_are_replaced(text: str) -> None:
         target = targets[0]
         feedback = target.toolset.execute(target.bench, Call("answer", (f"wd:{text}",)))
     assert "\ufffd" in feedback.observation
+
+
+@pytest.mark.parametrize("toolset", sorted(TOOLSETS))
+def test_thousands_of_arguments_take_no_time(toolset: str) -> None:
+    with targets_for(toolset, Seen()) as targets:
+        for name in targets[0].toolset.actions:
+            start = time.perf_counter()
+            targets[0].toolset.execute(targets[0].bench, Call(name, ("a",) * 3_000))
+            assert time.perf_counter() - start < SLOW, name
 
 
 def test_the_spy_tells_what_escapes_from_what_does_not() -> None:

@@ -114,9 +114,11 @@ class Resolver:
         """Arguments with neighbours joined where a comma inside a known name has split it, down to `due`."""
         parts = list(arguments)
         names = self._linked_names()
+        longest = max((name.count(", ") + 1 for name in names), default=1)
         i = 0
         while len(parts) > due and i < len(parts) - 1:
-            width = next((w for w in range(len(parts) - due + 1, 1, -1) if _join(parts, i, w) in names), 0)
+            widest = min(longest, len(parts) - due + 1)
+            width = next((w for w in range(widest, 1, -1) if _join(parts, i, w) in names), 0)
             if width:
                 parts[i : i + width] = [_join(parts, i, width)]
             i += 1
