@@ -124,7 +124,7 @@ def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:
         DataError: the graph has fewer.
     """
     hubs, found = _hubs(kg), dict[Pair, None]()
-    names = _names(kg)
+    names, named = _names(kg), dict[IRI, str]()
     for start in range(0, len(hubs), AT_ONCE):
         facts = _facts(kg, hubs[start : start + AT_ONCE])
         labels = kg.labels(f.far for f in facts)
@@ -132,7 +132,9 @@ def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:
         for fact in facts:
             tail = tail_text(kg, fact.far, labels)
             if isinstance(fact.far, IRI) and fact.far not in labels:
-                tail = next(names, tail)
+                if fact.far not in named:
+                    named[fact.far] = next(names, tail)
+                tail = named[fact.far]
             found[way_text(texts[kg.profile.short(fact.triple.relation)], fact.forward), tail] = None
         if len(found) >= count:
             break

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.words import Words
+from triplewise.tools.kg import load_kg, open_kg
 from triplewise.tools.kg.base import KnowledgeGraph, metered
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
@@ -19,7 +20,7 @@ from triplewise.tools.kg.terms import IRI, Literal, Term, Triple
 from triplewise.tools.observing import Observation, ObserveSettings, observe, ranker, static
 from triplewise.tools.observing.guess import Parts
 from triplewise.tools.observing.maps import load_map
-from triplewise.tools.observing.prepare import fit_map
+from triplewise.tools.observing.prepare import fit_map, make_vectors
 from triplewise.tools.observing.ranker import PairRanker
 from triplewise.tools.vectors import VectorStore, vectors_of
 
@@ -302,3 +303,32 @@ def test_terms_of_the_observation_are_those_of_the_graph() -> None:
         t.object for s in observe(WORKS, "author", [iri("wild")], Words()).seen for t in s.hops
     }
     assert iri("london") in terms
+
+
+class TestVectorsOfAGraph:
+    @pytest.fixture(scope="class")
+    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        root = tmp_path_factory.mktemp("graph")
+        lines = [f"{a}{b}|{relation.replace(' ', '_')}|{c}{a}{b}" for relation, _ in PAIRS[::26]
+                 for a in SYLLABLES for b in SYLLABLES[:4] for c in SYLLABLES[:3]]  # fmt: skip
+        (root / "facts.txt").write_text("\n".join(dict.fromkeys(lines)) + "\n", encoding="utf-8")
+        load_kg([root / "facts.txt"], root / "kg")
+        return root / "kg"
+
+    def test_ends_and_a_map_are_there_afterwards(self, folder: Path) -> None:
+        kg, encoder, told = open_kg(folder), Words(), []
+        made = make_vectors(folder, kg, encoder, progress=lambda stage, done, total: told.append(stage))
+        store = vectors_of(kg, encoder)
+        assert load_map(store) is not None
+        assert (store.known(["lonpar", "capital city"]) >= 0).all()
+        assert (made.pairs, told[0], told[-1]) == (0, "texts of facts", "vectors of relations and ends")
+        again = make_vectors(folder, kg, encoder)
+        assert (again.new, again.texts) == (0, made.texts)
+
+    def test_every_pair_can_be_made(self, folder: Path) -> None:
+        kg, encoder = open_kg(folder), Words()
+        made = make_vectors(folder, kg, encoder, pairs=True)
+        assert made.pairs > 100
+        encoder.encoded.clear()
+        observe(kg, "capital city", [kg.profile.name_iri("lonlonpar")], encoder, ObserveSettings(depth=1))
+        assert encoder.encoded == ["capital city"]

@@ -105,4 +105,5 @@ def observe(
 
 def _key(candidate: Candidate) -> tuple[Triple, ...]:
     """What makes a candidate the same from either of its ends."""
-    return tuple(sorted(candidate.hops, key=lambda t: t.n3()))
+    hops = candidate.hops
+    return hops if len(hops) == 1 else tuple(sorted(hops, key=lambda t: t.n3()))

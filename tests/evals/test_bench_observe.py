@@ -1,0 +1,67 @@
+"""Bench observe: every way is measured against the exhaustive one, on a graph made for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pyoxigraph as ox
+import pytest
+
+from tests.support.words import Words
+from triplewise.evals.bench import observe as bench
+from triplewise.tools.errors import DataError
+from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.observing import ranker, static
+
+EX = "http://example.org/"
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+
+
+@contextmanager
+def small_graph() -> Iterator[KnowledgeGraph]:
+    """Two hubs with 1,000 facts, whose ends have names or not."""
+    facts = [
+        f"<{EX}m{i}> <{EX}{r}> <{EX}{h}> ." for i in range(500) for r, h in (("partOf", "a"), ("near", "b"))
+    ]
+    facts += [f'<{EX}m{i}> <{LABEL}> "name {i} of {i % 7}" .' for i in range(450)]
+    store = ox.Store()
+    store.load("\n".join(facts).encode(), format=ox.RdfFormat.N_TRIPLES)
+    profile = Profile(name="t", excluded_relations=("label$",), linkable_pattern=EX)
+    yield EmbeddedKG(store, profile, "small", limit=100_000)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = np.random.default_rng(0).standard_normal((30_522, 64)).astype(np.float32)
+    monkeypatch.setattr(static, "_table", lambda: pieces)
+    monkeypatch.setattr(static, "DRAWN", 30)
+    monkeypatch.setattr(ranker, "EXACT", 40)
+    monkeypatch.setattr(bench, "MAP_PAIRS", 250)
+    monkeypatch.setattr(bench, "open_graph", small_graph)
+    monkeypatch.setattr(bench, "EmbeddedEncoder", lambda cached: Words())
+    monkeypatch.setattr(bench, "_questions", lambda count: ["name 12 of 5", "near name 7"][:count])
+
+
+@pytest.mark.usefixtures("small")
+def test_every_way_is_measured_at_every_size() -> None:
+    told: list[str] = []
+    found = bench.measure((200, 400), 2, told.append)
+    assert [w.way for w in found] == 2 * [
+        bench.EXHAUSTIVE, bench.FRESH, bench.COLD, bench.WARM, bench.SEEN_DISK, bench.SEEN
+    ]  # fmt: skip
+    assert len(told) == 1 + 2 * (3 + 4 * 2)
+    by_way = {w.way: w for w in found if w.size == 400}
+    assert by_way[bench.EXHAUSTIVE].encoded == 400
+    assert by_way[bench.SEEN].encoded == by_way[bench.SEEN_DISK].encoded == 1
+    assert by_way[bench.SEEN].overlap > 0.95
+    assert set(bench.growth(found)) == set(by_way)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_graph_with_too_few_texts_is_told() -> None:
+    with pytest.raises(DataError, match=r"distinct texts around its hubs, 5,250 are needed"):
+        bench.measure((5_000,), 1)
