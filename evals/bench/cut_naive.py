@@ -1,8 +1,8 @@
 """The obvious script that `kg cut` is measured beside: a pass over the dump for each hop, all in memory.
 
 It follows the same rules (excluded relations, hub limit on each side), so that its triples can be compared.
-What it leaves out is what makes a cut of use: other spellings of terms, blank nodes, bad lines, labels, going on
-after a stop, a result larger than memory.
+What it leaves out is what makes a cut of use: other spellings of terms, blank nodes, bad lines, labels, going
+on after a stop, a result larger than memory.
 """
 
 from __future__ import annotations

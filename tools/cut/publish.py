@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +54,9 @@ def _text(batch: pa.RecordBatch) -> bytes:
 
 
 def publish(result: Path, target: Path, manifest: Facts) -> None:
-    """Move the files of a result into their folder. The manifest goes first and comes last.
+    """Put the files of a result into their folder: the old manifest goes first, the new one comes last.
+
+    The result stays, so that a publishing that was broken off can be done again.
 
     Raises:
         DataError: the folder cannot be written.
@@ -61,7 +64,18 @@ def publish(result: Path, target: Path, manifest: Facts) -> None:
     try:
         (target / CUT).unlink(missing_ok=True)
         for name in (TRIPLES, LABELS):
-            (result / name).replace(target / name)
+            _linked(result / name).replace(target / name)
         write_json(target / CUT, manifest)
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror or error}", target) from error
+
+
+def _linked(path: Path) -> Path:
+    """The same file once more, under another name; a copy where there are no links."""
+    other = path.with_name(path.name + ".new")
+    other.unlink(missing_ok=True)
+    try:
+        os.link(path, other)
+    except OSError:
+        shutil.copyfile(path, other)
+    return other

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.tools.cut.conftest import LABEL, E, Fact, node, random_graph, read_facts, walk, write_facts
 from triplewise.tools.cut import CutOrder, CutReport, cut_kg
 from triplewise.tools.cut import blocks as blocks_module
-from triplewise.tools.cut.publish import LABELS, TRIPLES
+from triplewise.tools.cut.publish import LABELS, TRIPLES, publish
 from triplewise.tools.errors import ConfigurationError, DataError
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.load import load_kg
@@ -140,8 +140,7 @@ def test_labels_in_some_languages_only(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("after", ["staged/000/000002", "hops/1", "hops/triples"])
-def test_a_killed_cut_goes_on_and_gives_the_same(tmp_path: Path, after: str) -> None:
+def test_a_killed_cut_goes_on_and_gives_the_same(tmp_path: Path) -> None:
     write_facts(tmp_path / "d.nt", random_graph(3, nodes=200, edges=3_000))
     (tmp_path / "seeds.txt").write_text(f"{node(1)}\n{node(5)}\n")
     script = tmp_path / "run.py"
@@ -166,17 +165,30 @@ def test_a_killed_cut_goes_on_and_gives_the_same(tmp_path: Path, after: str) -> 
         return subprocess.run(command, cwd=tmp_path, check=False, timeout=120).returncode
 
     assert run("whole", "") == 0
-    assert run("broken", after) == -signal.SIGKILL
-    assert not (tmp_path / "broken" / "cut.json").exists()
-    with pytest.raises(DataError, match="run the same `triplewise kg cut` again"):
-        load_kg([tmp_path / "broken"], tmp_path / "kg")
-    kept = (tmp_path / "broken" / ".work" / after).stat().st_mtime_ns
-    assert run("broken", "hops/result") == -signal.SIGKILL
-    assert (tmp_path / "broken" / ".work" / after).stat().st_mtime_ns == kept
+    kept: dict[str, int] = {}
+    for after in ("staged/000/000002", "hops/1", "hops/result"):
+        assert run("broken", after) == -signal.SIGKILL
+        assert {name: (tmp_path / "broken/.work" / name).stat().st_mtime_ns for name in kept} == kept
+        kept[after] = (tmp_path / "broken/.work" / after).stat().st_mtime_ns
+        with pytest.raises(DataError, match="run the same `triplewise kg cut` again"):
+            load_kg([tmp_path / "broken"], tmp_path / "kg")
     assert run("broken", "") == 0
     for file in FILES:
         assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "broken" / file).read_bytes()
     assert sorted(p.name for p in (tmp_path / "broken").iterdir()) == sorted(FILES)
+
+
+def test_a_publishing_that_was_broken_off_can_be_done_again(tmp_path: Path) -> None:
+    (tmp_path / "result").mkdir()
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "cut.json").write_text("{}")
+    (tmp_path / "result" / TRIPLES).write_text("triples")
+    with pytest.raises(DataError):
+        publish(tmp_path / "result", tmp_path / "cut", {"format": 1})
+    assert not (tmp_path / "cut" / "cut.json").exists()
+    (tmp_path / "result" / LABELS).write_text("labels")
+    publish(tmp_path / "result", tmp_path / "cut", {"format": 1})
+    assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == sorted(FILES)
 
 
 def test_a_staged_dump_serves_further_cuts_until_it_changes(tmp_path: Path) -> None:
