@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -101,18 +102,13 @@ class DuckDB:
 
     def write(self, table: ir.Table, folder: Path) -> None:
         """Write a table as one Parquet file."""
-        import duckdb
-
-        try:
+        with _told_apart(folder):
             self._con.to_parquet(table, folder / "part-0.parquet", compression="zstd")
-        except duckdb.IOException as error:
-            raise DataError(f"cannot be written: {error}", folder) from error
-        except duckdb.OutOfMemoryException as error:
-            raise ConfigurationError(f"out of memory: {error}; give more by --memory") from error
 
     def count(self, table: ir.Table) -> int:
         """Number of rows."""
-        return int(table.count().to_pyarrow().as_py())
+        with _told_apart(None):
+            return int(table.count().to_pyarrow().as_py())
 
     def close(self) -> None:
         """Close the connection."""
@@ -179,6 +175,24 @@ def engine_named(name: str, spill: Path, memory: str, threads: int | None) -> En
     if name not in ENGINES:
         raise ConfigurationError.unknown("engine", name, ENGINES)
     return Spark() if name == "spark" else DuckDB(spill, memory, threads)
+
+
+@contextmanager
+def _told_apart(folder: Path | None) -> Iterator[None]:
+    """What goes wrong in a query of DuckDB, by who has to act. Ctrl-C reaches a query as a RuntimeError."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.IOException as error:
+        raise DataError(f"cannot be read or written: {error}", folder) from error
+    except duckdb.OutOfMemoryException as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigurationError(f"too little memory ({reason}); give more by --memory") from error
+    except RuntimeError as error:
+        if "interrupted" in str(error).lower():
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _import_ibis(engine: str) -> Any:
