@@ -40,6 +40,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(static, "_table", lambda: pieces)
     monkeypatch.setattr(static, "DRAWN", 30)
     monkeypatch.setattr(ranker, "EXACT", 40)
+    monkeypatch.setattr(ranker, "EXACT_COLD", 40)
     monkeypatch.setattr(bench, "MAP_PAIRS", 250)
     monkeypatch.setattr(bench, "open_graph", small_graph)
     monkeypatch.setattr(bench, "EmbeddedEncoder", lambda cached: Words())

@@ -201,6 +201,7 @@ def test_parameters_are_respected(
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbourhoods that are large already at some hundred texts."""
     monkeypatch.setattr(ranker, "EXACT", 40)
+    monkeypatch.setattr(ranker, "EXACT_COLD", 40)
     monkeypatch.setattr(static, "DRAWN", 60)
     pieces = np.random.default_rng(0).standard_normal((30_522, 64)).astype(np.float32)
     monkeypatch.setattr(static, "_table", lambda: pieces)

@@ -19,7 +19,7 @@ PORTION = 64
 """Texts encoded between two corrections: one batch of the encoder."""
 
 _NOISE, _POWER = 0.1, 3
-_MOST = 1_500
+_MOST = 2_000
 
 
 class Guess:

@@ -27,6 +27,10 @@ Pair = tuple[str, str]
 
 EXACT = 256
 """Texts not encoded yet up to which a neighbourhood is simply encoded."""
+EXACT_COLD = 1_500
+"""The same where the KG has no vectors: about what a guess without them takes."""
+WIDER = 5
+"""Texts for each one that is wanted, up to which all are encoded."""
 KEPT_FROM, KEPT_BYTES = 1_000, 256 << 20
 """Size from which the matrix of a neighbourhood is kept in memory, and bytes that all of them may take."""
 
@@ -65,17 +69,19 @@ class PairRanker:
         texts = [f"{relation} {tail}" for relation, tail in pairs]
         rows = self._store.known(texts)
         unknown = int((rows < 0).sum())
-        if not unknown or unknown <= EXACT or self._exhaustive:
-            matrix = self._store.at(rows if not unknown else self._store.rows(texts))
-            kept.keep(pairs, matrix)
-            return np.asarray(matrix @ self._query)
-        guess = self._guess(Parts.of(pairs), texts)
-        return self._narrowed(texts, self._store.known(texts), guess, width)
+        few = max(EXACT, WIDER * width)
+        guess = None if self._exhaustive or unknown <= few else self._guess(pairs, texts, unknown)
+        if guess is not None:
+            return self._narrowed(texts, self._store.known(texts), guess, width)
+        matrix = self._store.at(self._store.rows(texts) if unknown else rows)
+        kept.keep(pairs, matrix)
+        return np.asarray(matrix @ self._query)
 
-    def _guess(self, parts: Parts, texts: Sequence[str]) -> Guess:
-        """By the KG's vectors where they are there, else from a sample."""
+    def _guess(self, pairs: Sequence[Pair], texts: Sequence[str], unknown: int) -> Guess | None:
+        """By the KG's vectors where they are there, else from a sample; None where that saves nothing."""
+        parts = Parts.of(pairs)
         guess = map_guess(self._store, self._query, parts)
-        if guess is None:
+        if guess is None and unknown > EXACT_COLD:
             from triplewise.tools.observing.static import static_guess
 
             guess = static_guess(self._store, self._query, parts, texts)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,14 +89,20 @@ def _first(weights: np.ndarray, relations: np.ndarray, tails: np.ndarray, parts:
     return np.asarray(scores, np.float32)
 
 
-@cache
 def _table() -> np.ndarray:
     """Weighted vectors of all word pieces, float32 of shape (pieces, 384); made once on a machine."""
     from platformdirs import user_cache_path
 
-    from triplewise.tools.minilm import DIMENSION, WEIGHTS_SHA256, MiniLM
+    from triplewise.tools.minilm import WEIGHTS_SHA256
 
-    path = user_cache_path("triplewise") / f"minilm-{WEIGHTS_SHA256[:16]}-pieces.npy"
+    return _kept(user_cache_path("triplewise") / f"minilm-{WEIGHTS_SHA256[:16]}-pieces.npy")
+
+
+@lru_cache(maxsize=1)
+def _kept(path: Path) -> np.ndarray:
+    """The table in a file, made and written where there is none yet."""
+    from triplewise.tools.minilm import DIMENSION, MiniLM
+
     with suppress(OSError, ValueError):  # none yet, or half of one
         table = np.load(path, allow_pickle=False)
         if table.shape == (_tokenizer().get_vocab_size(), DIMENSION):
