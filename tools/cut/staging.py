@@ -116,12 +116,18 @@ def _stage_part(folder: Path, engine: Engine, lines: Lines, path: Path, number: 
     for sub in (plain, others):
         sub.mkdir()
     engine.write(plain_triples(lines.table), plain)
-    engine.write(other_lines(lines.table), others)
+    if sum(_rows(file) for file in plain.glob("*.parquet")) != lines.count:
+        engine.write(other_lines(lines.table), others)
     bad = _Mistakes(path, lines.first)
-    _write_rows(folder / "parsed.parquet", _mended(others, number, bad))
+    parsed_file = folder / "rest.parquet"
+    _write_rows(parsed_file, _mended(others, number, bad))
     for file in others.iterdir():
         file.unlink()
-    triples = sum(_rows(file) for file in (*plain.glob("*.parquet"), folder / "parsed.parquet"))
+    sizes = {file: _rows(file) for file in (*plain.glob("*.parquet"), parsed_file)}
+    for file, size in sizes.items():
+        if not size:  # DuckDB takes all files to be as large as the first, and joins from the wrong side
+            file.unlink()
+    triples = sum(sizes.values())
     return {"lines": lines.count, "end": lines.end, "triples": triples, **bad.facts()}
 
 
