@@ -26,7 +26,7 @@ class Guess:
     """Guessed scores of the listed pairs, corrected by what is learned.
 
     Attributes:
-        listed: places of the pairs it is made for, int64 of shape (k,).
+        listed: places of the pairs it is made for, int64 of shape (k,), sorted.
         budget: exact scores it takes for each 50 that are wanted. portion: of them between two corrections.
 
     Args:
@@ -45,16 +45,15 @@ class Guess:
         linear: bool = False,
     ) -> None:
         self.listed, self.budget, self.portion, self._linear = listed, budget, portion, linear
-        self._first, self._features = first, features
-        self._place = {int(at): i for i, at in enumerate(listed)}
+        self._first, self._features, self._now = first, features, first
         self._known = np.empty(0, np.int64)
-        self._kernel = np.empty((len(listed), 0), np.float32)
         self._error = np.empty(0, np.float32)
-        self._now = first
+        self._inverse = np.empty((0, 0))
+        self._alike: list[np.ndarray] = []
 
     def scores(self, places: np.ndarray) -> np.ndarray:
         """What is guessed for listed places now."""
-        return np.asarray(self._now[[self._place[int(p)] for p in places]])
+        return np.asarray(self._now[np.searchsorted(self.listed, places)])
 
     def learn(self, places: np.ndarray, exact: np.ndarray) -> None:
         """Correct the guesses by exact scores of some listed places; `exact` holds those of all pairs."""
@@ -62,14 +61,29 @@ class Guess:
         places = places[: max(0, _MOST - len(self._known))]
         if not len(places):
             return
-        new = np.array([self._place[int(p)] for p in places])
-        self._known = np.concatenate([self._known, new])
-        self._error = np.concatenate([self._error, exact[places] - self._first[new]])
+        new = np.searchsorted(self.listed, places)
         alike = self._features @ self._features[new].T
         alike = alike + alike**_POWER if self._linear else alike**_POWER
-        self._kernel = np.concatenate([self._kernel, alike], axis=1)
-        inner = self._kernel[self._known] + _NOISE * np.eye(len(self._known), dtype=np.float32)
-        self._now = self._first + self._kernel @ np.linalg.solve(inner, self._error)
+        self._widen(alike[self._known], alike[new])
+        self._known = np.concatenate([self._known, new])
+        self._error = np.concatenate([self._error, exact[places] - self._first[new]])
+        self._alike.append(alike)
+        weights, start, now = (self._inverse @ self._error).astype(np.float32), 0, self._first.copy()
+        for block in self._alike:
+            now += block @ weights[start : start + block.shape[1]]
+            start += block.shape[1]
+        self._now = now
+
+    def _widen(self, old: np.ndarray, new: np.ndarray) -> None:
+        """Widen the inverse of the kernel by a block: likeness to what is known (k, m) and within it (m, m).
+
+        By Schur's complement: what was inverted before is not inverted again. In double precision, for errors
+        of one block are carried on to the next.
+        """
+        across = self._inverse @ old
+        corner = np.linalg.inv(new + _NOISE * np.eye(len(new)) - old.T @ across)
+        side = -across @ corner
+        self._inverse = np.block([[self._inverse - side @ across.T, side], [side.T, corner]])
 
 
 @dataclass(frozen=True, slots=True)

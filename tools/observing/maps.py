@@ -59,9 +59,14 @@ def _features(relation: np.ndarray, tail: np.ndarray, share: np.ndarray) -> np.n
 
 def map_guess(store: VectorStore, query: np.ndarray, parts: Parts) -> Guess | None:
     """Scores guessed by the KG's map; None where there is none, or many tails have no vector yet."""
-    if (pair_map := load_map(store)) is None or (store.known(parts.tails) < 0).sum() > _MISSING:
+    if (pair_map := load_map(store)) is None:
         return None
-    relations, tails = store.vectors(parts.relations), store.vectors(parts.tails)
+    rows = store.known(parts.tails)
+    missing = int((rows < 0).sum())
+    if missing > _MISSING:
+        return None
+    tails = store.at(rows) if not missing else store.vectors(parts.tails)
+    relations = store.vectors(parts.relations)
     first = pair_map.first(query, relations, tails, parts)
     listed = most(first, LISTED)
     both = np.hstack([relations[parts.relation[listed]], tails[parts.tail[listed]]]) / np.sqrt(2)

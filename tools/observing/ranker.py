@@ -55,36 +55,45 @@ class PairRanker:
         """Places and scores of the `width` best pairs, best first; equal ones in the order given."""
         if not pairs:
             return []
-        places: dict[Pair, int] = {}
-        owner = np.array([places.setdefault(pair, len(places)) for pair in pairs])
-        scores = self._scores(tuple(places), width)[owner]
-        order = np.argsort(-scores, kind="stable")[:width]
+        scores = self._scores(tuple(pairs), width)
+        least = np.partition(scores, -width)[-width] if width < len(scores) else -np.inf
+        among = np.flatnonzero(scores >= least)
+        order = among[np.argsort(-scores[among], kind="stable")[:width]]
         return [(int(i), float(scores[i])) for i in order]
 
     def _scores(self, pairs: tuple[Pair, ...], width: int) -> np.ndarray:
         """Exact scores of all pairs that may be among the best; -inf for the others."""
         kept = _matrices(self._store)
-        if (matrix := kept.get(pairs)) is not None:
-            return np.asarray(matrix @ self._query)
+        if (known := kept.get(pairs)) is not None:
+            matrix, owner = known
+            return np.asarray((matrix @ self._query)[owner])
+        places: dict[Pair, int] = {}
+        owner = np.array([places.setdefault(pair, len(places)) for pair in pairs])
+        scores, whole = self._distinct(list(places), width)
+        if whole is not None:
+            kept.keep(pairs, whole, owner)
+        return np.asarray(scores[owner])
+
+    def _distinct(self, pairs: Sequence[Pair], width: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """Scores of distinct pairs, and their vectors where all of them are known now."""
         texts = [f"{relation} {tail}" for relation, tail in pairs]
         rows = self._store.known(texts)
         unknown = int((rows < 0).sum())
         few = max(EXACT, WIDER * width)
-        guess = None if self._exhaustive or unknown <= few else self._guess(pairs, texts, unknown)
+        guess = None if self._exhaustive or unknown <= few else self._guess(pairs, texts, rows)
         if guess is not None:
-            return self._narrowed(texts, self._store.known(texts), guess, width)
+            return self._narrowed(texts, rows, guess, width), None
         matrix = self._store.at(self._store.rows(texts) if unknown else rows)
-        kept.keep(pairs, matrix)
-        return np.asarray(matrix @ self._query)
+        return np.asarray(matrix @ self._query), matrix
 
-    def _guess(self, pairs: Sequence[Pair], texts: Sequence[str], unknown: int) -> Guess | None:
+    def _guess(self, pairs: Sequence[Pair], texts: Sequence[str], rows: np.ndarray) -> Guess | None:
         """By the KG's vectors where they are there, else from a sample; None where that saves nothing."""
         parts = Parts.of(pairs)
         guess = map_guess(self._store, self._query, parts)
-        if guess is None and unknown > EXACT_COLD:
+        if guess is None and (rows < 0).sum() > EXACT_COLD:
             from triplewise.tools.observing.static import static_guess
 
-            guess = static_guess(self._store, self._query, parts, texts)
+            guess = static_guess(self._store, self._query, parts, texts, rows)
         return guess
 
     def _narrowed(self, texts: Sequence[str], rows: np.ndarray, guess: Guess, width: int) -> np.ndarray:
@@ -104,25 +113,28 @@ class PairRanker:
 
 
 class _Matrices:
-    """Vectors of whole neighbourhoods, float32 of shape (n, dimension), the least recently used out first."""
+    """Vectors of the distinct pairs of whole neighbourhoods, and which of them each candidate has.
+
+    The least recently used go first.
+    """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[Pair, ...], np.ndarray] = OrderedDict()
+        self._known: OrderedDict[tuple[Pair, ...], tuple[np.ndarray, np.ndarray]] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, pairs: tuple[Pair, ...]) -> np.ndarray | None:
+    def get(self, pairs: tuple[Pair, ...]) -> tuple[np.ndarray, np.ndarray] | None:
         with self._lock:
             if pairs not in self._known:
                 return None
             self._known.move_to_end(pairs)
             return self._known[pairs]
 
-    def keep(self, pairs: tuple[Pair, ...], matrix: np.ndarray) -> None:
+    def keep(self, pairs: tuple[Pair, ...], matrix: np.ndarray, owner: np.ndarray) -> None:
         if len(pairs) < KEPT_FROM or matrix.nbytes > KEPT_BYTES:
             return
         with self._lock:
-            self._known[pairs] = matrix
-            while sum(m.nbytes for m in self._known.values()) > KEPT_BYTES:
+            self._known[pairs] = matrix, owner
+            while sum(m.nbytes for m, _ in self._known.values()) > KEPT_BYTES:
                 self._known.popitem(last=False)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DRAWN = 512
 """Pairs drawn and encoded to learn the first guess from."""
-LISTED = 10_000
+LISTED = 8_000
 """Pairs that get a corrected guess."""
 BUDGET, PORTION = 896, 128
 """Texts encoded for each 50 candidates that are wanted, and how many of them between two corrections."""
@@ -36,12 +36,18 @@ _CHUNK = 4096
 _log = logging.getLogger(__name__)
 
 
-def static_guess(store: VectorStore, query: np.ndarray, parts: Parts, texts: Sequence[str]) -> Guess:
-    """Scores guessed by a ridge regression on the exact ones of some pairs drawn for it."""
+def static_guess(
+    store: VectorStore, query: np.ndarray, parts: Parts, texts: Sequence[str], rows: np.ndarray
+) -> Guess:
+    """Scores guessed by a ridge regression on the exact ones of some pairs drawn for it.
+
+    `rows` are those of the texts in the store, -1 for the unknown; those of the drawn ones are filled in.
+    """
     tails = static_vectors(parts.tails)
     relations = store.vectors(parts.relations)
     drawn = np.sort(np.random.default_rng(_SEED).choice(len(texts), min(DRAWN, len(texts)), replace=False))
-    exact = store.vectors([texts[i] for i in drawn]) @ query
+    rows[drawn] = store.rows([texts[i] for i in drawn])
+    exact = store.at(rows[drawn]) @ query
     mean = float(exact.mean())
     inputs = _inputs(relations, tails, parts, drawn)
     inner = inputs @ inputs.T + _RIDGE * np.eye(len(drawn), dtype=np.float32)
