@@ -52,7 +52,18 @@ class Context:
     seeds: str | None = _setting(
         None, "JSON lines of seed questions (question, topic_entity or entities, answers)."
     )
-    documents: str | None = _setting(None, "Folder of text files (.txt, .md) that wiki_search reads.")
+    documents: str | None = _setting(
+        None, 'What wiki_search reads: a folder of text and HTML files, or "wikipedia" (online).'
+    )
+    facts: str | None = _setting(
+        None, "SQLite file of facts read from documents; None is the KG's own in the user's data folder."
+    )
+    overlay: Literal["none", "accepted", "proposed"] = _setting(
+        "none",
+        "Kept facts that queries see besides the KG: none, accepted ones, or proposed ones too. Those read "
+        "for the question at hand are always seen.",
+    )
+    review: bool = _setting(False, "Stop and wait for a person's yes before a fact read is used.")
     seed_count: int = _setting(5, "Closest seed questions that the planner reads.")
     plan_hops: int = _setting(3, "Longest rule body, in relations.")
     plan_beam: int = _setting(12, "Partial rule bodies kept at each hop when there are no seeds.")
@@ -121,6 +132,8 @@ class Context:
             raise ConfigurationError.unknown(
                 "observe_direction", self.observe_direction, ("both", "outgoing")
             )
+        if self.overlay not in ("none", "accepted", "proposed"):
+            raise ConfigurationError.unknown("overlay", self.overlay, ("none", "accepted", "proposed"))
         if self.history not in ("short", "full"):
             raise ConfigurationError.unknown("history", self.history, ("short", "full"))
         if self.ranking not in RANKINGS:

@@ -12,6 +12,7 @@ from langgraph.channels import EphemeralValue
 from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.nodes.usage import Usage
+from triplewise.tools.facts.base import ExtractedFact
 from triplewise.tools.kg.terms import Triple
 from triplewise.tools.linking import LinkedEntity
 from triplewise.tools.rules import Rule
@@ -158,6 +159,9 @@ class State(BaseModel):
     )
     written: tuple[str, ...] = Field(
         default=(), description="Facts that the model wrote by itself: not from the KG, and no proof."
+    )
+    facts: tuple[ExtractedFact, ...] = Field(
+        default=(), description="Facts read from documents for this question, each with its provenance."
     )
     usage: Usage = Field(default_factory=Usage, description="Calls, tokens, cost, queries, seconds.")
     answer: Answer | None = Field(default=None, description="The answer, once there is one.")
