@@ -1,6 +1,7 @@
 """Trajectories of the agent, as self-learning explores, refines, merges and trains on them (SymAgent 4.3).
 
-On disk: JSON lines, one trajectory each, keys as the attributes below.
+On disk: JSON lines, one trajectory each, keys as the attributes below. `triplewise.tools.learning.journal`
+reads and writes them.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Origin = Literal["explored", "refined", "distilled"]
+Origin = Literal["explored", "refined", "distilled", "validated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,11 @@ class Trajectory:
         reward: recall of the gold answers, in [0, 1]. f1: of both.
         turns: in order; their number is the trajectory's length |s| in equation 7.
         choices: relation choices on the way to the answer, where the policy has such.
-        prompt: what the model was shown first ("" for the embedded policy).
+        system, prompt: what the model was shown first ("" for the embedded policy).
         iteration: of self-learning, from 0. origin: how it came about. policy: model or encoder that acted.
-        status: of the answer.
+        status: of the answer; `crashed: ...` where the run ended in an error.
+        rule: the rule that was followed to the answer, as text. tried: all rules followed in the attempts
+            at the question, the failed ones too ("" and () for a language model).
     """
 
     id: str
@@ -64,3 +67,6 @@ class Trajectory:
     origin: Origin = "explored"
     policy: str = "embedded"
     status: str = ""
+    system: str = ""
+    rule: str = ""
+    tried: tuple[str, ...] = ()
