@@ -8,7 +8,8 @@ TriplewiseError
 ├── ActionError          the model must act: becomes interpreter feedback, never ends a run
 └── RunError             this run cannot go on: a service failed after retries
     ├── KGUnavailableError
-    └── ModelUnavailableError
+    ├── ModelUnavailableError
+    └── DocumentsUnavailableError
 ```
 """
 
@@ -76,3 +77,7 @@ class KGUnavailableError(RunError):
 
 class ModelUnavailableError(RunError):
     """The language model did not answer after retries."""
+
+
+class DocumentsUnavailableError(RunError):
+    """The service that has the documents did not answer."""

@@ -45,7 +45,7 @@ def test_changed_files_are_read_again(folder: Path) -> None:
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder of documents"):
         open_documents(tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"files that end in \.txt or \.md"):
+    with pytest.raises(DataError, match=r"files that end in \.txt, \.md, \.html or \.htm"):
         open_documents(tmp_path)
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match=r"bad\.txt: cannot read the document"):
