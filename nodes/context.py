@@ -50,7 +50,9 @@ class Context:
         default_factory=list, metadata={"description": "Guideline YAML files tried before the shipped ones."}
     )
     seeds: str | None = _setting(
-        None, "JSON lines of seed questions (question, topic_entity or entities, answers)."
+        None,
+        "JSON lines of seed questions (question, topic_entity or entities, answers). None takes those that "
+        '`triplewise plan index` kept for the KG, if any; "none" takes no seeds.',
     )
     documents: str | None = _setting(
         None, 'What wiki_search reads: a folder of text and HTML files, or "wikipedia" (online).'
@@ -68,6 +70,11 @@ class Context:
     plan_hops: int = _setting(3, "Longest rule body, in relations.")
     plan_beam: int = _setting(12, "Partial rule bodies kept at each hop when there are no seeds.")
     plan_rules: int = _setting(8, "Rules handed to the agent.")
+    plan_seed: int = _setting(1, "Seed of the samples that mining draws where a cap is exceeded.")
+    plan_samples: int = _setting(4, "Seed questions mined of those that share one structure.")
+    plan_answers: int = _setting(2, "Answers of a seed question that closed paths are searched to.")
+    plan_frontier: int = _setting(4_000, "Nodes of a half path; a larger one is not followed.")
+    plan_paths: int = _setting(24, "Closed paths of a seed question that are evaluated, shortest first.")
     observe_depth: int = _setting(3, "Hop depth D of an observation (ODA, section 2.1).")
     observe_width: int = _setting(50, "Top N triples kept at each hop (ODA, section 2.1).")
     observe_keep: float = _setting(10.0, "Top P percent whose tails are observed next (ODA, section 2.1).")
@@ -103,8 +110,13 @@ class Context:
     verify_corrections: bool = _setting(True, "Try computed mends on the KG and offer those that find rows.")
     mend_queries: int = _setting(12, "KG queries that mends may take at one correction.")
     mend_offers: int = _setting(3, "Mends offered at one correction.")
-    history: Literal["short", "full"] = _setting(
-        "short", "How a model sees past steps: without repetitions, or as the papers concatenate them."
+    history: Literal["short", "full", "chat"] = _setting(
+        "short",
+        "How a model sees past steps: without repetitions, as the papers concatenate them, or as a "
+        "conversation, the form that a model is trained in.",
+    )
+    earlier: str | None = _setting(
+        None, "An earlier attempt at the question, for a model to improve on (SymAgent 4.3.1)."
     )
     label_batch: bool = _setting(True, "Fetch labels many at once; off is one query a label, as published.")
     reuse_answers: bool = _setting(True, "Ask the KG no query twice for one question; off asks every time.")
@@ -134,8 +146,8 @@ class Context:
             )
         if self.overlay not in ("none", "accepted", "proposed"):
             raise ConfigurationError.unknown("overlay", self.overlay, ("none", "accepted", "proposed"))
-        if self.history not in ("short", "full"):
-            raise ConfigurationError.unknown("history", self.history, ("short", "full"))
+        if self.history not in ("short", "full", "chat"):
+            raise ConfigurationError.unknown("history", self.history, ("short", "full", "chat"))
         if self.ranking not in RANKINGS:
             raise ConfigurationError.unknown("ranking", self.ranking, RANKINGS)
         if self.max_steps is not None and self.max_steps <= 0:

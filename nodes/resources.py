@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from triplewise.tools.documents import Documents
     from triplewise.tools.planning.seeds import SeedIndex
 
+NO_SEEDS = "none"
+"""What the setting `seeds` says where no seeds are wanted, not even those that are kept for the KG."""
+
 
 def kg_of(context: Context) -> KnowledgeGraph:
     """The KG, empty beside a database. Raises `ConfigurationError` or `DataError` if it cannot be opened."""
@@ -101,7 +104,7 @@ def documents_of(context: Context) -> Documents | None:
 
 def seeds_of(context: Context) -> SeedIndex | None:
     """The index of seed questions, where the context names a file."""
-    if context.seeds is None:
+    if context.seeds is None or context.seeds == NO_SEEDS:
         return None
     from triplewise.tools.planning.seeds import open_seeds
 

@@ -15,7 +15,7 @@ from triplewise.nodes.usage import Usage
 from triplewise.tools.facts.base import ExtractedFact
 from triplewise.tools.kg.terms import Triple
 from triplewise.tools.linking import LinkedEntity
-from triplewise.tools.rules import Rule
+from triplewise.tools.rules import DroppedRule, Rule
 from triplewise.tools.toolsets.base import Feedback
 
 AnswerStatus = Literal["answered", "not_found", "budget_spent"]
@@ -140,6 +140,9 @@ class State(BaseModel):
     )
     linked: tuple[LinkedEntity, ...] = Field(default=(), description="Entities found in the question.")
     rules: tuple[Rule, ...] = Field(default=(), description="Rules that may answer the question, best first.")
+    dropped: tuple[DroppedRule, ...] = Field(
+        default=(), description="Rules that were proposed or mined and are no plan, each with the reason."
+    )
     queries: tuple[PlannedQuery, ...] = Field(
         default=(), description="Queries over a database that may answer the question, best first."
     )

@@ -109,6 +109,35 @@ class Rule:
         return asked + "; ".join([*chain, *extras])
 
 
+@dataclass(frozen=True, slots=True)
+class DroppedRule:
+    """A rule that was thought of and is not handed on, with the reason.
+
+    Attributes:
+        text: the rule in one line, as it was proposed or mined.
+        reason: why it is no plan, in words.
+        provenance: where it came from.
+        anchor: short id of the topic entity, "" where it is about none.
+        relations: short ids in its text, for whoever shows labels.
+    """
+
+    text: str
+    reason: str
+    provenance: str = ""
+    anchor: str = ""
+    relations: tuple[str, ...] = ()
+
+
+def dropped(rule: Rule, reason: str) -> DroppedRule:
+    """A rule that is dropped."""
+    return DroppedRule(rule.text(), reason, rule.provenance, rule.anchor, rule.relations)
+
+
+def path_text(body: tuple[Atom, ...]) -> str:
+    """A body as lists of relations go to a model and come back: `[r1, ^r2]`; `^` is walked backwards."""
+    return "[" + ", ".join(f"{'' if a.forward else '^'}{a.relation}" for a in body) + "]"
+
+
 def _path_text(start: str, atoms: tuple[Atom, ...], end: str = "") -> str:
     """A chain as the papers write it; `end` stands in for its last variable."""
     ends = [f"?{a.variable}" for a in atoms]

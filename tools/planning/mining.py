@@ -6,13 +6,15 @@ merely reaches them: each is run from the topic entity, and its precision and re
 
 from __future__ import annotations
 
+import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from typing import TypeVar
 
-from triplewise.tools.kg.base import KnowledgeGraph, Outcome
-from triplewise.tools.kg.terms import IRI, Term
+from triplewise.tools.kg.base import Direction, KnowledgeGraph, Outcome
+from triplewise.tools.kg.terms import IRI, Term, Triple
 from triplewise.tools.planning.bodies import (
     Body,
     ground,
@@ -23,35 +25,33 @@ from triplewise.tools.planning.bodies import (
     run,
     signature,
 )
-from triplewise.tools.planning.seeds import Seed
+from triplewise.tools.planning.seeds import Kept, Mined, Quality, Seed, Signature
 
-Signature = tuple[tuple[str, bool], ...]
-
-SAMPLED_ANSWERS = 2
-"""Answers of a seed from which closed paths are searched; all of them count for precision and recall."""
-FRONTIER_CAP = 4_000
-"""Nodes of a half path that are kept: a larger frontier is skipped, since nothing precise runs through it."""
-BODIES_PER_SEED = 24
-"""Closed paths evaluated per seed, shortest first."""
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
-class Quality:
-    """How well a body reproduces the answers of one seed.
+class Caps:
+    """How far mining goes. What exceeds a cap is sampled by `seed`: the same questions give the same rules.
 
-    `returns`: whether the body also leads back to the topic although that is no answer (1), or the topic is
-    an answer (-1); 0 if it does not come back.
+    Attributes:
+        hops: longest body, in relations.
+        samples: seeds mined of those that share one masked text.
+        answers: answers of a seed from which closed paths are searched; all count for precision and recall.
+        frontier: nodes of a half path that are kept: a larger one is skipped, since nothing precise runs
+            through it.
+        halves: half paths of each length that grow on.
+        bodies: closed paths evaluated a seed, shortest first.
+        seed: of the samples that are drawn.
     """
 
-    precision: float
-    recall: float
-    returns: int = 0
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean."""
-        total = self.precision + self.recall
-        return 2 * self.precision * self.recall / total if total else 0.0
+    hops: int = 3
+    samples: int = 4
+    answers: int = 2
+    frontier: int = 4_000
+    halves: int = 200
+    bodies: int = 24
+    seed: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +70,21 @@ class MinedBody:
 
 
 class Miner:
-    """Finds and scores closed paths; remembers every seed, so that none is mined twice."""
+    """Finds and scores closed paths; remembers every seed, so that none is mined twice.
 
-    def __init__(self, kg: KnowledgeGraph, hops: int = 3, samples: int = 4) -> None:
-        self._kg, self._hops, self._samples = kg, hops, samples
-        self._known: dict[Seed, dict[Signature, Quality]] = {}
+    Args:
+        caps: how far it goes. kept: seeds mined before, where they are kept.
+    """
+
+    def __init__(self, kg: KnowledgeGraph, caps: Caps | None = None, kept: Kept | None = None) -> None:
+        self._kg, self.caps, self._kept = kg, caps or Caps(), kept
+        self._known: dict[Seed, Mined] = {}
         self._resolved: dict[str, tuple[Term, ...]] = {}
         self._lock = Lock()
 
     def mine(self, seeds: Sequence[Seed]) -> list[MinedBody]:
         """Bodies for seeds that share one masked text, best first."""
-        chosen = self._choose(seeds)
+        chosen = self.choose(seeds)
         found = [self.of_seed(s) for s in chosen]
         qualities: dict[Signature, list[Quality]] = defaultdict(list)
         for by_signature in found:
@@ -100,23 +104,30 @@ class Miner:
         ]
         return sorted(mined, key=lambda m: (-round(m.f1, 6), len(m.signature), m.signature))
 
-    def _choose(self, seeds: Sequence[Seed]) -> list[Seed]:
-        """A few seeds of a group, spread over it; those with several answers tell more."""
+    def choose(self, seeds: Sequence[Seed]) -> list[Seed]:
+        """A few seeds of a group, drawn at random; those with several answers tell more."""
         several = [s for s in seeds if len(s.answers) > 1] or list(seeds)
-        step = max(1, len(several) // self._samples)
-        return several[::step][: self._samples]
+        return self._sample(sorted(several, key=_order), self.caps.samples)
 
-    def of_seed(self, seed: Seed) -> dict[Signature, Quality]:
+    def _sample(self, items: Sequence[Item], count: int) -> list[Item]:
+        """As many of the items, in their order: all, or a sample that depends on them and the seed only."""
+        if len(items) <= count:
+            return list(items)
+        draw = random.Random(f"{self.caps.seed} {len(items)} {items[0]}")
+        return [items[i] for i in sorted(draw.sample(range(len(items)), count))]
+
+    def of_seed(self, seed: Seed) -> Mined:
         """Bodies of one seed with their precision and recall; {} if its entities are not in the KG."""
         with self._lock:
             known = self._known.get(seed)
         if known is None:
-            known = self._mine(seed)
+            found = self._kept.find(seed) if self._kept is not None else None
+            known = self._mine(seed) if found is None else found
             with self._lock:
                 self._known[seed] = known
         return known
 
-    def _mine(self, seed: Seed) -> dict[Signature, Quality]:
+    def _mine(self, seed: Seed) -> Mined:
         """Search from the first topic that the KG knows."""
         for topic in seed.topics:
             for node in self._resolve(topic)[:1]:
@@ -135,16 +146,17 @@ class Miner:
         return self._resolved[name]
 
     def _closed(self, anchor: str, seed: Seed) -> list[Signature]:
-        """Signatures of closed paths from the anchor to every sampled answer, shortest first."""
-        ends = [n for a in seed.answers for n in self._resolve(a)[:1]][:SAMPLED_ANSWERS]
+        """Signatures of closed paths from the anchor to the sampled answers, shortest first."""
+        ends = self._sample([n for a in seed.answers for n in self._resolve(a)[:1]], self.caps.answers)
         if not ends:
             return []
         halves = self._forward_halves(anchor)
         found: Counter[Signature] = Counter()
         for end in ends:
             found.update(self._meet(halves, end))
-        shared = [s for s, n in found.items() if n == len(ends)]
-        return sorted(shared, key=lambda s: (len(s), s))[: BODIES_PER_SEED * 2]
+        # In an incomplete graph no path may lead to all of them: then those that lead to one.
+        shared = [s for s, n in found.items() if n == len(ends)] or list(found)
+        return sorted(shared, key=lambda s: (len(s), s))[: self.caps.bodies * 2]
 
     def _forward_halves(self, anchor: str) -> dict[Signature, frozenset[Term]]:
         """Nodes reached from the anchor over each body of up to hops - 1 relations."""
@@ -152,11 +164,11 @@ class Miner:
         assert start is not None
         reached: dict[Signature, frozenset[Term]] = {(): frozenset({start})}
         frontier: list[Body] = [()]
-        for _hop in range(self._hops - 1):
+        for _hop in range(self.caps.hops - 1):
             grown = [b for body in frontier for b in grow(self._kg, anchor, body)]
             frontier = []
-            for body in grown:
-                result = run(self._kg, ground(anchor, body), limit=FRONTIER_CAP)
+            for body in self._sample(grown, self.caps.halves):
+                result = run(self._kg, ground(anchor, body), limit=self.caps.frontier)
                 if result.outcome is Outcome.ROWS:
                     reached[signature(body)] = frozenset(result.column(result.variables[0]))
                     frontier.append(body)
@@ -166,7 +178,7 @@ class Miner:
         """Signatures that reach `end`: half paths that end on it, or on one of its neighbours."""
         found = {s for s, nodes in halves.items() if s and end in nodes}
         around: dict[tuple[str, bool], set[Term]] = defaultdict(set)
-        for t in self._kg.neighbours(end, limit=FRONTIER_CAP).triples:
+        for t in self._around(end):
             name = relation_form(self._kg, self._kg.profile.short(t.relation))
             if t.object == end:
                 around[(name, True)].add(t.subject)
@@ -176,13 +188,24 @@ class Miner:
             found |= {(*s, step) for step, near in around.items() if not nodes.isdisjoint(near)}
         return found
 
-    def _evaluate(self, anchor: str, bodies: Iterable[Signature], seed: Seed) -> dict[Signature, Quality]:
+    def _around(self, end: Term) -> Sequence[Triple]:
+        """Facts of a node; of a hub, as many of each relation."""
+        near = self._kg.neighbours(end, limit=self.caps.frontier)
+        if near.outcome is not Outcome.TRUNCATED:
+            return near.triples
+        relations = self._kg.relations(end)
+        steps: list[tuple[IRI, Direction]] = [(r, "forward") for r in relations.forward]
+        steps += [(r, "backward") for r in relations.backward]
+        found = [self._kg.neighbours(end, r, way, limit=self.caps.frontier).triples for r, way in steps]
+        return [t for triples in found for t in triples]
+
+    def _evaluate(self, anchor: str, bodies: Iterable[Signature], seed: Seed) -> Mined:
         """Precision and recall of each body, run from the anchor."""
         gold = self._gold(seed)
         if not gold:
             return {}
-        qualities: dict[Signature, Quality] = {}
-        for body in list(bodies)[:BODIES_PER_SEED]:
+        qualities: Mined = {}
+        for body in list(bodies)[: self.caps.bodies]:
             cap = max(200, 20 * len(gold))
             result = run(self._kg, ground(anchor, rename(self._kg, body)), limit=cap)
             if result.outcome in (Outcome.ROWS, Outcome.TRUNCATED):
@@ -194,6 +217,11 @@ class Miner:
     def _gold(self, seed: Seed) -> set[Term]:
         """Answers as nodes, as far as the KG has them."""
         return {n for a in seed.answers for n in self._resolve(a)[:1]}
+
+
+def _order(seed: Seed) -> tuple[str, tuple[str, ...]]:
+    """The order of seeds before they are drawn, whatever the order of their file."""
+    return seed.question, seed.topics
 
 
 def _quality(found: set[Term], gold: set[Term], cut: bool, cap: int, topic: Term | None) -> Quality:

@@ -7,37 +7,53 @@ Without seeds they come from the neighbourhood of the linked entities, ranked by
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.encoder import Encoder
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.base import KnowledgeGraph, Outcome
 from triplewise.tools.linking import LinkedEntity
-from triplewise.tools.planning.bodies import Body, ground, node_form, rename, without_topic
+from triplewise.tools.planning.bodies import Body, ground, node_form, rename, run, without_topic
 from triplewise.tools.planning.classes import find_classes
-from triplewise.tools.planning.mining import Miner
+from triplewise.tools.planning.mining import Caps, MinedBody, Miner
 from triplewise.tools.planning.question import view
 from triplewise.tools.planning.search import PlanSettings, Search
 from triplewise.tools.planning.seeds import Match, SeedIndex
 from triplewise.tools.planning.structures import boolean_rules, class_rules, meeting_rules
-from triplewise.tools.rules import Rule
+from triplewise.tools.rules import DroppedRule, Rule, dropped, path_text
 
 LEAST_F1 = 0.25
 """Bodies that reproduce less than this share of a seed's answers are no rule for it."""
 CHECKED = 3
 """Rules asked whether they come back to their topic."""
+GAP = "with a gap in the graph"
+"""How the provenance of a rule ends that only documents can complete."""
 SHARPNESS = 4.0
 """How fast a seed's say falls with its BM25 score: the power it is raised to."""
 
-_miners: WeakKeyDictionary[KnowledgeGraph, dict[int, Miner]] = WeakKeyDictionary()
+_miners: WeakKeyDictionary[KnowledgeGraph, dict[tuple[Caps, str], Miner]] = WeakKeyDictionary()
 _lock = Lock()
 
 
-def miner_of(kg: KnowledgeGraph, hops: int) -> Miner:
-    """The miner of a KG, shared by all questions so that no seed is mined twice."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The rules of a question, best first, and those that were thought of and dropped, with the reasons."""
+
+    rules: tuple[Rule, ...] = ()
+    dropped: tuple[DroppedRule, ...] = ()
+
+
+def miner_of(kg: KnowledgeGraph, caps: Caps | None = None, seeds: SeedIndex | None = None) -> Miner:
+    """The miner of a KG, shared by all questions so that no seed is mined twice.
+
+    What `seeds` keep as mined already is not mined again.
+    """
+    caps = caps or Caps()
+    kept = seeds.kept if seeds is not None else None
+    key = (caps, seeds.name if seeds is not None and kept is not None else "")
     with _lock:
-        return _miners.setdefault(kg, {}).setdefault(hops, Miner(kg, hops))
+        return _miners.setdefault(kg, {}).setdefault(key, Miner(kg, caps, kept))
 
 
 def plan(
@@ -49,13 +65,33 @@ def plan(
     settings: PlanSettings | None = None,
 ) -> tuple[Rule, ...]:
     """Rules for a question with linked entities, best first; () where nothing fits."""
+    return make_plan(question, linked, kg, encoder, seeds, settings).rules
+
+
+def make_plan(
+    question: str,
+    linked: Sequence[LinkedEntity],
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    seeds: SeedIndex | None = None,
+    settings: PlanSettings | None = None,
+) -> Plan:
+    """The plan for a question with linked entities: rules, best first, and what was dropped, with reasons.
+
+    A rule that leads nowhere from its topic entity is dropped, unless documents may fill the gap (SymAgent
+    4.2.1).
+    """
     settings = settings or PlanSettings()
     rules: list[Rule] = []
+    left: list[DroppedRule] = []
     if seeds is not None and linked:
-        rules = seed_rules(question, linked, kg, seeds, settings)
+        rules, left = grounded(kg, seed_rules(question, linked, kg, seeds, settings), settings)
     if not rules or rules[0].score < LEAST_F1:
-        rules += neighbourhood_rules(question, linked, kg, encoder, settings)
-    return tuple(_distinct(rules)[: settings.rules])
+        search = prepare(question, linked, kg, encoder, settings)
+        rules += neighbourhood_rules(search)
+        left += search.dropped
+    kept = _distinct(rules)[: settings.rules]
+    return Plan(tuple(kept), tuple(dict.fromkeys(left)))
 
 
 def _distinct(rules: Sequence[Rule]) -> list[Rule]:
@@ -66,6 +102,45 @@ def _distinct(rules: Sequence[Rule]) -> list[Rule]:
     return list(kept.values())
 
 
+def grounded(
+    kg: KnowledgeGraph, rules: Sequence[Rule], settings: PlanSettings
+) -> tuple[list[Rule], list[DroppedRule]]:
+    """The first rules that lead somewhere from their topic entity, and those dropped because they do not.
+
+    With documents the latter stay where they are, marked as having a gap. One query a rule. What a graph did
+    not answer in time is kept.
+    """
+    kept: list[Rule] = []
+    left: list[DroppedRule] = []
+    for rule in rules:
+        if len(kept) == settings.rules:
+            break
+        if run(kg, rule, limit=1).outcome is not Outcome.EMPTY:
+            kept.append(rule)
+        elif settings.documents:
+            kept.append(replace(rule, provenance=f"{rule.provenance}, {GAP}"))
+        else:
+            left.append(dropped(rule, missing(kg, rule)))
+    return kept, left
+
+
+def missing(kg: KnowledgeGraph, rule: Rule) -> str:
+    """Where a rule without a grounding ends, in words."""
+    for length in range(1, len(rule.body)):
+        part = ground(rule.anchor, rule.body[:length])
+        if run(kg, part, limit=1).outcome is Outcome.EMPTY:
+            return f"no grounding: the graph has nothing at {path_text(rule.body[:length])} from the entity"
+    whole = f"no grounding: the graph has nothing at {path_text(rule.body)} from the entity"
+    return f"{whole} that meets the conditions" if rule.constraints else whole
+
+
+def find_matches(
+    question: str, linked: Sequence[LinkedEntity], seeds: SeedIndex, settings: PlanSettings
+) -> list[tuple[LinkedEntity, tuple[Match, ...]]]:
+    """The groups of seeds most like the question with each of its entities masked."""
+    return [(e, seeds.search(question, [(e.start, e.end)], settings.seed_count)) for e in linked]
+
+
 def seed_rules(
     question: str,
     linked: Sequence[LinkedEntity],
@@ -74,20 +149,18 @@ def seed_rules(
     settings: PlanSettings,
 ) -> list[Rule]:
     """Rules from seed questions: each body weighs its F1 by how like its seeds are to the question."""
+    miner = miner_of(kg, settings.mining, seeds)
     best: list[Rule] = []
-    for entity in linked:
-        matches = seeds.search(question, [(entity.start, entity.end)], settings.seed_count)
-        found = _weigh(matches, entity, kg, settings)
+    for entity, matches in find_matches(question, linked, seeds, settings):
+        found = _weigh(matches, entity, kg, miner)
         if found and (not best or found[0].score > best[0].score):
             best = found
     return best
 
 
-def _weigh(
-    matches: Sequence[Match], entity: LinkedEntity, kg: KnowledgeGraph, settings: PlanSettings
-) -> list[Rule]:
+def _weigh(matches: Sequence[Match], entity: LinkedEntity, kg: KnowledgeGraph, miner: Miner) -> list[Rule]:
     """Rules of the matched groups for one topic entity."""
-    miner, total = miner_of(kg, settings.hops), 0.0
+    total = 0.0
     scores: dict[Body, float] = {}
     notes: dict[Body, Rule] = {}
     kept: set[Body] = set()
@@ -103,10 +176,8 @@ def _weigh(
                 continue
             body = rename(kg, m.signature)
             scores[body] = scores.get(body, 0.0) + weight * m.f1
-            note = f'reproduces the answers of {m.support} seed questions like "{match.text}", F1 {m.f1:.2f}'
-            rule = replace(ground(anchor, body), support=m.support, precision=m.precision, recall=m.recall)
             kept |= {body} if m.keeps_topic else set()
-            notes.setdefault(body, replace(rule, provenance=note))
+            notes.setdefault(body, _noted(ground(anchor, body), m, match))
         if match.score == 1.0 and mined[0].f1 > 0.9 and mined[0].support > 2:
             break
     ranked = sorted(scores, key=lambda b: (-scores[b], len(b)))
@@ -114,15 +185,16 @@ def _weigh(
     return [r if r.body in kept else without_topic(kg, r) for r in rules[:CHECKED]] + rules[CHECKED:]
 
 
-def neighbourhood_rules(
-    question: str,
-    linked: Sequence[LinkedEntity],
-    kg: KnowledgeGraph,
-    encoder: Encoder,
-    settings: PlanSettings,
-) -> list[Rule]:
+def _noted(rule: Rule, mined: MinedBody, match: Match) -> Rule:
+    """A rule with the figures of its body over its seeds, and what they are."""
+    note = f'reproduces the answers of {mined.support} seed questions like "{match.text}", F1 {mined.f1:.2f}'
+    return replace(
+        rule, support=mined.support, precision=mined.precision, recall=mined.recall, provenance=note
+    )
+
+
+def neighbourhood_rules(search: Search) -> list[Rule]:
     """Rules from the neighbourhood of the linked entities, fitted to the words of the question."""
-    search = prepare(question, linked, kg, encoder, settings)
     if search.seen.boolean:
         return boolean_rules(search)
     rules = meeting_rules(search)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph
@@ -11,11 +11,14 @@ from triplewise.tools.kg.terms import IRI, Term
 from triplewise.tools.planning.bodies import Body, answers, ground, neighbourhood, node_form, without_topic
 from triplewise.tools.planning.classes import find_classes
 from triplewise.tools.planning.fit import BONUS, ValueFit
+from triplewise.tools.planning.mining import Caps
 from triplewise.tools.planning.operations import Operations
 from triplewise.tools.planning.question import QuestionView
 from triplewise.tools.planning.score import Scorer
-from triplewise.tools.rules import Constraint, Rule
+from triplewise.tools.rules import Constraint, DroppedRule, Rule, dropped
 
+NOWHERE = "it leads nowhere from the entity in this graph"
+"""Why a rule without a grounding is dropped."""
 OPERATED = ("filter", "max", "min", "most", "least")
 """Constraints over a quantity of the answers."""
 UNUSED = 0.8
@@ -37,6 +40,8 @@ class PlanSettings:
     Attributes:
         seed_count: groups of seeds read. hops: longest body. beam: partial bodies that grow on.
         rules: rules returned. checked: rules run against the KG before they are offered.
+        documents: whether documents may fill a gap of the KG: a rule that leads nowhere then stays a plan.
+        caps: how far mining goes; its `hops` are overruled by these.
     """
 
     seed_count: int = 5
@@ -44,12 +49,20 @@ class PlanSettings:
     beam: int = 12
     rules: int = 8
     checked: int = 12
+    documents: bool = False
+    caps: Caps = field(default_factory=Caps)
+
+    @property
+    def mining(self) -> Caps:
+        """The caps of mining, to the same number of hops."""
+        return replace(self.caps, hops=self.hops)
 
 
 class Search:
     """Everything the builders of rules share for one question.
 
     Attributes:
+        dropped: rules that were tried and are none, with the reason.
         topics: argument forms of the linked entities, in the order of the question.
         classes: nodes that the expected noun names as a class of the KG.
     """
@@ -67,6 +80,7 @@ class Search:
         self.kg, self.encoder, self.settings = kg, encoder, settings
         self.operations = Operations(kg, encoder, seen)
         self.fit = ValueFit(kg, encoder, seen, classes)
+        self.dropped: list[DroppedRule] = []
         self._bodies: dict[str, list[tuple[Body, float]]] = {}
         self._scorers: dict[str, Scorer] = {}
         self._reached: dict[tuple[str, Body], frozenset[Term]] = {}
@@ -137,7 +151,8 @@ class Search:
         rule = without_topic(self.kg, rule)
         values = [v for v in answers(self.kg, rule, SAMPLE) if self._form(v) != rule.anchor]
         if not values or self.fit.contradicts(values):
-            return None
+            asked = f"what is asked for is a {self.seen.kind}, and it leads to something else"
+            return self._drop(rule, asked if values else NOWHERE)
         named = self.scorer(rule.anchor).named(rule.body) if rule.body else 0.0
         if not self.classes or not any(isinstance(v, IRI) for v in values):
             return self._supported(rule, self.fit.of(values, named))
@@ -160,21 +175,27 @@ class Search:
         joined = [c.atoms for c in rule.constraints if c.kind == "meets"]
         others = [scorer.support(atoms) for atoms in joined]
         surely = main >= SUPPORTED or (main >= GUESSED and gain >= BONUS)
-        if rule.body and not self.seen.constrained and self._leaves_out(rule):
-            return None
+        if rule.body and not self.seen.constrained and (left := self._left_out(rule)):
+            return self._drop(rule, f"it leaves out what the question says by {', '.join(map(repr, left))}")
         if rule.anchor not in self.topics or (surely and all(o >= GUESSED for o in others)):
             return replace(rule, score=rule.score + gain)
+        return self._drop(rule, "no word of the question speaks of its relations")
+
+    def _drop(self, rule: Rule, reason: str) -> Rule | None:
+        """Note why a rule is none; gives None."""
+        self.dropped.append(dropped(rule, reason))
         return None
 
-    def _leaves_out(self, rule: Rule) -> bool:
-        """Whether a rule leaves out a relation the question speaks of; a word may name a class instead.
+    def _left_out(self, rule: Rule) -> tuple[str, ...]:
+        """Words for relations the question speaks of and a rule leaves out; a word may name a class instead.
 
         Where a time is asked for, one word may name the event ("when was it founded") whose date the last
         relation gives, though another relation ("founded by") carries that word.
         """
         chains = [rule.body, *(c.atoms for c in rule.constraints if c.atoms)]
         words = self.scorer(rule.anchor).leaves_out(chains)
-        return sum(not find_classes(self.kg, word) for word in words) > (self.seen.kind == "time")
+        left = tuple(word for word in words if not find_classes(self.kg, word))
+        return left if len(left) > (self.seen.kind == "time") else ()
 
     def _differ(self, others: Sequence[IRI]) -> bool:
         """Whether nodes outside the class are really of another kind, by the names of their types."""
@@ -189,8 +210,15 @@ class Search:
         """Rules with what the cues ask for (count, superlative, comparison)."""
         if not self.seen.constrained:
             return list(rules)
-        done = [f for rule in rules[: self.settings.rules] for f in self.operations.apply(rule)]
+        done = [f for rule in rules[: self.settings.rules] for f in self._operated(rule)]
         return sorted((self._once(r) for r in done), key=lambda r: (-r.score, len(r.body)))
+
+    def _operated(self, rule: Rule) -> list[Rule]:
+        """The rule with what the cues ask for."""
+        done = self.operations.apply(rule)
+        if not done:
+            self._drop(rule, "its answers have nothing that could be compared or counted as asked")
+        return done
 
     def _once(self, rule: Rule) -> Rule:
         """The rule's score with the relations of its operations: a word serves one relation only."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -30,6 +30,40 @@ class Seed:
     question: str
     topics: tuple[str, ...]
     answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How well a body reproduces the answers of one seed.
+
+    `returns`: whether the body also leads back to the topic although that is no answer (1), or the topic is
+    an answer (-1); 0 if it does not come back.
+    """
+
+    precision: float
+    recall: float
+    returns: int = 0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean."""
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
+
+
+Signature: TypeAlias = tuple[tuple[str, bool], ...]
+"""A body without variables: relations, each with whether it is walked from subject to object."""
+
+Mined: TypeAlias = dict[Signature, Quality]
+"""What one seed gave when it was mined."""
+
+
+class Kept(Protocol):
+    """Where mined seeds are kept beyond the process."""
+
+    def find(self, seed: Seed) -> Mined | None:
+        """What a seed gave, None if it was not mined yet."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +132,27 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 class SeedIndex:
-    """BM25 over the masked texts of seed questions; unigrams and bigrams, stop words kept."""
+    """BM25 over the masked texts of seed questions; unigrams and bigrams, stop words kept.
+
+    Attributes:
+        kept: what the seeds gave when they were mined, where that is kept.
+    """
 
     def __init__(self, seeds: Iterable[Seed], name: str = "seeds") -> None:
+        self._set_up(grouped(seeds, name), name, None)
+
+    @classmethod
+    def of_groups(cls, groups: Mapping[str, Sequence[Seed]], name: str, kept: Kept) -> SeedIndex:
+        """An index of seeds grouped by their masked text, mined before."""
+        index = cls.__new__(cls)
+        index._set_up(groups, name, kept)
+        return index
+
+    def _set_up(self, groups: Mapping[str, Sequence[Seed]], name: str, kept: Kept | None) -> None:
+        """Index the texts of the groups."""
         import bm25s
 
-        groups: dict[str, list[Seed]] = {}
-        for seed in seeds:
-            spans = _spans(seed.question, seed.topics)
-            if spans and seed.answers:
-                groups.setdefault(masked(seed.question, spans), []).append(seed)
-        if not groups:
-            raise DataError(
-                "no usable seed question: none has answers and a topic entity named in its text", name
-            )
-        self.name = name
+        self.name, self.kept = name, kept
         self._texts = list(groups)
         self._groups = groups
         self._index = bm25s.BM25()
@@ -133,16 +173,39 @@ class SeedIndex:
         found = [
             Match(self._texts[i], tuple(self._groups[self._texts[i]]), float(scores[i]) / best) for i in order
         ]
-        exact = self._groups.get(text)
-        if exact is not None:
-            found = [Match(text, tuple(exact), 1.0), *(m for m in found if m.text != text)]
+        if text in self._groups:
+            exact = Match(text, tuple(self._groups[text]), 1.0)
+            found = [exact, *(m for m in found if m.text != text)]
         return tuple(m for m in found if m.score > 0)
+
+
+def grouped(seeds: Iterable[Seed], name: str) -> dict[str, list[Seed]]:
+    """Seeds by their masked text; those without answers or without their topic in the text are left out.
+
+    Raises:
+        DataError: none is left.
+    """
+    groups: dict[str, list[Seed]] = {}
+    for seed in seeds:
+        spans = _spans(seed.question, seed.topics)
+        if spans and seed.answers:
+            groups.setdefault(masked(seed.question, spans), []).append(seed)
+    if not groups:
+        raise DataError(
+            "no usable seed question: none has answers and a topic entity named in its text", name
+        )
+    return groups
 
 
 def _terms(text: str) -> list[str]:
     """Words and word pairs."""
     words = text.split()
     return [*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))] or [""]
+
+
+def seed_files(path: str) -> list[Path]:
+    """The files that a setting names, joined by commas."""
+    return [Path(p.strip()).expanduser() for p in path.split(",") if p.strip()]
 
 
 @lru_cache(maxsize=8)
@@ -152,5 +215,4 @@ def open_seeds(path: str) -> SeedIndex:
     Raises:
         DataError: if a file is missing or a line is broken.
     """
-    files = [Path(p.strip()) for p in path.split(",") if p.strip()]
-    return SeedIndex((s for f in files for s in read_seeds(f)), name=path)
+    return SeedIndex((s for f in seed_files(path) for s in read_seeds(f)), name=path)

@@ -15,9 +15,9 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.linking import LinkedEntity
 from triplewise.tools.planning.bodies import answers
-from triplewise.tools.planning.mining import BODIES_PER_SEED, SAMPLED_ANSWERS, Miner, Signature
+from triplewise.tools.planning.mining import Caps, Miner
 from triplewise.tools.planning.planner import miner_of, plan
-from triplewise.tools.planning.seeds import Seed, SeedIndex
+from triplewise.tools.planning.seeds import Seed, SeedIndex, Signature
 
 EX = "http://example.org/"
 PROFILE = Profile(entity_namespaces=(EX,), relation_namespaces=(EX,))
@@ -72,15 +72,15 @@ def test_closed_paths_to_three_hops(films: EmbeddedKG, asked: Seed, body: Signat
 
 
 def test_longer_paths_are_not_looked_for(films: EmbeddedKG) -> None:
-    assert Miner(films, hops=2).mine([seed("alien", "england")]) == []
+    assert Miner(films, Caps(hops=2)).mine([seed("alien", "england")]) == []
     assert all(len(m.signature) <= 3 for m in Miner(films).mine([seed("alien", "aliens")]))
 
 
 def test_the_more_precise_body_comes_first(films: EmbeddedKG) -> None:
-    mined = Miner(films, hops=2).mine([seed("weaver", "hurt"), seed("weaver", "hurt", "biehn")])
+    mined = Miner(films, Caps(hops=2)).mine([seed("weaver", "hurt"), seed("weaver", "hurt", "biehn")])
     assert mined[0].signature == (("cast", False), ("cast", True))
     facts = parse("f maker a . f maker b . f writer a . g maker c . g writer c")
-    mined = Miner(graph(facts), hops=1).mine([seed("f", "a"), seed("g", "c")])
+    mined = Miner(graph(facts), Caps(hops=1)).mine([seed("f", "a"), seed("g", "c")])
     assert [(m.signature, m.precision, m.recall, m.support) for m in mined] == [
         ((("writer", True),), 1.0, 1.0, 2),
         ((("maker", True),), 0.75, 1.0, 2),
@@ -127,16 +127,16 @@ def test_rules_of_seeds_treat_the_topic_as_seeds_do(found: tuple[str, ...], expe
 
 
 def test_nothing_is_mined_twice(films: EmbeddedKG) -> None:
-    miner = miner_of(films, 3)
+    miner = miner_of(films)
     seeds = [seed("alien", "scott"), seed("aliens", "cameron")]
     with metered() as first:
         mined = miner.mine(seeds)
     with metered() as second:
-        again = miner_of(films, 3).mine(list(reversed(seeds)))
+        again = miner_of(films).mine(list(reversed(seeds)))
     assert first.queries > 0
     assert second.queries == 0
     assert again == mined
-    assert miner_of(graph(parse(FILMS)), 3) is not miner
+    assert miner_of(graph(parse(FILMS))) is not miner
 
 
 NODES = [f"n{i}" for i in range(6)]
@@ -170,15 +170,16 @@ def test_every_body_is_found_and_scored_like_a_plain_evaluation(facts: list[Fact
     topic = facts[0][0]
     known = {n for s, _, o in facts for n in (s, o)}
     gold = [n for n in gold if n in known] or [facts[0][2]]
-    mined = Miner(graph(facts)).of_seed(seed(topic, *gold))
+    caps = Caps(answers=len(gold))
+    mined = Miner(graph(facts), caps).of_seed(seed(topic, *gold))
     for body, quality in mined.items():
         found = reach(facts, topic, body)
         found -= {topic} - set(gold)
         hits = len(found & set(gold))
         assert quality.precision == pytest.approx(hits / len(found) if found else 0.0), body
         assert quality.recall == pytest.approx(hits / len(gold)), body
-    ends = set(gold[:SAMPLED_ANSWERS])
+    ends = set(gold)
     bodies = [body for hops in (1, 2, 3) for body in product(STEPS, repeat=hops)]
     walks = [body for body in bodies if ends <= reach(facts, topic, body, simple=False)]
-    if len(walks) <= BODIES_PER_SEED:
+    if len(walks) <= caps.bodies:
         assert {body for body in walks if ends <= reach(facts, topic, body)} <= set(mined)

@@ -1,0 +1,185 @@
+"""Plan: what a model is shown, and what becomes of its proposals (SymAgent 4.1, equation 3)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.runtime import Runtime
+
+from tests.support.openai_server import OpenAIServer
+from triplewise.graphs import Context, State
+from triplewise.nodes.phase import Update
+from triplewise.nodes.plan import mined, proposed
+from triplewise.tools.linking import LinkedEntity
+from triplewise.tools.planning.proposals import parse_bodies
+from triplewise.tools.rules import DroppedRule
+
+FILMS = """\
+@prefix : <http://films.example/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:alien rdfs:label "Alien" ; :directedBy :scott ; :starring :weaver .
+:rain rdfs:label "Black Rain" ; :directedBy :scott ; :starring :douglas .
+:aliens rdfs:label "Aliens" ; :directedBy :cameron ; :starring :weaver .
+:avatar rdfs:label "Avatar" ; :directedBy :cameron ; :starring :worthington .
+:scott rdfs:label "Ridley Scott" ; :birthplace :shields . :shields rdfs:label "South Shields" .
+:cameron rdfs:label "James Cameron" . :weaver rdfs:label "Sigourney Weaver" .
+:douglas rdfs:label "Michael Douglas" . :worthington rdfs:label "Sam Worthington" .
+:directedBy rdfs:label "directed by" . :starring rdfs:label "starring" .
+:birthplace rdfs:label "place of birth" .
+"""
+QUESTION = "who directed Alien?"
+
+Run = Callable[..., tuple[Update, OpenAIServer]]
+
+
+@pytest.fixture
+def films(tmp_path: Path) -> Path:
+    path = tmp_path / "films.ttl"
+    path.write_text(FILMS)
+    return path
+
+
+@pytest.fixture
+def seeds(tmp_path: Path) -> Path:
+    rows = [
+        ("who directed Aliens?", "Aliens", ["James Cameron"]),
+        ("who directed Avatar?", "Avatar", ["James Cameron"]),
+        ("which films did the director of Aliens make?", "Aliens", ["Avatar"]),
+    ]
+    path = tmp_path / "seeds.jsonl"
+    lines = [json.dumps({"question": q, "topic_entity": t, "answers": a}) for q, t, a in rows]
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture
+def propose(films: Path, openai_server: Callable[..., OpenAIServer]) -> Run:
+    """`propose(reply, question, ...)`: the plan phase with a model that replies so."""
+
+    def call(reply: str, question: str = QUESTION, entity: str = "Alien", **settings: Any) -> Any:
+        server = openai_server([reply])
+        context = Context(
+            kg=str(films), model="openai:scripted", base_url=server.url, prompt="symagent", **settings
+        )
+        start = question.find(entity)
+        node = LinkedEntity(entity, start, start + len(entity), entity.lower(), entity, 1.0)
+        state = State(question=question, linked=(node,))
+        return proposed(state, Runtime(context=context)), server
+
+    return call
+
+
+def reasons(update: Update) -> str:
+    dropped: tuple[DroppedRule, ...] = update["dropped"]
+    return "\n".join(f"{d.text}: {d.reason}" for d in dropped)
+
+
+def test_the_model_is_shown_seed_questions_with_their_own_rules(propose: Run, seeds: Path) -> None:
+    _, server = propose("[directedBy]", seeds=str(seeds))
+    prompt = server.requests[0].text
+    shown = re.search(r"Question: who directed (Aliens|Avatar)\?\nRules:\n(.*)\n", prompt)
+    assert shown is not None
+    assert shown[2] == "[directedBy]"
+    assert "which films did the director of Aliens make?\nRules:\n[directedBy, ^directedBy]" in prompt
+    assert prompt.count(QUESTION) == 1, "the question itself is no demonstration"
+    assert "directedBy (directed by), starring (starring)" in prompt, "relations around the entity"
+
+
+def test_the_question_asked_is_never_its_own_demonstration(propose: Run, seeds: Path) -> None:
+    _, server = propose("[directedBy]", "who directed Avatar?", "Avatar", seeds=str(seeds))
+    assert server.requests[0].text.count("who directed Avatar?") == 1
+
+
+def test_without_seeds_the_graph_suggests(propose: Run) -> None:
+    _, server = propose("[directedBy]", seeds="none")
+    prompt = server.requests[0].text
+    assert "Rules that the graph itself suggests, unchecked:\n[directedBy]" in prompt
+    assert prompt.count("Question:") == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "walked", "note"),
+    [
+        ("[directedBy]", [("directedBy", True)], "proposed by the model"),
+        ("[directed by]", [("directedBy", True)], "by its label"),
+        ("[the director]", [("directedBy", True)], "by its label"),
+        ("[film director]", [("directedBy", True)], "by likeness"),
+        ("[directedBy (directed by)]", [("directedBy", True)], "proposed by the model"),
+        ("[directedBy, ^directedBy]", [("directedBy", True), ("directedBy", False)], "proposed"),
+        ("[directedBy, directedBy]", [("directedBy", True), ("directedBy", False)], "proposed"),
+        ("-[directedBy]-> ?x <-[directedBy]- ?y", [("directedBy", True), ("directedBy", False)], "proposed"),
+        ("[directed by, place of birth]", [("directedBy", True), ("birthplace", True)], "by its label"),
+    ],
+)
+def test_names_are_aligned_to_relations_of_the_graph(
+    propose: Run, reply: str, walked: list[tuple[str, bool]], note: str
+) -> None:
+    update, _ = propose(reply)
+    first = update["rules"][0]
+    assert [(a.relation, a.forward) for a in first.body] == walked
+    assert note in first.provenance
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("[directedBy, spouse]", "no relation like 'spouse'; the nearest there is"),
+        ("[birthplace]", "no birthplace at the entity, and no documents are configured"),
+        ("[starring, birthplace]", "no birthplace behind [starring]"),
+        ("[directedBy, ^directedBy, starring, ^starring]", "longer than 3 relations"),
+        ("[^directedBy]", "no ^directedBy at the entity"),
+    ],
+)
+def test_what_has_no_grounding_is_dropped_with_the_reason(propose: Run, reply: str, reason: str) -> None:
+    update, _ = propose(reply)
+    assert reason in reasons(update)
+    assert not any("proposed" in r.provenance for r in update["rules"])
+
+
+def test_documents_keep_a_rule_with_a_gap_alive_but_none_that_is_made_up(
+    propose: Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "weaver.txt").write_text("Sigourney Weaver was born in New York.")
+    update, _ = propose("[starring, birthplace]\n[starring, spouse]", documents=str(folder))
+    kept = [r for r in update["rules"] if "proposed" in r.provenance]
+    assert [a.relation for r in kept for a in r.body] == ["starring", "birthplace"]
+    assert kept[0].provenance.endswith("with a gap in the graph")
+    assert "'spouse'" in reasons(update)
+
+
+def test_figures_of_mined_rules_go_to_the_same_proposal(propose: Run, seeds: Path) -> None:
+    update, _ = propose("[directed by]", seeds=str(seeds))
+    first = update["rules"][0]
+    assert (first.support, first.precision, first.recall) == (2, 1.0, 1.0)
+    assert first.provenance.startswith("proposed by the model")
+    assert sum([a.relation for a in r.body] == ["directedBy"] for r in update["rules"]) == 1
+
+
+def test_a_mined_rule_without_a_grounding_is_dropped(films: Path, tmp_path: Path) -> None:
+    path = tmp_path / "seeds.jsonl"
+    row = {"question": "where was Ridley Scott born?", "topic_entity": "Ridley Scott"}
+    path.write_text(json.dumps({**row, "answers": ["South Shields"]}))
+    question = "where was James Cameron born?"
+    state = State(question=question, linked=(LinkedEntity("James Cameron", 10, 23, "cameron", "", 1.0),))
+    context = Context(kg=str(films), seeds=str(path))
+    update = mined(state, Runtime(context=context))
+    assert "nothing at [birthplace] from the entity" in reasons(update)
+    assert not any(a.relation == "birthplace" for r in update["rules"] for a in r.body)
+    (tmp_path / "a.txt").write_text("James Cameron was born in Kapuskasing.")
+    kept = mined(state, Runtime(context=Context(kg=str(films), seeds=str(path), documents=str(tmp_path))))
+    assert kept["rules"][0].provenance.endswith("with a gap in the graph")
+    assert kept["rules"][0].support == 1
+
+
+def test_bodies_are_read_from_lists_and_arrows() -> None:
+    reply = "1. [a, ^b]\n2. ?e <-[c]- ?x -[d]-> ?y\n3. (e -> f)\nnothing else"
+    assert parse_bodies(reply) == [("a", "^b"), ("^c", "d"), ("e", "f")]
+    assert parse_bodies("[P36 (capital), inverse of P17]") == [("P36 (capital)", "inverse of P17")]
+    assert parse_bodies("no rule") == []
