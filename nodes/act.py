@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.conversation import conversation, opening
 from triplewise.nodes.database import table_lines
 from triplewise.nodes.embedded import GIVE_UP, decide
 from triplewise.nodes.fast import whole_program
@@ -109,7 +110,7 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
         "observation": observation_lines(kg, state.observation, state.observation_cuts),
         "memory": memory_texts(kg, state),
-        "history": encode(state.steps, context.history),
+        "history": encode(state.steps, "short" if context.history == "short" else "full"),
         "tables": table_lines(state.question, context),
         "candidates": list(state.focus),
         "labels": {i: labels.get(i, i) for i in state.focus},
@@ -123,13 +124,24 @@ def react(state: State, runtime: Runtime[Context]) -> Update:
     """Ask the model for one Thought and one Action as text, the papers' form."""
     context = runtime.context
     prompt, values = prompt_of(context), prompt_values(state, context)
-    messages = [
-        {"role": "system", "content": prompt.render("system", **values)},
-        {"role": "user", "content": prompt.render("turn", **values)},
-    ]
-    reply = model_of(context).complete(messages, stop=["\nObservation"])
+    if context.history == "chat":
+        messages = conversation(opening(prompt, values), state.steps)
+    else:
+        messages = [
+            {"role": "system", "content": prompt.render("system", **values)},
+            {"role": "user", "content": prompt.render("turn", **values)},
+        ]
+    reply = model_of(context).complete(_reminded(messages, context), stop=["\nObservation"])
     thought, written, call = read_reply(reply.text, toolset_of(context))
     return carry_out(state, context, thought, _with_answer(call, context, values), written)
+
+
+def _reminded(messages: list[dict[str, str]], context: Context) -> list[dict[str, str]]:
+    """The messages, with an earlier attempt before the question where there is one to improve on."""
+    if not context.earlier:
+        return messages
+    system, asked, *rest = messages
+    return [system, {**asked, "content": f"{context.earlier}\n\n{asked['content']}"}, *rest]
 
 
 def read_reply(text: str, toolset: Toolset) -> tuple[str, str, Call | ActionError]:
@@ -174,7 +186,7 @@ def tools(state: State, runtime: Runtime[Context]) -> Update:
         {"role": "system", "content": prompt.render("system_tools", **values)},
         {"role": "user", "content": prompt.render("turn_tools", **values)},
     ]
-    reply = model_of(context).call_tools(messages, toolset.schemas())
+    reply = model_of(context).call_tools(_reminded(messages, context), toolset.schemas())
     call = _the_call(reply, toolset)
     written = "; ".join(toolset.from_tool_call(*c).text() for c in reply.tool_calls)
     return carry_out(state, context, reply.text.strip(), _with_answer(call, context, values), written)

@@ -71,7 +71,7 @@ class Checkpoints:
             raise DataError("is no checkpoint file; name another one with --checkpoints", path)
         try:
             self.notes.mkdir(parents=True, exist_ok=True)
-            self.saver = _open(self.path, notify)
+            self.saver = open_saver(self.path, notify)
         except (OSError, sqlite3.OperationalError) as error:
             notify(
                 f"{self.path} cannot be written ({error}): this run could not be resumed if it were killed"
@@ -127,7 +127,7 @@ class Checkpoints:
         path = self._note(order.thread)
         path.touch(mode=0o600)  # a database URL may hold a password
         with path.open("a+", encoding="utf-8") as file:
-            if not _lock(file):
+            if not lock_file(file):
                 raise ConfigurationError(
                     f"another process is running thread {order.thread!r}; wait for it to end"
                 )
@@ -159,7 +159,7 @@ class Checkpoints:
 def _read(path: Path) -> Order | None:
     """The run of a note that no process holds; None otherwise. An unreadable note is removed."""
     with path.open("r+", encoding="utf-8") as file:
-        if not _lock(file):
+        if not lock_file(file):
             return None
         try:
             return Order(**json.load(file))
@@ -175,7 +175,7 @@ def _is_cut_off(error: BaseException) -> bool:
     return isinstance(error, RunError | KeyboardInterrupt | SystemExit | GeneratorExit)
 
 
-def _lock(file: IO[str]) -> bool:
+def lock_file(file: IO[str]) -> bool:
     """Lock an open file for the life of the process; False if another one holds it."""
     try:
         import fcntl
@@ -198,7 +198,7 @@ def _is_foreign(path: Path) -> bool:
         return file.read(len(_SQLITE)) != _SQLITE
 
 
-def _open(path: Path, notify: Notify) -> SqliteSaver:
+def open_saver(path: Path, notify: Notify) -> SqliteSaver:
     """The saver on a file, which is set aside and begun anew where it is damaged."""
     try:
         return _connect(path)

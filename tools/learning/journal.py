@@ -6,7 +6,8 @@ what is left out has its default. An example, wrapped here for reading:
 ```json
 {"id": "q1", "question": "who directed Alien?", "entities": {"Alien": "Q103569"}, "answers": ["Q56005"],
  "predicted": ["Q56005"], "reward": 1.0, "f1": 1.0,
- "turns": [{"thought": "...", "call": "search_neighbor(Q103569, P57)", "observation": "Ridley Scott [Q56005]."}],
+ "turns": [{"thought": "...", "call": "search_neighbor(Q103569, P57)",
+  "observation": "Ridley Scott [Q56005]."}],
  "choices": [{"chosen": "P57", "offered": ["P57", "P58", "P161"], "before": []}],
  "prompt": "", "iteration": 0, "origin": "explored", "policy": "embedded", "status": "answered",
  "system": "", "rule": "Q103569 -[P57]-> ?director", "tried": ["Q103569 -[P57]-> ?director"]}
@@ -58,17 +59,18 @@ def read_line(line: str, path: Path | str | None = None, number: int | None = No
 
 def _trajectory(record: dict[str, Any]) -> Trajectory:
     """The value of a record."""
-    texts = {key: tuple(map(str, record[key])) for key in ("answers", "predicted", "tried") if key in record}
+    texts: dict[str, Any] = {
+        key: tuple(map(str, record[key])) for key in ("answers", "predicted", "tried") if key in record
+    }
     turns = tuple(Turn(**turn) for turn in record.get("turns", ()))
     choices = tuple(
         Choice(str(c["chosen"]), tuple(c["offered"]), tuple(c.get("before", ())))
         for c in record.get("choices", ())
     )
-    numbers = {key: float(record[key]) for key in ("reward", "f1") if key in record}
+    numbers: dict[str, Any] = {key: float(record[key]) for key in ("reward", "f1") if key in record}
     entities = dict(record.get("entities", {}))
-    return Trajectory(
-        **{**record, **texts, **numbers, "entities": entities, "turns": turns, "choices": choices}
-    )
+    values: dict[str, Any] = {**record, **texts, **numbers}
+    return Trajectory(**{**values, "entities": entities, "turns": turns, "choices": choices})
 
 
 def read_trajectories(path: Path) -> list[Trajectory]:

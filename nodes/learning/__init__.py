@@ -1,0 +1,1 @@
+"""Self-learning (SymAgent 4.3), one module a phase: explore, refine, merge, update, validate."""

@@ -1,0 +1,167 @@
+"""One attempt at a question: the agent is run, its answer rewarded, its steps kept as a trajectory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from langgraph.runtime import Runtime
+
+from triplewise.nodes.act import prompt_values
+from triplewise.nodes.context import Context
+from triplewise.nodes.conversation import Opening, opening
+from triplewise.nodes.learning.course import Agent, Course
+from triplewise.nodes.phase import Phase, fill
+from triplewise.nodes.phase import Update as StateUpdate
+from triplewise.nodes.resources import kg_of, prompt_of
+from triplewise.nodes.state import Answer, State, Step
+from triplewise.tools.errors import RunError, UserError
+from triplewise.tools.learning.choices import choices_of
+from triplewise.tools.learning.policies import Json
+from triplewise.tools.learning.questions import Question
+from triplewise.tools.learning.reward import reward_of
+from triplewise.tools.learning.trajectory import Origin, Trajectory, Turn
+from triplewise.tools.rules import Rule
+from triplewise.tools.toolsets.base import Feedback
+
+_log = logging.getLogger(__name__)
+
+
+class Attempt(NamedTuple):
+    """A trajectory, and the rules that the agent had planned."""
+
+    trajectory: Trajectory
+    rules: tuple[Rule, ...] = ()
+
+
+class Attempts:
+    """Makes attempts with one policy.
+
+    Args:
+        course: the run. settings: what earlier updates changed in the order's settings.
+        iteration, origin: of the trajectories made.
+        **changed: further settings of these attempts alone.
+    """
+
+    def __init__(
+        self,
+        course: Course,
+        settings: Mapping[str, Json],
+        iteration: int,
+        origin: Origin,
+        **changed: Json,
+    ) -> None:
+        self.course, self.iteration, self.origin = course, iteration, origin
+        given = {**course.order.context, **settings, **changed}
+        self.context = fill(Context(**given), course.defaults)
+        self._agent = self._build()
+
+    def _build(self, **phases: Phase) -> Agent:
+        """An agent that keeps no checkpoints: what is done is in the journal."""
+        return self.course.build(self.course.order.preset, checkpointer=False, **phases)
+
+    def run(self, question: Question, *, rule: Rule | None = None, earlier: str | None = None) -> Attempt:
+        """One attempt.
+
+        Args:
+            question: what is asked.
+            rule: the only rule to follow, instead of a plan.
+            earlier: an attempt to improve on, as a model is shown it.
+
+        Raises:
+            RunError: a service failed. UserError: a setting or file that cannot work. Any other error is
+            kept as the attempt's status: one question must not end the learning of thousands.
+        """
+        agent = self._agent if rule is None else self._build(plan=following(rule))
+        try:
+            state = self._state(agent, question, replace(self.context, earlier=earlier))
+        except (RunError, UserError):
+            raise
+        except Exception as error:  # noqa: BLE001 - told and counted: see above
+            _log.warning("question %s broke the agent: %r", question.id, error)
+            return Attempt(self._trajectory(question, status=f"crashed: {error!r}"))
+        return Attempt(self._rewarded(question, state), state.rules)
+
+    def planned(self, question: Question) -> State:
+        """The state before the first step: entities linked, rules planned, nothing done."""
+        return self._state(self._build(act=_stop), question, self.context)
+
+    def _state(self, agent: Agent, question: Question, context: Context) -> State:
+        """The final state of a run."""
+        asked = {"question": question.question, "entities": dict(question.entities)}
+        return State.model_validate(dict(agent.invoke(asked, context=context)))
+
+    def _trajectory(self, question: Question, **values: Any) -> Trajectory:
+        """A trajectory of these attempts."""
+        context = self.context
+        return Trajectory(
+            id=question.id,
+            question=question.question,
+            entities=values.pop("entities", {m: i for m, i in question.entities.items() if i}),
+            answers=question.answers,
+            iteration=self.iteration,
+            origin=self.origin,
+            policy=context.encoder if context.embedded else context.model,
+            **values,
+        )
+
+    def _rewarded(self, question: Question, state: State) -> Trajectory:
+        """The trajectory of a run with its reward."""
+        answer: Answer = state.answer or Answer("not_found")
+        reward = reward_of(answer.values, answer.labels, question.answers)
+        return self._trajectory(
+            question,
+            entities={e.mention or e.label: e.id for e in state.linked},
+            predicted=reward.predicted,
+            reward=reward.recall,
+            f1=reward.f1,
+            turns=tuple(_turn(s) for s in state.steps),
+            status=answer.status,
+            **(
+                self._followed(state, reward.recall) if self.context.embedded else self.shown(state)._asdict()
+            ),
+        )
+
+    def _followed(self, state: State, reward: float) -> dict[str, Any]:
+        """The rule that led to the answer with its choices, and all rules that were tried."""
+        tried = tuple(r.text() for r in state.rules[: state.attempt + 1])
+        if not reward or state.attempt >= len(state.rules):
+            return {"tried": tried}
+        rule = state.rules[state.attempt]
+        return {
+            "tried": tried,
+            "rule": rule.text(),
+            "choices": choices_of(kg_of(self.context), rule),
+        }
+
+    def shown(self, state: State) -> Opening:
+        """What a model was shown before its first step, without any earlier attempt."""
+        return opening(prompt_of(self.context), prompt_values(state, self.context))
+
+
+def following(rule: Rule) -> Phase:
+    """A plan of one rule."""
+
+    def followed(state: State, runtime: Runtime[Context]) -> StateUpdate:
+        """The rule that is to be tried."""
+        return {"rules": (rule,)}
+
+    return followed
+
+
+def _stop(state: State, runtime: Runtime[Context]) -> StateUpdate:
+    """End before anything is done."""
+    feedback = Feedback(action="give_up", finished=True)
+    return {"steps": (Step(1, "", "give_up()", feedback, ""),)}
+
+
+def _turn(step: Step) -> Turn:
+    """A step as a trajectory keeps it."""
+    return Turn(step.thought, step.call, step.observation)
+
+
+def best_of(trajectories: Sequence[Trajectory]) -> Trajectory:
+    """The best attempt: by reward, then F1, then length; the earliest of equals."""
+    return max(trajectories, key=lambda t: (t.reward, t.f1, -len(t.turns)))

@@ -1,0 +1,160 @@
+"""What the phases of self-learning share: the order, what a run is given, and the state it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.learning.journal import Journal
+from triplewise.tools.learning.merge import RECIPES, Recipe
+from triplewise.tools.learning.policies import POLICIES, Json, Learner, Policy
+from triplewise.tools.learning.questions import Question
+
+JOBS = {"embedded": 1, "model": 8}
+ATTEMPTS = {"embedded": 4, "model": 1}
+TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be learned, all plain JSON: kept in the folder, so that a run can go on from it alone.
+
+    Attributes:
+        questions: JSON lines to explore. validation: JSON lines to validate on; "" holds out `share` of them.
+        policy: what learns. preset, context: the agent, as `build_graph` and `Context` take them.
+        recipe: how the training set is made (table 4). distill: trajectories of another model, for that one.
+        iterations: most rounds (table 6: 2). epsilon: a gain in mean F1 on the validation questions below
+            this is negligible and ends the run; 0.001 is less than one question in most sets.
+        attempts: attempts at each question when exploring, of which the best is kept; 0 is the policy's own
+            number. width: rules planned when exploring, of which the attempts beyond the first are drawn.
+        jobs: questions at a time; 0 is the policy's own number. Results do not depend on it.
+        learner: settings of what updates the policy, e.g. those of LoRA.
+    """
+
+    questions: str
+    validation: str = ""
+    share: float = 0.1
+    policy: Policy = "embedded"
+    preset: str = "agent"
+    context: dict[str, Json] = field(default_factory=dict)
+    recipe: Recipe = "full"
+    distill: str = ""
+    iterations: int = 2
+    epsilon: float = 0.001
+    attempts: int = 0
+    width: int = 16
+    jobs: int = 0
+    seed: int = 0
+    learner: dict[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise ConfigurationError.unknown("policy", self.policy, POLICIES)
+        if self.recipe not in RECIPES:
+            raise ConfigurationError.unknown("variant", self.recipe, RECIPES)
+        if (self.recipe == "distilled") != bool(self.distill):
+            raise ConfigurationError("variant distilled goes with a file of another model's trajectories")
+        if self.iterations < 1:
+            raise ConfigurationError(f"there must be an iteration at least, got {self.iterations}")
+
+    @property
+    def tries(self) -> int:
+        """Attempts at each question."""
+        return self.attempts or ATTEMPTS[self.policy]
+
+    @property
+    def workers(self) -> int:
+        """Questions at a time."""
+        return self.jobs or JOBS[self.policy]
+
+    @property
+    def rounds(self) -> int:
+        """Most iterations: another model's trajectories are the same each time, so once is enough."""
+        return 1 if self.recipe == "distilled" else self.iterations
+
+    def json(self) -> dict[str, Json]:
+        """All of it as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a phase is. `reward` is the mean so far, where the phase has rewards."""
+
+    phase: str
+    iteration: int
+    done: int
+    total: int | None
+    reward: float | None = None
+
+
+class Agent(Protocol):
+    """A compiled state machine of the agent."""
+
+    def invoke(self, input: Any, *, context: Any) -> Mapping[str, Any]:
+        """Ask it a question; its final state."""
+        ...
+
+
+Build = Callable[..., Agent]
+"""`build_graph`: preset and swapped phases to an agent. It is handed in, since graphs stand above nodes."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a run of self-learning is given.
+
+    Attributes:
+        order: what is to be learned. folder: where everything is kept.
+        questions, validation: read from the order's files.
+        journal: explored, refined and distilled trajectories. validated: attempts at validation questions.
+        learner: updates the policy.
+        build: makes agents. defaults: settings of the order's preset.
+        tell: is told how far a phase is.
+    """
+
+    order: Order
+    folder: Path
+    questions: Sequence[Question]
+    validation: Sequence[Question]
+    journal: Journal
+    validated: Journal
+    learner: Learner
+    build: Build
+    defaults: Mapping[str, Any]
+    tell: Callable[[Progress], object] = lambda progress: None
+
+
+class Learning(BaseModel):
+    """The state of self-learning, plain JSON. What is large (trajectories, weights) lies in the folder."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    iteration: int = Field(default=0, description="Updates of the policy so far.")
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="Settings of a run that the newest policy needs."
+    )
+    best: dict[str, Any] = Field(
+        default_factory=dict, description="The same of the policy that validated best."
+    )
+    scores: list[dict[str, Any]] = Field(
+        default_factory=list, description="Validation of each policy, the one before learning first."
+    )
+    rounds: list[dict[str, Any]] = Field(
+        default_factory=list, description="What each iteration explored, refined, kept and trained."
+    )
+    stopped: str = Field(default="", description="Why the run ended, in words; empty while it goes on.")
+
+    def noted(self, **figures: Json) -> list[dict[str, Any]]:
+        """The rounds with figures added to the present one."""
+        earlier, present = self.rounds[: self.iteration], self.rounds[self.iteration :]
+        return [*earlier, {"iteration": self.iteration, **(present[0] if present else {}), **figures}]
+
+
+Update = dict[str, Any]
+"""What a phase changes in the state."""

@@ -1,0 +1,103 @@
+"""Refine: the policy makes a trajectory anew, given the one before and its reward (SymAgent 4.3.1).
+
+It is never shown a gold answer. A language model reads its earlier attempt in the prompt. The embedded policy
+has no words to reflect on, so it does what they would come to: where the attempt found everything, it goes
+again without the failed and repeated steps; where not, it follows rules not tried yet, those of a wider plan
+with one more hop among them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from importlib.resources import as_file, files
+
+from langgraph.runtime import Runtime
+
+from triplewise.nodes.learning.attempts import Attempts
+from triplewise.nodes.learning.course import Course, Learning, Update
+from triplewise.nodes.learning.pool import attempt_all, figures
+from triplewise.nodes.prompting import Prompt, load_prompt
+from triplewise.tools.learning.questions import Question
+from triplewise.tools.learning.trajectory import Trajectory
+
+WIDER = 2
+"""How many times as many rules, and partial rules at each hop, a plan for a second try has."""
+
+
+def refine(state: Learning, runtime: Runtime[Course]) -> Update:
+    """Refined trajectories, one for every explored one."""
+    course, order = runtime.context, runtime.context.order
+    before = course.journal.of(state.iteration, "explored")
+    again = Attempts(course, state.settings, state.iteration, "refined")
+    wide = _wide(course, state) if order.policy == "embedded" else again
+
+    def attempt(question: Question) -> Trajectory:
+        earlier = before[question.id]
+        if order.policy == "model":
+            return reflected(again, question, earlier)
+        return (
+            shortened(again, question, earlier)
+            if earlier.reward >= 1
+            else retried(wide, question, earlier, order.tries)
+        )
+
+    found = attempt_all(course, course.journal, course.questions, state.iteration, "refined", attempt)
+    return {"rounds": state.noted(refined=figures(list(found.values())))}
+
+
+def _wide(course: Course, state: Learning) -> Attempts:
+    """Attempts with a wider plan, one hop longer."""
+    plain = Attempts(course, state.settings, state.iteration, "refined").context
+    return Attempts(
+        course,
+        state.settings,
+        state.iteration,
+        "refined",
+        plan_rules=WIDER * max(plain.plan_rules, course.order.width),
+        plan_beam=WIDER * plain.plan_beam,
+        plan_hops=plain.plan_hops + 1,
+    )
+
+
+def reflected(attempts: Attempts, question: Question, earlier: Trajectory) -> Trajectory:
+    """A language model's attempt after it has read its earlier one and the reward."""
+    text = _words().render(
+        "earlier", turns=earlier.turns, answers=list(earlier.predicted), reward=earlier.reward
+    )
+    return attempts.run(question, earlier=text).trajectory
+
+
+@lru_cache(maxsize=1)
+def _words() -> Prompt:
+    """The text around an earlier attempt."""
+    with as_file(files("triplewise.nodes") / "prompts" / "_refine.yaml") as path:
+        return load_prompt(path)
+
+
+def shortened(attempts: Attempts, question: Question, earlier: Trajectory) -> Trajectory:
+    """The rule that found everything, followed at once: no failed and no repeated step."""
+    if earlier.tried[:1] == (earlier.rule,):
+        return replace(earlier, origin="refined")  # nothing had failed before it
+    state = attempts.planned(question)
+    rule = next((r for r in state.rules if r.text() == earlier.rule), None)
+    if rule is None:
+        return replace(earlier, origin="refined")
+    again = attempts.run(question, rule=rule).trajectory
+    return again if again.reward >= earlier.reward else replace(earlier, origin="refined")
+
+
+def retried(attempts: Attempts, question: Question, earlier: Trajectory, tries: int) -> Trajectory:
+    """The best of some rules that were not tried yet, by reward and then length.
+
+    Where none is left, the earlier attempt stands.
+    """
+    rules = [r for r in attempts.planned(question).rules if r.text() not in earlier.tried]
+    made, tried = list[Trajectory](), list(earlier.tried)
+    for rule in rules[:tries]:
+        made.append(attempts.run(question, rule=rule).trajectory)
+        tried += made[-1].tried
+        if made[-1].reward >= 1:
+            break
+    best = max(made, key=lambda t: (t.reward, -len(t.turns)), default=earlier)
+    return replace(best, origin="refined", tried=tuple(dict.fromkeys(tried)))
