@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyoxigraph as ox
 
-from triplewise.tools.kg.base import Outcome, Result, count_query
+from triplewise.tools.kg.base import Outcome, Paths, Result, count_query
 from triplewise.tools.kg.bounded import Deadline, Workers
 from triplewise.tools.kg.engine import Engine, capped_result
 from triplewise.tools.kg.oxterms import from_ox, holdable, safe_iri, to_ox
 from triplewise.tools.kg.pathsearch import Edge
+from triplewise.tools.kg.queries import degree_query
 from triplewise.tools.kg.readonly import ReadQuery
 from triplewise.tools.kg.terms import IRI, Literal, Term, Triple
 
 if TYPE_CHECKING:
+    from triplewise.tools.kg.joined import Joined
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
@@ -45,7 +47,12 @@ class EmbeddedKG(Engine):
         timeout: seconds a call may take.
         limit: rows a call may return.
         index: label index, where there is one.
+
+    Attributes:
+        joined: finds paths by whole numbers, where the store has such files beside it.
     """
+
+    joined: Joined | None = None
 
     def __init__(
         self,
@@ -87,6 +94,12 @@ class EmbeddedKG(Engine):
         """A second at most: nobody waits longer for what lies in this process, and a cut search says so."""
         return min(self.timeout, 1.0)
 
+    def _search(self, source: Term, target: Term, max_hops: int, deadline: Deadline, limit: int) -> Paths:
+        found = None
+        if self._store is not None and self.joined is not None:
+            found = self.joined.paths(self.profile, source, target, max_hops, deadline, limit)
+        return super()._search(source, target, max_hops, deadline, limit) if found is None else found
+
     def edges(
         self, nodes: Sequence[Term], deadline: Deadline, ends: Collection[Term] | None = None
     ) -> tuple[list[Edge], Outcome, str]:
@@ -99,6 +112,25 @@ class EmbeddedKG(Engine):
         """The edges that join two sets of nodes."""
         starts, ends = holdable(left), holdable(right)
         return self._scan((p for n in starts for m in ends for p in _pair_patterns(n, m)), deadline)
+
+    def degree(self, nodes: Sequence[Term], deadline: Deadline, most: int = 2_000) -> int:
+        """How many edges the nodes have, counted up to `most`; their number if time runs out."""
+        counted = self.query(degree_query(holdable(nodes), most), timeout=deadline.left, limit=1)
+        value = counted.rows[0][0] if counted.rows else None
+        return int(value.value) if value is not None else len(nodes)
+
+    def hubs(self, nodes: Sequence[Term], deadline: Deadline, above: int) -> list[Term]:
+        """Those of the nodes that have more than so many edges; no node's edges are counted further."""
+        start, found = time.perf_counter(), []
+        for node in holdable(nodes):
+            if self._store is None or deadline.passed:
+                break
+            query = degree_query([node], above + 1)
+            counted: Any = self._store.query(query, use_default_graph_as_union=self._union)
+            if int(next(counted)[0].value) > above:
+                found.append(node)
+        count_query(Outcome.ROWS, time.perf_counter() - start)
+        return found
 
     def _label_rows(
         self, subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None, deadline: Deadline

@@ -212,8 +212,14 @@ class Engine(ABC):
         Without a `timeout`, the engine's `path_seconds` holds.
         """
         deadline = Deadline(self.path_seconds if timeout is None else timeout)
-        search = PathSearch(self, deadline, self.limit if limit is None else limit)
-        return search.run(source, target, min(max(max_hops, 1), 4))
+        if source == target:
+            return Paths(Outcome.EMPTY, message="source and target are the same node")
+        limit = self.limit if limit is None else limit
+        return self._search(source, target, min(max(max_hops, 1), 4), deadline, limit)
+
+    def _search(self, source: Term, target: Term, max_hops: int, deadline: Deadline, limit: int) -> Paths:
+        """The search behind `paths`; an engine may know a quicker one."""
+        return PathSearch(self, deadline, limit).run_in_time(source, target, max_hops)
 
     @property
     def path_seconds(self) -> float:

@@ -3,8 +3,8 @@
 The store is built in a hidden folder beside its place, its manifest is written last, and the folder is moved
 into place in one step: a load that dies leaves no half store, and the next load clears away what it left.
 
-A store folder holds `store/` (pyoxigraph), `labels.sqlite` and `fuzzy/` (label index), `profile.yaml`, and
-`manifest.json`.
+A store folder holds `store/` (pyoxigraph), `labels.sqlite` and `fuzzy/` (label index), `adjacency/` (for
+paths), `profile.yaml`, and `manifest.json`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.sources import Broken, Feed, Progress, feed_for
 
 FORMAT = 1
-STORE, PROFILE, MANIFEST = "store", "profile.yaml", "manifest.json"
+JOINING = "joining nodes"
+"""The stage that makes path searches quick."""
+STORE, ADJACENCY, PROFILE, MANIFEST = "store", "adjacency", "profile.yaml", "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +168,20 @@ def _build(
         lambda done: feed.tell("indexing labels", done),
     )
     triples = len(store)
+    _join(store, profile, folder, triples, feed)
     del store  # closes it: the folder is about to move
     profile.dump(folder / PROFILE)
     seconds = time.perf_counter() - start
     report = LoadReport(target, profile, triples, names, tuple(feed.broken), feed.broken_count, seconds)
     _write_manifest(folder, report, [*paths, *tables])
     return report
+
+
+def _join(store: ox.Store, profile: Profile, folder: Path, triples: int, feed: Feed) -> None:
+    from triplewise.tools.kg.adjacency import build  # brings numpy, which opening a store can do without
+
+    feed.tell(JOINING, 0, triples)
+    build(store, profile, folder / ADJACENCY, triples, lambda done: feed.tell(JOINING, done, triples))
 
 
 def _write_manifest(folder: Path, report: LoadReport, paths: Sequence[Path]) -> None:

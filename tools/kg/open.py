@@ -121,10 +121,11 @@ def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) 
     import pyoxigraph as ox
 
     from triplewise.tools.kg.embedded import EmbeddedKG
+    from triplewise.tools.kg.joined import Joined
     from triplewise.tools.kg.labels import LabelIndex
-    from triplewise.tools.kg.load import PROFILE, STORE, read_manifest
+    from triplewise.tools.kg.load import ADJACENCY, PROFILE, STORE, read_manifest
 
-    read_manifest(path)
+    manifest = read_manifest(path)
     profile = given or load_profile(path / PROFILE)
     try:
         store = ox.Store.read_only(str(path / STORE))
@@ -132,6 +133,7 @@ def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) 
         raise DataError(f"the store is damaged ({error}); load the graph again", path) from error
     index = LabelIndex.on_disk(path)
     kg = EmbeddedKG(store, profile, path.name, timeout=timeout, limit=limit, index=index)
+    kg.joined = Joined(path / ADJACENCY, int(manifest["triples"]))
     kg.homes = (path.resolve(), _cached(str(path.resolve())))
     return kg
 

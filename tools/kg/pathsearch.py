@@ -9,11 +9,12 @@ in little time, and they are looked through only if that was not enough.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextvars import copy_context
 from itertools import islice
 from typing import Protocol, TypeAlias
 
 from triplewise.tools.kg.base import Hop, Outcome, Paths
-from triplewise.tools.kg.bounded import Deadline
+from triplewise.tools.kg.bounded import Deadline, Workers
 from triplewise.tools.kg.terms import Term, Triple
 
 Edge: TypeAlias = tuple[Term, Triple]
@@ -33,6 +34,9 @@ _COUNTED = (2_000, 32_000, 512_000)
 _FETCHING = 0.7
 """Share of the time for fetching edges; the rest is for reading paths off what was fetched."""
 _CLOCK_EVERY = 256
+_GRACE = 0.05
+"""Seconds for a search to end by itself once its time is over, and to say what it could not look through."""
+_SEARCHES = Workers()
 
 
 class EdgeSource(Protocol):
@@ -91,6 +95,20 @@ class PathSearch:
         self._widened: set[Term] = set()
         self._known_hubs: dict[Term, bool] = {}
         self._outcome, self._message = Outcome.ROWS, ""
+        self._best: list[Path] = []
+
+    def run_in_time(self, source: Term, target: Term, max_hops: int) -> Paths:
+        """What `run` finds, or what it has found when the deadline is over, whatever it waits for then."""
+        context = copy_context()  # queries are counted where the search was asked for
+
+        def job(_: object) -> Paths:
+            return context.run(self.run, source, target, max_hops)
+
+        try:
+            return _SEARCHES.run(job, self._deadline.left + _GRACE)
+        except TimeoutError:
+            message = f"no complete answer within {self._deadline.seconds:g} s"
+            return Paths(Outcome.TIMEOUT, _in_order(self._best[: self._limit]), message)
 
     def run(self, source: Term, target: Term, max_hops: int) -> Paths:
         """All simple paths of 1 to `max_hops` hops, shortest first.
@@ -240,7 +258,10 @@ class PathSearch:
         source, target = (next(iter(side.distance)) for side in (left, right))
         steps = _Steps(self._at, right)
         paths = (p for n in range(1, max_hops + 1) for p in self._walk(source, target, n, steps))
-        return list(islice(paths, self._limit + 1))
+        found = list(islice(paths, self._limit + 1))
+        if len(found) > len(self._best):
+            self._best = found
+        return found
 
     def _walk(self, source: Term, target: Term, length: int, steps: _Steps) -> Iterator[Path]:
         """Simple paths of exactly `length` hops, depth first in a fixed order; stops when time is over."""
@@ -262,7 +283,7 @@ class PathSearch:
 
     def _answer(self, found: Sequence[Path], passed: Sequence[Term]) -> Paths:
         """The paths, and in words what is missing among them."""
-        kept = tuple(found[: self._limit])
+        kept = _in_order(found[: self._limit])
         if len(found) > self._limit:
             message = f"cut at the limit of {self._limit} paths"
             return Paths(Outcome.TRUNCATED, kept, message + _unsearched(passed))
@@ -302,6 +323,15 @@ def _unsearched(hubs: Sequence[Term]) -> str:
         return ""
     more = f" and {len(hubs) - 3} more" if len(hubs) > 3 else ""
     return f"; not looked through: {', '.join(h.n3() for h in hubs[:3])}{more} (over {HUB:,} edges each)"
+
+
+def _in_order(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Shortest first, then by relation, direction and far end of their hops."""
+    return tuple(sorted(paths, key=lambda p: (len(p), [_order((hop, _far(hop))) for hop in p])))
+
+
+def _far(hop: Hop) -> Term:
+    return hop.triple.object if hop.forward else hop.triple.subject
 
 
 def _order(step: Step) -> tuple[str, bool, str]:

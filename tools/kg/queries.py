@@ -69,10 +69,12 @@ def bridges_query(left: Sequence[Term], right: Sequence[Term]) -> str:
     return f"SELECT ?a ?p ?b ?q ?c ?f ?g WHERE {{ {' UNION '.join(sides)} }}"
 
 
-def degree_query(nodes: Sequence[Term]) -> str:
-    """How many edges many nodes have."""
+def degree_query(nodes: Sequence[Term], most: int | None = None) -> str:
+    """How many edges many nodes have, counted no further than `most`."""
     values = f"VALUES ?n {{ {_block(nodes)} }}"
-    return f"SELECT (COUNT(*) AS ?c) WHERE {{ {{ {values} ?n ?p ?o }} UNION {{ {values} ?s ?q ?n }} }}"
+    edges = f"{{ {values} ?n ?p ?o }} UNION {{ {values} ?s ?q ?n }}"
+    counted = edges if most is None else f"{{ SELECT ?n WHERE {{ {edges} }} LIMIT {most} }}"
+    return f"SELECT (COUNT(*) AS ?c) WHERE {{ {counted} }}"
 
 
 def bundles_query(nodes: Sequence[Term], direction: Direction) -> str:

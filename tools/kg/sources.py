@@ -209,10 +209,10 @@ class Feed:
         if len(self.broken) < _KEPT:
             self.broken.append(Broken(path, line, message))
 
-    def tell(self, stage: str, done: int = 0) -> None:
-        """Report a stage whose length is not known."""
+    def tell(self, stage: str, done: int = 0, total: int | None = None) -> None:
+        """Report a stage, and its length where that is known."""
         if self.progress is not None:
-            self.progress(stage, done, None)
+            self.progress(stage, done, total)
 
     def _tell(self, path: Path, stream: Counted) -> None:
         if self.progress is not None:

@@ -54,7 +54,7 @@ def test_every_format_loads(tmp_path: Path, name: str, content: str | bytes, tri
     assert report.triples == triples == count(tmp_path / "kg")
     assert not report.broken
     assert sorted(p.name for p in (tmp_path / "kg").iterdir()) == [
-        "fuzzy", "labels.sqlite", "manifest.json", "profile.yaml", "store",
+        "adjacency", "fuzzy", "labels.sqlite", "manifest.json", "profile.yaml", "store",
     ]  # fmt: skip
 
 
@@ -148,8 +148,14 @@ def test_progress_tells_stages_and_bytes(tmp_path: Path) -> None:
     told: list[tuple[str, int, int | None]] = []
     load_kg([write(tmp_path / "a.nt", rows)], tmp_path / "kg", progress=lambda *step: told.append(step))
     stages = list(dict.fromkeys(stage for stage, _, _ in told))
-    assert stages == ["reading a.nt", "finding out the shape of the graph", "optimising", "indexing labels"]
-    assert all(total is None or 0 < done <= total for _, done, total in told)
+    assert stages == [
+        "reading a.nt",
+        "finding out the shape of the graph",
+        "optimising",
+        "indexing labels",
+        "joining nodes",
+    ]
+    assert all(total is None or 0 <= done <= total for _, done, total in told)
 
 
 LOAD = """

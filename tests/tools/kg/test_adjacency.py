@@ -1,0 +1,243 @@
+"""Paths by whole numbers: what brute force finds, in order, also where relations are excluded."""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pyoxigraph as ox
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triplewise.tools.kg import adjacency, walks
+from triplewise.tools.kg.adjacency import build, opened
+from triplewise.tools.kg.base import Hop, Outcome, metered
+from triplewise.tools.kg.bounded import Deadline
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.joined import Joined
+from triplewise.tools.kg.load import load_kg
+from triplewise.tools.kg.open import open_kg
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.terms import IRI, XSD, Literal, Term, Triple, text
+
+Walk = tuple[Hop, ...]
+Edges = list[tuple[int, int, int]]
+EDGES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0, 8)), max_size=24)
+PLAIN, HIDING = Profile(), Profile(excluded_relations=("r3$",))
+
+
+def e(name: object) -> IRI:
+    return IRI(f"http://e/{name}")
+
+
+def node(number: int) -> Term:
+    """Most nodes are IRIs, the last two literals."""
+    return text(f"{number}/") if number > 6 else e(number)
+
+
+def triples_of(edges: Edges) -> set[Triple]:
+    return {Triple(e(s), e(f"r{r}"), node(o)) for s, r, o in edges}
+
+
+def opened_kg(triples: set[Triple], folder: Path, built: Profile, profile: Profile) -> EmbeddedKG:
+    """The triples behind an engine with an adjacency made for one profile and used with another."""
+    store = ox.Store()
+    store.load("\n".join(t.n3() for t in triples).encode(), format=ox.RdfFormat.N_TRIPLES)
+    build(store, built, folder, len(store), lambda _: None)
+    kg = EmbeddedKG(store, profile, "t")
+    kg.joined = Joined(folder, len(store))
+    return kg
+
+
+def brute_force(triples: set[Triple], source: Term, target: Term, hops: int) -> list[Walk]:
+    """All simple paths, by trying every step, in their order."""
+
+    def walk(node: Term, path: Walk, seen: frozenset[Term]) -> Iterator[Walk]:
+        if node == target:
+            yield path
+            return
+        for t in triples if len(path) < hops else ():
+            for near, far, forward in ((t.subject, t.object, True), (t.object, t.subject, False)):
+                if near == node and far not in seen:
+                    yield from walk(far, (*path, Hop(t, forward)), seen | {far})
+
+    return sorted(walk(source, (), frozenset((source,))), key=in_order)
+
+
+def in_order(path: Walk) -> tuple[int, list[tuple[str, bool, str]]]:
+    far = (h.triple.object if h.forward else h.triple.subject for h in path)
+    return len(path), [
+        (h.triple.relation.value, not h.forward, f.n3()) for h, f in zip(path, far, strict=True)
+    ]
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    edges=EDGES,
+    hops=st.integers(1, 4),
+    built=st.sampled_from([PLAIN, HIDING]),
+    used=st.sampled_from([PLAIN, HIDING]),
+    limit=st.sampled_from([0, 1, 3, 1_000]),
+    piece=st.sampled_from([1, 3, 4096]),
+    target=st.sampled_from([1, 8]),
+)
+def test_all_simple_paths_in_order_or_the_first_of_them(
+    edges: Edges, hops: int, built: Profile, used: Profile, limit: int, piece: int, target: int
+) -> None:
+    every = triples_of(edges)
+    allowed = {t for t in every if not used.excludes(t.relation)}
+    expected = brute_force(allowed, e(0), node(target), hops)
+    with tempfile.TemporaryDirectory() as folder, patch.multiple(walks, _LEAST=piece, _MOST=piece):
+        kg = opened_kg(every, Path(folder), built, used)
+        found = kg.paths(e(0), node(target), hops, limit=limit, timeout=60)
+        searched = EmbeddedKG(kg._store or ox.Store(), used, "t").paths(
+            e(0), node(target), hops, limit=limit, timeout=60
+        )
+    assert list(found.paths) == expected[:limit]
+    outcome = Outcome.TRUNCATED if len(expected) > limit else Outcome.ROWS if expected else Outcome.EMPTY
+    assert found.outcome is searched.outcome is outcome
+    if outcome is not Outcome.TRUNCATED:
+        assert searched == found
+
+
+@settings(deadline=None, max_examples=60)
+@given(edges=EDGES)
+def test_every_edge_is_held_once_from_both_ends_and_loops_are_not(edges: Edges) -> None:
+    triples = triples_of(edges)
+    with tempfile.TemporaryDirectory() as folder:
+        opened_kg(triples, Path(folder), PLAIN, PLAIN)
+        graph = opened(Path(folder), len(triples))
+        assert graph is not None
+        held = [
+            (graph.term(near), graph.relations[code // 2], code % 2 == 0, graph.term(far))
+            for near in range(graph.nodes)
+            for code, far in zip(
+                graph.codes[graph.edges[near] : graph.edges[near + 1]].tolist(),
+                graph.ends[graph.edges[near] : graph.edges[near + 1]].tolist(),
+                strict=True,
+            )
+        ]
+        edges_of = [t for t in triples if t.subject != t.object]
+        there = {(t.subject, t.relation, True, t.object) for t in edges_of}
+        back = {(t.object, t.relation, False, t.subject) for t in edges_of}
+        assert len(held) == len(set(held))
+        assert set(held) == there | back
+
+
+ODD = r"""
+@prefix x: <http://www.w3.org/2001/XMLSchema#> .
+<http://e/0> <http://e/r0> 5, -7, 1.50, 2e3, true, "plain", "a\tb\nc\"d\\",
+  "\u0001\u0008\u007F", "colour"@en-GB .
+<http://e/0> <http://e/r0> "1903"^^x:gYear, "日本 😀", "", "INF"^^x:double, "abc"^^x:integer, <http://e/日本>,
+  [ <http://e/r1> <http://e/1> ] .
+<http://e/1> <http://e/r2> "plain" .
+<http://e/a> <http://e/r0> <http://e/a/b> . <http://e/> <http://e/r> <http://e/1> .
+"""
+
+
+def test_terms_of_every_kind_are_found_and_come_back_as_the_store_has_them(tmp_path: Path) -> None:
+    store = ox.Store()
+    store.load(ODD.encode(), format=ox.RdfFormat.TURTLE)
+    kg = EmbeddedKG(store, PLAIN, "t")
+    kg.joined = Joined(tmp_path, len(store))
+    build(store, PLAIN, tmp_path, len(store), lambda _: None)
+    objects = kg.query("SELECT ?o { <http://e/0> ?p ?o }").column("o")
+    assert len(objects) == 16
+    graph = opened(tmp_path, len(store))
+    assert graph is not None
+    assert [graph.number(o) for o in objects if graph.number(o) is None] == []
+    for end in objects:
+        (path,) = kg.paths(e(0), end, 1).paths
+        assert path == (Hop(Triple(e(0), e("r0"), end), True),)
+    blank = next(o for o in objects if isinstance(o, IRI) and o.value.startswith("_:"))
+    routes = [[h.triple.object for h in p] for p in kg.paths(e(0), e(1), 2).paths]
+    assert routes == [[text("plain"), text("plain")], [blank, e(1)]]
+    numbers = [graph.number(e(name)) for name in ("", "0", "1", "a", "a/b")]
+    assert all(n is not None for n in numbers)
+
+
+def test_a_literal_in_another_form_is_left_to_the_store(tmp_path: Path) -> None:
+    kg = opened_kg({Triple(e(0), e("r"), Literal("1.5", XSD + "decimal"))}, tmp_path, PLAIN, PLAIN)
+    assert len(kg.paths(e(0), Literal("1.5", XSD + "decimal"), 1).paths) == 1
+    assert kg.joined is not None
+    assert kg.joined.paths(PLAIN, e(0), Literal("1.50", XSD + "decimal"), 1, *_any()) is None
+    assert kg.paths(e(0), e("nobody")).outcome is Outcome.EMPTY
+
+
+def _any() -> tuple[Deadline, int]:
+    return Deadline(10), 10
+
+
+def test_named_graphs_are_joined_as_one(tmp_path: Path) -> None:
+    store = ox.Store()
+    store.load(
+        b"<urn:a> <urn:p> <urn:b> . <urn:g> { <urn:b> <urn:p> <urn:c> . <urn:a> <urn:p> <urn:b> }",
+        format=ox.RdfFormat.TRIG,
+    )
+    kg = EmbeddedKG(store, PLAIN, "t")
+    assert build(store, PLAIN, tmp_path, 3, lambda _: None) == 2
+    kg.joined = Joined(tmp_path, 3)
+    with metered() as meter:
+        assert [len(p) for p in kg.paths(IRI("urn:a"), IRI("urn:c")).paths] == [2]
+    assert meter.queries == 1
+
+
+def test_a_relation_left_out_but_wanted_now_is_searched_in_the_store(tmp_path: Path) -> None:
+    triples = {Triple(e(0), e("r3"), e(1))}
+    kg = opened_kg(triples, tmp_path, HIDING, PLAIN)
+    assert len(kg.paths(e(0), e(1)).paths) == 1
+    kg.profile = HIDING
+    assert kg.paths(e(0), e(1)).outcome is Outcome.EMPTY
+    kg.profile = replace(PLAIN, name="other")
+    assert len(kg.paths(e(0), e(1)).paths) == 1
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "missing": lambda f: (f / "ends.npy").unlink(),
+    "cut short": lambda f: (f / "ends.npy").write_bytes((f / "ends.npy").read_bytes()[:-4]),
+    "not JSON": lambda f: (f / "about.json").write_text("{"),
+    "another version": lambda f: (f / "about.json").write_text('{"format": 0, "triples": 50}'),
+    "another load": lambda f: (f / "about.json").write_text('{"format": 1, "triples": 49}'),
+    "of another size": lambda f: np.save(f / "codes.npy", np.zeros(3, np.uint8)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_what_does_not_fit_is_not_used(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    source = tmp_path / "a.nt"
+    source.write_text("".join(f"<http://e/{i}> <http://e/r> <http://e/{i + 1}> .\n" for i in range(50)))
+    folder = load_kg([source], tmp_path / "kg").path
+    assert json.loads((folder / "adjacency" / "about.json").read_text())["triples"] == 50
+    assert opened(folder / "adjacency", 50) is not None
+    DAMAGE[damage](folder / "adjacency")
+    with caplog.at_level(logging.WARNING):
+        kg = open_kg(folder)
+        assert [len(p) for p in kg.paths(e(3), e(6)).paths] == [3]
+    kg.close()
+    said = damage in ("cut short", "not JSON", "of another size")
+    assert any("load again" in r.message for r in caplog.records) is said
+
+
+def test_a_loaded_folder_answers_without_its_store(tmp_path: Path) -> None:
+    (tmp_path / "a.nt").write_text("<http://e/0> <http://e/r> <http://e/1> .\n")
+    kg = open_kg(load_kg([tmp_path / "a.nt"], tmp_path / "kg").path)
+    assert isinstance(kg, EmbeddedKG)
+    with patch.object(EmbeddedKG, "edges", side_effect=AssertionError("the store was read")):
+        assert len(kg.paths(e(0), e(1)).paths) == 1
+    assert kg.paths(e(0), e(1), timeout=0.0).outcome is Outcome.TIMEOUT
+    kg.close()
+    assert kg.paths(e(0), e(1)).outcome is Outcome.UNAVAILABLE
+
+
+def test_too_many_nodes_for_a_number_are_not_joined(tmp_path: Path) -> None:
+    with patch.object(adjacency, "_KEY_BITS", 4):
+        kg = opened_kg(triples_of([(0, 0, 1), (1, 0, 2), (2, 0, 3)]), tmp_path, PLAIN, PLAIN)
+    assert not list(tmp_path.iterdir())
+    assert [len(p) for p in kg.paths(e(0), e(3)).paths] == [3]
