@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.conversation import conversation, opening
+from triplewise.nodes.conversation import opening
 from triplewise.nodes.database import table_lines
 from triplewise.nodes.embedded import GIVE_UP, decide
 from triplewise.nodes.fast import whole_program
@@ -27,6 +27,7 @@ from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_texts, observation_lines
 from triplewise.nodes.workbench import workbench
 from triplewise.tools.errors import ActionError
+from triplewise.tools.learning.dialogue import conversation
 from triplewise.tools.pyql.text import scan_arguments
 from triplewise.tools.toolsets import Toolset, parse_call, parse_react
 from triplewise.tools.toolsets.base import Call, Feedback

@@ -11,14 +11,16 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.act import prompt_values
 from triplewise.nodes.context import Context
-from triplewise.nodes.conversation import Opening, opening
+from triplewise.nodes.conversation import opening
 from triplewise.nodes.learning.course import Agent, Course
 from triplewise.nodes.phase import Phase, fill
 from triplewise.nodes.phase import Update as StateUpdate
 from triplewise.nodes.resources import kg_of, prompt_of
 from triplewise.nodes.state import Answer, State, Step
 from triplewise.tools.errors import RunError, UserError
+from triplewise.tools.kg.terms import IRI
 from triplewise.tools.learning.choices import choices_of
+from triplewise.tools.learning.dialogue import Opening
 from triplewise.tools.learning.policies import Json
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.reward import reward_of
@@ -110,7 +112,7 @@ class Attempts:
     def _rewarded(self, question: Question, state: State) -> Trajectory:
         """The trajectory of a run with its reward."""
         answer: Answer = state.answer or Answer("not_found")
-        reward = reward_of(answer.values, answer.labels, question.answers)
+        reward = reward_of(answer.values, answer.labels, self._gold(question))
         return self._trajectory(
             question,
             entities={e.mention or e.label: e.id for e in state.linked},
@@ -123,6 +125,11 @@ class Attempts:
                 self._followed(state, reward.recall) if self.context.embedded else self.shown(state)._asdict()
             ),
         )
+
+    def _gold(self, question: Question) -> list[str]:
+        """The gold answers; full IRIs in the short form that the agent answers in."""
+        short = kg_of(self.context).profile.short
+        return [short(IRI(a)) if a.startswith(("http://", "https://")) else a for a in question.answers]
 
     def _followed(self, state: State, reward: float) -> dict[str, Any]:
         """The rule that led to the answer with its choices, and all rules that were tried."""

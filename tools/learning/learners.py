@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.learning.lora import LoraSettings, train_adapter
 from triplewise.tools.learning.policies import Json, Progress
+from triplewise.tools.learning.serving import serve_adapter
 from triplewise.tools.learning.trajectory import Trajectory
 
 DONE = "learned.json"
@@ -73,3 +75,41 @@ class EmbeddedLearner:
             progress=progress,
         )
         return finish(into, {"encoder": name})
+
+
+@dataclass(frozen=True)
+class ModelLearner:
+    """Trains a LoRA adapter of a language model, and has the server that the agent asks serve it.
+
+    Attributes:
+        base: what is trained, by hub name or folder: the model that the server serves.
+        url, key: of the server. settings: of LoRA.
+    """
+
+    base: str
+    url: str
+    key: str | None = None
+    settings: LoraSettings = field(default_factory=LoraSettings)
+
+    def update(
+        self,
+        trajectories: Sequence[Trajectory],
+        into: Path,
+        iteration: int,
+        *,
+        settings: Mapping[str, Json],
+        progress: Progress,
+    ) -> dict[str, Json]:
+        """Train on trajectories; {"model": "openai:NAME of the adapter"}. See `Learner`.
+
+        Each update trains on the adapter of the one before (SymAgent 4.3.2).
+        """
+        if (done := finished(into)) is not None:
+            return done
+        before = str(settings.get("model", "")).removeprefix("openai:")
+        previous = into.parent / before if before else None
+        train_adapter(
+            trajectories, into, base=self.base, previous=previous, settings=self.settings, progress=progress
+        )
+        serve_adapter(self.url, into.name, into, base=self.base, rank=self.settings.rank, key=self.key)
+        return finish(into, {"model": f"openai:{into.name}"})

@@ -1,0 +1,207 @@
+"""LoRA on the agent's own tokens: the loss falls, nothing else is learned, adapters and checkpoints last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.tiny_models import tiny_model
+from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.learning.lora import (
+    LoraSettings,
+    adapted,
+    collate,
+    last_checkpoint,
+    load_base,
+    load_tokenizer,
+    train_adapter,
+)
+from triplewise.tools.learning.masking import IGNORED, Example, examples_of, with_template
+from triplewise.tools.learning.trajectory import Trajectory, Turn
+
+SETTINGS = LoraSettings(learning_rate=5e-3, epochs=6.0, max_tokens=512, dropout=0.0, save_steps=2)
+
+
+def trajectory(number: int) -> Trajectory:
+    turns = (
+        Turn("look for the director", f"search_neighbor(Q{number}, P57)", "Ridley Scott [Q56005]."),
+        Turn("that is the answer", "finish(Q56005)", "done"),
+    )
+    return Trajectory(
+        f"q{number}",
+        "who directed Alien?",
+        {},
+        ("Q56005",),
+        reward=1.0,
+        turns=turns,
+        system="You answer questions from a knowledge graph.",
+        prompt=f"Question: who directed film {number}?",
+    )
+
+
+TRAJECTORIES = [trajectory(n) for n in range(6)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Threads that wait for each other cost more than such small matrices."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return tiny_model(tmp_path_factory.mktemp("base"))
+
+
+def batch_of(base: str) -> dict[str, Any]:
+    tokenizer = with_template(load_tokenizer(base))
+    examples, _ = examples_of(tokenizer, TRAJECTORIES[:2], 512)
+    return dict(collate(examples, tokenizer.pad_token_id))
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+def test_the_loss_falls(tmp_path: Path, kind: Any) -> None:
+    base = tiny_model(tmp_path / "base", kind)
+    steps: list[tuple[int, int | None]] = []
+    report = train_adapter(
+        TRAJECTORIES,
+        tmp_path / "adapter",
+        base=base,
+        settings=replace(SETTINGS, epochs=20.0, learning_rate=2e-2, save_steps=1000),
+        progress=lambda doing, done, total: steps.append((done, total)),
+    )
+    assert report["loss_last"] < 0.5 * report["loss_first"]
+    assert steps[-1] == (report["steps"], report["steps"])
+    assert not (tmp_path / "adapter" / "checkpoints").exists()
+
+
+def test_masked_tokens_give_no_gradient(base: str) -> None:
+    """The loss depends on nothing that is predicted in place of a masked token."""
+    import torch
+
+    batch, model = batch_of(base), load_base(base)
+    labels = batch.pop("labels")
+    assert (labels == IGNORED).any()
+    logits = model(**batch).logits.detach().requires_grad_()
+    loss = model.loss_function(logits, labels, vocab_size=model.config.vocab_size)
+    loss.backward()
+    predicted = labels[:, 1:]
+    gradient = logits.grad[:, :-1].abs().sum(-1)
+    assert (gradient[predicted == IGNORED] == 0).all()
+    assert (gradient[predicted != IGNORED] > 0).all()
+    changed = torch.where(labels == IGNORED, IGNORED, labels)
+    assert model(**batch, labels=changed).loss.item() == pytest.approx(loss.item())
+
+
+def test_observations_only_condition(base: str) -> None:
+    """Other observations of the same length change what the labels are conditioned on, never the labels."""
+    tokenizer = with_template(load_tokenizer(base))
+    turn = TRAJECTORIES[0].turns[0]
+    other = replace(TRAJECTORIES[0], turns=(replace(turn, observation="?" * 8), *TRAJECTORIES[0].turns[1:]))
+    (mine, theirs), _ = examples_of(tokenizer, [TRAJECTORIES[0], other], 512)
+    assert [i for i in mine.labels if i != IGNORED] == [i for i in theirs.labels if i != IGNORED]
+    assert mine.input_ids != theirs.input_ids
+
+
+def test_an_adapter_reloads_to_the_same_logits(base: str, tmp_path: Path) -> None:
+    import torch
+    from peft import PeftModel
+
+    train_adapter(TRAJECTORIES, tmp_path / "one", base=base, settings=replace(SETTINGS, epochs=1.0))
+    batch = batch_of(base)
+    batch.pop("labels")
+    plain = load_base(base)
+    before = plain(**batch).logits
+    with pytest.warns(FutureWarning):
+        first = PeftModel.from_pretrained(load_base(base), str(tmp_path / "one")).eval()
+    second = adapted(base, tmp_path / "one", SETTINGS).eval()
+    with torch.no_grad():
+        assert torch.equal(first(**batch).logits, second(**batch).logits)
+        assert not torch.equal(first(**batch).logits, before)
+    assert load_tokenizer(str(tmp_path / "one")).chat_template == load_tokenizer(base).chat_template
+
+
+class Killed(BaseException):
+    """The process ends."""
+
+
+def test_a_killed_training_goes_on_to_the_same_weights(base: str, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    def kill(doing: str, done: int, total: int | None) -> None:
+        seen.append(done)
+        if len(seen) == 6:
+            raise Killed
+
+    seen: list[int] = []
+    settings = replace(SETTINGS, dropout=0.1)
+    with pytest.raises(Killed):
+        train_adapter(TRAJECTORIES, tmp_path / "killed", base=base, settings=settings, progress=kill)
+    torn = tmp_path / "killed" / "checkpoints" / "checkpoint-99"
+    torn.mkdir()
+    (torn / "trainer_state.json").write_text('{"global_st')
+    resumed: list[int] = []
+    train_adapter(
+        TRAJECTORIES,
+        tmp_path / "killed",
+        base=base,
+        settings=settings,
+        progress=lambda doing, done, total: resumed.append(done),
+    )
+    train_adapter(TRAJECTORIES, tmp_path / "whole", base=base, settings=settings)
+    assert resumed[0] == 4, "it goes on from the newest whole checkpoint"
+    mine, theirs = (load_file(tmp_path / name / "adapter_model.safetensors") for name in ("killed", "whole"))
+    assert mine.keys() == theirs.keys()
+    assert all(mine[key].equal(theirs[key]) for key in mine)
+
+
+def test_a_complete_training_is_not_repeated(base: str, tmp_path: Path) -> None:
+    settings = replace(SETTINGS, epochs=1.0)
+    report = train_adapter(TRAJECTORIES[:2], tmp_path, base=base, settings=settings)
+    weights = (tmp_path / "adapter_model.safetensors").stat().st_mtime_ns
+    assert train_adapter(TRAJECTORIES[:2], tmp_path, base=base) == json.loads(json.dumps(report))
+    assert (tmp_path / "adapter_model.safetensors").stat().st_mtime_ns == weights
+
+
+def test_checkpoints_cut_short_are_passed_over(tmp_path: Path) -> None:
+    assert last_checkpoint(tmp_path / "none") is None
+    for step, state in ((2, "{}"), (10, "{}"), (12, '{"glo')):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+        (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text(state)
+    (tmp_path / "checkpoint-14").mkdir()
+    assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint-10", "checkpoint-2"]
+
+
+def test_batches_are_padded_without_loss() -> None:
+    batch = collate([Example([1, 2, 3], [IGNORED, 2, 3]), Example([4], [4])], 0)
+    assert batch["input_ids"].tolist() == [[1, 2, 3], [4, 0, 0]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
+    assert batch["labels"].tolist() == [[IGNORED, 2, 3], [4, IGNORED, IGNORED]]
+
+
+def test_the_defaults_are_table_6() -> None:
+    settings = LoraSettings()
+    assert (settings.rank, settings.alpha, settings.dropout) == (32, 32, 0.05)
+    assert (settings.batch, settings.accumulation, settings.warmup) == (2, 2, 0.05)
+    assert (settings.learning_rate, settings.epochs, settings.max_tokens) == (2e-5, 3.0, 4096)
+    assert set(settings.targets) == {f"{p}_proj" for p in ("q", "k", "v", "o", "down", "up", "gate")}
+
+
+def test_what_cannot_work_is_said(base: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="unknown setting of LoRA 'rnk'"):
+        LoraSettings.of({"rnk": 8})
+    with pytest.raises(ConfigurationError, match="--base-model"):
+        train_adapter(TRAJECTORIES, tmp_path, base=str(tmp_path / "nothing"))
+    with pytest.raises(DataError, match="no trajectory has a thought"):
+        train_adapter([replace(TRAJECTORIES[0], turns=())], tmp_path, base=base)
