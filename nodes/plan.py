@@ -9,14 +9,13 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Update
-from triplewise.nodes.resources import encoder_of, kg_of, model_of, prompt_of, seeds_of
+from triplewise.nodes.resources import caps_of, encoder_of, kg_of, model_of, prompt_of, seeds_of
 from triplewise.nodes.state import State
 from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.planning.bodies import grow, node_form
 from triplewise.tools.planning.demonstrations import demonstrate
-from triplewise.tools.planning.mining import Caps
 from triplewise.tools.planning.planner import Plan, make_plan
 from triplewise.tools.planning.proposals import grounder_for, parse_bodies, with_proposals
 from triplewise.tools.planning.search import PlanSettings
@@ -29,20 +28,13 @@ SHOWN = 60
 
 def settings_of(context: Context) -> PlanSettings:
     """What a context says about planning."""
-    caps = Caps(
-        samples=context.plan_samples,
-        answers=context.plan_answers,
-        frontier=context.plan_frontier,
-        bodies=context.plan_paths,
-        seed=context.plan_seed,
-    )
     return PlanSettings(
         seed_count=context.seed_count,
         hops=context.plan_hops,
         beam=context.plan_beam,
         rules=context.plan_rules,
         documents=context.documents is not None,
-        caps=caps,
+        caps=caps_of(context),
     )
 
 

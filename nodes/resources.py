@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from triplewise.nodes.models import ChatModel
     from triplewise.nodes.prompting import Prompt
     from triplewise.tools.documents import Documents
+    from triplewise.tools.planning.mining import Caps
     from triplewise.tools.planning.seeds import SeedIndex
 
 NO_SEEDS = "none"
@@ -102,10 +103,27 @@ def documents_of(context: Context) -> Documents | None:
     return open_documents(context.documents)
 
 
-def seeds_of(context: Context) -> SeedIndex | None:
-    """The index of seed questions, where the context names a file."""
-    if context.seeds is None or context.seeds == NO_SEEDS:
-        return None
-    from triplewise.tools.planning.seeds import open_seeds
+def caps_of(context: Context) -> Caps:
+    """How far mining goes."""
+    from triplewise.tools.planning.mining import Caps
 
-    return open_seeds(context.seeds)
+    return Caps(
+        hops=context.plan_hops,
+        samples=context.plan_samples,
+        answers=context.plan_answers,
+        frontier=context.plan_frontier,
+        bodies=context.plan_paths,
+        seed=context.plan_seed,
+    )
+
+
+def seeds_of(context: Context) -> SeedIndex | None:
+    """The index of seed questions: those of a file, or those that are kept for the KG; None without any.
+
+    Raises `DataError` if a file is missing or a line is broken.
+    """
+    if context.seeds == NO_SEEDS or context.db is not None:
+        return None
+    from triplewise.tools.planning.kept import seeds_for
+
+    return seeds_for(context.kg, kg_of(context), context.seeds, caps_of(context))

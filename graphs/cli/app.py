@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from triplewise.graphs.cli import ask, guidelines, kg, show
+from triplewise.graphs.cli import ask, guidelines, kg, plan, show
 from triplewise.graphs.cli.console import EXIT_CODES, examples, say
 from triplewise.tools.errors import RunError, UserError
 
@@ -39,6 +39,7 @@ app = typer.Typer(
 )
 kg.register(app)
 ask.register(app)
+plan.register(app)
 show.register(app)
 guidelines.register(app)
 

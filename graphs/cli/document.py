@@ -33,9 +33,17 @@ def document(order: Order, state: State) -> str:
             for e in state.linked
         ],
         "rules": [
-            {"rule": r.text(), "provenance": r.provenance, "support": r.support, "score": round(r.score, 4)}
+            {
+                "rule": r.text(),
+                "provenance": r.provenance,
+                "support": r.support,
+                "precision": round(r.precision, 4),
+                "recall": round(r.recall, 4),
+                "score": round(r.score, 4),
+            }
             for r in state.rules
         ],
+        "dropped": [asdict(d) for d in state.dropped],
         "steps": [_step(s) for s in state.steps],
         "corrections": [asdict(c) for c in answer.corrections],
         "usage": asdict(answer.usage),

@@ -13,6 +13,7 @@ from triplewise.graphs.cli import vectors as v
 from triplewise.graphs.cli.console import examples, out, pairs, say
 from triplewise.graphs.cli.cut import add_cut
 from triplewise.graphs.cli.progress import progress_bars
+from triplewise.graphs.cli.thin import add_thin
 from triplewise.tools.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def register(app: typer.Typer) -> None:
         )
     )(profile)
     add_cut(kg)
+    add_thin(kg)
     app.add_typer(kg, name="kg")
 
 

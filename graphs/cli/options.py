@@ -65,7 +65,12 @@ Entities = Annotated[
 ]
 Seeds = Annotated[
     str | None,
-    typer.Option("--seeds", metavar="FILE", help="Answered example questions of this graph, as JSON lines."),
+    typer.Option(
+        "--seeds",
+        metavar="FILE",
+        help="Answered example questions of this graph, as JSON lines; none for none. "
+        "[dim](those of triplewise plan index)[/dim]",
+    ),
 ]
 Settings = Annotated[
     list[str] | None,

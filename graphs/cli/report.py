@@ -19,7 +19,7 @@ from triplewise.tools.kg import readable_text
 if TYPE_CHECKING:
     from triplewise.nodes.state import ScoredTriple, Verdict
     from triplewise.tools.linking import LinkedEntity
-    from triplewise.tools.rules import Rule
+    from triplewise.tools.rules import DroppedRule, Rule
     from triplewise.tools.toolsets.base import Feedback
 
 RULES, VALUES, PROOF, NAMES, LENGTH = 3, 30, 20, 8, 400
@@ -79,10 +79,20 @@ class Report:
             self.row("Plan" if number == 1 else "", rule_text(self.names, rule, f"{number}. "))
         if len(rules) > RULES:
             self.row("", Text(f"and {len(rules) - RULES} more; `triplewise plan` shows all", QUIET))
+        self._dropped(update.get("dropped", ()), told=bool(rules))
         queries: Sequence[PlannedQuery] = update.get("queries", ())
         for number, query in enumerate(queries[:RULES], 1):
             text = Text(f"{number}. {'; '.join(query.program.splitlines())}")
             self.row("Plan" if number == 1 else "", text.append(f"  [{query.why}; {query.score:.0%}]", QUIET))
+
+    def _dropped(self, left: Sequence[DroppedRule], told: bool) -> None:
+        """How many rules were dropped; where none is left, why the first ones were."""
+        for rule in () if told else left[:RULES]:
+            self.names.learn([rule.anchor] if rule.anchor else (), rule.relations)
+            text = Text("dropped ").append_text(self.names.readable(f"{rule.text}: {rule.reason}"))
+            self.row("", text, QUIET)
+        if told and left:
+            self.row("", Text(f"{len(left)} dropped; `triplewise plan` says why", QUIET))
 
     def _observe(self, update: Mapping[str, Any]) -> None:
         observation: Sequence[ScoredTriple] = update.get("observation", ())

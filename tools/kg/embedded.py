@@ -89,6 +89,10 @@ class EmbeddedKG(Engine):
         except TimeoutError as error:
             return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
 
+    def quads(self) -> Iterator[ox.Quad]:
+        """All that the store holds, in no particular order; nothing once it is closed."""
+        return iter(self._store) if self._store is not None else iter(())
+
     @property
     def path_seconds(self) -> float:
         """A second at most: nobody waits longer for what lies in this process, and a cut search says so."""

@@ -1,0 +1,120 @@
+"""`triplewise plan`, `plan index` and `kg thin` as a person uses them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.graphs.conftest import Cli
+
+FILMS = """\
+@prefix : <http://films.example/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:alien rdfs:label "Alien" ; :director :scott . :aliens rdfs:label "Aliens" ; :director :cameron .
+:rain rdfs:label "Black Rain" ; :director :scott . :dune rdfs:label "Dune" ; :cast :weaver .
+:scott rdfs:label "Ridley Scott" . :cameron rdfs:label "James Cameron" . :weaver rdfs:label "Weaver" .
+:director rdfs:label "director" .
+"""
+
+
+@pytest.fixture
+def films(tmp_path: Path) -> str:
+    path = tmp_path / "films.ttl"
+    path.write_text(FILMS)
+    return str(path)
+
+
+@pytest.fixture
+def seeds(tmp_path: Path) -> str:
+    rows = [
+        ("who made Aliens?", "Aliens", ["James Cameron"]),
+        ("who made Black Rain?", "Black Rain", ["scott"]),
+    ]
+    path = tmp_path / "seeds.jsonl"
+    lines = [json.dumps({"question": q, "topic_entity": t, "answers": a}) for q, t, a in rows]
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def test_plan_shows_figures_of_the_seeds(cli: Cli, films: str, seeds: str) -> None:
+    done = cli("plan", "who made Alien?", "--kg", films, "--seeds", seeds)
+    assert done.code == 0
+    assert "alien -[director]->" in " ".join(done.out.split())
+    for head in ("Support", "Precision", "Recall", "Score", "From", "1.00"):
+        assert head in done.out
+
+
+def test_what_is_dropped_is_told_with_its_reason(cli: Cli, films: str, seeds: str) -> None:
+    done = cli("plan", "who made Dune?", "--kg", films, "--seeds", seeds)
+    told = " ".join(done.out.split())
+    assert "Dropped" in told
+    assert "no grounding" in told
+    asked = cli("ask", "who made Dune?", "--kg", films, "--seeds", seeds)
+    assert asked.code == 1
+    assert "no grounding" in " ".join(asked.out.split())
+    document = json.loads(cli("ask", "who made Dune?", "--kg", films, "--seeds", seeds, "--json").out)
+    assert "no grounding" in document["dropped"][0]["reason"]
+
+
+def test_plan_as_json(cli: Cli, films: str, seeds: str) -> None:
+    done = cli("plan", "who made Alien?", "--kg", films, "--seeds", seeds, "--json")
+    document = json.loads(done.out)
+    first = document["rules"][0]
+    assert (first["support"], first["precision"], first["recall"]) == (2, 1.0, 1.0)
+    assert [a["relation"] for a in first["body"]] == ["director"]
+    assert document["entities"][0]["label"] == "Alien"
+
+
+def test_an_index_serves_later_questions(cli: Cli, films: str, seeds: str) -> None:
+    assert "Support 0" not in cli("plan", "who made Alien?", "--kg", films).out
+    done = cli("plan", "index", seeds, "--kg", films)
+    assert done.code == 0
+    assert "2 usable" in done.out
+    planned = json.loads(cli("plan", "who made Alien?", "--kg", films, "--json").out)
+    assert planned["rules"][0]["support"] == 2
+    without = json.loads(cli("plan", "who made Alien?", "--kg", films, "--seeds", "none", "--json").out)
+    assert not any(r["support"] for r in without["rules"])
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("plan", "Missing argument"),
+        ("plan index", "Missing argument"),
+        ("plan index none.jsonl", "none.jsonl"),
+        ("plan who --seeds none.jsonl", "none.jsonl"),
+        ("plan who --kg none.ttl", "none.ttl"),
+        ("plan who --set plan_seed=0", "plan_seed"),
+        ("kg thin --kg none.ttl --questions none.jsonl --into x --drop 0.5", "none"),
+        ("kg thin --kg demo --questions none.jsonl --into x --drop 2", "--drop"),
+    ],
+)
+def test_mistakes_are_said_without_a_traceback(
+    cli: Cli, command: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = cli(*command.split())
+    assert done.code == 2
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("command", ["plan", "plan index", "kg thin"])
+def test_help_teaches(cli: Cli, command: str) -> None:
+    done = cli(*command.split(), "--help")
+    assert done.code == 0
+    assert "Examples" in done.out
+    assert "triplewise plan" in done.out or "triplewise kg thin" in done.out
+
+
+def test_a_thinned_graph_can_be_asked(cli: Cli, films: str, seeds: str, tmp_path: Path) -> None:
+    thin = str(tmp_path / "thin")
+    done = cli("kg", "thin", "--kg", films, "--questions", seeds, "--into", thin, "--drop", "1")
+    assert done.code == 0
+    assert "2 dropped (100%)" in done.out
+    assert cli("ask", "who is the director of Alien?", "--kg", thin, "-q").out == "Ridley Scott\n"
+    assert cli("ask", "who is the director of Aliens?", "--kg", thin, "-q").code == 1
+    again = cli("kg", "thin", "--kg", films, "--questions", seeds, "--into", thin, "--drop", "1")
+    assert (again.code, "exists already" in again.err) == (2, True)
