@@ -77,7 +77,7 @@ def metaqa(
         kg=the_graph(own, tested.settings),
         n=n,
         sample_seed=sample_seed,
-        defaults={"row_limit": ROW_LIMIT, "seeds": seed_files(dev) if seeds else None},
+        defaults={"row_limit": ROW_LIMIT, "seeds": seed_files(dev) if seeds else "none"},
     )
 
 

@@ -127,7 +127,7 @@ def test_gold_linking_gives_the_topic_entity_and_own_linking_a_bare_question(
     assert {tuple(q.entities.items()) for _, q, _ in with_gold} >= {(("Amélie", "Amélie"),)}
     assert all(p == "oda" and c.plan_beam == 3 and c.row_limit == 20_000 for p, _, c in with_gold)
     assert all(c.seeds and c.seeds.count("dev_") == 3 for _, _, c in with_gold)
-    assert all(q.entities == {} and c.seeds is None for _, q, c in with_own)
+    assert all(q.entities == {} and c.seeds == "none" for _, q, c in with_own)
 
 
 def test_a_draw_is_random_repeatable_and_nested(data: Path) -> None:
