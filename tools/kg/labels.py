@@ -152,6 +152,15 @@ class LabelIndex:
 
         return cls(lambda: DiskNames(folder))
 
+    def with_names(self, names: Sequence[Name], popularity: Mapping[str, int] | None = None) -> LabelIndex:
+        """An index of these names too. This one stays as it is, and must outlive the other."""
+        from triplewise.tools.kg.labels_memory import JoinedNames, MemoryNames
+
+        def joined() -> Names:
+            return JoinedNames(self._names, MemoryNames(names, popularity or {}, lambda iri: ""))
+
+        return LabelIndex(joined)
+
     def exact(self, text: str) -> tuple[Entry, ...]:
         """Entries whose label or alias is the text, but for case, accents and punctuation; labels first."""
         norm = normalise(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
-from triplewise.tools.kg.labels import Entry, Name
+from triplewise.tools.kg.labels import Entry, Name, Names
 from triplewise.tools.kg.names import normalise
 from triplewise.tools.kg.terms import IRI
 
@@ -74,3 +74,42 @@ class MemoryNames:
     def _entry(self, iri: str, text: str, alias: bool) -> Entry:
         label = self._labels.get(iri, text)
         return Entry(IRI(iri), label, text, alias, self._popularity.get(iri, 0), self._describe(iri))
+
+
+class JoinedNames:
+    """The names of two indexes as one; what the first one knows of a node goes first."""
+
+    def __init__(self, first: Names, second: Names) -> None:
+        self._both = (first, second)
+        self.most_words = max(first.most_words, second.most_words)
+
+    def exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
+        """Entries by normal form."""
+        found: dict[str, list[Entry]] = {}
+        for names in self._both:
+            for norm, entries in names.exact(norms).items():
+                found[norm] = [*found.get(norm, ()), *entries]
+        return found
+
+    def fuzzy(self, norm: str, limit: int) -> Iterable[Entry]:
+        """Entries whose names share nearly the same words."""
+        return [entry for names in self._both for entry in names.fuzzy(norm, limit)]
+
+    def trigrams(self, norm: str, limit: int) -> Iterable[Entry]:
+        """Entries whose names share runs of characters."""
+        return [entry for names in self._both for entry in names.trigrams(norm, limit)]
+
+    def longer(self, norm: str, limit: int) -> Iterable[Entry]:
+        """Names that begin or end with these words and go on, most popular first."""
+        found = [entry for names in self._both for entry in names.longer(norm, limit)]
+        return sorted(found, key=lambda entry: -entry.popularity)[:limit]
+
+    def node(self, iri: IRI) -> Entry | None:
+        """The entry of a node under its preferred label."""
+        return next((e for names in self._both if (e := names.node(iri)) is not None), None)
+
+    def __len__(self) -> int:
+        return sum(len(names) for names in self._both)
+
+    def close(self) -> None:
+        """Nothing of its own is held."""
