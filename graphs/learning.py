@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 from langchain_core.runnables import RunnableConfig
@@ -45,7 +44,7 @@ def learn(
     tell: Tell = lambda progress: None,
     notify: Notify = lambda message: None,
 ) -> Iterator[Learning]:
-    """Run self-learning, or go on with it: the state after each phase, as it happens.
+    """Run self-learning, or go on with it: the state after each phase as it happens, and the final one.
 
     Args:
         order: what to learn; None goes on with what the folder holds.
@@ -65,7 +64,6 @@ def learn(
         stack.callback(saver.conn.close)
         graph = build_self_learning(checkpointer=saver)
         begun = bool(graph.get_state(_THREAD).values)
-        state = Learning()
         for values in graph.stream(
             None if begun else {"iteration": 0},
             _THREAD,
@@ -74,14 +72,10 @@ def learn(
             # No phase begins before the one before it is on disk.
             durability="sync",
         ):
-            state = Learning.model_validate(values)
-            yield state
-        _conclude(state if state.stopped else _ended(graph), course)
-
-
-def _ended(graph: Any) -> Learning:
-    """The state of a run that had ended before."""
-    return Learning.model_validate(graph.get_state(_THREAD).values)
+            yield Learning.model_validate(values)
+        final = Learning.model_validate(graph.get_state(_THREAD).values)
+        _conclude(final, course)
+        yield final
 
 
 @contextmanager

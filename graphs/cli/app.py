@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from triplewise.graphs.cli import ask, guidelines, kg, plan, show
+from triplewise.graphs.cli import ask, guidelines, kg, learn, plan, show
 from triplewise.graphs.cli.console import EXIT_CODES, examples, say
 from triplewise.tools.errors import RunError, UserError
 
@@ -40,6 +40,7 @@ app = typer.Typer(
 kg.register(app)
 ask.register(app)
 plan.register(app)
+learn.register(app)
 show.register(app)
 guidelines.register(app)
 

@@ -38,3 +38,29 @@ def _complete(progress: Any, task: Any) -> None:
     """A stage is over: its bar is full, also where its size was unknown."""
     done = progress.tasks[task].completed or 1
     progress.update(task, completed=done, total=done)
+
+
+@contextmanager
+def learning_progress() -> Iterator[Any]:
+    """Progress of self-learning on stderr: a bar a phase and iteration, with questions and mean reward."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
+        tasks: dict[str, Any] = {}
+
+        def tell(told: Any) -> None:
+            name = f"{told.phase} {told.iteration + (told.phase != 'validated')}"
+            note = told.doing if told.reward is None else f"mean reward {told.reward:.3f}"
+            if name not in tasks:
+                tasks[name] = progress.add_task(name, total=told.total, note=note)
+            progress.update(tasks[name], completed=told.done, total=told.total, note=note)
+
+        yield tell

@@ -84,13 +84,17 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a phase is. `reward` is the mean so far, where the phase has rewards."""
+    """How far a phase is.
+
+    `reward` is the mean so far, where the phase has rewards; `doing` says more, where there is more to say.
+    """
 
     phase: str
     iteration: int
     done: int
     total: int | None
     reward: float | None = None
+    doing: str = ""
 
 
 class Agent(Protocol):

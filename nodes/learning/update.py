@@ -21,7 +21,7 @@ def update(state: Learning, runtime: Runtime[Course]) -> Update:
         return {"stopped": "no attempt found any right answer, so there is nothing to learn from"}
 
     def tell(doing: str, done: int, total: int | None) -> None:
-        course.tell(Progress(doing, state.iteration, done, total))
+        course.tell(Progress("update", state.iteration, done, total, doing=doing))
 
     changed = course.learner.update(
         trajectories,

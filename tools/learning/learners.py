@@ -64,8 +64,8 @@ class EmbeddedLearner:
             return done
         from triplewise.tools.learning.embedded_training import train_encoder
 
-        shutil.rmtree(into, ignore_errors=True)  # what a kill left of it
-        into.mkdir(parents=True)
+        for left in (into, *into.parent.glob(f".{into.name}-*")):
+            shutil.rmtree(left, ignore_errors=True)  # by a kill
         name = train_encoder(
             trajectories,
             into,
