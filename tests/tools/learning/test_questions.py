@@ -1,0 +1,96 @@
+"""Questions with answers: the forms that data sets have, and what is held out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.learning.questions import Question, read_questions, split
+from triplewise.tools.learning.reward import reward_of
+
+
+def written(path: Path, *records: Any) -> Path:
+    path.write_text("".join(json.dumps(r) + "\n" for r in records))
+    return path
+
+
+def test_forms_of_data_sets(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "q.jsonl",
+        {"id": "a", "question": "who?", "entities": {"Alien": "Q1", "Ripley": None}, "answers": ["Q2"]},
+        {"question": "what?", "topic_entity": "Alien", "answers": [1979, True]},
+        {"id": "c", "question": "where?", "entities": ["Alien", "Ripley"], "answers": ["x", None]},
+        {"id": "d", "question": "nothing known", "answers": [None]},
+    )
+    assert read_questions(path) == [
+        Question("a", "who?", {"Alien": "Q1", "Ripley": None}, ("Q2",)),
+        Question("line-2", "what?", {"Alien": None}, ("1979", "true")),
+        Question("c", "where?", {"Alien": None, "Ripley": None}, ("x",)),
+    ]
+
+
+def test_a_compressed_file(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"question": "who?", "answers": ["a"]}\n'))
+    assert [q.question for q in read_questions(path)] == ["who?"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"question": "who?"}\n', "q.jsonl:1: not a question"),
+        ("[]\n", "q.jsonl:1: not a question"),
+        ('{"question": "who?", "answers": "a"}\n', "answers must be a list"),
+        ('{"id": 1, "question": "q", "answers": ["a"]}\n' * 2, "q.jsonl:2: the id '1' stands twice"),
+        ('{"question": "who?", "answers": []}\n', "no question with answers"),
+    ],
+)
+def test_what_cannot_be_used_is_said(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text(text)
+    with pytest.raises(DataError, match=said):
+        read_questions(path)
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot read questions"):
+        read_questions(tmp_path / "none.jsonl")
+
+
+QUESTIONS = [Question(str(n), f"who is {n}?", {}, ("a",)) for n in range(20)]
+
+
+def test_the_held_out_share_is_seeded_and_in_order() -> None:
+    learned, held = split(QUESTIONS, 0.25, seed=1)
+    assert (len(learned), len(held)) == (15, 5)
+    assert sorted([*learned, *held], key=QUESTIONS.index) == QUESTIONS
+    assert held == sorted(held, key=QUESTIONS.index)
+    assert split(QUESTIONS, 0.25, seed=1) == (learned, held)
+    assert split(QUESTIONS, 0.25, seed=2) != (learned, held)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, 0.01])
+def test_a_share_that_leaves_nothing_is_refused(share: float) -> None:
+    with pytest.raises(ConfigurationError, match="leaves nothing on one side"):
+        split(QUESTIONS, share, seed=0)
+
+
+def test_the_reward_is_recall() -> None:
+    found = reward_of(["Q1", "Q9"], ["Alaska", "Yukon"], ["Q1", "Q2", "Q3", "Q4"])
+    assert (found.recall, found.predicted) == (0.25, ("Q1", "Q9"))
+    assert found.f1 == pytest.approx(2 * 0.5 * 0.25 / 0.75)
+
+
+def test_gold_answers_may_be_names() -> None:
+    found = reward_of(["Q1", "Q9"], ["Alaska", "Yukon"], ["alaska"])
+    assert (found.recall, found.predicted) == (1.0, ("Alaska", "Yukon"))
+
+
+@pytest.mark.parametrize("gold", [["a"], []])
+def test_no_answer_has_no_reward(gold: list[str]) -> None:
+    assert reward_of([], [], gold)[:2] == (0.0, 0.0)
