@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from weakref import WeakKeyDictionary
 
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.base import KnowledgeGraph, origin_of
 from triplewise.tools.kg.terms import IRI, Literal, Term
 
 SAMPLE = 40
@@ -184,4 +184,4 @@ _lock = RLock()
 def shapes_of(kg: KnowledgeGraph) -> Shapes:
     """The shapes of a KG, measured once per process."""
     with _lock:
-        return _known.setdefault(kg, Shapes(kg))
+        return _known.setdefault(origin_of(kg), Shapes(origin_of(kg)))

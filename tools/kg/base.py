@@ -162,6 +162,13 @@ class KnowledgeGraph(Protocol):
         ...
 
 
+def origin_of(kg: KnowledgeGraph) -> KnowledgeGraph:
+    """The KG below all that is laid over it: what is measured or kept once per KG is so for this one."""
+    while (below := getattr(kg, "origin", None)) is not None:
+        kg = below
+    return kg
+
+
 @dataclass(slots=True)
 class Meter:
     """Counts the queries that reach KGs inside a `metered` block."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.base import KnowledgeGraph, origin_of
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.terms import IRI, Literal
 
@@ -23,7 +23,7 @@ _lock = Lock()
 def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, RelationText]:
     """Short relation id (or `<IRI>`) -> its text. Ids the profile cannot expand read as themselves."""
     with _lock:
-        known = _known.setdefault(kg, {})
+        known = _known.setdefault(origin_of(kg), {})
     wanted = list(dict.fromkeys(relations))
     new = {r: kg.profile.expand(r, relation=True) for r in wanted if r not in known}
     if new:
