@@ -1,84 +1,63 @@
 """How long it takes to find the paths between two nodes of a large graph with hubs, kept on disk.
 
-Beside the search that meets in the middle stands the plain one: breadth first from the source alone, with the
-same store, the same deadline and the same cap on paths.
+Beside Triplewise's two searches (of a graph that it loaded, and of any other) stand a search from one side
+only and SPARQL joins without properties, on the same store, with the same time and the same cap on paths.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
+import select
 import statistics
+import subprocess
+import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from triplewise.evals.bench.path_searches import SEARCHES
 from triplewise.evals.bench.skewed import Skewed, node
-from triplewise.tools.kg.base import Hop, Outcome, Paths
-from triplewise.tools.kg.bounded import Deadline
-from triplewise.tools.kg.pathsearch import EdgeSource, PathSearch, other_end
-from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Term
+from triplewise.tools.kg.terms import IRI
 
 if TYPE_CHECKING:
     from triplewise.evals.bench.skewed import Integers
-    from triplewise.tools.kg.embedded import EmbeddedKG
 
 LOW = 20
 """Most facts of a node that counts as low."""
 HUBS = 10_000
 """One node in so many is a hub: those with the most facts."""
+PATIENCE = 60.0
+"""Seconds over its time after which a search is ended from outside."""
 
-Search: TypeAlias = Callable[[EdgeSource, Term, Term, int, Deadline, int], Paths]
-Path_: TypeAlias = tuple[Hop, ...]
-
-
-def meeting(kg: EdgeSource, source: Term, target: Term, hops: int, deadline: Deadline, limit: int) -> Paths:
-    """Triplewise's own search."""
-    return PathSearch(kg, deadline, limit).run(source, target, hops)
+Pair: TypeAlias = tuple[IRI, IRI]
+Tell: TypeAlias = Callable[[str, int, "int | None"], None]
 
 
-def one_sided(kg: EdgeSource, source: Term, target: Term, hops: int, deadline: Deadline, limit: int) -> Paths:
-    """The obvious alternative: breadth first from the source, every path followed to its end."""
-    found: list[Path_] = []
-    open_ends: list[tuple[Term, Path_, frozenset[Term]]] = [(source, (), frozenset((source,)))]
-    for _ in range(hops):
-        edges, outcome, message = kg.edges(list({end for end, _, _ in open_ends}), deadline)
-        around: dict[Term, list[tuple[Hop, Term]]] = {}
-        for near, triple in edges:
-            around.setdefault(near, []).append((Hop(triple, triple.subject == near), other_end(near, triple)))
-        following = []
-        for end, path, seen in open_ends:
-            for hop, far in around.get(end, ()):
-                if far == target:
-                    found.append((*path, hop))
-                elif far not in seen:
-                    following.append((far, (*path, hop), seen | {far}))
-            if deadline.passed:
-                return Paths(Outcome.TIMEOUT, tuple(found[:limit]), "cut by the deadline")
-        open_ends = following
-        if not outcome.ok or outcome is Outcome.TRUNCATED:
-            return Paths(outcome, tuple(found[:limit]), message)
-    cut = len(found) > limit
-    return Paths(Outcome.TRUNCATED if cut else Outcome.ROWS, tuple(found[:limit]))
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What each search is given: longest path, seconds, and most paths."""
 
-
-SEARCHES: dict[str, Search] = {"meeting in the middle": meeting, "one-sided breadth first": one_sided}
+    hops: int
+    seconds: float
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One kind of search on the pairs of one class of degrees; times in seconds.
+    """One kind of search on the pairs of one class of degrees; times in seconds, memory in MB.
 
     `late` is the share of searches that were cut by the deadline or by a cap on edges, `full` of those that
-    found more paths than were asked for; `found` the mean number of paths.
+    found more paths than were asked for; `paths` and `rows` (taken from the store) are means; `memory` is the
+    most that the search's own process had, the files mapped into it included.
     """
 
     search: str
@@ -89,24 +68,114 @@ class Timed:
     longest: float
     late: float
     full: float
-    found: float
+    paths: float
+    rows: float
+    memory: int
 
 
-def measure(kg: EdgeSource, graph: Skewed, count: int, hops: int, seconds: float, limit: int) -> list[Timed]:
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A generated graph, what its store and adjacency took (seconds, MB), and the searches in it."""
+
+    triples: int
+    seconds: dict[str, float]
+    megabytes: dict[str, int]
+    searches: list[Timed]
+
+
+class Searcher:
+    """A process that runs one kind of search on a graph; started anew after each search that was cut."""
+
+    def __init__(self, folder: Path, search: str, terms: Terms) -> None:
+        self._order = {"folder": str(folder), "search": search, **asdict(terms)}
+        self._patience = terms.seconds + PATIENCE
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, pair: Pair) -> dict[str, Any]:
+        """Seconds, outcome, paths, rows and memory of a search."""
+        process = self._process = self._process or self._started()
+        if process.stdin is None:
+            raise RuntimeError("a process without stdin")
+        process.stdin.write(json.dumps([end.value for end in pair]).encode() + b"\n")
+        process.stdin.flush()
+        answer = self._answer(process)
+        if answer["outcome"] == "timeout":
+            self.close()
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            with self._process as process:
+                process.kill()
+            self._process = None
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        process = _process(self._order)
+        self._process = process
+        self._answer(process)
+        return process
+
+    def _answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+        """The next line of the process; a time-out if it has none within its patience."""
+        if process.stdout is None or not select.select([process.stdout], [], [], self._patience)[0]:
+            return {"seconds": self._patience, "outcome": "timeout", "paths": 0, "rows": 0, "memory": 0}
+        if not (line := process.stdout.readline()):
+            raise RuntimeError("the process of a search ended by itself: see what it wrote to stderr")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+
+def _process(order: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "triplewise.evals.bench.path_searches", json.dumps(order)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment
+    )
+
+
+def measure(graph: Skewed, folder: Path, count: int, terms: Terms, tell: Tell) -> Graph:
     """Time every kind of search on `count` random pairs of each class, drawn by the graph's seed."""
-    done = []
-    for name, pairs in classes(graph.degrees(), count, graph.seed).items():
-        for search, run in SEARCHES.items():
-            times, answers = [], []
-            for source, target in pairs:
-                start = time.perf_counter()
-                answers.append(run(kg, source, target, hops, Deadline(seconds), limit))
-                times.append(time.perf_counter() - start)
-            done.append(_summary(search, name, times, answers, limit))
-    return done
+    made = _made(graph, folder, tell)
+    pairs = classes(graph.degrees(), count, graph.seed)
+    found = [t for search in SEARCHES for t in _timed(search, folder, pairs, terms, tell)]
+    found.sort(key=lambda t: list(pairs).index(t.pairs))
+    return Graph(made["triples"], made["seconds"], made["megabytes"], found)
 
 
-def classes(degrees: Integers, count: int, seed: int) -> dict[str, list[tuple[IRI, IRI]]]:
+def _made(graph: Skewed, folder: Path, tell: Tell) -> dict[str, Any]:
+    """Make the store in a process of its own: loading cannot be interrupted, a process can."""
+    with _process({"folder": str(folder), **asdict(graph)}) as process:
+        try:
+            for line in process.stdout or ():
+                told = json.loads(line)
+                if "made" in told:
+                    made: dict[str, Any] = told["made"]
+                    return made
+                tell(*told["step"])
+        except BaseException:
+            process.kill()
+            raise
+    raise RuntimeError("the graph could not be made: see what its process wrote to stderr")
+
+
+def _timed(
+    search: str, folder: Path, pairs: Mapping[str, Sequence[Pair]], terms: Terms, tell: Tell
+) -> Iterator[Timed]:
+    """The figures of one kind of search, class by class; memory starts anew with each."""
+    for name, drawn in pairs.items():
+        searcher, stage, answers = Searcher(folder, search, terms), f"{search}, {name}", []
+        try:
+            tell(stage, 0, len(drawn))
+            for pair in drawn:
+                answers.append(searcher.ask(pair))
+                tell(stage, len(answers), len(drawn))
+        finally:
+            searcher.close()
+        yield _summary(search, name, answers, terms.limit)
+
+
+def classes(degrees: Integers, count: int, seed: int) -> dict[str, list[Pair]]:
     """Random pairs of different nodes by degree: low with low, low with hub, hub with hub."""
     import numpy as np
 
@@ -118,7 +187,7 @@ def classes(degrees: Integers, count: int, seed: int) -> dict[str, list[tuple[IR
     return {name: [_pair(draw, *pools) for _ in range(count)] for name, pools in ends.items()}
 
 
-def _pair(draw: random.Random, sources: Sequence[int], targets: Sequence[int]) -> tuple[IRI, IRI]:
+def _pair(draw: random.Random, sources: Sequence[int], targets: Sequence[int]) -> Pair:
     """Two different nodes."""
     while True:
         source, target = draw.choice(sources), draw.choice(targets)
@@ -126,11 +195,11 @@ def _pair(draw: random.Random, sources: Sequence[int], targets: Sequence[int]) -
             return node(source), node(target)
 
 
-def _summary(search: str, pairs: str, times: Sequence[float], answers: Sequence[Paths], limit: int) -> Timed:
+def _summary(search: str, pairs: str, answers: Sequence[Mapping[str, Any]], limit: int) -> Timed:
     """The figures of one search on one class."""
-    count, ranked = len(times), sorted(times)
-    full = sum(a.outcome is Outcome.TRUNCATED and len(a.paths) >= limit for a in answers)
-    cut = sum(a.outcome not in (Outcome.ROWS, Outcome.EMPTY) for a in answers)
+    count, ranked = len(answers), sorted(a["seconds"] for a in answers)
+    full = sum(a["outcome"] == "truncated" and a["paths"] >= limit for a in answers)
+    cut = sum(a["outcome"] not in ("rows", "empty") for a in answers)
     return Timed(
         search=search,
         pairs=pairs,
@@ -140,67 +209,75 @@ def _summary(search: str, pairs: str, times: Sequence[float], answers: Sequence[
         longest=ranked[-1],
         late=(cut - full) / count,
         full=full / count,
-        found=sum(len(a.paths) for a in answers) / count,
+        paths=sum(a["paths"] for a in answers) / count,
+        rows=sum(a["rows"] for a in answers) / count,
+        memory=max(a["memory"] for a in answers),
     )
 
 
-def open_store(graph: Skewed, folder: Path) -> EmbeddedKG:
-    """The graph in a store on disk, made where the folder does not hold it yet."""
-    import pyoxigraph as ox
-
-    from triplewise.tools.kg.embedded import EmbeddedKG
-
-    place, mark = (
-        folder / f"store-{graph.triples}-{graph.seed}",
-        folder / f"done-{graph.triples}-{graph.seed}",
-    )
-    if not mark.exists():
+@contextmanager
+def _place(graph: Skewed, keep: Path | None) -> Iterator[Path]:
+    """Where the graph lies: a folder that goes again, or one of its own within the one that is kept."""
+    if keep is not None:
+        folder = keep / f"skewed-{graph.triples}-{graph.seed}"
         folder.mkdir(parents=True, exist_ok=True)
-        text = folder / "graph.nt"
-        graph.write(text)
-        store = ox.Store(str(place))
-        store.bulk_load(path=str(text), format=ox.RdfFormat.N_TRIPLES)
-        store.optimize()
-        store.flush()
-        del store  # closes it, so that it can be opened again
-        text.unlink()
-        mark.touch()
-    return EmbeddedKG(ox.Store.read_only(str(place)), Profile(), "skewed")
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="triplewise-bench-") as scratch:
+        yield Path(scratch)
 
 
 def paths(
-    triples: Annotated[int, typer.Option(min=16, help="Triples of the generated graph.")] = 1_000_000,
+    size: Annotated[list[int] | None, typer.Option(min=16, help="Triples of a graph. Repeatable.")] = None,
     count: Annotated[int, typer.Option(min=1, help="Pairs of each class of degrees.")] = 40,
     hops: Annotated[int, typer.Option(min=1, max=4, help="Longest path.")] = 3,
     seconds: Annotated[float, typer.Option(min=0.01, help="What one search may take.")] = 1.0,
     limit: Annotated[int, typer.Option(min=1, help="Most paths of one search.")] = 100,
     seed: Annotated[int, typer.Option(help="Of graph and pairs.")] = 0,
-    folder: Annotated[Path | None, typer.Option(help="Keep the store here, to use it again.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Keep the stores here, to use them again.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Paths between two nodes of a large generated graph on disk, beside a search from one side only."""
-    graph = Skewed(triples, seed)
-    with tempfile.TemporaryDirectory(prefix="triplewise-bench-") as scratch:
-        kg = open_store(graph, folder or Path(scratch))
-        found = measure(kg, graph, count, hops, seconds, limit)
-        kg.close()
+    """Time, rows and memory of path searches in large generated graphs on disk.
+
+    Beside them: a search from one side only, and SPARQL joins without properties. A million triples, where no
+    --size is named.
+    """
+    from triplewise.graphs.cli.progress import progress_bars
+
+    found = []
+    terms = Terms(hops, seconds, limit)
+    with progress_bars() as tell:
+        for triples in size or [1_000_000]:
+            graph = Skewed(triples, seed)
+            with _place(graph, folder) as place:
+                said = _naming(tell, f"{triples:,} triples: ")
+                found.append(measure(graph, place, count, terms, said))
     if as_json:
         typer.echo(json.dumps([asdict(f) for f in found], indent=2))
-    else:
-        Console().print(_table(found, graph, hops, seconds, limit))
+        return
+    for measured in found:
+        Console().print(_table(measured, terms))
 
 
-def _table(found: Sequence[Timed], graph: Skewed, hops: int, seconds: float, limit: int) -> Table:
+def _naming(tell: Tell, prefix: str) -> Tell:
+    return lambda stage, done, total: tell(prefix + stage, done, total)
+
+
+def _table(graph: Graph, terms: Terms) -> Table:
+    took = ", ".join(
+        f"{part} {graph.seconds[part]:.0f} s and {graph.megabytes[part]} MB" for part in graph.seconds
+    )
     title = (
-        f"Paths of up to {hops} hops, {graph.triples:,} triples on disk, up to {limit} paths and "
-        f"{seconds:g} s a search; times in seconds"
+        f"Paths of up to {terms.hops} hops, {graph.triples:,} triples on disk ({took}), up to {terms.limit} "
+        f"paths and {terms.seconds:g} s a search; times in seconds"
     )
     table = Table(title=title, title_justify="left")
     for heading in ("pairs", "search"):
         table.add_column(heading)
-    for heading in ("median", "p95", "longest", "cut by time", "more paths than asked", "paths"):
+    for heading in ("median", "p95", "longest", "cut by time", "more than asked", "paths", "rows", "MB"):
         table.add_column(heading, justify="right")
-    for f in found:
-        figures = (f"{f.median:.3f}", f"{f.p95:.3f}", f"{f.longest:.3f}")
-        table.add_row(f.pairs, f.search, *figures, f"{f.late:.0%}", f"{f.full:.0%}", f"{f.found:.1f}")
+    for f in graph.searches:
+        figures = (f"{f.median:.3f}", f"{f.p95:.3f}", f"{f.longest:.3f}", f"{f.late:.0%}", f"{f.full:.0%}")
+        counts = (f"{f.paths:.1f}", f"{f.rows:,.0f}", f"{f.memory:,}")
+        table.add_row(f.pairs, f.search, *figures, *counts)
     return table
