@@ -7,9 +7,28 @@
 
 from triplewise.evals.command import run
 from triplewise.evals.record import Run
-from triplewise.evals.scorers import accuracy, count, effort, median, strict, total
+from triplewise.evals.scorers import (
+    accuracy,
+    answerable,
+    count,
+    effort,
+    median,
+    slot,
+    strict,
+    total,
+    verdict,
+)
 from triplewise.evals.solver import agent
-from triplewise.evals.tasks import metaqa, qald10, webqsp, wikisql
+from triplewise.evals.tasks import (
+    creak,
+    metaqa,
+    qald10,
+    trex,
+    webqsp,
+    wikisql,
+    wikiwebquestions,
+    zeroshot_re,
+)
 from triplewise.evals.values import Overlap, best_overlap, overlap
 
 __all__ = [
@@ -17,16 +36,23 @@ __all__ = [
     "Run",
     "accuracy",
     "agent",
+    "answerable",
     "best_overlap",
     "count",
+    "creak",
     "effort",
     "median",
     "metaqa",
     "overlap",
     "qald10",
     "run",
+    "slot",
     "strict",
     "total",
+    "trex",
+    "verdict",
     "webqsp",
     "wikisql",
+    "wikiwebquestions",
+    "zeroshot_re",
 ]

@@ -14,7 +14,7 @@ class Run(StoreModel):
     Attributes:
         status: answered, not_found, budget_spent, or crashed. reason: why, in words.
         values: short ids, literals, or true/false. labels: their text, in the same order.
-        sparql: the query that gives them.
+        sparql: the query that gives them. proof: how many facts prove them.
         seconds: wall-clock time. queries: queries that reached the KG.
         cost: USD at list price, None if unknown.
         hallucinated: facts that the model claimed to have from the KG although it gave no such one.
@@ -27,6 +27,7 @@ class Run(StoreModel):
     values: list[str] = Field(default_factory=list)
     labels: list[str] = Field(default_factory=list)
     sparql: str = ""
+    proof: int = 0
     seconds: float = 0.0
     queries: int = 0
     steps: int = 0

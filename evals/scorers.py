@@ -10,7 +10,7 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, 
 from inspect_ai.solver import TaskState
 
 from triplewise.evals.record import Run
-from triplewise.evals.values import NOTHING, Compare, best_overlap
+from triplewise.evals.values import NOTHING, Compare, best_overlap, normal_text, read_value, same
 
 _SHOWN = 20
 
@@ -95,6 +95,91 @@ def accuracy() -> Scorer:
     return score
 
 
+_PART = [mean(), stderr(), count()]
+_UNSCORED = float("nan")
+
+
+@scorer(metrics={"answerable_f1": _PART, "answerable_hits_at_1": [mean(), stderr()]})
+def answerable(compare: Compare = "ids") -> Scorer:
+    """What `strict` says of the questions that the graph can answer (`answerable` of the metadata).
+
+    Args:
+        compare: as for `strict`.
+    """
+    whole = strict(compare)
+
+    async def score(state: TaskState, target: Target) -> Score:
+        found = await whole(state, target)
+        if found is None or not state.metadata.get("answerable"):
+            return Score(value={"answerable_f1": _UNSCORED, "answerable_hits_at_1": _UNSCORED})
+        value = found.as_dict()
+        return Score(value={f"answerable_{name}": value[name] for name in ("f1", "hits_at_1")})
+
+    return score
+
+
+@scorer(
+    metrics={
+        "hits_at_1": [mean(), stderr(), count()],
+        "any_right": [mean()],
+        "all_right": [mean()],
+        "answerable_hits_at_1": _PART,
+    }
+)
+def slot() -> Scorer:
+    """Hits@1 of slot filling: is the first value one of the accepted ones (the answer and its aliases)?
+
+    Names are compared strictly (case, spacing and Unicode composition apart), dates and numbers by value.
+    `any_right` and `all_right` look at all values given. A question that crashed scores 0.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        run = state.store_as(Run)
+        given = [] if run.crashed else list(zip(run.values, run.labels, strict=True))
+        right = [is_accepted(pair, list(target)) for pair in given]
+        first = float(bool(right) and right[0])
+        value = {
+            "hits_at_1": first,
+            "any_right": float(any(right)),
+            "all_right": float(bool(right) and all(right)),
+            "answerable_hits_at_1": first if state.metadata.get("answerable") else _UNSCORED,
+        }
+        return Score(value=value, answer=_listed(run.labels), explanation=_why(run))
+
+    return score
+
+
+@scorer(
+    metrics={
+        "accuracy": _PART,
+        "answerable_accuracy": _PART,
+        "proven_accuracy": _PART,
+        "proven": [mean()],
+        "majority": [mean()],
+    }
+)
+def verdict() -> Scorer:
+    """Accuracy of fact checking. What is neither true nor false is wrong, and so is a claim that crashed.
+
+    `proven` is the share of the claims for which facts of the graph were given, `proven_accuracy` that of
+    these that were judged right. `majority` is what one gets who always says the set's commoner verdict.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        run = state.store_as(Run)
+        right = float(not run.crashed and list(run.values) == list(target))
+        value = {
+            "accuracy": right,
+            "answerable_accuracy": right if state.metadata.get("answerable") else _UNSCORED,
+            "proven_accuracy": right if run.proof else _UNSCORED,
+            "proven": float(run.proof > 0),
+            "majority": float([state.metadata.get("majority")] == list(target)),
+        }
+        return Score(value=value, answer=_listed(run.values), explanation=_why(run))
+
+    return score
+
+
 @scorer(
     metrics={
         "seconds": [median(), mean()],
@@ -130,6 +215,17 @@ def effort() -> Scorer:
         )
 
     return score
+
+
+def is_accepted(answer: tuple[str, str], accepted: Sequence[str]) -> bool:
+    """Whether an answer (value, label) is one of the accepted texts: the name, or that date or number."""
+    value, label = answer
+    given = read_value(value)
+    dated = given.number is not None or given.date
+    return any(
+        normal_text(label) == normal_text(text) or (dated and same(given, read_value(text)))
+        for text in accepted
+    )
 
 
 def _listed(values: Sequence[str]) -> str:

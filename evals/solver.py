@@ -102,6 +102,7 @@ def _run_of(store: Store, found: Mapping[str, Any], seconds: float) -> Run:
         values=list(answer.values),
         labels=list(answer.labels),
         sparql=answer.sparql,
+        proof=len(answer.proof),
         seconds=seconds,
         queries=answer.usage.queries,
         steps=len(found.get("steps", ())),

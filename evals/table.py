@@ -46,16 +46,35 @@ def render(log: EvalLog) -> Group:
 
 
 def _cells(scores: Scores) -> Iterator[tuple[str, str]]:
-    yield "questions", _number(scores.get("f1.count"), 0)
+    counts = (scores.get(f"{name}.count") for name in ("f1", "hits_at_1", "accuracy"))
+    yield "questions", _number(next((count for count in counts if count is not None), None), 0)
     for name, heading in (("f1", "F1"), ("hits_at_1", "Hits@1"), ("exact_match", "exact match")):
-        yield heading, _share(scores.get(f"{name}.mean"), scores.get(f"{name}.stderr"))
+        if f"{name}.mean" in scores:
+            yield heading, _share(scores[f"{name}.mean"], scores.get(f"{name}.stderr"))
     if scores.get("accuracy.count", 0) > 0:  # not a number where nothing was scored
-        yield f"accuracy ({_number(scores['accuracy.count'], 0)} yes/no)", _share(scores["accuracy.mean"])
+        decided = "" if "proven.mean" in scores else f" ({_number(scores['accuracy.count'], 0)} yes/no)"
+        yield f"accuracy{decided}", _share(scores["accuracy.mean"], scores.get("accuracy.stderr"))
+    yield from _part_cells(scores)
     yield "queries/question", _number(scores.get("queries.mean"), 1)
     yield "model calls/question", _number(scores.get("model_calls.mean"), 1)
     yield "median s/question", _number(scores.get("seconds.median"), 2)
     yield "not found", _share(scores.get("not_found.mean"))
     yield "crashes", _number(scores.get("crashed.total"), 0)
+
+
+def _part_cells(scores: Scores) -> Iterator[tuple[str, str]]:
+    """Figures over the questions that the graph can answer, and over claims it has facts for."""
+    parts = (
+        ("answerable_f1", "F1"),
+        ("answerable_hits_at_1", "Hits@1"),
+        ("answerable_accuracy", "accuracy"),
+        ("proven_accuracy", "accuracy"),
+    )
+    for name, heading in parts:
+        if f"{name}.mean" in scores:
+            size = scores.get(f"{name}.count", scores.get("answerable_f1.count"))
+            which = name.partition("_")[0]
+            yield f"{heading} ({_number(size, 0)} {which})", _share(scores[f"{name}.mean"])
 
 
 def _share(value: float | None, error: float | None = None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.forms import normal_values
+from triplewise.nodes.forms import decides, denies, form_of, normal_values, slot_of
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import kg_of, toolset_of
 from triplewise.nodes.routes import Route, find_routes, route_query
@@ -18,7 +18,8 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.terms import XSD, Literal, Term, Triple
 from triplewise.tools.pyql import PyQL
-from triplewise.tools.pyql.text import read_term
+from triplewise.tools.pyql.text import read_term, write_node
+from triplewise.tools.rules import Rule
 
 PROOF_LIMIT = 50
 """Most facts shown as proof."""
@@ -69,19 +70,39 @@ def _status(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
     if not state.steps:
         return "not_found", "no action was taken"
     if state.last.feedback.action == "give_up":
-        names = " and ".join(e.label for e in state.linked)
-        nothing = f"nothing the knowledge graph holds about {names} fits the words of the question"
-        return "not_found", (state.last.thought.rstrip(".") if state.rules else nothing)
+        return "not_found", _nothing(state)
     tried = f"{len(state.corrections)} corrections" if state.corrections else "no correction was needed"
     return "not_found", f"every way tried gave no result ({len(state.steps)} steps, {tried})"
 
 
+def _nothing(state: State) -> str:
+    """Why a run gave up."""
+    names, slot = " and ".join(e.label for e in state.linked), slot_of(state.question)
+    if state.rules:
+        return state.last.thought.rstrip(".")
+    if slot is not None:
+        return f'the knowledge graph holds no "{slot[1]}" of {names}'
+    if form_of(state.question) == "claim":
+        return f"nothing the knowledge graph holds about {names} proves or contradicts the claim"
+    return f"nothing the knowledge graph holds about {names} fits the words of the question"
+
+
 def _build(
-    state: State, kg: KnowledgeGraph, values: tuple[str, ...], sparql: str, proof: Iterable[Triple]
+    state: State,
+    context: Context,
+    values: tuple[str, ...],
+    sparql: str,
+    proof: Iterable[Triple],
+    note: str = "",
 ) -> Update:
-    """The answer value."""
-    labels = labels_of(kg, values)
+    """The answer value; `note` is its reason where it is an answer."""
+    kg = kg_of(context)
     status, reason = _status(state, values)
+    reason = reason or note
+    if status == "not_found" and context.closed_world and decides(state.question):
+        values, status = (str(denies(state.question)).lower(),), "answered"
+        reason = f"{reason}; assumed, for what the graph does not prove counts as untrue (closed_world)"
+    labels = labels_of(kg, values)
     answer = Answer(
         status=status,
         values=values,
@@ -117,7 +138,28 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
     if state.verdict is not None and state.verdict.status == "spent" and not finished:
         query, values = _best_effort(query, kg)
     proof = _query_proof(query, kg) if values else ()
-    return _build(state, kg, values, query.sparql(kg.profile), proof)
+    rule = _judging(state, runtime.context)
+    if rule is not None and values in (("true",), ("false",)):
+        proof = proof or _other_values(rule, kg)
+        values = (str((values == ("true",)) != denies(state.question)).lower(),)
+    note = rule.provenance if rule is not None and values else ""
+    return _build(state, runtime.context, values, query.sparql(kg.profile), proof, note)
+
+
+def _judging(state: State, context: Context) -> Rule | None:
+    """The rule by which the policy without a model judged a claim; None for anything else."""
+    judged = context.embedded and form_of(state.question) == "claim" and state.attempt < len(state.rules)
+    return state.rules[state.attempt] if judged else None
+
+
+def _other_values(rule: Rule, kg: KnowledgeGraph) -> tuple[Triple, ...]:
+    """The facts that contradict a claim: what the graph holds in the place of the fact that is asked for."""
+    held = next((c for c in rule.constraints if c.kind == "holds"), None)
+    subject = kg.profile.expand(rule.anchor)
+    relation = kg.profile.expand(held.atoms[0].relation, relation=True) if held is not None else None
+    if held is None or subject is None or relation is None:
+        return ()
+    return kg.neighbours(subject, relation, "forward", limit=PROOF_LIMIT).triples
 
 
 def _query_proof(query: PyQL, kg: KnowledgeGraph) -> tuple[Triple, ...]:
@@ -133,9 +175,10 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
 
     Those that lead to the answer; for true and false, those between what the question names.
     """
-    kg = kg_of(runtime.context)
+    context, kg = runtime.context, kg_of(runtime.context)
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
     values = normal_values(state.question, given)
+    rule = _judging(state, context)
     if values in (("true",), ("false",)):
         routes = _routes_between(state, kg)
         query = _asking(routes) if values == ("true",) else None
@@ -143,7 +186,40 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
         routes = _routes(state, kg, values)
         query = route_query(routes)
     sparql = query.sparql(kg.profile) if query is not None else ""
-    return _build(state, kg, values, sparql, [triple for r in routes for triple, _ in r.hops])
+    proof = [triple for r in routes for triple, _ in r.hops]
+    if rule is not None and values:
+        proof = _speaking(rule, state, kg) or proof
+        return _build(state, context, values, sparql, proof, rule.provenance)
+    return _build(state, context, values, sparql, proof, _forgotten(state, kg, proof, context))
+
+
+def _speaking(rule: Rule, state: State, kg: KnowledgeGraph) -> list[Triple]:
+    """The facts of memory by which a rule holds or does not: those of its relation and topic."""
+    relations = set(rule.relations)
+    known = [t for t in _sources(state)[0] if kg.profile.short(t.relation) in relations]
+    held = next((c for c in rule.constraints if c.kind == "holds"), None)
+    if held is None:
+        return known
+    same = [t for t in known if rule.anchor in _forms(t, kg)]
+    return [t for t in same if held.value in _forms(t, kg)] or same
+
+
+def _forms(triple: Triple, kg: KnowledgeGraph) -> tuple[str, ...]:
+    """Both ends of a fact as rules write them."""
+    return tuple(write_node(n, kg.profile) for n in (triple.subject, triple.object))
+
+
+def _forgotten(state: State, kg: KnowledgeGraph, proof: Sequence[Triple], context: Context) -> str:
+    """Says where more facts like those that prove an answer were seen than memory keeps; "" otherwise."""
+    kept, seen = (set(facts) for facts in _sources(state))
+    like = {t.relation for t in proof} & {t.relation for t in kept}
+    lost = [t for t in seen - kept if t.relation in like and {t.subject, t.object} & set(_starts(state, kg))]
+    limit = context.reflect_limit
+    return (
+        f"memory keeps {limit} facts a step (reflect_limit); {len(lost)} more like these were seen"
+        if lost
+        else ""
+    )
 
 
 def _starts(state: State, kg: KnowledgeGraph) -> list[Term]:

@@ -94,6 +94,9 @@ class Context:
     path_seconds: float | None = _setting(
         None, "Seconds one get_path may take; None is 1 on an embedded graph, query_timeout on an endpoint."
     )
+    closed_world: bool = _setting(
+        False, "Answer false to a claim or yes-or-no question that the graph does not decide, and say so."
+    )
     relation_cut: int = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
     ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _setting(
         "sentence-transformers",

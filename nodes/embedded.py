@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from triplewise.nodes.forms import denies, form_of
 from triplewise.nodes.state import State
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.terms import Triple
+from triplewise.tools.pyql.text import read_term
 from triplewise.tools.rules import Atom, Rule, script
 from triplewise.tools.toolsets.agentbench_script import set_script, unsayable
 from triplewise.tools.toolsets.base import Call
@@ -109,9 +111,14 @@ def _thought(state: State, rule: Rule, attempt: int, call: Call) -> str:
     return sentence
 
 
-def _facts(state: State, failed: bool = False) -> list[Triple]:
-    """Facts that lookups brought up."""
-    return [t for s in state.steps if s.rolled_back is failed for t in s.feedback.triples]
+def _facts(state: State, toolset: str) -> list[Triple]:
+    """The facts a policy reasons from: those that lookups brought up; in ODA, those that memory keeps.
+
+    A run that reflects nothing has no memory: it goes by what it saw.
+    """
+    if toolset == "explore" and state.memory:
+        return [t for path in state.memory for t in path]
+    return [t for s in state.steps if not s.rolled_back for t in s.feedback.triples]
 
 
 def _step_over(nodes: Sequence[str], atom: Atom, facts: Sequence[Triple], kg: KnowledgeGraph) -> list[str]:
@@ -149,10 +156,20 @@ def _follow_walk(state: State, kg: KnowledgeGraph, rule: Rule, attempt: int, too
         return Choice(thought, walk.next_look, state.program, attempt)
     if not nodes:
         return None
+    thought = "The facts in memory answer the question."
+    if form_of(state.question) == "claim":
+        nodes, thought = _judged(state.question, rule, nodes)
     finish = Call("answer" if toolset == "explore" else "finish", tuple(nodes))
     if finish.text() in {s.call for s in state.steps}:
         return None
-    return Choice("The facts in memory answer the question.", finish, state.program, attempt)
+    return Choice(thought, finish, state.program, attempt)
+
+
+def _judged(claim: str, rule: Rule, truth: Sequence[str]) -> tuple[list[str], str]:
+    """What the truth of a rule says of a claim, which may deny it; and why."""
+    holds = list(truth) == ["true"]
+    claimed = "The claim denies it" if denies(claim) else "The claim says so"
+    return [str(holds != denies(claim)).lower()], f"{claimed}, and {rule.provenance}."
 
 
 class _Walk:
@@ -164,14 +181,16 @@ class _Walk:
     def __init__(self, state: State, kg: KnowledgeGraph, toolset: str) -> None:
         self._kg, self._toolset = kg, toolset
         self._made = {s.call for s in state.steps}
-        self._facts = _facts(state)
+        self._facts = _facts(state, toolset)
         self.next_look: Call | None = None
 
     def answers(self, rule: Rule) -> list[str]:
         """Answers of a rule as short ids, a number, or true or false."""
         held = next((c for c in rule.constraints if c.kind == "holds"), None)
         if held is not None:
-            return [str(held.value in self.over([held.variable], held.atoms[0])).lower()]
+            term = read_term(held.value, self._kg.profile)
+            wanted = {held.value, self._kg.profile.short(term) if term is not None else held.value}
+            return [str(not wanted.isdisjoint(self.over([held.variable], held.atoms[0]))).lower()]
         nodes = self.chain(rule.anchor, rule.body, self._restrictions(rule))
         kinds = {c.kind for c in rule.constraints}
         if "ask" in kinds:

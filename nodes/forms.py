@@ -35,6 +35,7 @@ _PREPOSITIONS = {
     "about",
     "since",
 }
+_DENIALS = {"not", "never", "no", "neither", "nor", "without", "cannot", "none", "nobody"}
 _TRUE = {"true", "yes", "correct", "right", "supported"}
 _FALSE = {"false", "no", "incorrect", "wrong", "refuted", "not true"}
 
@@ -65,6 +66,12 @@ def decides(text: str) -> bool:
     """Whether a text is answered by true or false: a claim, or a question that begins with its verb."""
     first = re.match(r"\W*([\w'’]+)", text.casefold())
     return form_of(text) == "claim" or bool(first and first[1].replace("’", "'") in _INVERTED)
+
+
+def denies(text: str) -> bool:
+    """Whether a text says that something is not so ("was never married", "isn't")."""
+    words = re.findall(r"[\w']+", text.casefold().replace("’", "'"))
+    return any(word in _DENIALS or word.endswith("n't") for word in words)
 
 
 def normal_values(text: str, values: Sequence[str]) -> tuple[str, ...]:

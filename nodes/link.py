@@ -5,9 +5,12 @@ The papers take entity linking as given; a user's question comes without it.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.forms import slot_of
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import State
@@ -21,7 +24,10 @@ def link(state: State, runtime: Runtime[Context]) -> Update:
     """Find the entities of the question in the label index; take the ones the caller gave."""
     if not state.question.strip():
         raise ConfigurationError("the question is empty; ask something, e.g. 'Where was Ada Lovelace born?'")
-    context = runtime.context
+    context, slot = runtime.context, slot_of(state.question)
+    if slot is not None and not state.entities:
+        # Only the first part names an entity; brackets say so.
+        return _started(link_mentions(f"[{slot[0]}]", kg_of(context), encoder=encoder_of(context)))
     linked = link_mentions(state.question, kg_of(context), given=state.entities, encoder=encoder_of(context))
     return _started(linked)
 
@@ -33,10 +39,19 @@ def given(state: State, runtime: Runtime[Context]) -> Update:
     return _started(link_mentions(state.question, kg_of(runtime.context), given=state.entities))
 
 
+def known(state: State, runtime: Runtime[Context]) -> Update:
+    """Take those of the caller's entities that the graph knows: a partial graph may lack the others."""
+    linked: list[LinkedEntity] = []
+    for mention, id_ in state.entities.items():
+        with suppress(ConfigurationError):
+            linked += link_mentions(state.question, kg_of(runtime.context), given={mention: id_})
+    return _started(tuple(linked))
+
+
 def _started(linked: tuple[LinkedEntity, ...]) -> Update:
     """A fresh start: nothing of an earlier question of the same thread is left."""
     fresh = State(question="").model_dump(exclude={"question", "entities"})
     return {**fresh, "usage": Usage(), "linked": linked, "focus": tuple(e.id for e in linked)}
 
 
-VARIANTS = {"index": link, "given": given}
+VARIANTS = {"index": link, "given": given, "known": known}

@@ -14,9 +14,18 @@ from triplewise.nodes.forms import form_of
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, kg_of, model_of, prompt_of
 from triplewise.nodes.state import State, Step
-from triplewise.nodes.text import made_up, memory_texts, observation_lines, parse_triples, triple_text
+from triplewise.nodes.text import (
+    made_up,
+    memory_texts,
+    node_labels,
+    observation_lines,
+    parse_triples,
+    triple_text,
+)
 from triplewise.nodes.usage import Usage, record
+from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import IRI, Triple
+from triplewise.tools.observing.ranker import PairRanker
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 
@@ -68,12 +77,24 @@ def _update(state: State, context: Context, triples: tuple[Triple, ...]) -> Upda
 def similarity(state: State, runtime: Runtime[Context]) -> Update:
     """Keep the K triples most like the question (ablation, ODA 4.2)."""
     context, triples = runtime.context, state.last.feedback.triples
-    if len(triples) > context.reflect_limit:
-        kg, encoder = kg_of(context), encoder_of(context)
-        vectors = encoder.encode([state.question, *triple_text(kg, triples)])
-        order = (vectors[1:] @ vectors[0]).argsort(kind="stable")[::-1][: context.reflect_limit]
-        triples = tuple(triples[i] for i in order)
-    return _update(state, context, triples)
+    return _update(state, context, _likest(state, context, triples, context.reflect_limit))
+
+
+def _likest(state: State, context: Context, triples: tuple[Triple, ...], limit: int) -> tuple[Triple, ...]:
+    """The triples whose relation and tail are most like the question, best first, where there are more.
+
+    The tail is the end that the action did not look from: an arriving triple is read from there.
+    """
+    if len(triples) <= limit:
+        return triples
+    kg, looked = kg_of(context), set(state.last.feedback.arguments)
+    tails = [t.subject if kg.profile.short(t.object) in looked else t.object for t in triples]
+    labels = node_labels(kg, tails, exact=False)
+    relations = [kg.profile.short(t.relation) for t in triples]
+    texts = relation_texts(kg, relations)
+    pairs = [(texts[r].label, labels[tail]) for r, tail in zip(relations, tails, strict=True)]
+    best = PairRanker(kg, state.question, encoder_of(context)).best(pairs, limit)
+    return tuple(triples[i] for i, _ in best)
 
 
 def chance(state: State, runtime: Runtime[Context]) -> Update:
@@ -106,16 +127,37 @@ def oda(state: State, runtime: Runtime[Context]) -> Update:
     """Let the model pick the triples that help to answer (ODA, table 8).
 
     Only what the last action really brought up is kept. What no step and no observation brought up is
-    counted as hallucinated. Falls back to `similarity` without a language model.
+    counted as hallucinated. Without a language model, see `guided`.
     """
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
-        return similarity(state, runtime)
+        return guided(state, runtime)
     kg, reply = kg_of(context), _asked(state, context, "reflect")
     if invented := made_up(kg, reply, _given(state)):
         record(Usage(hallucinated=len(invented)))
     kept = parse_triples(kg, reply, triples)[: context.reflect_limit]
     return _update(state, context, tuple(kept))
+
+
+def guided(state: State, runtime: Runtime[Context]) -> Update:
+    """ODA's reflection by the policy without a model: plan and observation say what helps to answer.
+
+    First the triples of the relations that the followed rule walks over, then those that were observed, best
+    first, then the others by how like the question they are; K in all.
+    """
+    context, triples = runtime.context, state.last.feedback.triples
+    short = kg_of(context).profile.short
+    rule = state.rules[state.attempt] if state.attempt < len(state.rules) else None
+    walked = set(rule.relations) if rule is not None else set()
+    planned = tuple(t for t in triples if short(t.relation) in walked)
+    kept = _likest(state, context, planned, context.reflect_limit)
+    offered = set(triples)
+    observed = [s.triple for s in state.observation if s.triple in offered]
+    kept = tuple(dict.fromkeys([*kept, *observed]))[: context.reflect_limit]
+    rest = tuple(t for t in triples if t not in set(kept))
+    if free := context.reflect_limit - len(kept):
+        kept = (*kept, *_likest(state, context, rest, free))
+    return _update(state, context, kept)
 
 
 def _given(state: State) -> list[Triple]:

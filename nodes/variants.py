@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from triplewise.nodes import act, answer, correct, inspect, link, observe, plan, reflect, sql
 from triplewise.nodes.phase import Phase
+from triplewise.nodes.statements import with_statements
 
 VARIANTS: Mapping[str, Mapping[str, Phase]] = {
     "link": {**link.VARIANTS, "none": sql.start},
-    "plan": {**plan.VARIANTS, "sql": sql.plan},
+    "plan": {**with_statements(plan.VARIANTS), "sql": sql.plan},
     "observe": observe.VARIANTS,
     "act": {**act.VARIANTS, "sql": sql.act},
     "inspect": inspect.VARIANTS,

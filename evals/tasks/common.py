@@ -56,6 +56,14 @@ def check_linking(linking: str) -> None:
         raise ConfigurationError.unknown("linking", linking, ("gold", "own"))
 
 
+def with_known(phases: Mapping[str, str] | None, linking: Linking) -> dict[str, str]:
+    """The swapped phases; with the benchmark's linking, entities that a partial graph lacks are left out.
+
+    Nothing else is linked in their place: what the graph does not know is not found.
+    """
+    return {**({"link": "known"} if linking == "gold" else {}), **(phases or {})}
+
+
 def draw(samples: Sequence[Sample], n: int | None, sample_seed: int) -> list[Sample]:
     """A random subset of n samples (all for None or 0) in random order.
 

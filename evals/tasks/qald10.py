@@ -9,7 +9,7 @@ from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 
 from triplewise.evals.data import Record, benchmark, locate, read_records
-from triplewise.evals.scorers import accuracy, strict
+from triplewise.evals.scorers import accuracy, answerable, strict
 from triplewise.evals.tasks.common import (
     DEFAULT_N,
     Agent,
@@ -18,6 +18,7 @@ from triplewise.evals.tasks.common import (
     build_task,
     check_linking,
     the_graph,
+    with_known,
 )
 
 VERSION = 1
@@ -54,14 +55,14 @@ def qald10(
     """
     check_linking(linking)
     own = benchmark("qald10")
-    tested = Agent(preset, model, settings or {}, phases or {})
+    tested = Agent(preset, model, settings or {}, with_known(phases, linking))
     parts = ["observed", "gold_derived", "background"] if gold_derived else ["observed", "background"]
     return build_task(
         own,
         _questions(linking, kg_exact, "kg_exact" if gold_derived else "kg_exact_no_gold"),
         tested,
         version=VERSION,
-        scorers=[strict(), accuracy()],
+        scorers=[strict(), accuracy(), answerable()],
         kg=the_graph(own, tested.settings, parts),
         n=n,
         sample_seed=sample_seed,
@@ -73,11 +74,11 @@ def _questions(linking: Linking, kg_exact: bool, flag: str) -> Questions:
     records = read_records(locate(file), "id", "question", "answers", flag)
     fitting = [r for r in records if linking == "own" or r.get("topic_entity")]
     asked = [r for r in fitting if r[flag] or not kg_exact]
-    samples = [_sample(record, linking) for record in asked]
+    samples = [_sample(record, linking, bool(record[flag])) for record in asked]
     return Questions(samples, sum(bool(r[flag]) for r in fitting), len(fitting), [file], NOTE)
 
 
-def _sample(record: Record, linking: Linking) -> Sample:
+def _sample(record: Record, linking: Linking, answerable: bool) -> Sample:
     linked = record.get("topic_entity") or {}
     entities = {name: qid for qid, name in linked.items()} if linking == "gold" else {}
     gold = [str(a).lower() if isinstance(a, bool) else str(a) for a in record["answers"]]
@@ -85,5 +86,9 @@ def _sample(record: Record, linking: Linking) -> Sample:
         id=record["id"],
         input=record["question"],
         target=gold,
-        metadata={"entities": entities, "answer_type": record.get("answer_type", "")},
+        metadata={
+            "entities": entities,
+            "answer_type": record.get("answer_type", ""),
+            "answerable": answerable,
+        },
     )

@@ -112,7 +112,7 @@ def test_the_k_triples_most_like_the_question_are_kept(
         triple(GOETHE, "P26", "Q78641"),
         triple(GOETHE, "P451", "Q78495"),
     )
-    asked = state(GOETHE, question="Who was Goethe's unmarried partner?", steps=(step(triples=triples),))
+    asked = state(GOETHE, question="Which unmarried partner was it?", steps=(step(triples=triples),))
     update = similarity(asked, Runtime(context=replace(context, reflect_limit=1)))
     assert update["memory"] == ((triples[2],),)
     assert update["focus"] == ("Q78495",)

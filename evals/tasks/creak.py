@@ -1,0 +1,108 @@
+"""CREAK: claims of common sense about entities, true or false; here over a partial extract of Wikidata."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+
+from triplewise.evals.data import Record, benchmark, locate, read_records
+from triplewise.evals.scorers import verdict
+from triplewise.evals.tasks.common import (
+    DEFAULT_N,
+    Agent,
+    Linking,
+    Questions,
+    build_task,
+    check_linking,
+    the_graph,
+    with_known,
+)
+
+VERSION = 1
+FILE = "creak/dev.jsonl.gz"
+PARTS = ("observed", "gold_derived", "background")
+NOTE = (
+    "a claim counts as answerable where the graph has any fact of its topic, which is the most that can be "
+    "decided: most claims of common sense follow from no fact of it. With closed_world a claim that no fact "
+    "proves is said to be false (or true, if it denies something); the share of claims with facts is `proven`"
+)
+
+_QID = re.compile(r"Q[0-9]+")
+_BRACKETS = re.compile(r"\s*\([^()]*\)$")
+
+
+@task
+def creak(
+    linking: Linking = "gold",
+    answerable: bool = False,
+    closed_world: bool = True,
+    gold_derived: bool = True,
+    n: int | None = DEFAULT_N,
+    sample_seed: int = 0,
+    preset: str = "oda",
+    model: str = "embedded",
+    settings: Mapping[str, Any] | None = None,
+    phases: Mapping[str, str] | None = None,
+) -> Task:
+    """CREAK's dev claims, each judged true or false.
+
+    Args:
+        linking: `gold` gives the topic entity, as ToG and ODA do; with `own` the agent links.
+        answerable: ask only claims of whose topic the graph has any fact.
+        closed_world: a claim that no fact decides is judged untrue; otherwise it stays undecided, and wrong.
+        gold_derived: whether the graph holds the facts made from gold answers of other benchmarks.
+        n, sample_seed: how many claims are drawn (0 for all), and with which seed.
+        preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
+
+    Raises:
+        ConfigurationError: a value outside these. DataError: a missing or broken file.
+    """
+    check_linking(linking)
+    own = benchmark("creak")
+    tested = Agent(preset, model, settings or {}, with_known(phases, linking))
+    return build_task(
+        own,
+        _questions(linking, answerable),
+        tested,
+        version=VERSION,
+        scorers=[verdict()],
+        kg=the_graph(own, tested.settings, [p for p in PARTS if gold_derived or p != "gold_derived"]),
+        n=n,
+        sample_seed=sample_seed,
+        defaults={"closed_world": closed_world},
+    )
+
+
+def _questions(linking: Linking, answerable: bool) -> Questions:
+    file = benchmark("creak").files[FILE]
+    records = read_records(locate(file), "id", "sentence", "label", "topic_entity", "kg_topic_degree")
+    majority, most = Counter(r["label"] for r in records).most_common(1)[0]
+    asked = [r for r in records if r["kg_topic_degree"] or not answerable]
+    samples = [_sample(r, linking, majority) for r in asked]
+    known = sum(r["kg_topic_degree"] > 0 for r in records)
+    note = f'always saying "{majority}" is right for {most / len(records):.1%} of all claims; {NOTE}'
+    return Questions(samples, known, len(records), [file], note)
+
+
+def _sample(record: Record, linking: Linking, majority: str) -> Sample:
+    linked = {_mention(n): qid for qid, n in record["topic_entity"].items() if _QID.fullmatch(qid)}
+    return Sample(
+        id=record["id"],
+        input=record["sentence"],
+        target=[record["label"]],
+        metadata={
+            "entities": linked if linking == "gold" else {},
+            "answerable": record["kg_topic_degree"] > 0,
+            "majority": majority,
+        },
+    )
+
+
+def _mention(name: str) -> str:
+    """A Wikipedia title as a claim writes it: without what tells it from other titles."""
+    return _BRACKETS.sub("", name) or name

@@ -1,0 +1,112 @@
+"""WikiWebQuestions: WebQuestionsSP annotated anew over Wikidata; here over a partial extract of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+
+from triplewise.evals.data import Record, benchmark, locate, read_records
+from triplewise.evals.kgs import LoadedKG
+from triplewise.evals.scorers import answerable, strict
+from triplewise.evals.tasks.common import (
+    DEFAULT_N,
+    Agent,
+    Linking,
+    Questions,
+    build_task,
+    check_linking,
+    the_graph,
+    with_known,
+)
+from triplewise.tools.kg import open_kg
+from triplewise.tools.kg.terms import IRI
+
+VERSION = 1
+FILE = "wikiwebquestions/test.jsonl.gz"
+PARTS = ("observed", "gold_derived", "background")
+NOTE = (
+    "a question counts as answerable where the gold query gives exactly the gold answers on the graph; "
+    "gold linking is the entities of the gold query but the classes it asks for"
+)
+
+_ENTITY = re.compile(r"\bwd:(Q[0-9]+)")
+_CLASS = re.compile(r"\b(?:wdt:P31|wdt:P279|ps:P31)[^\s]*\s+wd:Q[0-9]+")
+
+
+@task
+def wikiwebquestions(
+    linking: Linking = "gold",
+    kg_exact: bool = False,
+    gold_derived: bool = True,
+    n: int | None = DEFAULT_N,
+    sample_seed: int = 0,
+    preset: str = "agent",
+    model: str = "embedded",
+    settings: Mapping[str, Any] | None = None,
+    phases: Mapping[str, str] | None = None,
+) -> Task:
+    """WikiWebQuestions test questions; answers are compared by id, literals by value.
+
+    Args:
+        linking: `gold` gives the entities of the gold query; with `own` the agent links.
+        kg_exact: ask only questions whose gold query gives the gold answers on the graph.
+        gold_derived: whether the graph holds the facts that were made from gold answers.
+        n, sample_seed: how many questions are drawn (0 for all), and with which seed.
+        preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
+
+    Raises:
+        ConfigurationError: a value outside these. DataError: a missing or broken file.
+    """
+    check_linking(linking)
+    own = benchmark("wikiwebquestions")
+    tested = Agent(preset, model, settings or {}, with_known(phases, linking))
+    kg = the_graph(own, tested.settings, [p for p in PARTS if gold_derived or p != "gold_derived"])
+    flag = "kg_exact" if gold_derived else "kg_exact_no_gold"
+    return build_task(
+        own,
+        _questions(linking, kg_exact, flag, kg),
+        tested,
+        version=VERSION,
+        scorers=[strict(), answerable()],
+        kg=kg,
+        n=n,
+        sample_seed=sample_seed,
+    )
+
+
+def _questions(linking: Linking, kg_exact: bool, flag: str, kg: LoadedKG) -> Questions:
+    file = benchmark("wikiwebquestions").files[FILE]
+    records = read_records(locate(file), "id", "question", "sparql", "answers", flag)
+    asked = [r for r in records if r[flag] or not kg_exact]
+    linked = {r["id"]: entities_of(r["sparql"]) for r in asked} if linking == "gold" else {}
+    names = _names(kg, (qid for ids in linked.values() for qid in ids))
+    samples = [_sample(r, {names.get(q, q): q for q in linked.get(r["id"], ())}, flag) for r in asked]
+    return Questions(samples, sum(bool(r[flag]) for r in records), len(records), [file], NOTE)
+
+
+def entities_of(sparql: str) -> tuple[str, ...]:
+    """The entities that a gold query names, without the classes it asks for unless it names nothing else."""
+    found = _ENTITY.findall(_CLASS.sub(" ", sparql)) or _ENTITY.findall(sparql)
+    return tuple(dict.fromkeys(found))
+
+
+def _names(kg: LoadedKG, ids: Iterable[str]) -> dict[str, str]:
+    """What the graph calls entities, so that they are found in the words of the question."""
+    if not (wanted := list(dict.fromkeys(ids))):
+        return {}
+    opened = open_kg(kg.path, profile=kg.profile if kg.checksum else None)
+    nodes = {iri: i for i in wanted if isinstance(iri := opened.profile.expand(i), IRI)}
+    return {nodes[iri]: label for iri, label in opened.labels(nodes).items() if isinstance(iri, IRI)}
+
+
+def _sample(record: Record, entities: Mapping[str, str], flag: str) -> Sample:
+    return Sample(
+        id=record["id"],
+        input=record["question"],
+        target=[str(a) for a in record["answers"]],
+        metadata={"entities": dict(entities), "answerable": bool(record[flag])},
+    )
