@@ -33,6 +33,8 @@ CLEARLY = 2.0
 """How many times better the other direction must fit to turn a triple around."""
 AMBIGUOUS, NEW = 0.85, 0.8
 """What confidence is multiplied by where several nodes fit a name, and where none does."""
+NOUNS, SELDOM = 0.5, 0.05
+"""Share of ends written in lower case, or in the same way otherwise, below which a name is no new node."""
 MOST_RELATIONS = 80
 
 
@@ -174,7 +176,8 @@ class _Aligner:
 
     def _new(self, name: str, side: Side) -> _End | None:
         """A node for a name that the KG does not know, if it is written as names at this end are."""
-        if not normalise(name) or (side.features and not side.features.get(written(name))):
+        usual = side.features.get(written(name), 0.0) if side.features else 1.0
+        if not normalise(name) or usual < (NOUNS if written(name) == "written a" else SELDOM):
             return None
         return _End(mint(name), NEW, name)
 

@@ -73,7 +73,9 @@ def _is_part(label: Candidate, name: Candidate) -> bool:
         before = ""
     if re.match(rf"\s*{_LINK}", after):
         after = ""
-    return any(kind_of(word) not in ("function", "common") for word in normalise(f"{before} {after}").split())
+    if normalise(after):
+        return True
+    return any(kind_of(word) not in ("function", "common") for word in normalise(before).split())
 
 
 def groups(sentence: str, found: Sequence[Candidate]) -> list[list[Candidate]]:
@@ -86,6 +88,11 @@ def groups(sentence: str, found: Sequence[Candidate]) -> list[list[Candidate]]:
         else:
             made.append([candidate])
     return made
+
+
+def is_common(text: str) -> bool:
+    """Whether a text holds nothing but words of every day."""
+    return all(kind_of(word) in ("function", "common") for word in normalise(text).split())
 
 
 def _labels(sentence: str, index: LabelIndex | None) -> list[Candidate]:
@@ -137,7 +144,9 @@ def _names(sentence: str) -> list[Candidate]:
             rest = re.sub(rf"^(?:{_JOIN}\s+)+", "", rest)
             start, text = start + len(text) - len(rest), rest
         if len(text) > 1 and any(c.isupper() for c in text):
-            found.append(Candidate(start, start + len(text), text, (), "name", True))
+            # A first word has its capital from where it stands, and may be no name.
+            sure = start > 0 or " " in text or any(c.isupper() or c.isdigit() for c in text[1:])
+            found.append(Candidate(start, start + len(text), text, (), "name", sure))
     return found
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from triplewise.tools.encoder import Encoder
 from triplewise.tools.extraction.base import Asked, statements
-from triplewise.tools.extraction.candidates import Candidate, candidates, groups
+from triplewise.tools.extraction.candidates import Candidate, candidates, groups, is_common
 from triplewise.tools.extraction.sentences import occurrences, sentences, without_article
 from triplewise.tools.extraction.shapes import Features, Shape, Shapes, Side, shapes_of, written
 from triplewise.tools.extraction.values import is_temporal, is_text
@@ -36,10 +36,12 @@ LIKENESS = 3.0
 """Weight of how like the two ends are to what the relation joins elsewhere, in log odds a log unit."""
 ASKED = 2.0
 """Log odds in favour of the relation asked: passages were looked for because they may tell it."""
-NOTHING = 2.5
+NOTHING = 4.0
 """Log odds of a sentence that states no relation between the two at all."""
 RIVALS = 40
 """Other relations that a sentence may state, those that fit the two best."""
+COMMON = 0.6
+"""What the confidence in a noun of every day, such as `music`, is multiplied by, even if the KG has it."""
 LEAST_LIKE = 0.12
 """Below this likeness to what the relation joins elsewhere, a name is no candidate."""
 UNKNOWN = 0.2
@@ -181,7 +183,7 @@ class _Scorer:
     def triples(self, readings: Sequence[_Reading]) -> Iterable[tuple[RawTriple, str]]:
         """A triple for every reading that may say the relation asked, with the text of its other end."""
         own = self._shapes.of([self._asked.relation])[self._asked.relation]
-        fitting = [r for r in readings if max(self._fits(r, own)) >= LEAST_LIKE]
+        fitting = [r for r in readings if max(self._fits(r, own)) >= LEAST_LIKE and not self._says(r)]
         if not fitting:
             return
         shapes = self._shapes.of([self._asked.relation, *self._around(fitting)])
@@ -191,7 +193,18 @@ class _Scorer:
             if self._functional and not reading.first:
                 continue
             chance, forward = self._chance(reading, vector, shapes)
+            chance *= 1.0 if reading.candidate.sure or not is_common(reading.candidate.text) else COMMON
             yield self._raw(reading, chance * reading.sentence.certainty, forward), reading.candidate.text
+
+    def _says(self, reading: _Reading) -> bool:
+        """Whether a candidate is but a word of the relation: the genre in `the genre of`."""
+        candidate = reading.candidate
+        if candidate.sure and candidate.entries:
+            return False
+        short = self._kg.profile.short(self._asked.relation)
+        text = relation_texts(self._kg, [short])[short]
+        own = normalise(" ".join((text.label, *text.aliases, text.subject_type, text.object_type))).split()
+        return set(normalise(candidate.text).split()) <= set(own)
 
     def _around(self, readings: Sequence[_Reading]) -> list[IRI]:
         """The relations that the entity and the candidates have."""

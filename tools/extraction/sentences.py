@@ -34,6 +34,7 @@ _SHORT = frozenset(
     )
 )
 _END = re.compile(r"[.!?…。！？]+[\"'”’)\]]*(?=\s|$)|\n+|\s[;•·|]\s")
+_INITIALS = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
 _OPENS = re.compile(r"\s*[\"'“‘(\[«]*")
 
 
@@ -65,16 +66,16 @@ def without_article(name: str) -> str:
 
 def _ends(text: str) -> Iterator[int]:
     for match in _END.finditer(text):
-        if match[0][0] == "." and not _is_stop(text, match.start(), match.end()):
+        if match[0][0] in ".!?…" and not _is_stop(text, match.start(), match.end()):
             continue
         yield match.end()
 
 
 def _is_stop(text: str, at: int, end: int) -> bool:
-    """Whether a full stop ends a sentence: no abbreviation's or initial's, and none before lower case."""
+    """Whether a stop ends a sentence: no abbreviation's or initial's, and none before lower case."""
     before = re.search(r"[\w.]+$", text[max(at - 12, 0) : at])
     word = before[0] if before else ""
-    if word.lower() in _SHORT or (len(word) == 1 and word.isupper()):
+    if text[at] == "." and (word.lower() in _SHORT or _INITIALS.fullmatch(word)):
         return False
     opening = _OPENS.match(text, end)
     after = text[opening.end() : opening.end() + 1] if opening else ""
