@@ -142,7 +142,7 @@ class _Aligner:
         known = max((side.like(f) for f in self._kinds(name)), default=0.0)
         if any(literal(name, d) is not None for d in side.datatypes):
             return max(known, side.literal)
-        return known or 0.2 * side.features.get(written(name), 0.0)
+        return known or side.like(frozenset({written(name)}))
 
     def _is_forward(self, ends: tuple[str, str], relation: _Relation, shape: Shape) -> bool:
         """Whether the first end is the subject: as the words say, unless the KG's own facts say otherwise."""
@@ -176,8 +176,8 @@ class _Aligner:
 
     def _new(self, name: str, side: Side) -> _End | None:
         """A node for a name that the KG does not know, if it is written as names at this end are."""
-        usual = side.features.get(written(name), 0.0) if side.features else 1.0
-        if not normalise(name) or usual < (NOUNS if written(name) == "written a" else SELDOM):
+        usual = side.names.get(written(name), 0.0) if side.features else 1.0
+        if not normalise(name) or usual < (NOUNS if written(name) == "lower" else SELDOM):
             return None
         return _End(mint(name), NEW, name)
 

@@ -44,8 +44,6 @@ COMMON = 0.6
 """What the confidence in a noun of every day, such as `music`, is multiplied by, even if the KG has it."""
 LEAST_LIKE = 0.12
 """Below this likeness to what the relation joins elsewhere, a name is no candidate."""
-UNKNOWN = 0.2
-"""Likeness of a node of which nothing is known."""
 
 _PRONOUN = re.compile(
     r"(?:He|She|It|They|His|Her|Its|Their|Th(?:is|e) (?:film|movie|book|novel|song|album|series|show|company|"
@@ -249,7 +247,7 @@ class _Scorer:
             return max(known, _as_value(candidate, side))
         if any(reading.features):
             return known
-        return UNKNOWN * side.features.get(written(candidate.text), 0.0) if candidate.sure else 0.0
+        return side.like(frozenset({written(candidate.text)})) if candidate.sure else 0.0
 
     def _embed(self, wanted: Sequence[tuple[IRI, bool]]) -> None:
         """Vectors of the statements of relations, from the store beside the KG."""

@@ -1,8 +1,8 @@
 """What the nodes at either end of a relation are like on a KG, measured from samples of its own facts.
 
-A node is described by its features: the relations it has in each direction, its classes, and how its name is
-written. A relation's range is how often each feature is found among its objects. That says what may be an
-object of it without any schema, and on graphs that have no classes at all.
+A node is described by its features: the relations it has in each direction, and its classes; one that the KG
+does not know, by how its name is written. A relation's range is how often each is found among its objects.
+That says what may be an object of it without any schema, and on graphs that have no classes at all.
 """
 
 from __future__ import annotations
@@ -29,14 +29,24 @@ SUBJECTS = 400
 FEWEST = 10
 """Subjects below which nothing is said of a relation being functional."""
 
+UNKNOWN = 0.2
+"""Likeness of a node of which nothing is known to those of a relation all of whose ends are written so."""
+
 Features = frozenset[str]
+_WAYS = frozenset({"number", "digit", "capital", "lower"})
 
 
 @dataclass(frozen=True)
 class Side:
-    """The nodes at one end of a relation: share of each feature, and of each datatype among them."""
+    """The nodes at one end of a relation.
+
+    Attributes:
+        features: share of nodes that have each. datatypes: likewise for literals.
+        names: share of names written in each way (see `written`).
+    """
 
     features: Mapping[str, float] = field(default_factory=dict)
+    names: Mapping[str, float] = field(default_factory=dict)
     datatypes: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -45,9 +55,14 @@ class Side:
         return sum(self.datatypes.values())
 
     def like(self, features: Features) -> float:
-        """How alike a node is to these, 0 to 1: the cosine of its features with their shares."""
+        """How alike a node is to these, 0 to 1: the cosine of its features with their shares.
+
+        Of a node that has none but how its name is written, little can be said.
+        """
         if not features or not self.features:
             return 0.0
+        if len(features) == 1 and (name := next(iter(features))) in _WAYS:
+            return UNKNOWN * self.names.get(name, 0.0)
         norm = math.sqrt(sum(v * v for v in self.features.values()) * len(features))
         return sum(self.features.get(f, 0.0) for f in features) / norm
 
@@ -64,7 +79,8 @@ class Shapes:
     """Shapes of one KG's relations and features of its nodes, each measured once. Safe for many threads."""
 
     def __init__(self, kg: KnowledgeGraph) -> None:
-        self._kg = kg
+        self._kg, profile = kg, kg.profile
+        self._plain = {*profile.type_predicates, *profile.label_predicates, *profile.alias_predicates}
         self._shapes: dict[IRI, Shape] = {}
         self._features: dict[IRI, Features] = {}
         self._functional: dict[IRI, float | None] = {}
@@ -117,8 +133,10 @@ class Shapes:
         features: Counter[str] = Counter(
             f for n in nodes if isinstance(n, IRI) for f in self._features.get(n, ())
         )
+        labels = self._kg.labels(n for n in nodes if isinstance(n, IRI))
+        names = Counter(written(label) for label in labels.values())
         datatypes = Counter(n.datatype for n in nodes if isinstance(n, Literal))
-        return Side({f: c * share for f, c in features.items()}, {d: c * share for d, c in datatypes.items()})
+        return Side(*({k: c * share for k, c in counted.items()} for counted in (features, names, datatypes)))
 
     def _described(self, nodes: Sequence[IRI]) -> dict[IRI, Features]:
         values = " ".join(n.n3() for n in nodes)
@@ -131,18 +149,15 @@ class Shapes:
         )
         for node, out, into in result.rows:
             relation = out or into
-            if (
-                isinstance(node, IRI)
-                and isinstance(relation, IRI)
-                and not self._kg.profile.excludes(relation)
-            ):
-                found[node].add(f"{'>' if out is not None else '<'}{relation.value}")
+            if not isinstance(node, IRI) or not isinstance(relation, IRI):
+                continue
+            # That a node has a class or a name at all tells nothing.
+            if self._kg.profile.excludes(relation) or (out is not None and relation.value in self._plain):
+                continue
+            found[node].add(f"{'>' if out is not None else '<'}{relation.value}")
         for node, kind in self._classes(values):
             found[node].add(f"a {kind.value}")
-        labels = self._kg.labels(nodes)
-        return {
-            n: frozenset((*fs, written(labels.get(n, "")))) if fs else frozenset() for n, fs in found.items()
-        }
+        return {n: frozenset(fs) for n, fs in found.items()}
 
     def _classes(self, values: str) -> Iterable[tuple[IRI, IRI]]:
         if not self._kg.profile.type_predicates:
@@ -170,11 +185,11 @@ class Shapes:
 
 
 def written(name: str) -> str:
-    """How a name is written, as a feature: as a number, with a capital, or without."""
+    """How a name is written: as a number, with a digit first, with a capital, or without."""
     first = next((c for c in name if c.isalnum()), "")
     if first.isdigit():
-        return "written 0" if not any(c.isalpha() for c in name) else "written 0a"
-    return "written A" if first.isupper() else "written a"
+        return "digit" if any(c.isalpha() for c in name) else "number"
+    return "capital" if first.isupper() else "lower"
 
 
 _known: WeakKeyDictionary[KnowledgeGraph, Shapes] = WeakKeyDictionary()
