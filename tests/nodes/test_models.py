@@ -138,10 +138,10 @@ def test_retry_after_forms() -> None:
 
 
 def test_slow_server_times_out_and_is_retried(openai_server: Start) -> None:
-    server = openai_server(["ok"], [Fault.SLOW], slow=5)
+    server = openai_server(["ok"], [Fault.SLOW], slow=120)
     start = time.perf_counter()
-    assert model_on(server, timeout=0.2).complete(ASK).attempts == 2
-    assert time.perf_counter() - start < 3
+    assert model_on(server, timeout=1.0).complete(ASK).attempts == 2
+    assert time.perf_counter() - start < 60
 
 
 def test_server_that_never_answers(openai_server: Start) -> None:
@@ -253,17 +253,18 @@ def test_key_that_cannot_be_a_header() -> None:
         open_model("openai:gpt-4o", api_key="sk-ключ")
 
 
-def test_nobody_listens() -> None:
+def test_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    start = time.perf_counter()
     model = open_model("openai:scripted", base_url=url)
     with pytest.raises(ConfigurationError, match="is the server running"):
         model.complete(ASK)
     with pytest.raises(ConfigurationError, match="is the server running"):
         asyncio.run(model.acomplete(ASK))
-    assert time.perf_counter() - start < 3
+    assert waits == []
 
 
 def test_host_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:

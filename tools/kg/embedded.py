@@ -118,8 +118,8 @@ class EmbeddedKG(Engine):
         return self._scan((p for n in starts for m in ends for p in _pair_patterns(n, m)), deadline)
 
     def degree(self, nodes: Sequence[Term], deadline: Deadline, most: int = 2_000) -> int:
-        """How many edges the nodes have, counted up to `most`; their number if time runs out."""
-        counted = self.query(degree_query(holdable(nodes), most), timeout=deadline.left, limit=1)
+        """How many edges the nodes have, counted to one more than `most`; their number if time runs out."""
+        counted = self.query(degree_query(holdable(nodes), most + 1), timeout=deadline.left, limit=1)
         value = counted.rows[0][0] if counted.rows else None
         return int(value.value) if value is not None else len(nodes)
 

@@ -259,7 +259,7 @@ class Engine(ABC):
     def degree(self, nodes: Sequence[Term], deadline: Deadline, most: int = 2_000) -> int:
         """About how many edges the nodes have; their number where that is too dear to find out.
 
-        An engine that has to count them one by one stops at `most`.
+        An engine that has to count them one by one stops beyond `most`.
         """
         if len(nodes) > BATCH:
             return len(nodes) * 2

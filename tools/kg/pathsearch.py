@@ -59,7 +59,7 @@ class EdgeSource(Protocol):
         ...
 
     def degree(self, nodes: Sequence[Term], deadline: Deadline, most: int = 2_000) -> int:
-        """About how many edges the nodes have; an engine may stop counting at `most`."""
+        """About how many edges the nodes have; an engine may stop counting beyond `most`."""
         ...
 
     def hubs(self, nodes: Sequence[Term], deadline: Deadline, above: int) -> list[Term]:

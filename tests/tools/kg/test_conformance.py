@@ -174,7 +174,7 @@ class TestQuery:
         start = time.monotonic()
         r = kg.query(RUNAWAY, timeout=0.2)
         assert (r.outcome, r.rows) == (Outcome.TIMEOUT, ())
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < 20  # by itself the query would run for many minutes
         assert kg.query("ASK { ?s ?p ?o }").boolean
 
     def test_queries_are_counted(self, kg: KnowledgeGraph) -> None:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 
@@ -79,20 +80,21 @@ def test_lasting_trouble_is_unavailable_after_bounded_attempts(
     assert len(server.asked) == endpoint.ATTEMPTS
 
 
-def test_retry_after_is_honoured(start: Start) -> None:
-    kg, _ = start(Scripted(status=429, headers={"Retry-After": "1"}), GOOD)
-    begun = time.monotonic()
+def test_retry_after_is_honoured(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(endpoint, "time", SimpleNamespace(sleep=waits.append))
+    kg, _ = start(Scripted(status=429, headers={"Retry-After": "7"}), GOOD, timeout=120.0)
     assert kg.query(ALL).outcome is Outcome.ROWS
-    assert 1.0 <= time.monotonic() - begun < 3
+    assert waits == [7.0]
 
 
 def test_retry_after_beyond_the_time_out_is_not_waited_for(start: Start) -> None:
-    kg, server = start(Scripted("wait", status=429, headers={"Retry-After": "600"}), timeout=5.0)
+    kg, server = start(Scripted("wait", status=429, headers={"Retry-After": "600"}), timeout=120.0)
     begun = time.monotonic()
     result = kg.query(ALL)
     assert (result.outcome, len(server.asked)) == (Outcome.UNAVAILABLE, 1)
     assert "600" in result.message
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 60
 
 
 @pytest.mark.parametrize(
@@ -152,14 +154,14 @@ def test_time_out_words_in_data_or_in_the_echoed_query_do_not_count(start: Start
 
 
 @pytest.mark.parametrize(
-    "slow", [Scripted(rows("http://x/a"), delay=3.0), Scripted(rows("http://x/a"), drip=0.05)]
+    "slow", [Scripted(rows("http://x/a"), delay=60.0), Scripted(rows("http://x/a"), drip=0.5)]
 )
 def test_a_slow_endpoint_is_a_time_out_in_time(start: Start, slow: Scripted) -> None:
     kg, _ = start(slow)
     begun = time.monotonic()
     result = kg.query(ALL, timeout=0.3)
     assert (result.outcome, result.rows) == (Outcome.TIMEOUT, ())
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 20  # the whole answer would take three times as long
 
 
 def test_a_dead_endpoint_says_what_to_do(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

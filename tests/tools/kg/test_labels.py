@@ -108,9 +108,9 @@ def test_five_thousand_names_are_indexed_in_memory_at_once() -> None:
     import time
 
     names = [Name(f"{E}{i}", f"Some Person Number {i}") for i in range(5_000)]
-    start = time.perf_counter()
+    start = time.process_time()  # what others do on this machine does not count
     assert len(LabelIndex.in_memory(lambda: names)) == 5_000
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 @given(st.text(max_size=30))

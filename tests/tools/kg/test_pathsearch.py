@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 
 from triplewise.tools.kg import pathsearch
 from triplewise.tools.kg.base import Hop, Outcome
+from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.pathsearch import Edge
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Triple
+from triplewise.tools.kg.terms import IRI, Term, Triple
 
 Edges = list[tuple[int, int, int]]
 EDGES = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 1), st.integers(0, 7)), max_size=22)
@@ -105,3 +108,47 @@ def test_between_hubs_the_shortest_paths_are_enough(dense: EmbeddedKG) -> None:
     found = dense.paths(e("left"), e("right"), 3, timeout=20.0, limit=10)
     assert (found.outcome, {len(p) for p in found.paths}, len(found.paths)) == (Outcome.TRUNCATED, {2}, 10)
     assert "cut at the limit of 10 paths" in found.message
+
+
+class _Stuck(EmbeddedKG):
+    """An engine that hangs where all edges of a node are asked for, as in a query that nothing interrupts."""
+
+    released = threading.Event()
+
+    def edges(
+        self, nodes: Sequence[Term], deadline: Deadline, ends: Collection[Term] | None = None
+    ) -> tuple[list[Edge], Outcome, str]:
+        self.released.wait(120)
+        return super().edges(nodes, deadline, ends)
+
+
+def test_a_query_that_hangs_is_not_waited_for_and_what_was_found_is_kept() -> None:
+    store = ox.Store()
+    lines = [f"<http://e/0> <http://e/r{i}> <http://e/1> .\n" for i in range(3)]
+    store.load("".join(lines).encode(), format=ox.RdfFormat.N_TRIPLES)
+    kg, start = _Stuck(store, Profile(), "stuck"), time.perf_counter()
+    with patch.object(pathsearch, "HUB", 1):
+        found = kg.paths(e(0), e(1), 3, timeout=2.0)
+    assert time.perf_counter() - start < 60
+    kg.released.set()
+    assert (found.outcome, len(found.paths)) == (Outcome.TIMEOUT, 3)
+    assert "no complete answer within 2 s" in found.message
+
+
+@settings(deadline=None, max_examples=100)
+@given(edges=EDGES, hops=st.integers(1, 4), hub=st.integers(0, 6))
+def test_the_order_does_not_depend_on_what_counts_as_a_hub(edges: Edges, hops: int, hub: int) -> None:
+    kg, _ = graph(edges)
+    plain = kg.paths(e(0), e(1), hops)
+    with patch.object(pathsearch, "HUB", hub):
+        assert kg.paths(e(0), e(1), hops) == plain
+
+
+@settings(deadline=None, max_examples=60)
+@given(edges=EDGES, above=st.integers(0, 6))
+def test_degrees_and_hubs_are_counted_up_to_a_bound(edges: Edges, above: int) -> None:
+    kg, triples = graph(edges)
+    nodes = [e(i) for i in range(8)]
+    of = {n: sum((t.subject == n) + (t.object == n) for t in triples) for n in nodes}
+    assert set(kg.hubs(nodes, Deadline(60), above)) == {n for n in nodes if of[n] > above}
+    assert kg.degree(nodes, Deadline(60), 10) == min(11, sum(of.values()))
