@@ -1,7 +1,7 @@
 """Sentence encoders: texts to unit vectors, so that a dot product is a cosine.
 
-`embedded` needs no network and no torch (see `triplewise.tools.minilm`); any other name is a
-sentence-transformers model.
+`embedded` needs no network and no torch (see `triplewise.tools.minilm`); a folder that self-learning made is
+that encoder with what it has learned; any other name is a sentence-transformers model.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 EMBEDDED = "embedded"
+LEARNED = "encoder.json"
+"""Marks a folder with what the embedded encoder has learned (see `triplewise.tools.learning`)."""
 CACHED_TEXTS = 50_000
 HUB_SECONDS = 5.0
 """Seconds the model hub may take to answer."""
@@ -205,6 +207,17 @@ def _unloadable(name: str, reason: str) -> ConfigurationError:
     )
 
 
+def _opened(name: str) -> Encoder:
+    """The encoder of a name, read anew."""
+    if name == EMBEDDED:
+        return EmbeddedEncoder()
+    if (Path(name) / LEARNED).is_file():
+        from triplewise.tools.learning.embedded_encoder import LearnedEncoder
+
+        return LearnedEncoder(Path(name))
+    return SentenceTransformerEncoder(name)
+
+
 _open: dict[str, Encoder] = {}
 _opening = Lock()
 
@@ -218,5 +231,5 @@ def open_encoder(name: str = EMBEDDED) -> Encoder:
     """
     with _opening:
         if name not in _open:
-            _open[name] = EmbeddedEncoder() if name == EMBEDDED else SentenceTransformerEncoder(name)
+            _open[name] = _opened(name)
         return _open[name]

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -42,18 +42,26 @@ class MiniLM:
         folder: holds `model.safetensors` and `tokenizer.json`; None for the installed package.
         cache: folder for the graph file; None for the user's cache folder.
         threads: threads of one run; None for up to four of the machine's.
+        learned: tensors, by name, that stand in for the published ones.
 
     Raises:
         DataError: the weights are missing or not the published ones.
     """
 
     def __init__(
-        self, folder: Path | None = None, cache: Path | None = None, threads: int | None = None
+        self,
+        folder: Path | None = None,
+        cache: Path | None = None,
+        threads: int | None = None,
+        learned: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         folder = folder or get_model_path()
         cache = cache or platformdirs.user_cache_path("triplewise")
         self._weights = map_weights(folder / "model.safetensors")
-        self._session = _session(graph_bytes(self._weights, cache), self._weights, threads)
+        graph = graph_bytes(self._weights, cache)
+        if learned:
+            self._weights = Weights(self._weights.path, {**self._weights.tensors, **learned})
+        self._session = _session(graph, self._weights, threads)
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.enable_truncation(MAX_TOKENS)
         self._tokenizer.no_padding()

@@ -2,7 +2,8 @@
 
 Each content word should be said by some relation of the body, each relation should be said by a word of
 its own, and the far end should be of the kind that is asked for. Likeness of a word and a relation is
-the best cosine with any of the relation's texts, or a fixed value where they share a word stem.
+the best cosine with any of the relation's texts, or a fixed value where they share a word stem. An encoder
+that has learned from trajectories (SymAgent 4.3) also compares the question and the body as wholes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.planning.bodies import Body, end_type, texts_of
+from triplewise.tools.planning.path_fit import PathFit, words_of
 from triplewise.tools.planning.question import QuestionView, lexicon, stem
 from triplewise.tools.vectors import VectorStore, vectors_of
 
@@ -77,6 +79,8 @@ class Scorer:
         weights: Weights | None = None,
         by_class: bool = False,
     ) -> None:
+        self._paths = PathFit(kg, encoder, view)
+        encoder = words_of(encoder)
         self._kg, self._encoder, self._view = kg, encoder, view
         self._store = vectors_of(kg, encoder)
         self._weights = weights or Weights()
@@ -197,12 +201,17 @@ class Scorer:
     def partial(self, bodies: Sequence[Body]) -> list[float]:
         """Scores of bodies that may still grow: the far end does not count."""
         self.prepare(bodies)
-        return [self._fit(b) for b in bodies]
+        learned = self._paths.weight * self._paths.of(bodies)
+        return [self._fit(b) + float(extra) for b, extra in zip(bodies, learned, strict=True)]
 
     def scores(self, bodies: Sequence[Body]) -> list[float]:
         """Scores of finished bodies; higher is better."""
-        self.prepare(bodies)
-        return [self._fit(b) + self._ends[(b[-1].relation, b[-1].forward)] for b in bodies]
+        ends = (self._ends[(b[-1].relation, b[-1].forward)] for b in bodies)
+        return [value + end for value, end in zip(self.partial(bodies), ends, strict=True)]
+
+    def learned(self, body: Body) -> float:
+        """Likeness of the question and a body as the encoder has learned it, 0 by one that has not."""
+        return float(self._paths.of([body])[0])
 
     def named(self, body: Body) -> float:
         """Likeness of the expected noun and the last relation, 0 without an expected noun."""
@@ -212,8 +221,15 @@ class Scorer:
         return float(self._likeness[(body[-1].relation, body[-1].forward)][self._expected_column])
 
     def support(self, body: Body) -> float:
-        """Likeness of the least supported relation of a body with a word of its own, 0 to 1."""
+        """Likeness of the least supported relation of a body with a word of its own, 0 to 1.
+
+        What has been learned about the body as a whole counts where it says more.
+        """
         self.prepare([body])
+        return max(self._support(body), self.learned(body))
+
+    def _support(self, body: Body) -> float:
+        """Likeness of the least supported relation of a body with a word of its own."""
         matrix = self._matrix(body)
         if not matrix.size:
             return 0.0
@@ -230,10 +246,12 @@ class Scorer:
         """Words that surely speak of a relation which the chains leave out.
 
         A word is surely spoken of some relation if it is as like one seen around the topic as `spoken`; it is
-        left out if no relation of the chains is as like it as `said`.
+        left out if no relation of the chains is as like it as `said`. Chains that are learned to be what the
+        whole question speaks of leave nothing out.
         """
         self.prepare(chains)
-        if not self.words or not self._likeness:
+        known = bool(chains) and self._paths.weight > 0 and float(self._paths.of(chains).min()) >= said
+        if not self.words or not self._likeness or known:
             return ()
         best = np.stack(list(self._likeness.values())).max(axis=0)
         own = np.stack([self._likeness[(a.relation, a.forward)] for c in chains for a in c]).max(axis=0)
