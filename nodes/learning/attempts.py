@@ -15,10 +15,11 @@ from triplewise.nodes.conversation import opening
 from triplewise.nodes.learning.course import Agent, Course
 from triplewise.nodes.phase import Phase, fill
 from triplewise.nodes.phase import Update as StateUpdate
-from triplewise.nodes.resources import kg_of, prompt_of
+from triplewise.nodes.resources import encoder_of, kg_of, prompt_of
 from triplewise.nodes.state import Answer, State, Step
 from triplewise.tools.errors import RunError, UserError
 from triplewise.tools.kg.terms import IRI
+from triplewise.tools.learning.beyond import rules_beyond
 from triplewise.tools.learning.choices import choices_of
 from triplewise.tools.learning.dialogue import Opening
 from triplewise.tools.learning.policies import Json
@@ -32,10 +33,10 @@ _log = logging.getLogger(__name__)
 
 
 class Attempt(NamedTuple):
-    """A trajectory, and the rules that the agent had planned."""
+    """A trajectory, and the agent's final state; None where it was broken."""
 
     trajectory: Trajectory
-    rules: tuple[Rule, ...] = ()
+    state: State | None = None
 
 
 class Attempts:
@@ -84,7 +85,21 @@ class Attempts:
         except Exception as error:  # noqa: BLE001 - told and counted: see above
             _log.warning("question %s broke the agent: %r", question.id, error)
             return Attempt(self._trajectory(question, status=f"crashed: {error!r}"))
-        return Attempt(self._rewarded(question, state), state.rules)
+        return Attempt(self._rewarded(question, state), state)
+
+    def rules(self, state: State, count: int) -> list[Rule]:
+        """The rules planned in a run, then `count` beyond the plan, each once."""
+        context = self.context
+        further = rules_beyond(
+            state.question,
+            state.linked,
+            kg_of(context),
+            encoder_of(context),
+            hops=context.plan_hops,
+            beam=context.plan_beam,
+            count=count,
+        )
+        return list({rule.text(): rule for rule in (*further[::-1], *state.rules[::-1])}.values())[::-1]
 
     def planned(self, question: Question) -> State:
         """The state before the first step: entities linked, rules planned, nothing done."""

@@ -31,7 +31,8 @@ class Order:
         iterations: most rounds (table 6: 2). epsilon: a gain in mean F1 on the validation questions below
             this is negligible and ends the run; 0.001 is less than one question in most sets.
         attempts: attempts at each question when exploring, of which the best is kept; 0 is the policy's own
-            number. width: rules planned when exploring, of which the attempts beyond the first are drawn.
+            number. width: rules planned when exploring, and chains of the graph beyond the plan, of which the
+            attempts after the first are drawn.
         jobs: questions at a time; 0 is the policy's own number. Results do not depend on it.
         learner: settings of what updates the policy, e.g. those of LoRA.
     """

@@ -9,7 +9,7 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.learning.attempts import Attempts, best_of
-from triplewise.nodes.learning.course import Course, Learning, Update
+from triplewise.nodes.learning.course import Course, Learning, Order, Update
 from triplewise.nodes.learning.pool import attempt_all, figures
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Trajectory
@@ -22,7 +22,7 @@ def explore(state: Learning, runtime: Runtime[Course]) -> Update:
     attempts = attempts_of(course, state)
 
     def attempt(question: Question) -> Trajectory:
-        return explored(attempts, question, course.order.tries, course.order.seed)
+        return explored(attempts, question, course.order)
 
     found = attempt_all(course, course.journal, course.questions, state.iteration, "explored", attempt)
     return {"rounds": state.noted(explored=figures(list(found.values())))}
@@ -37,18 +37,20 @@ def attempts_of(course: Course, state: Learning) -> Attempts:
     return Attempts(course, state.settings, state.iteration, "explored", **wider)
 
 
-def explored(attempts: Attempts, question: Question, tries: int, seed: int) -> Trajectory:
+def explored(attempts: Attempts, question: Question, order: Order) -> Trajectory:
     """The best of some attempts at a question.
 
-    The first is the policy's own. The embedded policy then follows other rules of its plan, drawn with
-    chances that fall with their rank; a language model tries again. No attempt follows one that is perfect.
+    The first is the policy's own. The embedded policy then follows other rules, of its plan and beyond it,
+    drawn with chances that fall with their rank; a language model tries again. No attempt follows one that
+    is perfect.
     """
-    first, rules = attempts.run(question)
+    first, state = attempts.run(question)
     made, tried = [first], list(first.tried)
-    draw = random.Random(f"{seed} {attempts.iteration} {question.id}")
-    others: Sequence[Rule | None] = [None] * (tries - 1)
-    if attempts.context.embedded:
-        others = drawn([r for r in rules if r.text() not in tried], tries - 1, draw)
+    others: Sequence[Rule | None] = [None] * (order.tries - 1)
+    if first.f1 < 1.0 and state is not None and attempts.context.embedded:
+        draw = random.Random(f"{order.seed} {attempts.iteration} {question.id}")
+        rules = [r for r in attempts.rules(state, order.width) if r.text() not in tried]
+        others = drawn(rules, order.tries - 1, draw)
     for rule in others:
         if made[-1].f1 == 1.0:
             break

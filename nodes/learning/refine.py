@@ -2,8 +2,8 @@
 
 It is never shown a gold answer. A language model reads its earlier attempt in the prompt. The embedded policy
 has no words to reflect on, so it does what they would come to: where the attempt found everything, it goes
-again without the failed and repeated steps; where not, it follows rules not tried yet, those of a wider plan
-with one more hop among them.
+again without the failed and repeated steps; where not, it follows rules not tried yet, of a wider plan and
+beyond it, with one hop more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib.resources import as_file, files
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.learning.attempts import Attempts
-from triplewise.nodes.learning.course import Course, Learning, Update
+from triplewise.nodes.learning.course import Course, Learning, Order, Update
 from triplewise.nodes.learning.pool import attempt_all, figures
 from triplewise.nodes.prompting import Prompt, load_prompt
 from triplewise.tools.learning.questions import Question
@@ -36,11 +36,9 @@ def refine(state: Learning, runtime: Runtime[Course]) -> Update:
         earlier = before[question.id]
         if order.policy == "model":
             return reflected(again, question, earlier)
-        return (
-            shortened(again, question, earlier)
-            if earlier.reward >= 1
-            else retried(wide, question, earlier, order.tries)
-        )
+        if earlier.reward >= 1:
+            return shortened(again, question, earlier)
+        return retried(wide, question, earlier, order)
 
     found = attempt_all(course, course.journal, course.questions, state.iteration, "refined", attempt)
     return {"rounds": state.noted(refined=figures(list(found.values())))}
@@ -87,14 +85,15 @@ def shortened(attempts: Attempts, question: Question, earlier: Trajectory) -> Tr
     return again if again.reward >= earlier.reward else replace(earlier, origin="refined")
 
 
-def retried(attempts: Attempts, question: Question, earlier: Trajectory, tries: int) -> Trajectory:
+def retried(attempts: Attempts, question: Question, earlier: Trajectory, order: Order) -> Trajectory:
     """The best of some rules that were not tried yet, by reward and then length.
 
     Where none is left, the earlier attempt stands.
     """
-    rules = [r for r in attempts.planned(question).rules if r.text() not in earlier.tried]
+    known = attempts.rules(attempts.planned(question), WIDER * order.width)
+    rules = [r for r in known if r.text() not in earlier.tried]
     made, tried = list[Trajectory](), list(earlier.tried)
-    for rule in rules[:tries]:
+    for rule in rules[: order.tries]:
         made.append(attempts.run(question, rule=rule).trajectory)
         tried += made[-1].tried
         if made[-1].reward >= 1:

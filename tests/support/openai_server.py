@@ -78,6 +78,7 @@ class _Rules:
     slow: float
     refuse: Mapping[str, str]
     embed: Callable[[str], Sequence[float]] | None
+    adapters: bool
 
 
 class OpenAIServer:
@@ -93,6 +94,7 @@ class OpenAIServer:
         slow: seconds a SLOW answer takes.
         refuse: request parameter -> message of the 400 that it gets.
         embed: the vector of a text; texts only, as most servers but OpenAI want it.
+        adapters: whether it loads LoRA adapters while it runs, as vLLM does where it is told to.
     """
 
     def __init__(
@@ -107,9 +109,10 @@ class OpenAIServer:
         slow: float = 1.0,
         refuse: Mapping[str, str] | None = None,
         embed: Callable[[str], Sequence[float]] | None = None,
+        adapters: bool = False,
     ) -> None:
         self.replies, self.faults = replies, list(faults)
-        self.rules = _Rules(models, key, report_usage, retry_after, slow, refuse or {}, embed)
+        self.rules = _Rules(models, key, report_usage, retry_after, slow, refuse or {}, embed, adapters)
         self.requests: list[Request] = []
         self.used = 0
         self.closing = threading.Event()
@@ -209,7 +212,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if not self._admitted(body):
             return
-        if body.get("model") not in self._rules.models:
+        if self.path == "/v1/load_lora_adapter" and self._rules.adapters:
+            self._rules.models = [*self._rules.models, body["lora_name"]]
+            self._raw(200, b"Success: LoRA adapter added successfully.", "text/plain")
+        elif body.get("model") not in self._rules.models:
             message = f"The model {body.get('model')!r} does not exist"
             self._error(404, message, code="model_not_found", param="model")
         elif self.path == "/v1/chat/completions":

@@ -21,7 +21,7 @@ from triplewise.tools.learning.journal import (
 )
 from triplewise.tools.learning.trajectory import Choice, Trajectory, Turn
 
-texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+texts = st.text(max_size=20)
 some = st.lists(texts, max_size=3).map(tuple)
 trajectories = st.builds(
     Trajectory,

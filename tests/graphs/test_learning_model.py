@@ -1,0 +1,180 @@
+"""The model policy from end to end: a scripted model over HTTP, a real LoRA update, and serving it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.graphs.conftest import Cli
+from tests.support.films import FILMS, write_graph, write_questions
+from tests.support.openai_server import Messages, OpenAIServer
+from tests.support.tiny_models import tiny_model
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.learning.journal import read_trajectories, write_trajectories
+from triplewise.tools.learning.serving import serve_adapter
+
+Server = Callable[..., OpenAIServer]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads that wait for each other cost more than such small matrices."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def films(tmp_path: Path) -> Path:
+    write_graph(tmp_path / "films.nt")
+    write_questions(tmp_path / "questions.jsonl")
+    return tmp_path
+
+
+def acting(messages: Messages) -> str:
+    """A model that looks the director up and says who it is; at first it searches what nobody asked for.
+
+    Once it has read an earlier attempt, it goes straight to the point.
+    """
+    said = str(messages[1]["content"])
+    film = re.findall(r"Entities: (.+?): (\S+)", said)[-1][0]
+    steps = [m for m in messages if m["role"] == "assistant"]
+    plan = [f"search_neighbor({film}, directed_by)", f"finish({FILMS[film][0]})"]
+    if "Earlier attempt" not in said:
+        plan.insert(0, f"search_neighbor({film}, release_year)")
+        if film in ("Ran", "Ikiru"):
+            plan[-1] = "finish(Nobody)"
+    number = len(steps) + 1
+    return f"Thought {number}: I do step {number}.\nAction {number}: {plan[number - 1]}"
+
+
+def command(films: Path, base: str, server: OpenAIServer, *more: str) -> list[str]:
+    return [
+        *("learn", str(films / "questions.jsonl"), "--into", str(films / "run"), "--policy", "model"),
+        *("--kg", str(films / "films.nt"), "--preset", "symagent", "--model", "openai:scripted"),
+        *("--base-url", server.url, "--base-model", base, "--validation", "0.3", "--iterations", "1"),
+        *("--lora", "learning_rate=0.02", "--lora", "max_tokens=2048", "--lora", "epochs=2"),
+        *("--set", "temperature=0.1", *more),
+    ]
+
+
+def planless(messages: Messages) -> str:
+    """The plan is asked for in one message; then the model acts."""
+    return "Rules:" if len(messages) == 1 else acting(messages)
+
+
+def test_a_model_learns_and_its_adapter_is_asked(films: Path, cli: Cli, openai_server: Server) -> None:
+    base = tiny_model(films / "base")
+    server = openai_server(planless, adapters=True)
+    done = cli(*command(films, base, server, "--epsilon", "-1"))
+    assert done.code == 0, done.err
+    explored, refined = (
+        {t.id: t for t in read_trajectories(films / "run" / "trajectories.jsonl") if t.origin == origin}
+        for origin in ("explored", "refined")
+    )
+    right = next(t for t in explored.values() if t.reward == 1)
+    assert (len(right.turns), len(refined[right.id].turns)) == (3, 2)
+    assert all(t.prompt.startswith("Question: who directed") for t in (*explored.values(), *refined.values()))
+    assert all(t.system and "Earlier attempt" not in t.prompt for t in refined.values())
+    shown = [r.text for r in server.chats if "Earlier attempt" in r.text]
+    assert any("Reward: 1.00" in text for text in shown)
+    assert any("Reward: 0.00" in text for text in shown)
+    gold = {who for who, _, _ in FILMS.values()}
+    wrong = [text for text in shown if "Reward: 0.00" in text and "finish(Nobody)" in text]
+    assert not any(who in text.split("Earlier attempt")[0] for text in wrong for who in gold)
+
+    trained = read_trajectories(films / "run" / "training-1.jsonl")
+    assert {t.origin for t in trained} == {"refined"}, "as good and shorter, or better"
+    adapter = next((films / "run").glob("policy-1-*"))
+    report = json.loads((adapter / "training.json").read_text())
+    assert report["examples"] == len(trained)
+    assert report["loss_last"] < report["loss_first"]
+    loads = [r.body for r in server.requests if r.path.endswith("/load_lora_adapter")]
+    assert loads == [{"lora_name": adapter.name, "lora_path": str(adapter)}]
+    assert server.chats[-1].body["model"] == adapter.name
+    settings = (films / "run" / "settings.yaml").read_text()
+    assert "history: chat" in settings
+    assert re.search(r"0\.\d+ -> 0\.\d+|1\.000", done.out)
+
+
+def test_a_server_that_loads_no_adapters_is_started_by_hand(
+    films: Path, cli: Cli, openai_server: Server
+) -> None:
+    base = tiny_model(films / "base")
+    server = openai_server(planless)
+    stopped = cli(*command(films, base, server, "--epsilon", "-1"))
+    assert stopped.code == 2
+    adapter = next((films / "run").glob("policy-1-*"))
+    assert f"--lora-modules {adapter.name}={adapter}" in stopped.err
+    assert "go on with --resume" in stopped.err
+    assert "Traceback" not in stopped.err
+
+    weights = (adapter / "adapter_model.safetensors").stat().st_mtime_ns
+    asked = len(server.chats)
+    by_hand = ["scripted", adapter.name]
+    server.rules.models = by_hand
+    done = cli("learn", "--resume", "--into", str(films / "run"))
+    assert done.code == 0, done.err
+    assert (adapter / "adapter_model.safetensors").stat().st_mtime_ns == weights, "not trained again"
+    assert {r.body["model"] for r in server.chats[asked:]} == {adapter.name}, "only validation is left"
+
+
+def test_trajectories_of_another_model_get_this_agents_prompt(
+    films: Path, cli: Cli, openai_server: Server
+) -> None:
+    from dataclasses import replace
+
+    base = tiny_model(films / "base")
+    server = openai_server(planless, adapters=True)
+    assert cli(*command(films, base, server, "--epsilon", "-1")).code == 0
+    taught = read_trajectories(films / "run" / "trajectories.jsonl")[-6:]
+    write_trajectories(films / "teacher.jsonl", [replace(t, prompt="", system="") for t in taught])
+    arguments = command(films, base, server, "--epsilon", "-1", "--distill", str(films / "teacher.jsonl"))
+    arguments[arguments.index("--into") + 1] = str(films / "other")
+    done = cli(*arguments)
+    assert done.code == 0, done.err
+    trained = read_trajectories(films / "other" / "training-1.jsonl")
+    assert {t.origin for t in trained} == {"distilled"}
+    assert [t.prompt for t in trained] == [t.prompt for t in taught if t.reward > 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"--base-url": "https://api.openai.com/v1"}, "needs --base-url"),
+        ({"--lora": "rnk=3"}, "unknown setting of LoRA 'rnk'"),
+        ({"--policy": "embedded"}, "cannot learn with --model openai:scripted"),
+        ({"--set": "calling=tools"}, "calling=react"),
+    ],
+)
+def test_what_cannot_work_is_said_before_anything_is_asked(
+    films: Path, cli: Cli, openai_server: Server, monkeypatch: pytest.MonkeyPatch, change: Any, said: str
+) -> None:
+    server = openai_server(planless)
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    arguments = command(films, str(films / "base"), server)
+    for name, value in change.items():
+        arguments[arguments.index(name) + 1] = value
+    done = cli(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert server.chats == []
+
+
+def test_an_adapter_that_is_served_is_not_loaded_again(openai_server: Server, tmp_path: Path) -> None:
+    server = openai_server(models=["base", "mine"])
+    serve_adapter(server.url, "mine", tmp_path, base="base", rank=32)
+    assert [r.path for r in server.requests] == ["/v1/models"]
+
+
+def test_a_server_that_is_down_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no answer"):
+        serve_adapter("http://127.0.0.1:9/v1", "mine", tmp_path, base="base", rank=32)

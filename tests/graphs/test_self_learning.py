@@ -1,0 +1,290 @@
+"""Self-learning as a graph: its phases, its ablations, and a kill in any of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.films import FILMS, write_graph, write_questions
+from tests.support.learning_kills import NoteLearner
+from triplewise.graphs.learning import learn
+from triplewise.graphs.self_learning import build_self_learning
+from triplewise.nodes.learning.course import Learning, Order, Progress
+from triplewise.nodes.learning.validate import verdict
+from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.learning.journal import read_trajectories, write_trajectories
+from triplewise.tools.learning.trajectory import Trajectory
+
+ROOT = Path(__file__).parent.parent.parent
+POINTS = (
+    "validated 0 1",
+    "torn 2",
+    "explored 0 3",
+    "torn 3",
+    "refined 0 2",
+    "merge",
+    "update",
+    "validated 1 1",
+    "explored 1 4",
+    "update",
+)
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("films")
+    write_graph(folder / "films.nt")
+    write_questions(folder / "questions.jsonl")
+    write_questions(folder / "birth.jsonl", "in which town was the person behind {} born?")
+    return folder
+
+
+def order(films: Path, **values: Any) -> Order:
+    given = {"questions": str(films / "questions.jsonl"), "share": 0.3, "epsilon": -1.0, **values}
+    return Order(**{**given, "context": {"kg": str(films / "films.nt"), **values.get("context", {})}})
+
+
+def run(films: Path, into: Path, learner: Any = None, **values: Any) -> list[Learning]:
+    return list(learn(order(films, **values), into, learner=learner or NoteLearner()))
+
+
+@pytest.fixture(scope="module")
+def whole(films: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing disturbed."""
+    into = tmp_path_factory.mktemp("whole") / "run"
+    run(films, into)
+    return into
+
+
+def test_the_graph_is_that_of_the_paper() -> None:
+    drawn = build_self_learning().get_graph()
+    edges = {(e.source, e.target) for e in drawn.edges}
+    assert edges == {
+        ("__start__", "validate"),
+        ("validate", "explore"),
+        ("validate", "merge"),
+        ("validate", "__end__"),
+        ("explore", "refine"),
+        ("explore", "merge"),
+        ("refine", "merge"),
+        ("merge", "update"),
+        ("update", "validate"),
+        ("update", "__end__"),
+    }
+
+
+def test_a_run_explores_refines_merges_updates_and_validates(whole: Path) -> None:
+    report = json.loads((whole / "report.json").read_text())
+    assert [s["iteration"] for s in report["scores"]] == [0, 1, 2]
+    assert [r["explored"]["questions"] for r in report["rounds"]] == [8, 8]
+    assert report["settings"] == {"observe_seed": 3}
+    assert report["stopped"] == "all 2 iterations are done"
+    found = read_trajectories(whole / "trajectories.jsonl")
+    assert Counter((t.iteration, t.origin) for t in found) == {
+        (i, origin): 8 for i in (0, 1) for origin in ("explored", "refined")
+    }
+    alien = next(t for t in found if t.id == "Vertigo")
+    assert (alien.reward, alien.f1, alien.predicted) == (1.0, 1.0, ("Alfred Hitchcock",))
+    assert [t.call for t in alien.turns][-1] == "execute()"
+    assert [(c.chosen, set(c.offered)) for c in alien.choices] == [
+        ("directed_by", {"directed_by", "release_year"})
+    ]
+    trained = read_trajectories(whole / "training-1.jsonl")
+    assert [t.id for t in trained] == [t.id for t in found[:8] if t.reward > 0]
+
+
+def test_what_was_held_out_is_never_trained_on(whole: Path) -> None:
+    held = {t.id for t in read_trajectories(whole / "validated.jsonl")}
+    seen = {t.id for t in read_trajectories(whole / "trajectories.jsonl")}
+    assert len(held) == 3
+    assert not held & seen
+
+
+def test_a_kill_in_any_phase_loses_nothing_and_repeats_nothing(
+    films: Path, whole: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "order.json").write_text(json.dumps(order(films).json()))
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.learning_kills", str(tmp_path), *POINTS],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+        cwd=ROOT,
+    )
+    children = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [c["status"] for c in children] == [-signal.SIGKILL] * len(POINTS) + [0], done.stderr
+    final = children[-1]["kept"]
+    begun = [json.loads(line) for line in (tmp_path / "begun.jsonl").read_text().splitlines()]
+    for number, killed in enumerate(children):
+        later = {c["pid"] for c in children[number + 1 :]}
+        for name, text in killed["kept"].items():
+            complete = text[: text.rfind("\n") + 1]
+            assert final[name].startswith(complete), f"lost by the kill at {killed['point']!r}"
+            there = {
+                tuple(json.loads(line)[k] for k in ("iteration", "origin", "id"))
+                for line in complete.splitlines()
+            }
+            again = [b for b in begun if b[3] in later and tuple(b[:3]) in there]
+            assert again == [], f"made twice after the kill at {killed['point']!r}"
+    for name in ("trajectories.jsonl", "validated.jsonl"):
+        found, wanted = (read_trajectories(folder / name) for folder in (tmp_path / "run", whole))
+        assert sorted(found, key=repr) == sorted(wanted, key=repr)
+    same = ("report.json", "training-1.jsonl", "training-2.jsonl", "settings.yaml")
+    assert all((tmp_path / "run" / n).read_text() == (whole / n).read_text() for n in same)
+
+
+def test_results_do_not_depend_on_the_number_of_jobs(films: Path, whole: Path, tmp_path: Path) -> None:
+    run(films, tmp_path, jobs=4)
+    for name in ("report.json", "training-1.jsonl", "training-2.jsonl"):
+        assert (tmp_path / name).read_text() == (whole / name).read_text()
+
+
+def test_a_run_that_has_ended_is_not_run_again(whole: Path) -> None:
+    told: list[Progress] = []
+    states = list(learn(None, whole, learner=NoteLearner(), tell=told.append))
+    assert states[-1].stopped == "all 2 iterations are done"
+    assert told == []
+
+
+def test_more_attempts_find_more(films: Path, tmp_path: Path) -> None:
+    """No word of the question speaks of the way to the answer, so no plan has it; exploring finds it."""
+    birth = {"questions": str(films / "birth.jsonl"), "iterations": 1}
+    answers = {film: where for film, (_, where, _) in FILMS.items()}
+    path = films / "birth.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text(
+        "".join(json.dumps({**r, "answers": [answers.get(r["id"], "x")]}) + "\n" for r in records)
+    )
+    one = run(films, tmp_path / "one", attempts=1, **birth)[-1].rounds[0]["explored"]
+    many = run(films, tmp_path / "many", attempts=8, **birth)[-1].rounds[0]["explored"]
+    assert many["reward"] >= one["reward"]
+    assert many["reward"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("recipe", "origins"),
+    [("no-refine", {"explored"}), ("no-merge", {"refined"}), ("full", {"explored"})],
+)
+def test_variants_of_table_4(films: Path, tmp_path: Path, recipe: Any, origins: set[str]) -> None:
+    run(films, tmp_path, recipe=recipe, iterations=1)
+    made = {t.origin for t in read_trajectories(tmp_path / "trajectories.jsonl")}
+    assert made == ({"explored"} if recipe == "no-refine" else {"explored", "refined"})
+    trained = read_trajectories(tmp_path / "training-1.jsonl")
+    assert {t.origin for t in trained} == origins
+    assert all(t.reward > 0 for t in trained)
+
+
+def test_another_models_trajectories(films: Path, whole: Path, tmp_path: Path) -> None:
+    teacher = tmp_path / "teacher.jsonl"
+    taught = read_trajectories(whole / "trajectories.jsonl")[:8]
+    write_trajectories(teacher, taught)
+    state = run(films, tmp_path / "run", recipe="distilled", distill=str(teacher))[-1]
+    assert state.iteration == 1
+    assert state.stopped == "the iteration is done"
+    assert len((tmp_path / "run" / "trajectories.jsonl").read_text()) == 0
+    assert {t.origin for t in read_trajectories(tmp_path / "run" / "training-1.jsonl")} == {"distilled"}
+
+
+class Worsener(NoteLearner):
+    """Makes the policy worse: it may take no step any more."""
+
+    def update(
+        self, trajectories: Sequence[Trajectory], into: Path, iteration: int, **rest: Any
+    ) -> dict[str, Any]:
+        return {"max_queries": 1}
+
+
+def test_learning_ends_without_a_gain_and_the_best_policy_is_kept(films: Path, tmp_path: Path) -> None:
+    state = run(films, tmp_path, Worsener(), epsilon=0.001)[-1]
+    assert state.iteration == 1
+    assert "the gain in validation F1 is negligible (-" in state.stopped
+    assert state.settings == {"max_queries": 1}
+    assert state.best == {}
+    assert "max_queries" not in (tmp_path / "settings.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("f1", "said"),
+    [
+        ((0.5,), ""),
+        ((0.5, 0.6), ""),
+        ((0.5, 0.5005), "negligible"),
+        ((0.5, 0.4), "negligible"),
+        ((0.5, 0.6, 0.7), "all 2 iterations are done"),
+    ],
+)
+def test_when_to_stop(f1: tuple[float, ...], said: str) -> None:
+    found = verdict([{"f1": value} for value in f1], 2, 0.001)
+    assert said in found
+    assert bool(said) == bool(found)
+
+
+def test_without_any_reward_there_is_nothing_to_learn(films: Path, tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    records = [json.loads(line) for line in (films / "questions.jsonl").read_text().splitlines()]
+    path.write_text("".join(json.dumps({**r, "answers": ["nobody"]}) + "\n" for r in records))
+    state = run(films, tmp_path / "run", questions=str(path))[-1]
+    assert "nothing to learn from" in state.stopped
+    assert state.iteration == 0
+
+
+def test_a_question_that_breaks_the_agent_does_not_end_the_run(
+    films: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triplewise.nodes.learning import attempts
+
+    state_of = attempts.Attempts._state
+
+    def breaking(self: Any, agent: Any, question: Any, context: Any) -> Any:
+        if question.id == "Ran":
+            raise ZeroDivisionError("by the test")
+        return state_of(self, agent, question, context)
+
+    monkeypatch.setattr(attempts.Attempts, "_state", breaking)
+    state = run(films, tmp_path, iterations=1, recipe="no-refine", share=0.1)[-1]
+    assert state.rounds[0]["explored"]["crashed"] + state.scores[0]["crashed"] == 1
+
+
+def test_folders_are_not_mixed_up(films: Path, whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="holds a run with other settings"):
+        next(learn(order(films, seed=9), whole, learner=NoteLearner()))
+    with pytest.raises(ConfigurationError, match="no run to go on with"):
+        next(learn(None, tmp_path / "none", learner=NoteLearner()))
+    first = learn(order(films), tmp_path / "one", learner=NoteLearner())
+    next(first)
+    with pytest.raises(ConfigurationError, match="another process is learning"):
+        next(learn(None, tmp_path / "one", learner=NoteLearner()))
+    del first
+
+
+def test_validation_questions_must_be_unseen(films: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="validation questions are among those to learn from"):
+        run(films, tmp_path, validation=str(films / "questions.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"policy": "other"}, "unknown policy"),
+        ({"recipe": "other"}, "unknown variant"),
+        ({"recipe": "distilled"}, "another model's trajectories"),
+        ({"iterations": 0}, "an iteration at least"),
+    ],
+)
+def test_orders_that_cannot_work(films: Path, values: Mapping[str, Any], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        order(films, **values)
+
+
+def test_a_policy_needs_its_kind_of_model(films: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot learn with --model embedded"):
+        run(films, tmp_path, policy="model")

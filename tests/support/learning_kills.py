@@ -1,0 +1,127 @@
+"""Runs self-learning in child processes, each of which kills itself with SIGKILL at a point named beforehand.
+
+    python -m tests.support.learning_kills FOLDER "explored 0 3" "torn 5" "merge" "update" ...
+
+The folder holds `order.json`. A point is a phase with iteration and questions done; `torn N` is amidst
+writing the Nth line of the process; `merge` and `update` are amidst those. Last, a child runs to the
+end. Each child adds the attempts it begins to `begun.jsonl`, and this process prints how each child ended, as
+JSON lines. Children are forked, so that slow imports are made once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from triplewise.graphs.learning import learn
+from triplewise.nodes.learning import merge as merging
+from triplewise.nodes.learning.attempts import Attempts
+from triplewise.nodes.learning.course import Order, Progress
+from triplewise.tools.learning.journal import Journal
+from triplewise.tools.learning.learners import finish, finished
+from triplewise.tools.learning.trajectory import Trajectory
+
+
+def die() -> None:
+    """What `kill -9` does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class NoteLearner:
+    """Learns nothing, but changes a setting; `fatal` kills it half-way."""
+
+    def __init__(self, fatal: bool = False) -> None:
+        self.fatal = fatal
+
+    def update(
+        self,
+        trajectories: Sequence[Trajectory],
+        into: Path,
+        iteration: int,
+        *,
+        settings: Mapping[str, Any],
+        progress: Any,
+    ) -> dict[str, Any]:
+        """Write a file, as a training writes weights."""
+        if (done := finished(into)) is not None:
+            return done
+        into.mkdir(exist_ok=True)
+        (into / "weights").write_text("half")
+        if self.fatal:
+            die()
+        (into / "weights").write_text("".join(t.id for t in trajectories))
+        return finish(into, {"observe_seed": iteration + 2})
+
+
+def note_attempts(folder: Path) -> None:
+    """Have every attempt noted when it begins."""
+    run = Attempts.run
+
+    def noted(self: Attempts, question: Any, **rest: Any) -> Any:
+        with (folder / "begun.jsonl").open("a") as file:
+            file.write(json.dumps([self.iteration, self.origin, question.id, os.getpid()]) + "\n")
+        return run(self, question, **rest)
+
+    Attempts.run = noted  # type: ignore[method-assign]
+
+
+def tear(number: int) -> None:
+    """Die in the middle of writing a line."""
+    write, count = Journal._write, [0]
+
+    def torn(self: Journal, line: bytes) -> None:
+        count[0] += 1
+        if count[0] == number:
+            os.write(self._file, line[: len(line) // 2])
+            die()
+        write(self, line)
+
+    Journal._write = torn  # type: ignore[method-assign]
+
+
+def fatal_merge(path: Path, trajectories: Sequence[Trajectory]) -> None:
+    """Die in the middle of writing a training set."""
+    path.with_name(f"{path.name}.part").write_text("half of a li")
+    die()
+
+
+def child(folder: Path, point: str) -> None:
+    """One run, killed at a point."""
+    order = Order(**json.loads((folder / "order.json").read_text()))
+    kind, *numbers = point.split() or [""]
+    note_attempts(folder)
+    if kind == "torn":
+        tear(int(numbers[0]))
+    if kind == "merge":
+        vars(merging)["write_trajectories"] = fatal_merge
+
+    def tell(progress: Progress) -> None:
+        if [kind, *map(int, numbers)] == [progress.phase, progress.iteration, progress.done]:
+            die()
+
+    for _ in learn(order, folder / "run", learner=NoteLearner(kind == "update"), tell=tell):
+        continue
+
+
+def main() -> None:
+    """Run all children."""
+    folder, points = Path(sys.argv[1]), sys.argv[2:]
+    for point in [*points, ""]:
+        pid = os.fork()
+        if pid == 0:
+            child(folder, point)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        kept = {path.name: path.read_text() for path in (folder / "run").glob("*d.jsonl")}
+        kept |= {path.name: path.read_text() for path in (folder / "run").glob("trajectories.jsonl")}
+        sys.stdout.write(json.dumps({"point": point, "pid": pid, "status": status, "kept": kept}) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
