@@ -6,20 +6,20 @@ decision is a pure function of the state, so a resumed run goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triplewise.nodes.forms import denies, form_of
 from triplewise.nodes.state import State
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.terms import Triple
-from triplewise.tools.pyql.text import read_term
+from triplewise.tools.pyql.text import write_node
 from triplewise.tools.rules import Atom, Rule, script
 from triplewise.tools.toolsets.agentbench_script import set_script, unsayable
 from triplewise.tools.toolsets.base import Call
 
 FAN_OUT = 12
-"""Most entities expanded at one hop by toolsets that look at one entity at a time."""
+"""Most entities expanded at one hop where each is looked at alone, or read about at one hop."""
 
 WALKED = ("meets", "distinct", "count", "ask", "holds")
 """Constraints that walking from entity to entity can meet; the others need a query."""
@@ -40,15 +40,28 @@ class Choice:
     attempt: int
 
 
-def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How a rule may be walked.
+
+    `together`: most entities looked at at one hop where one action looks at many. `documents`: whether there
+    are some to read where the graph has a gap.
+    """
+
+    together: int = 200
+    documents: bool = False
+
+
+def decide(state: State, kg: KnowledgeGraph, toolset: str, ways: Ways | None = None) -> Choice:
     """The next action. `give_up` once no rule is left."""
+    walk = _Walk(state, kg, toolset, ways or Ways())
     follow = _follow_script if toolset in SCRIPTS else _follow_walk
     for attempt, rule in enumerate(state.rules):
         if beyond := _beyond(rule, toolset):
             if {c.kind for c in rule.constraints} == {"distinct"} and rule is not state.rules[-1]:
                 continue  # The question asks for nothing of the kind: only this path does, so try another.
             return Choice(beyond, GIVE_UP, state.program, attempt)
-        choice = follow(state, kg, rule, attempt, toolset)
+        choice = follow(state, walk, rule, attempt, toolset)
         if choice is not None:
             return choice
     return Choice("No rule is left to try.", GIVE_UP, state.program, len(state.rules))
@@ -64,7 +77,7 @@ def _beyond(rule: Rule, toolset: str) -> str:
     return f"{needs}; these actions only walk from entity to entity." if needs else ""
 
 
-def _follow_script(state: State, kg: KnowledgeGraph, rule: Rule, attempt: int, toolset: str) -> Choice | None:
+def _follow_script(state: State, walk: _Walk, rule: Rule, attempt: int, toolset: str) -> Choice | None:
     """The first call of the rule's script not made yet; None if one of them failed before."""
     made = {(s.program_before, s.call): s.feedback.program for s in state.steps if not s.rolled_back}
     failed = {(s.program_before, s.call) for s in state.steps if s.rolled_back}
@@ -122,13 +135,15 @@ def _facts(state: State, toolset: str) -> list[Triple]:
 
 
 def _step_over(nodes: Sequence[str], atom: Atom, facts: Sequence[Triple], kg: KnowledgeGraph) -> list[str]:
-    """Nodes reached from `nodes` over one atom of a rule, as short ids."""
-    short, reached = kg.profile.short, []
+    """Nodes reached from `nodes` over one atom of a rule, all in the form that rules and actions write."""
+    relation, known = kg.profile.expand(atom.relation, relation=True), set(nodes)
+    reached = []
     for t in facts:
-        head, tail = short(t.subject), short(t.object)
-        start, end = (head, tail) if atom.forward else (tail, head)
-        if short(t.relation) == atom.relation and start in nodes:
-            reached.append(end)
+        if t.relation == relation:
+            head, tail = (write_node(end, kg.profile) for end in (t.subject, t.object))
+            start, end = (head, tail) if atom.forward else (tail, head)
+            if start in known:
+                reached.append(end)
     return list(dict.fromkeys(reached))
 
 
@@ -141,7 +156,7 @@ def _look(toolset: str, node: str, atom: Atom) -> Call:
     )
 
 
-def _follow_walk(state: State, kg: KnowledgeGraph, rule: Rule, attempt: int, toolset: str) -> Choice | None:
+def _follow_walk(state: State, walk: _Walk, rule: Rule, attempt: int, toolset: str) -> Choice | None:
     """Walk a rule entity by entity, for toolsets without a query.
 
     None where it leads nowhere.
@@ -149,11 +164,9 @@ def _follow_walk(state: State, kg: KnowledgeGraph, rule: Rule, attempt: int, too
     if toolset == "symbolic" and not state.steps:
         plan = Call("get_rules", (state.question,))
         return Choice("Plan first: which rules fit the question?", plan, state.program, attempt)
-    walk = _Walk(state, kg, toolset)
     nodes = walk.answers(rule)
     if walk.next_look is not None:
-        thought = f"Follow {rule.text()}: look further from {walk.next_look.arguments[0]}."
-        return Choice(thought, walk.next_look, state.program, attempt)
+        return Choice(_looking(rule, walk.next_look), walk.next_look, state.program, attempt)
     if not nodes:
         return None
     thought = "The facts in memory answer the question."
@@ -165,11 +178,32 @@ def _follow_walk(state: State, kg: KnowledgeGraph, rule: Rule, attempt: int, too
     return Choice(thought, finish, state.program, attempt)
 
 
+def _looking(rule: Rule, look: Call) -> str:
+    """Why to look somewhere, in a sentence."""
+    if look.name == "wiki_search":
+        return (
+            f"The graph has nothing over {look.arguments[1]} at {look.arguments[0]}: see what documents say."
+        )
+    if look.name == "search_each":
+        return f"Follow {rule.text()}: look further from {len(look.arguments) - 1} entities at once."
+    return f"Follow {rule.text()}: look further from {look.arguments[0]}."
+
+
 def _judged(claim: str, rule: Rule, truth: Sequence[str]) -> tuple[list[str], str]:
     """What the truth of a rule says of a claim, which may deny it; and why."""
     holds = list(truth) == ["true"]
     claimed = "The claim denies it" if denies(claim) else "The claim says so"
     return [str(holds != denies(claim)).lower()], f"{claimed}, and {rule.provenance}."
+
+
+def _looked(state: State) -> Iterator[tuple[str, str]]:
+    """Nodes and relations that a search of the graph was made for."""
+    for step in state.steps:
+        match step.feedback.action, step.feedback.arguments:
+            case "search_neighbor", (node, relation):
+                yield node, relation
+            case "search_each", (relation, *nodes):
+                yield from ((node, relation) for node in nodes)
 
 
 class _Walk:
@@ -178,19 +212,18 @@ class _Walk:
     `next_look` is the first call still needed to go on; while there is one, answers are not complete.
     """
 
-    def __init__(self, state: State, kg: KnowledgeGraph, toolset: str) -> None:
-        self._kg, self._toolset = kg, toolset
+    def __init__(self, state: State, kg: KnowledgeGraph, toolset: str, ways: Ways) -> None:
+        self._kg, self._toolset, self._ways = kg, toolset, ways
+        self._looked = set(_looked(state))
         self._made = {s.call for s in state.steps}
         self._facts = _facts(state, toolset)
         self.next_look: Call | None = None
 
     def answers(self, rule: Rule) -> list[str]:
-        """Answers of a rule as short ids, a number, or true or false."""
+        """Answers of a rule: nodes as actions write them, a number, or true or false."""
         held = next((c for c in rule.constraints if c.kind == "holds"), None)
         if held is not None:
-            term = read_term(held.value, self._kg.profile)
-            wanted = {held.value, self._kg.profile.short(term) if term is not None else held.value}
-            return [str(not wanted.isdisjoint(self.over([held.variable], held.atoms[0]))).lower()]
+            return [str(held.value in self.over([held.variable], held.atoms[0])).lower()]
         nodes = self.chain(rule.anchor, rule.body, self._restrictions(rule))
         kinds = {c.kind for c in rule.constraints}
         if "ask" in kinds:
@@ -217,8 +250,28 @@ class _Walk:
 
     def over(self, nodes: Sequence[str], atom: Atom) -> list[str]:
         """Nodes reached over one relation; notes what has to be looked at first."""
-        for node in nodes[:FAN_OUT]:
-            call = _look(self._toolset, node, atom)
-            if call.text() not in self._made and self.next_look is None:
-                self.next_look = call
+        if self._toolset == "symbolic":
+            self.next_look = self.next_look or self._together(nodes, atom) or self._read(nodes, atom)
+        else:
+            looks = (_look(self._toolset, node, atom) for node in nodes[:FAN_OUT])
+            self.next_look = self.next_look or next((c for c in looks if c.text() not in self._made), None)
         return _step_over(nodes, atom, self._facts, self._kg)
+
+    def _together(self, nodes: Sequence[str], atom: Atom) -> Call | None:
+        """The call that shows what is not seen yet of some nodes."""
+        unseen = [n for n in nodes[: self._ways.together] if (n, atom.relation) not in self._looked]
+        if len(unseen) == 1:
+            call = Call("search_neighbor", (unseen[0], atom.relation))
+        else:
+            call = Call("search_each", (atom.relation, *unseen))
+        return call if unseen and call.text() not in self._made else None
+
+    def _read(self, nodes: Sequence[str], atom: Atom) -> Call | None:
+        """The call that reads about a node where the graph has nothing; each node and relation once."""
+        if not self._ways.documents:
+            return None
+        for node in nodes[:FAN_OUT]:
+            call = Call("wiki_search", (node, atom.relation))
+            if call.text() not in self._made and not _step_over([node], atom, self._facts, self._kg):
+                return call
+        return None

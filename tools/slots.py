@@ -6,7 +6,7 @@ slots mostly use the KG's own labels; where the KG calls the relation otherwise,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triplewise.tools.encoder import Encoder
@@ -19,6 +19,7 @@ from triplewise.tools.kg.terms import text as literal
 from triplewise.tools.linking import LinkedEntity
 from triplewise.tools.planning.bodies import Body, grow, node_form, run
 from triplewise.tools.rules import Rule
+from triplewise.tools.single import is_mutual
 from triplewise.tools.vectors import vectors_of
 
 ALIKE = 0.75
@@ -55,8 +56,7 @@ def slot_rules(
 def _of_entity(relation: str, anchor: str, kg: KnowledgeGraph, encoder: Encoder) -> Iterator[Rule]:
     grown = grow(kg, anchor, ())
     texts = relation_texts(kg, [b[0].relation for b in grown])
-    names = [(b, name) for b in grown for name in _names(texts[b[0].relation], b[0].forward)]
-    for match in _matches(relation, names, kg, encoder):
+    for match in _matches(relation, grown, texts, kg, encoder):
         told = f'the relation "{match.name}"' + (
             "" if match.likeness == 1 else f", likeness {match.likeness:.2f}"
         )
@@ -70,16 +70,23 @@ def _names(text: RelationText, forward: bool) -> tuple[str, ...]:
 
 
 def _matches(
-    relation: str, names: Sequence[tuple[Body, str]], kg: KnowledgeGraph, encoder: Encoder
+    relation: str,
+    grown: Sequence[Body],
+    texts: Mapping[str, RelationText],
+    kg: KnowledgeGraph,
+    encoder: Encoder,
 ) -> list[_Match]:
     """The relations of that very name, else those with names like it, each once.
 
     A name that the KG has for a relation of other entities means that one: "capital" is not "capital of".
     """
+    names = [(b, name) for b in grown for name in _names(texts[b[0].relation], b[0].forward)]
     wanted = normalise(relation)
     same = {body: _Match(body, name, 1.0) for body, name in names if normalise(name) == wanted}
-    if same or not names or _is_known(kg, relation):
-        return list(same.values())
+    if same or not grown or _is_known(kg, relation):
+        return list(same.values()) or _mutual_matches(wanted, grown, texts, kg)
+    if not names:
+        return []
     likeness = vectors_of(kg, encoder).vectors([name for _, name in names]) @ encoder.encode([relation])[0]
     found: dict[Body, _Match] = {}
     for i in sorted(range(len(names)), key=lambda i: -float(likeness[i])):
@@ -87,6 +94,18 @@ def _matches(
         if likeness[i] >= max(ALIKE, float(likeness.max()) - CLOSE):
             found.setdefault(body, _Match(body, name, float(likeness[i])))
     return list(found.values())
+
+
+def _mutual_matches(
+    wanted: str, grown: Sequence[Body], texts: Mapping[str, RelationText], kg: KnowledgeGraph
+) -> list[_Match]:
+    """Relations of that name that arrive at the entity and go both ways, as "spouse" does."""
+    found = []
+    for body in grown:
+        name, iri = texts[body[0].relation].label, kg.profile.expand(body[0].relation, relation=True)
+        if not body[0].forward and normalise(name) == wanted and iri is not None and is_mutual(kg, iri):
+            found.append(_Match(body, f"{name} (of the other one)", 1.0))
+    return found
 
 
 def _through_mediator(
