@@ -164,6 +164,14 @@ def test_a_slow_endpoint_is_a_time_out_in_time(start: Start, slow: Scripted) -> 
     assert time.monotonic() - begun < 20  # the whole answer would take three times as long
 
 
+def test_a_path_search_ends_in_time_whatever_the_endpoint_does(start: Start) -> None:
+    kg, _ = start(Scripted(rows("http://x/a"), delay=60.0))
+    begun = time.monotonic()
+    found = kg.paths(IRI("http://x/a"), IRI("http://x/b"), timeout=0.3)
+    assert (found.outcome, found.paths) == (Outcome.TIMEOUT, ())
+    assert time.monotonic() - begun < 20
+
+
 def test_a_dead_endpoint_says_what_to_do(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     kg = EndpointKG(f"http://127.0.0.1:{free_port()}/sparql", Profile(), timeout=3.0)
