@@ -85,7 +85,8 @@ def _demonstrations(state: State, context: Context) -> list[dict[str, object]]:
     seeds = seeds_of(context)
     if seeds is None:
         return []
-    found = demonstrate(state.question, state.linked, kg_of(context), seeds, settings_of(context))
+    kg, encoder = kg_of(context), encoder_of(context)
+    found = demonstrate(state.question, state.linked, kg, encoder, seeds, settings_of(context))
     return [asdict(d) for d in found]
 
 

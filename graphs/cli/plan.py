@@ -194,7 +194,7 @@ def index(
     the folder of a loaded graph, else in your cache folder; a changed graph or seed file is another index.
     What is broken off goes on when the same command is run again.
     """
-    from triplewise.nodes.resources import caps_of, kg_of
+    from triplewise.nodes.resources import caps_of, encoder_of, kg_of
     from triplewise.tools.planning.kept import index_seeds
 
     context = o.context_of(o.given(kg=kg, profile=profile), settings or [])
@@ -202,7 +202,13 @@ def index(
     try:
         with progress_bars() as tell:
             report = index_seeds(
-                ",".join(map(str, files)), context.kg, graph, caps_of(context), tell, again=again
+                ",".join(map(str, files)),
+                context.kg,
+                graph,
+                caps_of(context),
+                tell,
+                encoder_of(context),
+                again=again,
             )
     except KeyboardInterrupt:
         say("what is done is kept: run the same command again to go on", "notice")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.linking import LinkedEntity
 from triplewise.tools.planning.bodies import rename
@@ -30,6 +31,7 @@ def demonstrate(
     question: str,
     linked: Sequence[LinkedEntity],
     kg: KnowledgeGraph,
+    encoder: Encoder,
     seeds: SeedIndex,
     settings: PlanSettings,
 ) -> tuple[Demonstration, ...]:
@@ -37,9 +39,9 @@ def demonstrate(
 
     The seed with the clearest body of its group is shown; a group in which none has any is left out.
     """
-    miner = miner_of(kg, settings.mining, seeds)
+    miner = miner_of(kg, settings.mining, seeds, encoder)
     groups: dict[str, Match] = {}
-    for _entity, matches in find_matches(question, linked, seeds, settings):
+    for _topics, matches in find_matches(question, linked, seeds, settings):
         for match in matches:
             if match.text not in groups or groups[match.text].score < match.score:
                 groups[match.text] = match
@@ -61,12 +63,13 @@ def _shown(kg: KnowledgeGraph, miner: Miner, match: Match, question: str) -> Dem
 
 def _best(found: Mined) -> float:
     """F1 of the best body."""
-    return max((q.f1 for q in found.values()), default=0.0)
+    return max((q.f1 for q in found.values() if not (q.condition or q.other)), default=0.0)
 
 
 def _texts(kg: KnowledgeGraph, found: Mined) -> list[str]:
     """The best bodies of a seed as a model reads and writes them."""
-    good = [(body, q) for body, q in found.items() if q.f1 >= LEAST_F1]
+    # A chain that the seed counts, restricts or crosses with another is no body by itself.
+    good = [(b, q) for b, q in found.items() if q.f1 >= LEAST_F1 and not (q.condition or q.other)]
     ranked = sorted(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
     return [path_text(rename(kg, body)) for body, _ in ranked[:RULES]]
 

@@ -23,6 +23,7 @@ from itertools import chain
 from pathlib import Path
 from threading import Lock
 
+from triplewise.tools.encoder import Encoder, open_encoder
 from triplewise.tools.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.kg.base import KnowledgeGraph, Outcome, metered
 from triplewise.tools.kg.load import MANIFEST, is_store
@@ -33,13 +34,14 @@ from triplewise.tools.planning.seeds import (
     Quality,
     Seed,
     SeedIndex,
+    Signature,
     grouped,
     open_seeds,
     read_seeds,
     seed_files,
 )
 
-FORMAT = 1
+FORMAT = 2
 FOLDER = "seeds"
 """Where a KG's folder keeps them."""
 COMMIT_SECONDS = 1.0
@@ -237,6 +239,7 @@ def index_seeds(
     kg: KnowledgeGraph,
     caps: Caps | None = None,
     tell: Tell | None = None,
+    encoder: Encoder | None = None,
     again: bool = False,
 ) -> IndexReport:
     """Mine seed questions and keep what they give for the graph.
@@ -246,12 +249,13 @@ def index_seeds(
     Args:
         path: seed files joined by commas. source: what the graph was opened by. kg: the graph.
         caps: how far mining goes. tell: called with stage, done, total. again: mine all anew.
+        encoder: compares words with relations for conditions beyond chains; None for the embedded one.
 
     Raises:
         ConfigurationError: nowhere to keep it, or another process is at it.
         DataError: a seed file that cannot be used, a full disk. KGUnavailableError: nobody answers.
     """
-    start, caps = time.perf_counter(), caps or Caps()
+    start, caps, encoder = time.perf_counter(), caps or Caps(), encoder or open_encoder()
     place = next((p for p in _places(kg) if _is_writable(p)), None)
     if place is None:
         raise ConfigurationError(f"there is no folder to keep the seeds of {kg.name} in")
@@ -267,7 +271,7 @@ def index_seeds(
     about = {"kg": mark, "source": source, "seeds": path, "caps": json.dumps(asdict(caps))}
     with _writing(partial) as writer:
         writer.begin(groups, about)
-        before, timeouts = writer.mine(Miner(kg, caps, writer), groups, tell)
+        before, timeouts = writer.mine(Miner(kg, caps, writer, encoder), groups, tell)
         writer.finish()
     with closing(KeptSeeds(partial)) as kept:
         report = _report(final, groups, kept, before, timeouts, start)
@@ -403,12 +407,18 @@ def _digest(seed: Seed) -> bytes:
 
 def _write_mined(found: Mined) -> str:
     """What a seed gave, as JSON."""
-    return json.dumps([[body, q.precision, q.recall, q.returns] for body, q in found.items()])
+    rows = [[b, q.precision, q.recall, q.returns, q.condition, q.other] for b, q in found.items()]
+    return json.dumps(rows)
 
 
 def _read_mined(text: str) -> Mined:
     """What a seed gave, out of JSON."""
     return {
-        tuple((str(relation), bool(forward)) for relation, forward in body): Quality(p, r, returns)
-        for body, p, r, returns in json.loads(text)
+        _signature(body): Quality(precision, recall, returns, condition, _signature(other))
+        for body, precision, recall, returns, condition, other in json.loads(text)
     }
+
+
+def _signature(body: Sequence[Sequence[object]]) -> Signature:
+    """A body out of JSON."""
+    return tuple((str(relation), bool(forward)) for relation, forward in body)

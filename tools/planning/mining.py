@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TypeVar
 
+from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import Direction, KnowledgeGraph, Outcome
 from triplewise.tools.kg.terms import IRI, Term, Triple
 from triplewise.tools.planning.bodies import (
@@ -25,9 +26,18 @@ from triplewise.tools.planning.bodies import (
     run,
     signature,
 )
-from triplewise.tools.planning.seeds import Kept, Mined, Quality, Seed, Signature
+from triplewise.tools.planning.conditions import Conditions
+from triplewise.tools.planning.seed_terms import SeedTerms, same_as
+from triplewise.tools.planning.seeds import Kept, Mined, Quality, Seed, Signature, in_order, spans_of
+from triplewise.tools.rules import Atom, Constraint, Rule
 
 Item = TypeVar("Item")
+
+
+BETTER = 0.05
+"""By how much F1 a condition, or a second topic, must do better than the chain without."""
+JOINED = 6
+"""Chains of each topic of a seed that are tried together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,9 @@ class Caps:
 class MinedBody:
     """A body with its means over the seeds it was found for, and their number.
 
-    `keeps_topic`: where it comes back to the topic entity, seeds count the topic among the answers.
+    Attributes:
+        keeps_topic: where it comes back to the topic entity, seeds count the topic among the answers.
+        condition, other: what most seeds have besides the chain (see `Quality`).
     """
 
     signature: Signature
@@ -67,6 +79,8 @@ class MinedBody:
     recall: float
     f1: float
     keeps_topic: bool = False
+    condition: str = ""
+    other: Signature = ()
 
 
 class Miner:
@@ -74,12 +88,19 @@ class Miner:
 
     Args:
         caps: how far it goes. kept: seeds mined before, where they are kept.
+        encoder: compares words with relations for conditions beyond chains; None for chains alone.
     """
 
-    def __init__(self, kg: KnowledgeGraph, caps: Caps | None = None, kept: Kept | None = None) -> None:
-        self._kg, self.caps, self._kept = kg, caps or Caps(), kept
+    def __init__(
+        self,
+        kg: KnowledgeGraph,
+        caps: Caps | None = None,
+        kept: Kept | None = None,
+        encoder: Encoder | None = None,
+    ) -> None:
+        self._kg, self.caps, self._kept, self._encoder = kg, caps or Caps(), kept, encoder
+        self._terms = SeedTerms(kg)
         self._known: dict[Seed, Mined] = {}
-        self._resolved: dict[str, tuple[Term, ...]] = {}
         self._lock = Lock()
 
     def mine(self, seeds: Sequence[Seed]) -> list[MinedBody]:
@@ -99,6 +120,8 @@ class Miner:
                 sum(x.recall for x in q) / n,
                 sum(x.f1 for x in q) / n,
                 keeps_topic=sum(x.returns for x in q) < 0,
+                condition=Counter(x.condition for x in q).most_common(1)[0][0],
+                other=Counter(x.other for x in q).most_common(1)[0][0],
             )
             for b, q in qualities.items()
         ]
@@ -128,29 +151,38 @@ class Miner:
         return known
 
     def _mine(self, seed: Seed) -> Mined:
-        """Search from the first topic that the KG knows."""
-        for topic in seed.topics:
-            for node in self._resolve(topic)[:1]:
-                if isinstance(node, IRI):
-                    anchor = node_form(self._kg, self._kg.profile.short(node))
-                    return self._evaluate(anchor, self._closed(anchor, seed), seed)
-        return {}
+        """Search from the first topic that the KG knows, and from a second one for where both meet."""
+        anchors = [self._anchor(topic) for topic in in_order(seed)]
+        known = [a for a in anchors if a]
+        gold = self._terms.gold(seed)
+        if not known or not gold:
+            return {}
+        conditions = (
+            Conditions(self._kg, self._encoder, seed.question, spans_of(seed)) if self._encoder else None
+        )
+        found = self._evaluate(known[0], self._closed(known[0], seed, conditions), gold, conditions)
+        if len(known) > 1 and known[0] != known[1]:
+            second = self._evaluate(known[1], self._closed(known[1], seed, None), gold, None)
+            found |= self._meeting(known[0], found, known[1], second, gold)
+        return found
 
-    def _resolve(self, name: str) -> tuple[Term, ...]:
-        """Nodes meant by an id or a name of the seed file."""
-        if name not in self._resolved:
-            entries = self._kg.index.exact(name) if self._kg.index is not None else ()
-            exact = tuple(e.iri for e in entries if e.label == name) or tuple(e.iri for e in entries)
-            iri = self._kg.profile.expand(name)
-            self._resolved[name] = exact or ((iri,) if iri is not None else ())
-        return self._resolved[name]
+    def _anchor(self, topic: str) -> str:
+        """The argument form of the node that a topic means, "" if it means none."""
+        node = next((n for n in self._terms.resolve(topic)[:1] if isinstance(n, IRI)), None)
+        return node_form(self._kg, self._kg.profile.short(node)) if node is not None else ""
 
-    def _closed(self, anchor: str, seed: Seed) -> list[Signature]:
-        """Signatures of closed paths from the anchor to the sampled answers, shortest first."""
-        ends = self._sample([n for a in seed.answers for n in self._resolve(a)[:1]], self.caps.answers)
-        if not ends:
+    def _closed(self, anchor: str, seed: Seed, conditions: Conditions | None) -> list[Signature]:
+        """Signatures of closed paths from the anchor to the sampled answers, shortest first.
+
+        Where the question asks how many, no path leads to the number: then all half paths, to be counted.
+        """
+        ends = self._sample([n for a in seed.answers for n in self._terms.resolve(a)[:1]], self.caps.answers)
+        counted = conditions is not None and conditions.counting
+        if not ends and not counted:
             return []
         halves = self._forward_halves(anchor)
+        if counted:
+            return sorted((s for s in halves if s), key=lambda s: (len(s), s))[: self.caps.halves]
         found: Counter[Signature] = Counter()
         for end in ends:
             found.update(self._meet(halves, end))
@@ -199,24 +231,59 @@ class Miner:
         found = [self._kg.neighbours(end, r, way, limit=self.caps.frontier).triples for r, way in steps]
         return [t for triples in found for t in triples]
 
-    def _evaluate(self, anchor: str, bodies: Iterable[Signature], seed: Seed) -> Mined:
-        """Precision and recall of each body, run from the anchor."""
-        gold = self._gold(seed)
-        if not gold:
-            return {}
+    def _evaluate(
+        self, anchor: str, bodies: Sequence[Signature], gold: set[Term], conditions: Conditions | None
+    ) -> Mined:
+        """Precision and recall of each body, run from the anchor; with conditions where those do better."""
+        counting = conditions is not None and conditions.counting
         qualities: Mined = {}
-        for body in list(bodies)[: self.caps.bodies]:
-            cap = max(200, 20 * len(gold))
-            result = run(self._kg, ground(anchor, rename(self._kg, body)), limit=cap)
-            if result.outcome in (Outcome.ROWS, Outcome.TRUNCATED):
-                found = set(result.column(result.variables[0]))
-                topic = self._kg.profile.expand(anchor)
-                qualities[body] = _quality(found, gold, result.outcome is Outcome.TRUNCATED, cap, topic)
+        for body in bodies if counting else bodies[: self.caps.bodies]:
+            rule = ground(anchor, rename(self._kg, body))
+            plain = self._judge(rule, gold)
+            best = plain
+            for kind in conditions.kinds if conditions is not None else ():
+                for reading in conditions.apply(rule, kind)[:1] if conditions is not None else ():
+                    judged = self._judge(reading, gold)
+                    if judged is not None and (best is None or judged.f1 > best.f1 + BETTER):
+                        best = replace(judged, condition=kind)
+            if best is not None and (best.recall or not counting):
+                qualities[body] = best
         return qualities
 
-    def _gold(self, seed: Seed) -> set[Term]:
-        """Answers as nodes, as far as the KG has them."""
-        return {n for a in seed.answers for n in self._resolve(a)[:1]}
+    def _judge(self, rule: Rule, gold: set[Term]) -> Quality | None:
+        """How well a rule reproduces the answers; None where the KG does not say."""
+        cap = max(200, 20 * len(gold))
+        result = run(self._kg, rule, limit=cap)
+        if result.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
+            return None
+        found = same_as(gold, result.column(result.variables[0]))
+        topic = self._kg.profile.expand(rule.anchor)
+        return _quality(found, gold, result.outcome is Outcome.TRUNCATED, cap, topic)
+
+    def _meeting(self, first: str, left: Mined, second: str, right: Mined, gold: set[Term]) -> Mined:
+        """Chains of two topics that meet in the answers and do better together than either alone."""
+        found: Mined = {}
+        for body, quality in _widest(left):
+            for other, alone in _widest(right):
+                rule = meeting(self._kg, first, rename(self._kg, body), second, other)
+                judged = self._judge(rule, gold)
+                least = max(quality.f1, alone.f1, found[body].f1 if body in found else 0.0)
+                if judged is not None and judged.f1 > least + BETTER:
+                    found[body] = replace(judged, other=other)
+        return found
+
+
+def meeting(kg: KnowledgeGraph, first: str, body: Body, second: str, other: Signature) -> Rule:
+    """The rule of a chain whose answers a chain from a second topic reaches too."""
+    chain = rename(kg, other, [a.variable for a in body])
+    chain = (*chain[:-1], Atom(chain[-1].relation, chain[-1].forward, body[-1].variable))
+    return ground(first, body, (Constraint("meets", body[-1].variable, chain, value=second),))
+
+
+def _widest(mined: Mined) -> list[tuple[Signature, Quality]]:
+    """The bodies that miss the fewest answers, short ones first."""
+    plain = [(b, q) for b, q in mined.items() if not q.condition]
+    return sorted(plain, key=lambda pair: (-round(pair[1].recall, 6), len(pair[0]), pair[0]))[:JOINED]
 
 
 def _order(seed: Seed) -> tuple[str, tuple[str, ...]]:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from threading import Lock
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph, Outcome
 from triplewise.tools.linking import LinkedEntity
-from triplewise.tools.planning.bodies import Body, ground, node_form, rename, run, without_topic
+from triplewise.tools.planning.bodies import ground, node_form, rename, run, without_topic
 from triplewise.tools.planning.classes import find_classes
-from triplewise.tools.planning.mining import Caps, MinedBody, Miner
-from triplewise.tools.planning.question import view
+from triplewise.tools.planning.conditions import Conditions
+from triplewise.tools.planning.mining import Caps, MinedBody, Miner, meeting
+from triplewise.tools.planning.question import MENTION, view
 from triplewise.tools.planning.search import PlanSettings, Search
 from triplewise.tools.planning.seeds import Match, SeedIndex
 from triplewise.tools.planning.structures import boolean_rules, class_rules, meeting_rules
@@ -25,6 +27,8 @@ from triplewise.tools.rules import DroppedRule, Rule, dropped, path_text
 
 LEAST_F1 = 0.25
 """Bodies that reproduce less than this share of a seed's answers are no rule for it."""
+LEFT_OUT = 0.8
+"""What a rule of two topics may score less than one that leaves out one of them, as a share of the latter."""
 CHECKED = 3
 """Rules asked whether they come back to their topic."""
 GAP = "with a gap in the graph"
@@ -32,7 +36,7 @@ GAP = "with a gap in the graph"
 SHARPNESS = 4.0
 """How fast a seed's say falls with its BM25 score: the power it is raised to."""
 
-_miners: WeakKeyDictionary[KnowledgeGraph, dict[tuple[Caps, str], Miner]] = WeakKeyDictionary()
+_miners: WeakKeyDictionary[KnowledgeGraph, dict[tuple[Caps, str, str], Miner]] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -44,16 +48,22 @@ class Plan:
     dropped: tuple[DroppedRule, ...] = ()
 
 
-def miner_of(kg: KnowledgeGraph, caps: Caps | None = None, seeds: SeedIndex | None = None) -> Miner:
+def miner_of(
+    kg: KnowledgeGraph,
+    caps: Caps | None = None,
+    seeds: SeedIndex | None = None,
+    encoder: Encoder | None = None,
+) -> Miner:
     """The miner of a KG, shared by all questions so that no seed is mined twice.
 
     What `seeds` keep as mined already is not mined again.
     """
     caps = caps or Caps()
     kept = seeds.kept if seeds is not None else None
-    key = (caps, seeds.name if seeds is not None and kept is not None else "")
+    name = seeds.name if seeds is not None and kept is not None else ""
+    key = (caps, name, encoder.name if encoder is not None else "")
     with _lock:
-        return _miners.setdefault(kg, {}).setdefault(key, Miner(kg, caps, kept))
+        return _miners.setdefault(kg, {}).setdefault(key, Miner(kg, caps, kept, encoder))
 
 
 def plan(
@@ -85,7 +95,7 @@ def make_plan(
     rules: list[Rule] = []
     left: list[DroppedRule] = []
     if seeds is not None and linked:
-        rules, left = grounded(kg, seed_rules(question, linked, kg, seeds, settings), settings)
+        rules, left = grounded(kg, seed_rules(question, linked, kg, encoder, seeds, settings), settings)
     if not rules or rules[0].score < LEAST_F1:
         search = prepare(question, linked, kg, encoder, settings)
         rules += neighbourhood_rules(search)
@@ -134,55 +144,100 @@ def missing(kg: KnowledgeGraph, rule: Rule) -> str:
     return f"{whole} that meets the conditions" if rule.constraints else whole
 
 
+Topics = tuple[LinkedEntity, ...]
+
+
 def find_matches(
     question: str, linked: Sequence[LinkedEntity], seeds: SeedIndex, settings: PlanSettings
-) -> list[tuple[LinkedEntity, tuple[Match, ...]]]:
-    """The groups of seeds most like the question with each of its entities masked."""
-    return [(e, seeds.search(question, [(e.start, e.end)], settings.seed_count)) for e in linked]
+) -> list[tuple[Topics, tuple[Match, ...]]]:
+    """The groups of seeds most like the question with one of its entities masked, or with two of them.
+
+    Two stand first, in the order of the question, and are matched with seeds that have two.
+    """
+    count = settings.seed_count
+    found: list[tuple[Topics, tuple[Match, ...]]] = []
+    for pair in combinations(sorted((e for e in linked if e.start >= 0), key=lambda e: e.start), 2):
+        matches = seeds.search(question, [(e.start, e.end) for e in pair], count)
+        both = tuple(m for m in matches if m.text.split().count(MENTION) > 1)
+        found += [(pair, both)] if both else []
+    return found + [((e,), seeds.search(question, [(e.start, e.end)], count)) for e in linked]
 
 
 def seed_rules(
     question: str,
     linked: Sequence[LinkedEntity],
     kg: KnowledgeGraph,
+    encoder: Encoder,
     seeds: SeedIndex,
     settings: PlanSettings,
 ) -> list[Rule]:
-    """Rules from seed questions: each body weighs its F1 by how like its seeds are to the question."""
-    miner = miner_of(kg, settings.mining, seeds)
+    """Rules from seed questions: each body weighs its F1 by how like its seeds are to the question.
+
+    Where seeds show that two topics meet, a rule that leaves out one of the question's has to do better.
+    """
+    miner = miner_of(kg, settings.mining, seeds, encoder)
     best: list[Rule] = []
-    for entity, matches in find_matches(question, linked, seeds, settings):
-        found = _weigh(matches, entity, kg, miner)
-        if found and (not best or found[0].score > best[0].score):
-            best = found
+    least = 0.0
+    for topics, matches in find_matches(question, linked, seeds, settings):
+        found = _Weighing(kg, encoder, miner, question, topics).rules(matches)
+        if found and found[0].score > least:
+            best, least = found, found[0].score / (LEFT_OUT if len(topics) > 1 else 1.0)
     return best
 
 
-def _weigh(matches: Sequence[Match], entity: LinkedEntity, kg: KnowledgeGraph, miner: Miner) -> list[Rule]:
-    """Rules of the matched groups for one topic entity."""
-    total = 0.0
-    scores: dict[Body, float] = {}
-    notes: dict[Body, Rule] = {}
-    kept: set[Body] = set()
-    anchor = node_form(kg, entity.id)
-    for match in matches:
-        weight = match.score**SHARPNESS
-        mined = miner.mine(match.seeds)
-        if not mined:
-            continue
-        total += weight
-        for m in mined:
-            if m.f1 < LEAST_F1:
+class _Weighing:
+    """Rules of matched groups of seeds for one topic entity, or for two that meet."""
+
+    def __init__(
+        self, kg: KnowledgeGraph, encoder: Encoder, miner: Miner, question: str, topics: Topics
+    ) -> None:
+        self._kg, self._miner = kg, miner
+        self._anchors = [node_form(kg, e.id) for e in topics]
+        self._conditions = Conditions(kg, encoder, question, [(e.start, e.end) for e in topics])
+        self._scores: dict[Rule, float] = {}
+        self._notes: dict[Rule, Rule] = {}
+        self._kept: set[Rule] = set()
+
+    def rules(self, matches: Sequence[Match]) -> list[Rule]:
+        """Their rules, best first."""
+        total = 0.0
+        for match in matches:
+            mined = self._miner.mine(match.seeds)
+            if not mined:
                 continue
-            body = rename(kg, m.signature)
-            scores[body] = scores.get(body, 0.0) + weight * m.f1
-            kept |= {body} if m.keeps_topic else set()
-            notes.setdefault(body, _noted(ground(anchor, body), m, match))
-        if match.score == 1.0 and mined[0].f1 > 0.9 and mined[0].support > 2:
-            break
-    ranked = sorted(scores, key=lambda b: (-scores[b], len(b)))
-    rules = [replace(notes[b], score=scores[b] / total) for b in ranked]
-    return [r if r.body in kept else without_topic(kg, r) for r in rules[:CHECKED]] + rules[CHECKED:]
+            weight = match.score**SHARPNESS
+            total += weight
+            for m in mined:
+                if m.f1 >= LEAST_F1:
+                    self._add(m, match, weight)
+            if match.score == 1.0 and mined[0].f1 > 0.9 and mined[0].support > 2:
+                break
+        ranked = sorted(self._scores, key=lambda r: (-self._scores[r], len(r.body)))
+        scored = [(r, replace(self._notes[r], score=self._scores[r] / total)) for r in ranked]
+        first = [s if r in self._kept else without_topic(self._kg, s) for r, s in scored[:CHECKED]]
+        return first + [s for _, s in scored[CHECKED:]]
+
+    def _add(self, mined: MinedBody, match: Match, weight: float) -> None:
+        """Count a body for the question, with the conditions its seeds have."""
+        rule = self._rule(mined)
+        if rule is None:
+            return
+        self._scores[rule] = self._scores.get(rule, 0.0) + weight * mined.f1
+        self._kept |= {rule} if mined.keeps_topic else set()
+        self._notes.setdefault(rule, _noted(rule, mined, match))
+
+    def _rule(self, mined: MinedBody) -> Rule | None:
+        """A mined body at the topics of the question; None where a second one or a quantity is missing."""
+        body = rename(self._kg, mined.signature)
+        if mined.other:
+            if len(self._anchors) < 2:
+                return None
+            return meeting(self._kg, self._anchors[0], body, self._anchors[1], mined.other)
+        rule = ground(self._anchors[0], body)
+        if not mined.condition:
+            return rule
+        found = next(iter(self._conditions.apply(rule, mined.condition)), None)
+        return None if found is None else replace(found, score=0.0)
 
 
 def _noted(rule: Rule, mined: MinedBody, match: Match) -> Rule:

@@ -36,13 +36,19 @@ class Seed:
 class Quality:
     """How well a body reproduces the answers of one seed.
 
-    `returns`: whether the body also leads back to the topic although that is no answer (1), or the topic is
-    an answer (-1); 0 if it does not come back.
+    Attributes:
+        precision, recall: of the answers.
+        returns: whether the body also leads back to the topic although that is no answer (1), or the topic is
+            an answer (-1); 0 if it does not come back.
+        condition: what the words of the question ask for besides (see `Conditions`), where that does better.
+        other: the chain from a second topic that meets this one in the answers, where that does better.
     """
 
     precision: float
     recall: float
     returns: int = 0
+    condition: str = ""
+    other: tuple[tuple[str, bool], ...] = ()
 
     @property
     def f1(self) -> float:
@@ -177,6 +183,18 @@ class SeedIndex:
             exact = Match(text, tuple(self._groups[text]), 1.0)
             found = [exact, *(m for m in found if m.text != text)]
         return tuple(m for m in found if m.score > 0)
+
+
+def spans_of(seed: Seed) -> list[tuple[int, int]]:
+    """Where the topics of a seed stand in its question."""
+    return _spans(seed.question, seed.topics)
+
+
+def in_order(seed: Seed) -> tuple[str, ...]:
+    """The topics of a seed as they stand in its question, those that do not stand there behind the others."""
+    lower = seed.question.lower()
+    places = {t: lower.find(t.lower()) for t in seed.topics}
+    return tuple(sorted(seed.topics, key=lambda t: places[t] if places[t] >= 0 else len(lower)))
 
 
 def grouped(seeds: Iterable[Seed], name: str) -> dict[str, list[Seed]]:
