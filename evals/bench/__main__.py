@@ -13,10 +13,12 @@ from rich.table import Table
 
 from triplewise.evals.bench import fuzzing
 from triplewise.evals.bench.cut import cut
+from triplewise.evals.bench.incomplete import incomplete
 from triplewise.evals.bench.mends import mends
 from triplewise.evals.bench.observe import observe
 from triplewise.evals.bench.paths import paths
 from triplewise.evals.bench.ranking import ranking
+from triplewise.evals.bench.rules import rules
 from triplewise.evals.bench.startup import QUESTION, Measured, measure
 from triplewise.tools.errors import TriplewiseError
 
@@ -55,6 +57,8 @@ app.command()(observe)
 app.command("fuzz")(fuzzing.command)
 app.command()(ranking)
 app.command()(paths)
+app.command()(rules)
+app.command()(incomplete)
 
 
 def _table(found: Sequence[Measured]) -> Table:
