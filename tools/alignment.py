@@ -163,6 +163,8 @@ class _Aligner:
     def _node(self, name: str, side: Side) -> _End | None:
         """The node of a name that is like the others at this end, best known first; else a new one."""
         named = self._named.get(name, ())
+        if named and named[0].by_id:
+            return _End(named[0].node, 1.0)
         fits = [(n, side.like(self._features.get(n.node, frozenset()))) for n in named]
         kept = [(n, like) for n, like in fits if like >= LEAST_LIKE or not side.features]
         unknown = [n for n, _ in fits if not self._features.get(n.node)]

@@ -23,11 +23,17 @@ BATCH = 150
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A node that a text may mean. `fit`: 1 for its id or label, less for an alias or a name that is near."""
+    """A node that a text may mean.
+
+    Attributes:
+        fit: 1 for its id or label, less for an alias or a name that is near. by_id: whether it is its id.
+        popularity: facts of it, where the label index knows.
+    """
 
     node: IRI
     fit: float
     popularity: int = 0
+    by_id: bool = False
 
 
 def mint(name: str) -> IRI:
@@ -63,7 +69,9 @@ def _by_id(kg: KnowledgeGraph, texts: Sequence[str]) -> dict[str, tuple[Named, .
         or iri.value.startswith(MINTED)
         or (index is not None and index.node(iri) is not None)
     }
-    return {t: (Named(iri, 1.0),) for t, iri in known.items()}
+    # Where ids are made of names, a text that is one is still no more than a name.
+    named = {t: normalise(labelled.get(iri, "")) == normalise(t) for t, iri in known.items()}
+    return {t: (Named(iri, 1.0, by_id=not named[t]),) for t, iri in known.items()}
 
 
 def _by_index(kg: KnowledgeGraph, text: str) -> tuple[Named, ...]:

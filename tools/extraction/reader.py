@@ -32,9 +32,9 @@ LEAST = 0.5
 to state any other, or none."""
 WORDS = 20.0
 """Weight of the cosine between a sentence and a statement of the relation, in log odds."""
-LIKENESS = 3.0
+LIKENESS = 4.5
 """Weight of how like the two ends are to what the relation joins elsewhere, in log odds a log unit."""
-ASKED = 2.0
+ASKED = 2.5
 """Log odds in favour of the relation asked: passages were looked for because they may tell it."""
 NOTHING = 4.0
 """Log odds of a sentence that states no relation between the two at all."""
