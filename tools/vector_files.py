@@ -31,6 +31,22 @@ def checksums(rows: np.ndarray) -> np.ndarray:
     return np.asarray(bits @ weights, np.uint64)
 
 
+def widened(rows: np.ndarray) -> np.ndarray:
+    """Rows of finite half-precision numbers as float32 of the same shape, exactly.
+
+    By their bits: NumPy's own conversion goes number by number, at a quarter of the speed.
+    """
+    bits = np.ascontiguousarray(rows, ROW).view("<u2").astype(np.uint32)
+    signs = bits & 0x8000
+    bits &= 0x7FFF
+    bits <<= 13
+    bits |= signs << 16
+    # The exponent still counts from half precision's 15 instead of single precision's 127.
+    numbers = bits.view(np.float32)
+    numbers *= np.float32(2.0**112)
+    return numbers
+
+
 class VectorFiles:
     """Two files in a folder, safe for several processes: any may append, one at a time.
 

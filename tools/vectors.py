@@ -12,7 +12,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from threading import Lock, RLock
@@ -22,7 +22,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from triplewise.tools.encoder import EMBEDDED, Encoder
-from triplewise.tools.vector_files import KEY, ROW, VectorFiles, checksums
+from triplewise.tools.kg.base import origin_of
+from triplewise.tools.vector_files import KEY, ROW, VectorFiles, checksums, widened
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.base import KnowledgeGraph
@@ -32,6 +33,9 @@ FOLDER = "vectors"
 CHUNK = 4096
 """Texts embedded between two writes of `add`: what a kill can cost."""
 
+_BLOCK = 512
+"""Rows looked at together: as many as fit into a core's own memory."""
+_PAIR = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 _UNSORTED = 20_000
 """New keys kept in a dictionary before all keys are sorted anew."""
 _log = logging.getLogger(__name__)
@@ -57,6 +61,7 @@ class VectorStore:
         self._own = np.empty((0, self.dimension), ROW)
         self._sorted, self._order = np.empty(0, np.uint64), np.empty(0, np.int64)
         self._recent: dict[tuple[int, int], int] = {}
+        self._indexed = 0
         self._read()
 
     @classmethod
@@ -78,32 +83,56 @@ class VectorStore:
         """Vectors of the texts, float32 of shape (n, dimension), in the order given; embeds the new ones."""
         return self.at(self.rows(texts))
 
-    def rows(self, texts: Sequence[str]) -> np.ndarray:
-        """Row numbers of the texts, int64 of shape (n,), good for `at` in this process; embeds new ones."""
+    def rows(self, texts: Sequence[str], digests: np.ndarray | None = None) -> np.ndarray:
+        """Row numbers of the texts, int64 of shape (n,), good for `at` in this process; embeds new ones.
+
+        `digests` are what they are kept under, where that is not their own digest (see `joined`).
+        """
         if isinstance(texts, str):
             raise TypeError("rows takes a list of texts, not one text")
-        digests = _digests(texts)
-        rows = self._find(digests)
+        digests = digests_of(texts) if digests is None else digests
+        rows = self.find(digests)
         if (rows < 0).any():
             self._embed(texts, digests, rows < 0)
-            rows = self._find(digests)
+            rows = self.find(digests)
         return rows
 
     def known(self, texts: Sequence[str]) -> np.ndarray:
         """Row numbers of the texts that are kept, -1 for the others, int64 of shape (n,); embeds nothing."""
-        return self._find(_digests(texts)) if texts else np.empty(0, np.int64)
+        return self.find(digests_of(texts)) if texts else np.empty(0, np.int64)
 
     def at(self, rows: np.ndarray) -> np.ndarray:
         """The vectors of rows, float32 of shape (n, dimension)."""
-        with self._lock:
-            mapped, own = self._mapped, self._own
-        if not len(own):
-            return np.asarray(mapped[rows], np.float32)
-        inside = rows < len(mapped)
         vectors = np.empty((len(rows), self.dimension), np.float32)
-        vectors[inside] = mapped[rows[inside]]
-        vectors[~inside] = own[rows[~inside] - len(mapped)]
+        for place in blocks(len(rows)):
+            vectors[place] = widened(self._raw(rows[place]))
         return vectors
+
+    def dots(self, rows: np.ndarray, query: np.ndarray) -> np.ndarray:
+        """Dot products of the vectors of rows with one vector, float32 of shape (n,).
+
+        Without the matrix of them all, which takes longer to fill than to multiply.
+        """
+        scores = np.empty(len(rows), np.float32)
+        for place in blocks(len(rows)):
+            scores[place] = widened(self._raw(rows[place])) @ query
+        return scores
+
+    def sound(self, rows: np.ndarray) -> bool:
+        """Whether all of these rows are there and what was written."""
+        with self._lock:
+            return bool((rows >= 0).all() and (rows < len(self._keys)).all() and self._are_sound(rows).all())
+
+    def on_disk(self, rows: np.ndarray) -> bool:
+        """Whether other processes can read these rows too."""
+        with self._lock:
+            return bool((rows < len(self._mapped)).all())
+
+    def mark(self, rows: np.ndarray) -> int:
+        """A number that tells which texts rows stand for, in this order; another store's are others."""
+        with self._lock:
+            weights = np.arange(1, 2 * len(rows), 2, dtype=np.uint64)
+            return int((self._keys["high"][rows] * weights).sum())
 
     def add(self, texts: Iterable[str], progress: Callable[[int], None] | None = None) -> int:
         """Embed the new ones of many texts, some thousand at a time; returns how many were new.
@@ -122,7 +151,7 @@ class VectorStore:
                 progress(done)
         return len(self) - before
 
-    def _find(self, digests: np.ndarray) -> np.ndarray:
+    def find(self, digests: np.ndarray) -> np.ndarray:
         """Row of each digest, -1 for those without a sound one, int64 of shape (n,)."""
         with self._lock:
             rows = self._known(digests)
@@ -131,6 +160,7 @@ class VectorStore:
             return rows
 
     def _known(self, digests: np.ndarray) -> np.ndarray:
+        self._index()
         rows = np.full(len(digests), -1, np.int64)
         if len(self._sorted):
             # The last one of equal keys is the newest: it replaced a row that was found damaged.
@@ -146,14 +176,22 @@ class VectorStore:
 
     def _are_sound(self, rows: np.ndarray) -> np.ndarray:
         """Whether rows are what was written, bool of shape (n,); each is looked at once a process."""
-        new = np.unique(rows[~self._sound[rows]])
-        if len(new):
-            self._sound[new] = checksums(self._raw(new)) == self._keys["check"][new]
+        new = rows[~self._sound[rows]]
+        for place in blocks(len(new)):
+            block = new[place]
+            self._sound[block] = checksums(self._raw(block)) == self._keys["check"][block]
         return np.asarray(self._sound[rows])
 
     def _raw(self, rows: np.ndarray) -> np.ndarray:
-        inside = rows < len(self._mapped)
-        return np.concatenate([self._mapped[rows[inside]], self._own[rows[~inside] - len(self._mapped)]])
+        """Rows as they are kept, float16 of shape (n, dimension)."""
+        with self._lock:
+            mapped, own = self._mapped, self._own
+        if not len(own):
+            return np.asarray(mapped[rows])
+        inside = rows < len(mapped)
+        raw = np.empty((len(rows), self.dimension), ROW)
+        raw[inside], raw[~inside] = mapped[rows[inside]], own[rows[~inside] - len(mapped)]
+        return raw
 
     def _read(self, count: int | None = None) -> bool:
         """Take in what has been appended to the files; whether there was anything."""
@@ -171,15 +209,21 @@ class VectorStore:
         return True
 
     def _take(self, keys: np.ndarray) -> None:
-        """Index new keys."""
-        first = len(self._keys)
+        """Take in new keys; they are indexed when something is looked for."""
         self._keys = np.concatenate([self._keys, keys])
         self._sound = np.concatenate([self._sound, np.zeros(len(keys), bool)])
+
+    def _index(self) -> None:
+        """Index the keys that are not indexed yet."""
+        first, self._indexed = self._indexed, len(self._keys)
+        if first == self._indexed:
+            return
         if len(self._keys) - len(self._sorted) > _UNSORTED + len(self._sorted) // 8:
             self._order = np.argsort(self._keys["high"], kind="stable")
             self._sorted = self._keys["high"][self._order]
             self._recent.clear()
             return
+        keys = self._keys[first:]
         pairs = zip(keys["high"].tolist(), keys["low"].tolist(), strict=True)
         self._recent.update((pair, first + i) for i, pair in enumerate(pairs))
 
@@ -231,6 +275,7 @@ def vectors_of(kg: KnowledgeGraph, encoder: Encoder) -> VectorStore:
 
     They lie in the first of the KG's `homes` that can be written, or in memory where it has none.
     """
+    kg = origin_of(kg)
     with _opening:
         stores = _stores.setdefault(kg, {})
         if id(encoder) not in stores:  # the store holds its encoder, so the id stays its own
@@ -272,9 +317,21 @@ def _version(encoder: Encoder) -> str:
     return "\n".join([str(folder.resolve()), *(f"{n} {s.st_size} {s.st_mtime_ns}" for n, s in facts)])
 
 
-def _digests(texts: Sequence[str]) -> np.ndarray:
+def digests_of(texts: Sequence[str]) -> np.ndarray:
     """128-bit digests, uint64 of shape (n, 2)."""
-    joined = b"".join(
-        hashlib.blake2b(t.encode("utf-8", "surrogatepass"), digest_size=16).digest() for t in texts
-    )
-    return np.frombuffer(joined, "<u8").reshape(len(texts), 2)
+    digest = hashlib.blake2b
+    parts = [digest(t.encode("utf-8", "surrogatepass"), digest_size=16).digest() for t in texts]
+    return np.frombuffer(b"".join(parts), "<u8").reshape(len(texts), 2)
+
+
+def joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Digests of pairs of texts from those of either text, uint64 of shape (n, 2).
+
+    Many pairs have few distinct parts: so each part is digested once.
+    """
+    return np.asarray(first * _PAIR + second)
+
+
+def blocks(count: int) -> Iterator[slice]:
+    """The places of `count` rows, some at a time."""
+    return (slice(start, start + _BLOCK) for start in range(0, count, _BLOCK))

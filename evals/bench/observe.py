@@ -36,7 +36,7 @@ from triplewise.tools.kg.frontier import Fact, bundle_sizes, read_bundles
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import IRI
 from triplewise.tools.observing.maps import MAP_PAIRS
-from triplewise.tools.observing.prepare import fit_map
+from triplewise.tools.observing.prepare import add_pairs, fit_map
 from triplewise.tools.observing.ranker import PairRanker
 from triplewise.tools.observing.reading import tail_text, way_text
 from triplewise.tools.vectors import VectorStore, vectors_of
@@ -204,9 +204,11 @@ class Neighbourhood:
         return folder
 
     def seen(self) -> Path:
-        """A folder with the vectors of all pairs."""
+        """A folder with the vectors of all pairs, as it is once somebody looked around there."""
         folder = self._root / "seen"
-        self._store(folder, self._exact).add(list(self._exact))
+        add_pairs(self._store(folder, self._exact), self.pairs)
+        kg: Any = _Home(folder)
+        PairRanker(kg, "What is this?", CountingEncoder(self._encoder)).best(self.pairs, WIDTH)
         return folder
 
     def _store(self, folder: Path, given: Mapping[str, np.ndarray] | None = None) -> VectorStore:

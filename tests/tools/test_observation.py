@@ -18,9 +18,11 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.terms import IRI, Literal, Term, Triple
 from triplewise.tools.observing import Observation, ObserveSettings, observe, ranker, static
-from triplewise.tools.observing.guess import Parts
+from triplewise.tools.observing import seen as seen_module
+from triplewise.tools.observing.guess import Guess, narrow
 from triplewise.tools.observing.maps import load_map
-from triplewise.tools.observing.prepare import fit_map, make_vectors
+from triplewise.tools.observing.parts import Candidates
+from triplewise.tools.observing.prepare import add_pairs, fit_map, make_vectors
 from triplewise.tools.observing.ranker import PairRanker
 from triplewise.tools.vectors import VectorStore, vectors_of
 
@@ -249,10 +251,84 @@ class TestRanking:
         assert sum(" ".join(p) in set(encoder.encoded) for p in PAIRS) <= 64
 
     def test_a_neighbourhood_seen_before_encodes_the_question_alone(self, tmp_path: Path) -> None:
-        self.store(Home(tmp_path), Words()).add([" ".join(p) for p in PAIRS])
+        add_pairs(self.store(Home(tmp_path), Words()), PAIRS)
         encoder = Words()
         assert self.best(tmp_path, encoder, PAIRS, 10) == self.exhaustive(PAIRS, 10)
         assert encoder.encoded == [QUESTION]
+
+    def test_what_was_seen_is_found_by_one_digest(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(seen_module, "KEPT_FROM", 100)
+        repeated = [*PAIRS[:200], *PAIRS[:3]]
+        add_pairs(self.store(Home(tmp_path), Words()), repeated)
+        first = self.best(tmp_path, Words(), repeated, 10)
+        looked: list[int] = []
+        find = VectorStore.find
+
+        def noted(store: VectorStore, digests: np.ndarray) -> np.ndarray:
+            looked.append(len(digests))
+            return find(store, digests)
+
+        monkeypatch.setattr(VectorStore, "find", noted)
+        assert self.best(tmp_path, Words(), repeated, 10) == first == self.exhaustive(repeated, 10)
+        assert not looked
+        self.best(tmp_path, Words(), repeated[1:], 10)
+        assert looked
+
+    @pytest.mark.parametrize("harm", ["other rows", "half a file", "another store", "damaged row"])
+    def test_a_neighbourhood_on_disk_is_believed_only_if_it_fits(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+    ) -> None:
+        monkeypatch.setattr(seen_module, "KEPT_FROM", 100)
+        pairs, store = PAIRS[:200], self.store(Home(tmp_path), Words())
+        add_pairs(store, pairs)
+        first = self.best(tmp_path, Words(), pairs, 10)
+        assert store.path is not None
+        (kept,) = store.path.with_suffix(".seen").glob("*.npy")
+        if harm == "other rows":
+            content = np.load(kept)
+            content[2:4] = content[3:1:-1]
+            np.save(kept, content)
+        elif harm == "half a file":
+            kept.write_bytes(kept.read_bytes()[:300])
+        elif harm == "another store":
+            for file in (store.path, store.path.with_suffix(".keys")):
+                file.unlink()
+            add_pairs(self.store(Home(tmp_path), Words()), pairs[::-1])
+        else:
+            with store.path.open("r+b") as rows:
+                rows.write(b"\0" * 64)
+        assert self.best(tmp_path, Words(), pairs, 10) == first
+
+    def test_neighbourhoods_on_disk_are_bounded(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(seen_module, "KEPT_FROM", 100)
+        monkeypatch.setattr(seen_module, "KEPT_FILES", 2)
+        store = self.store(Home(tmp_path), Words())
+        add_pairs(store, PAIRS[:200])
+        for size in (150, 160, 170, 180):
+            self.best(tmp_path, Words(), PAIRS[:size], 10)
+        assert store.path is not None
+        assert len(list(store.path.with_suffix(".seen").iterdir())) == 2
+
+    def test_a_question_with_a_crowded_edge_takes_more(self) -> None:
+        """The scores around the last of the best decide how many are looked at."""
+        draw, taken = np.random.default_rng(1), []
+        for gap in (0.5, 0.0):
+            exact = draw.normal(0, 0.05, 2_000).astype(np.float32)
+            exact[:20] += np.float32(gap) + 0.2
+            guessed = exact + draw.normal(0, 0.02, 2_000).astype(np.float32)
+            guess = Guess(
+                np.arange(2_000), guessed, draw.normal(0, 0.04, (2_000, 8)).astype(np.float32), 2_000
+            )
+            scores = np.full(2_000, -np.inf, np.float32)
+            narrow(guess, scores, 20, lambda some, exact=exact: exact[some])  # type: ignore[misc]
+            taken.append(int(np.isfinite(scores).sum()))
+            best = set(np.argsort(-exact)[:20].tolist())
+            assert len(best & set(np.argsort(-scores)[:20].tolist())) >= 19
+        assert taken[0] < taken[1] < 2_000
 
     def test_exact_vectors_are_kept(self, tmp_path: Path) -> None:
         first = self.best(tmp_path, Words(), PAIRS, 10)
@@ -276,11 +352,11 @@ class TestRanking:
         assert load_map(store) is None
 
     def test_parts_are_told_apart_once(self) -> None:
-        parts = Parts.of([("a", "x"), ("b", "x"), ("a", "yyy")])
+        parts, owner = Candidates([("a", "x"), ("b", "x"), ("a", "yyy"), ("b", "x")]).distinct()
         assert (parts.relations, parts.tails) == (["a", "b"], ["x", "yyy"])
-        assert parts.relation.tolist() == [0, 1, 0]
-        assert parts.tail.tolist() == [0, 0, 1]
-        assert parts.share[0] == 0.5 > parts.share[2]
+        assert parts.texts(owner) == ["a x", "b x", "a yyy", "b x"]
+        assert len(parts) == len(set(owner.tolist())) == 3
+        assert parts.share[owner[0]] == 0.5 > parts.share[owner[2]]
 
     @staticmethod
     def store(kg: Home, encoder: Words) -> VectorStore:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from triplewise.tools.encoder import open_encoder
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.open import close_all
-from triplewise.tools.vector_files import VectorFiles, checksums
-from triplewise.tools.vectors import CHUNK, VectorStore, vectors_of
+from triplewise.tools.vector_files import VectorFiles, checksums, widened
+from triplewise.tools.vectors import CHUNK, VectorStore, digests_of, joined, vectors_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -167,6 +167,25 @@ def test_a_damaged_row_is_embedded_again(tmp_path: Path) -> None:
         encoder = Hashing()
         assert right(encoder, texts, VectorStore.open(tmp_path, encoder).vectors(texts))
         assert len(encoder.seen) == expected
+
+
+def test_widening_is_exact() -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = halves[np.isfinite(halves)].reshape(-1, 64)
+    assert np.array_equal(widened(finite).view(np.uint32), finite.astype(np.float32).view(np.uint32))
+
+
+def test_dot_products_are_those_of_the_vectors(tmp_path: Path) -> None:
+    store, texts = VectorStore.open(tmp_path, Hashing()), [f"label {i}" for i in range(1_100)]
+    rows, query = store.rows(texts)[::-1], Hashing().encode(["what?"])[0]
+    assert np.allclose(store.dots(rows, query), store.at(rows) @ query, atol=1e-6)
+
+
+def test_pairs_have_digests_of_their_own() -> None:
+    texts = ["a", "b", "a b", ""]
+    own = digests_of(texts)
+    joint = {tuple(joined(own[i : i + 1], own[j : j + 1])[0].tolist()) for i in range(4) for j in range(4)}
+    assert len(joint | {tuple(d) for d in own.tolist()}) == 20
 
 
 def test_checksums_see_what_moved() -> None:

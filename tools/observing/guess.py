@@ -7,10 +7,10 @@ Either is then corrected as a Gaussian process would: pairs whose vectors are al
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,15 @@ import numpy as np
 PORTION = 64
 """Texts encoded between two corrections: one batch of the encoder."""
 
+LEFT_OUT = 0.005
+"""Share of the wanted that may be expected among those left out."""
+
+Score = Callable[[np.ndarray], np.ndarray]
+"""The scores, float32 of shape (k,), of k places."""
+
 _NOISE, _POWER = 0.1, 3
 _MOST = 2_000
+_FAR = 4.0
 
 
 class Guess:
@@ -27,7 +34,7 @@ class Guess:
 
     Attributes:
         listed: places of the pairs it is made for, int64 of shape (k,), sorted.
-        budget: exact scores it takes for each 50 that are wanted. portion: of them between two corrections.
+        budget: scores it takes at most for each 50 that are wanted. portion: of them between two corrections.
 
     Args:
         first: guesses of the listed, float32 of shape (k,).
@@ -86,29 +93,41 @@ class Guess:
         self._inverse = np.block([[self._inverse - side @ across.T, side], [side.T, corner]])
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Pairs taken apart: distinct relations and tails, and which of them each pair has.
+def narrow(guess: Guess, scores: np.ndarray, width: int, score: Score) -> None:
+    """Score the most promising pairs, portion by portion, until hardly any of the `width` best is left out.
 
-    `share` is the relation's part of a pair's text, float32 of shape (n,).
+    How many are left out is estimated from how wrong the guesses of the last portion were: a question with
+    many pairs about as close as the last of the best takes more of them than one with few.
+
+    Args:
+        guess: of the listed pairs; learns. scores: of all pairs, -inf for the unknown ones; filled in.
+        score: gives the scores of places.
     """
+    listed = guess.listed
+    guess.learn(listed[np.isfinite(scores[listed])], scores)
+    for number in range(-(-guess.budget * max(width, 50) // (50 * guess.portion))):
+        unknown = listed[np.isneginf(scores[listed])]
+        if not len(unknown):
+            return
+        guessed = guess.scores(unknown)
+        order = np.argsort(-guessed, kind="stable")[: max(guess.portion, 0 if number else 2 * width)]
+        promising = unknown[order]
+        scores[promising] = score(promising)
+        wrong = float(np.sqrt(np.mean((scores[promising] - guessed[order]) ** 2)))
+        guess.learn(promising, scores)
+        if left_out(guess, scores, width, wrong) < LEFT_OUT * width:
+            return
 
-    relations: list[str]
-    tails: list[str]
-    relation: np.ndarray
-    tail: np.ndarray
-    share: np.ndarray
 
-    @classmethod
-    def of(cls, pairs: Sequence[tuple[str, str]]) -> Parts:
-        """The parts of pairs."""
-        relations: dict[str, int] = {}
-        tails: dict[str, int] = {}
-        relation = np.array([relations.setdefault(r, len(relations)) for r, _ in pairs], np.int64)
-        tail = np.array([tails.setdefault(t, len(tails)) for _, t in pairs], np.int64)
-        long = np.array([len(r) for r in relations], np.float32)[relation] + 1
-        rest = np.array([len(t) for t in tails], np.float32)[tail] + 1
-        return cls(list(relations), list(tails), relation, tail, long / (long + rest))
+def left_out(guess: Guess, scores: np.ndarray, width: int, wrong: float) -> float:
+    """How many unknown pairs are expected to belong to the `width` best, if guesses err by `wrong`."""
+    known = scores[np.isfinite(scores)]
+    if len(known) < width:
+        return float(width)
+    least = np.partition(known, -width)[-width]
+    unknown = guess.listed[np.isneginf(scores[guess.listed])]
+    beyond = (least - guess.scores(unknown)) / (max(wrong, 1e-6) * math.sqrt(2))
+    return sum(map(math.erfc, beyond[beyond < _FAR].tolist())) / 2
 
 
 def most(scores: np.ndarray, count: int) -> np.ndarray:

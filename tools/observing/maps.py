@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from triplewise.tools.observing.guess import Guess, Parts, most, save_array
-from triplewise.tools.vectors import VectorStore
+from triplewise.tools.observing.guess import Guess, most, save_array
+from triplewise.tools.observing.parts import Parts
+from triplewise.tools.vectors import VectorStore, blocks
 
-LISTED = 3_000
+LISTED = 2_000
 """Pairs that get a corrected guess: the best of the first one."""
-BUDGET = 256
-"""Texts encoded for each 50 candidates that are wanted."""
+BUDGET = 768
+"""Texts encoded at most for each 50 candidates that are wanted."""
 MAP_PAIRS = 6_000
 """Pairs that a map is fitted on."""
 FEATURES = 5
@@ -36,19 +38,26 @@ class PairMap:
         square[np.diag_indices_from(square)] += _RIDGE
         return cls(np.linalg.solve(square, inputs.T @ pair).astype(np.float32))
 
-    def first(self, query: np.ndarray, relations: np.ndarray, tails: np.ndarray, parts: Parts) -> np.ndarray:
+    def first(
+        self,
+        query: np.ndarray,
+        relations: np.ndarray,
+        tails: Callable[[np.ndarray], np.ndarray],
+        parts: Parts,
+    ) -> np.ndarray:
         """Guessed scores of all pairs from the vectors of their distinct parts, float32 of shape (n,).
 
-        The score is linear in the parts, so that a relation or tail of many pairs is looked at once.
+        `tails` gives the vectors of some tails, by their numbers: a matrix of all would take longer to fill
+        than to multiply.
         """
         r1, t1, r2, t2, product = (self.weights @ query).reshape(FEATURES, -1)
         at, to = parts.relation, parts.tail
-        scores = (relations @ r1)[at] + (tails @ t1)[to]
-        scores += parts.share * (relations @ r2)[at] + (1 - parts.share) * (tails @ t2)[to]
-        joint = _PRODUCT * (relations * product)
-        for start in range(0, len(at), 8192):
-            piece = slice(start, start + 8192)
-            scores[piece] += np.einsum("ij,ij->i", joint[at[piece]], tails[to[piece]])
+        scores = (relations @ r1)[at] + parts.share * (relations @ r2)[at]
+        joint = _PRODUCT * (relations * product) + t1
+        for place in blocks(len(at)):
+            rows = tails(to[place])
+            scores[place] += np.einsum("ij,ij->i", joint[at[place]], rows)
+            scores[place] += (1 - parts.share[place]) * (rows @ t2)
         return np.asarray(scores, np.float32)
 
 
@@ -61,15 +70,16 @@ def map_guess(store: VectorStore, query: np.ndarray, parts: Parts) -> Guess | No
     """Scores guessed by the KG's map; None where there is none, or many tails have no vector yet."""
     if (pair_map := load_map(store)) is None:
         return None
-    rows = store.known(parts.tails)
+    rows = store.find(parts.tail_digests)
     missing = int((rows < 0).sum())
     if missing > _MISSING:
         return None
-    tails = store.at(rows) if not missing else store.vectors(parts.tails)
+    if missing:
+        rows = store.rows(parts.tails, parts.tail_digests)
     relations = store.vectors(parts.relations)
-    first = pair_map.first(query, relations, tails, parts)
+    first = pair_map.first(query, relations, lambda some: store.at(rows[some]), parts)
     listed = most(first, LISTED)
-    both = np.hstack([relations[parts.relation[listed]], tails[parts.tail[listed]]]) / np.sqrt(2)
+    both = np.hstack([relations[parts.relation[listed]], store.at(rows[parts.tail[listed]])]) / np.sqrt(2)
     return Guess(listed, first[listed], both.astype(np.float32), BUDGET)
 
 

@@ -10,17 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from triplewise.tools.encoder import Encoder
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.engine import batches
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import IRI, Term
-from triplewise.tools.observing.guess import Parts
 from triplewise.tools.observing.maps import MAP_PAIRS, PairMap, save_map
+from triplewise.tools.observing.parts import Pair, Parts
 from triplewise.tools.observing.reading import tail_text, way_text
-from triplewise.tools.vectors import VectorStore, vectors_of
+from triplewise.tools.vectors import CHUNK, VectorStore, vectors_of
 
-Pair = tuple[str, str]
 Progress = Callable[[str, int, int | None], None]
 """Called with a stage, how much of it is done, and of how much (None where that is not known)."""
 
@@ -63,8 +64,7 @@ def make_vectors(
     store.add(sorted(texts), partial(_report, tell, "vectors of relations and ends", len(texts)))
     fit_map(store, sample)
     if pairs:
-        written = (f"{relation} {tail}" for relation, tail in sorted(every))
-        store.add(written, partial(_report, tell, "vectors of pairs", len(every)))
+        add_pairs(store, sorted(every), partial(_report, tell, "vectors of pairs", len(every)))
     return VectorReport(len(texts), len(every), len(store) - before, round(time.perf_counter() - start, 1))
 
 
@@ -124,6 +124,18 @@ def fit_map(store: VectorStore, sample: Sequence[Pair]) -> None:
         return
     parts = Parts.of(pairs)
     relations, tails = store.vectors(parts.relations), store.vectors(parts.tails)
-    whole = store.vectors([f"{relation} {tail}" for relation, tail in pairs])
+    whole = store.at(store.rows(parts.texts(np.arange(len(parts))), parts.digests))
     fitted = PairMap.fit(relations[parts.relation], tails[parts.tail], parts.share, whole)
     save_map(store, fitted)
+
+
+def add_pairs(
+    store: VectorStore, pairs: Sequence[Pair], progress: Callable[[int], None] = lambda done: None
+) -> None:
+    """Make the vectors of whole pairs, portion by portion; `progress` is told how many are done."""
+    done = 0
+    for portion in batches(pairs, CHUNK):
+        parts = Parts.of(portion)
+        store.rows(parts.texts(np.arange(len(parts))), parts.digests)
+        done += len(portion)
+        progress(done)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from triplewise.tools.observing.guess import Guess, Parts, most, save_array
+from triplewise.tools.observing.guess import Guess, most, save_array
+from triplewise.tools.observing.parts import Parts
 from triplewise.tools.vectors import VectorStore
 
 if TYPE_CHECKING:
@@ -36,17 +37,15 @@ _CHUNK = 4096
 _log = logging.getLogger(__name__)
 
 
-def static_guess(
-    store: VectorStore, query: np.ndarray, parts: Parts, texts: Sequence[str], rows: np.ndarray
-) -> Guess:
+def static_guess(store: VectorStore, query: np.ndarray, parts: Parts, rows: np.ndarray) -> Guess:
     """Scores guessed by a ridge regression on the exact ones of some pairs drawn for it.
 
-    `rows` are those of the texts in the store, -1 for the unknown; those of the drawn ones are filled in.
+    `rows` are those of the pairs in the store, -1 for the unknown; those of the drawn ones are filled in.
     """
     tails = static_vectors(parts.tails)
     relations = store.vectors(parts.relations)
-    drawn = np.sort(np.random.default_rng(_SEED).choice(len(texts), min(DRAWN, len(texts)), replace=False))
-    rows[drawn] = store.rows([texts[i] for i in drawn])
+    drawn = np.sort(np.random.default_rng(_SEED).choice(len(parts), min(DRAWN, len(parts)), replace=False))
+    rows[drawn] = store.rows(parts.texts(drawn), parts.digests[drawn])
     exact = store.at(rows[drawn]) @ query
     mean = float(exact.mean())
     inputs = _inputs(relations, tails, parts, drawn)
