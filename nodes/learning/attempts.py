@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextvars import Context as Isolated
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -108,7 +109,12 @@ class Attempts:
     def _state(self, agent: Agent, question: Question, context: Context) -> State:
         """The final state of a run."""
         asked = {"question": question.question, "entities": dict(question.entities)}
-        return State.model_validate(dict(agent.invoke(asked, context=context)))
+
+        def invoke() -> State:
+            return State.model_validate(dict(agent.invoke(asked, context=context)))
+
+        # In a context of its own: inside a node's, the agent would take itself for a part of this graph.
+        return Isolated().run(invoke)
 
     def _trajectory(self, question: Question, **values: Any) -> Trajectory:
         """A trajectory of these attempts."""

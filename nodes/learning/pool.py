@@ -38,8 +38,6 @@ def attempt_all(
         journal.append(trajectory)
         return trajectory
 
-    # Threads also when there is one job only: an agent that is run inside a node's own thread would take part
-    # in the checkpoints of this graph.
     with ThreadPoolExecutor(course.order.workers, thread_name_prefix="attempt") as pool:
         futures = [pool.submit(kept, question) for question in todo]
         try:
