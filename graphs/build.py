@@ -3,6 +3,7 @@
 ```
 START → link → plan → observe → act → inspect ─┬─ error ──→ correct → act
                         ▲                      ├─ progress → reflect → observe | act
+                        │                      ├─ facts to review → review → reflect
                         └──────────────────────┤
                                                └─ finished / budget spent → answer → END
 ```
@@ -14,25 +15,31 @@ from typing import Any, Literal
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
 
 from triplewise.graphs.presets import choose_phases, find_preset
 from triplewise.nodes.context import Context
+from triplewise.nodes.facts import unreviewed
 from triplewise.nodes.phase import Phase, metered_phase
+from triplewise.nodes.review import review
 from triplewise.nodes.state import Input, State
 
 RECURSION_LIMIT = 1_000
 """Node runs a question may take; the budgets of the context end it long before."""
 
 
-def after_inspect(state: State) -> Literal["correct", "reflect", "answer"]:
-    """Error, progress, or the end."""
+def after_inspect(
+    state: State, runtime: Runtime[Context]
+) -> Literal["correct", "review", "reflect", "answer"]:
+    """Error, facts that wait for a person's word, progress, or the end."""
     match state.verdict.status if state.verdict else "ok":
         case "error":
             return "correct"
         case "finished" | "spent":
             return "answer"
         case _:
-            return "reflect"
+            waits = runtime.context is not None and runtime.context.review and unreviewed(state)
+            return "review" if waits else "reflect"
 
 
 def after_reflect(state: State) -> Literal["observe", "act"]:
@@ -61,6 +68,7 @@ def build_graph(
     )
     for name, phase in chosen.items():
         graph.add_node(name, metered_phase(phase, found.settings))
+    graph.add_node("review", metered_phase(review, found.settings))
     graph.add_edge(START, "link")
     graph.add_edge("link", "plan")
     graph.add_edge("plan", "observe")
@@ -68,6 +76,7 @@ def build_graph(
     graph.add_edge("act", "inspect")
     graph.add_conditional_edges("inspect", after_inspect)
     graph.add_edge("correct", "act")
+    graph.add_edge("review", "reflect")
     graph.add_conditional_edges("reflect", after_reflect)
     graph.add_edge("answer", END)
     compiled = graph.compile(checkpointer=checkpointer, name=preset)

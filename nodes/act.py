@@ -17,7 +17,8 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.conversation import opening
 from triplewise.nodes.database import table_lines
-from triplewise.nodes.embedded import GIVE_UP, decide
+from triplewise.nodes.embedded import GIVE_UP, Ways, decide
+from triplewise.nodes.facts import with_facts
 from triplewise.nodes.fast import whole_program
 from triplewise.nodes.forms import form_of
 from triplewise.nodes.history import encode
@@ -63,7 +64,8 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
         observation=feedback.observation,
         program_before=state.program,
     )
-    return {"steps": (*state.steps, step), "program": feedback.program}
+    read = {"facts": with_facts(state.facts, feedback.facts)} if feedback.facts else {}
+    return {"steps": (*state.steps, step), "program": feedback.program, **read}
 
 
 def _at_once(
@@ -90,7 +92,8 @@ def act(state: State, runtime: Runtime[Context]) -> Update:
 def embedded(state: State, runtime: Runtime[Context]) -> Update:
     """Follow the best rule step by step; after a correction, the next one that fits."""
     context = runtime.context
-    choice = decide(state, kg_of(context), toolset_of(context).name)
+    ways = Ways(together=context.walk_width, documents=context.documents is not None)
+    choice = decide(state, kg_of(context), toolset_of(context).name, ways)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
     if choice.call == GIVE_UP:
         feedback = Feedback(action=GIVE_UP.name, observation=choice.thought, finished=True)

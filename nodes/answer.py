@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.facts import from_documents, told
 from triplewise.nodes.forms import decides, denies, form_of, normal_values, slot_of
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import kg_of, toolset_of
@@ -102,14 +103,14 @@ def _build(
     if status == "not_found" and context.closed_world and decides(state.question):
         values, status = (str(denies(state.question)).lower(),), "answered"
         reason = f"{reason}; assumed, for what the graph does not prove counts as untrue (closed_world)"
-    labels = labels_of(kg, values)
+    labels, facts = labels_of(kg, values), told(kg, _proof(kg, proof))
     answer = Answer(
         status=status,
         values=values,
         labels=labels,
-        text=sentence(labels) or f"Not found: {reason}.",
+        text=" ".join(filter(None, (sentence(labels) or f"Not found: {reason}.", from_documents(facts)))),
         sparql=sparql,
-        proof=_proof(kg, proof),
+        proof=facts,
         reason=reason,
         corrections=state.corrections,
     )

@@ -89,6 +89,9 @@ class Context:
     observe_seed: int = _setting(1, "Seed of the samples an observation draws.")
     reflect_limit: int = _setting(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
     reflect_seed: int = _setting(1, "Seed of the random reflection (ablation, ODA 4.2).")
+    walk_width: int = _setting(
+        200, "Entities that the policy without a model looks at at one hop, where one action looks at many."
+    )
     path_hops: int = _setting(3, "Longest path that get_path looks for, in triples (at most 4).")
     path_limit: int = _setting(100, "Most paths of one get_path, shortest first.")
     path_seconds: float | None = _setting(

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias, cast
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.facts import reading
 from triplewise.nodes.state import State
 from triplewise.nodes.usage import Usage, recording
 from triplewise.tools.errors import ConfigurationError
@@ -61,13 +62,13 @@ def metered_phase(phase: Phase, defaults: Mapping[str, Any]) -> Node:
 
     def run(state: State, *, runtime: Runtime[Context]) -> Update:
         settled = _settled(runtime, defaults)
-        with _charged(state) as bill, reusing(_answers_of(state, settled.context)):
+        with _charged(state) as bill, reusing(_answers_of(state, settled.context)), reading(state.facts):
             bill.update = cast(Update, phase(state, settled))
         return bill.total(name)
 
     async def run_async(state: State, *, runtime: Runtime[Context]) -> Update:
         settled = _settled(runtime, defaults)
-        with _charged(state) as bill, reusing(_answers_of(state, settled.context)):
+        with _charged(state) as bill, reusing(_answers_of(state, settled.context)), reading(state.facts):
             bill.update = await cast(Awaitable[Update], phase(state, settled))
         return bill.total(name)
 

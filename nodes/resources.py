@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from triplewise.guidelines import Guidelines, load_guidelines
 from triplewise.nodes.context import Context
+from triplewise.nodes.facts import seen
 from triplewise.tools.encoder import Encoder, open_encoder
 from triplewise.tools.errors import ConfigurationError
 from triplewise.tools.kg import KnowledgeGraph, open_kg
@@ -25,12 +26,14 @@ NO_SEEDS = "none"
 
 
 def kg_of(context: Context) -> KnowledgeGraph:
-    """The KG, empty beside a database. Raises `ConfigurationError` or `DataError` if it cannot be opened."""
+    """The KG, with the facts that the run sees over it; empty beside a database.
+
+    Raises `ConfigurationError` or `DataError` if it cannot be opened.
+    """
     if context.db is not None:
         return NoGraph()
-    return open_kg(
-        context.kg, profile=context.profile, timeout=context.query_timeout, limit=context.row_limit
-    )
+    kg = open_kg(context.kg, profile=context.profile, timeout=context.query_timeout, limit=context.row_limit)
+    return seen(kg, context)
 
 
 def encoder_of(context: Context) -> Encoder:

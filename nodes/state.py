@@ -79,10 +79,18 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class ProofTriple:
-    """A fact that proves the answer, with labels for people."""
+    """A fact that proves the answer, with labels for people.
+
+    One that was read from a document names it: its `sentence`, the `document` by title and `source`, and the
+    id of the `fact`. These are "" for a fact of the KG.
+    """
 
     triple: Triple
     text: str
+    document: str = ""
+    source: str = ""
+    sentence: str = ""
+    fact: str = ""
 
 
 @dataclass(frozen=True, slots=True)

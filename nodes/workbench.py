@@ -10,7 +10,9 @@ import numpy as np
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.database import sql_services
-from triplewise.nodes.resources import documents_of, kg_of, ranking_encoder_of
+from triplewise.nodes.reading import extractor
+from triplewise.nodes.replan import rule_service
+from triplewise.nodes.resources import kg_of, ranking_encoder_of
 from triplewise.nodes.state import State, Step
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
@@ -122,11 +124,11 @@ def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
 
 def _services(state: State, context: Context) -> dict[str, Any]:
     """What actions may ask for besides the KG: the plan's rules, and documents where some are configured."""
-    services: dict[str, Any] = {"rules": lambda _question: [r.text() for r in state.rules]}
+    services: dict[str, Any] = {"rules": rule_service(state, context)}
     if context.db is not None:
         services |= sql_services(state.question, context)
-    if (documents := documents_of(context)) is not None:
-        services["documents"] = documents.search
+    if context.documents is not None:
+        services["extract"] = extractor(state, context)
     return services
 
 

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from tests.support.cases import graph_path, load_case, replay, replies
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
+from triplewise.nodes.text import triple_text
+from triplewise.tools.facts.store import FactStore
+from triplewise.tools.kg import open_kg
 
 
-def test_figure7(openai_server: Callable[..., OpenAIServer]) -> None:
-    done = replay("symagent/figure7", openai_server)
+@pytest.fixture
+def facts(tmp_path: Path) -> str:
+    return str(tmp_path / "facts.sqlite")
+
+
+def test_figure7(openai_server: Callable[..., OpenAIServer], facts: str) -> None:
+    done = replay("symagent/figure7", openai_server, facts=facts)
     first = done.state.rules[0]
     assert [a.relation for a in first.body] == ["film.film.starring", "film.performance.character"]
     assert first.provenance == "proposed by the model, with a gap in the graph"
@@ -20,10 +31,46 @@ def test_figure7(openai_server: Callable[..., OpenAIServer]) -> None:
     assert not any(r.startswith(("media_common", "book.")) for r in relations), "the graph has none of these"
 
 
+def test_figure7_keeps_what_it_read_with_its_provenance(
+    openai_server: Callable[..., OpenAIServer], facts: str
+) -> None:
+    done = replay("symagent/figure7", openai_server, facts=facts)
+    kept = FactStore(Path(facts)).facts()
+    assert [k.fact for k in kept] == list(done.state.facts)
+    names = triple_text(done.kg, [k.fact.triple for k in kept])
+    assert names == [
+        "(Viggo Mortensen, film starring, The Lord of the Rings: The Return of the King)",
+        "(Viggo Mortensen, film starring, The Lord of the Rings: The Two Towers)",
+        "(Viggo Mortensen, film starring, Captain Fantastic)",
+    ], "what the model made up (Eastern Promises) is in no document"
+    first = kept[0].fact
+    assert (first.status, first.reader, first.source) == (
+        "proposed",
+        "openai:scripted",
+        "Viggo_Mortensen.txt",
+    )
+    assert "The Return of the King" in first.sentence
+    assert (first.question, first.document) == (done.case["question"], "Viggo Mortensen")
+    assert {label for k in kept for label in k.fact.labels.values()} == {
+        "Captain Fantastic",
+        "The Lord of the Rings: The Two Towers",
+    }
+    answer = done.state.answer
+    assert answer is not None
+    assert answer.text == "Aragorn. 1 of the 2 facts that prove this was read from documents."
+    assert [bool(p.fact) for p in answer.proof] == [True, False]
+    assert (answer.proof[0].document, answer.proof[0].sentence) == ("Viggo Mortensen", first.sentence)
+    assert (
+        len(open_kg(str(graph_path(done.case)), profile="freebase").neighbours(first.triple.subject).triples)
+        == 2
+    )
+
+
 def test_without_documents_the_agent_is_told_so(openai_server: Callable[..., OpenAIServer]) -> None:
 
     case = load_case("symagent/figure7")
-    server = openai_server(replies(case))
+    script = [r for r in replies(case) if not r.startswith("[[")]
+    server = openai_server(script)
     context = Context(
         kg=str(graph_path(case)), profile="freebase", model="openai:scripted", base_url=server.url
     )

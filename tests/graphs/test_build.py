@@ -41,6 +41,8 @@ EDGES = {
     ("inspect", "correct"),
     ("inspect", "reflect"),
     ("inspect", "answer"),
+    ("inspect", "review"),
+    ("review", "reflect"),
     ("correct", "act"),
     ("reflect", "observe"),
     ("reflect", "act"),

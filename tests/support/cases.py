@@ -31,6 +31,7 @@ import yaml
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.text import memory_lines
+from triplewise.tools.facts.overlay import overlaid
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 
 CASES = Path(__file__).parent.parent / "cases"
@@ -52,8 +53,8 @@ class Replay:
 
     @property
     def kg(self) -> KnowledgeGraph:
-        """The graph of the case."""
-        return open_kg(str(graph_path(self.case)), profile=self.case["profile"])
+        """The graph of the case, with what was read from documents over it."""
+        return overlaid(open_kg(str(graph_path(self.case)), profile=self.case["profile"]), self.state.facts)
 
     def settled(self, step: int) -> State:
         """The state in which the next step is decided on (or the final one)."""
@@ -79,7 +80,7 @@ def replies(case: Mapping[str, Any]) -> list[str]:
     script: list[str] = [case["plan"]] if "plan" in case else []
     for n, step in enumerate(case["steps"], 1):
         script.append(step.get("reply") or f"Thought {n}: {step['thought']}\nAction {n}: {step['action']}")
-        script += [step[key] for key in ("values", "reflect") if key in step]
+        script += [step[key] for key in ("plan", "extract", "values", "reflect") if key in step]
     return script
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from typing import Literal as OneOf
 
+from triplewise.tools.facts.base import ExtractedFact
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.terms import Triple
 
@@ -58,6 +59,7 @@ class Feedback:
         triples: facts that the action brought up, for reflection.
         answers: final values as short ids or literals, when `finished`.
         finished: whether the agent says it is done.
+        facts: those of the triples that were read from documents just now, with their provenance.
     """
 
     action: str = ""
@@ -74,6 +76,7 @@ class Feedback:
     triples: tuple[Triple, ...] = ()
     answers: tuple[str, ...] = ()
     finished: bool = False
+    facts: tuple[ExtractedFact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

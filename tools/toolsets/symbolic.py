@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from triplewise.tools.errors import ActionError
+from triplewise.tools.facts.base import ExtractedFact
+from triplewise.tools.facts.overlay import overlaid
 from triplewise.tools.kg.base import Outcome
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.bounded import Deadline
+from triplewise.tools.kg.frontier import Bundle, Fact, read_bundles
 from triplewise.tools.kg.terms import IRI, Term
 from triplewise.tools.pyql.text import read_relation
 from triplewise.tools.toolsets.base import Action, Feedback, Parameter, Workbench
 from triplewise.tools.toolsets.explore import answer, entity_ids
 from triplewise.tools.toolsets.resolve import Resolver
-from triplewise.tools.toolsets.show import names
+from triplewise.tools.toolsets.show import names, triple_lines
 from triplewise.tools.toolsets.toolset import Toolset
 
 RuleService: TypeAlias = Callable[[str], Sequence[str]]
 """`services["rules"]`: a sub-question -> rules as text, best first."""
 
-DocumentService: TypeAlias = Callable[[str, str], Sequence[str]]
-"""`services["documents"]`: name of an entity, text of a relation -> passages, best first."""
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What documents say about an entity and a relation: passages, best first, and the facts read from them.
+
+    `reasons`: why there are no more facts, in words.
+    """
+
+    passages: tuple[str, ...]
+    facts: tuple[ExtractedFact, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+ExtractService: TypeAlias = Callable[[str, str], Extraction]
+"""`services["extract"]`: id or name of an entity, id of a relation -> what documents say (extractTriples)."""
 
 SHOWN_NEIGHBORS = 50
+SHOWN_PASSAGES, SHOWN_CHARACTERS = 5, 3_000
+"""Passages, and characters of them, that an observation holds at most."""
+FACTS_OF_EACH = 1_000
+"""Facts of one entity that a search for several reads at most."""
 NOTHING_FOUND = (
     "No entity found under this relation in the knowledge graph. You can keep searching on graph or go to "
     "invoke wiki_search to retrieve relevant documents. You can also just answer if you think you can based "
@@ -90,31 +111,88 @@ def _with_id(bench: Workbench, term: object, name: str) -> str:
     return name if short == name else f"{name} [{short}]"
 
 
+def _search_each(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """The same search for several entities at once, in one query for some hundred of them."""
+    resolver, kg = Resolver(bench), bench.kg
+    relation = read_relation(resolver.relation(arguments[0]), kg.profile)
+    entities = list(dict.fromkeys(_entity(bench, resolver, a) for a in arguments[1:]))
+    sides = [(e, f) for e in entities for f in (True, False) if isinstance(e, IRI) or not f]
+    wanted = {Bundle(e, relation, forward): FACTS_OF_EACH for e, forward in sides}
+    found, trouble = read_bundles(kg, wanted, wanted, 0, Deadline(kg.timeout))
+    triples = tuple(dict.fromkeys(f.triple for f in found))
+    quiet = Outcome.ROWS if found else Outcome.EMPTY
+    return Feedback(
+        arguments=(kg.profile.short(relation), *(kg.profile.short(e) for e in entities)),
+        outcome=trouble.partition(":")[0] or quiet,
+        message=trouble,
+        observation=_by_entity(bench, found) if found else trouble or NOTHING_FOUND,
+        program=bench.program,
+        ids={"neighbors": entity_ids(kg, triples)},
+        triples=triples,
+        detail=resolver.detail(),
+    )
+
+
+def _by_entity(bench: Workbench, found: Sequence[Fact]) -> str:
+    """The far ends of facts, a line for each entity they were found at."""
+    shown = found[:SHOWN_NEIGHBORS]
+    named = names(bench.kg, list(dict.fromkeys(t for f in shown for t in (f.node, f.far))))
+    lines: dict[Term, list[str]] = {}
+    for fact in shown:
+        lines.setdefault(fact.node, []).append(_with_id(bench, fact.far, named[fact.far]))
+    listed = [f"{_with_id(bench, node, named[node])}: {', '.join(ends)}." for node, ends in lines.items()]
+    more = [f"... and {len(found) - len(shown)} more."] if len(found) > len(shown) else []
+    return "\n".join([*listed, *more])
+
+
 def _wiki_search(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
-    """Passages about an entity and a relation; triples are read from them by whoever owns the documents."""
+    """Passages about an entity and a relation, and the facts read from them at once (extractTriples).
+
+    The facts come with the step, so that later actions find them.
+    """
     resolver, kg = Resolver(bench), bench.kg
     entity = resolver.value_or_none(arguments[0])
     name = arguments[0].strip("'\"") if entity is None else names(kg, [entity])[entity]
     relation = resolver.relation(arguments[1])
-    service: DocumentService | None = bench.services.get("documents")
+    given = name if entity is None else kg.profile.short(entity)
+    service: ExtractService | None = bench.services.get("extract")
     if service is None:
         said = "No documents are configured: only the knowledge graph can be searched."
         return Feedback(
-            arguments=(arguments[0], relation), outcome=Outcome.EMPTY, observation=said, program=bench.program
+            arguments=(given, relation), outcome=Outcome.EMPTY, observation=said, program=bench.program
         )
-    text = relation_texts(kg, [relation])[relation].label
-    passages = list(service(name, text))
-    found = (
-        f"By searching, {name}'s relevant documents are {' ; '.join(passages)} You should extract the facts "
-        f"about {name} that help to answer the question."
-    )
+    found = service(given, relation)
+    triples = tuple(f.triple for f in found.facts)
     return Feedback(
-        arguments=(arguments[0] if entity is None else kg.profile.short(entity), relation),
-        outcome=Outcome.ROWS if passages else Outcome.EMPTY,
-        observation=found if passages else f"No document about {name} was found.",
+        arguments=(given, relation),
+        outcome=Outcome.ROWS if found.passages else Outcome.EMPTY,
+        observation=_read_aloud(bench, name, found),
         program=bench.program,
+        ids={"neighbors": entity_ids(kg, triples)} if triples else {},
+        triples=triples,
         detail=resolver.detail(),
+        facts=found.facts,
     )
+
+
+def _read_aloud(bench: Workbench, name: str, found: Extraction) -> str:
+    """Passages and the facts read from them, as figure 7 words it (observation 3)."""
+    if not found.passages:
+        why = f" ({found.reasons[0]})" if found.reasons else ""
+        return f"No document about {name} was found{why}."
+    passages = " ; ".join(found.passages[:SHOWN_PASSAGES])[:SHOWN_CHARACTERS]
+    said = (
+        f"By searching, {name}'s relevant documents are {passages} You should extract relevant factual "
+        f"triples about {name} to answer the question. "
+    )
+    if not found.facts:
+        why = f" ({found.reasons[0]})" if found.reasons else ""
+        return f"{said}No triple of this relation could be extracted{why}."
+    lines = triple_lines(overlaid(bench.kg, found.facts), [f.triple for f in found.facts], SHOWN_NEIGHBORS)
+    told = zip(found.facts, lines, strict=False)  # more facts than lines, where there are very many
+    doubts = [f"{line} contradicts {'; '.join(fact.conflicts)}" for fact, line in told if fact.conflicts]
+    doubted = f" But {'; '.join(doubts)}." if doubts else ""
+    return f"{said}The triples extracted are {', '.join(lines)}.{doubted}"
 
 
 def _finish(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
@@ -148,8 +226,21 @@ SYMBOLIC = Toolset.of(
             aliases=("searchNeighbor", "searchNeighbors", "search_neighbors"),
         ),
         Action(
+            "search_each",
+            "Search the neighbors of several entities under one relation at once.",
+            (
+                Parameter("relation", "relation", "a relation of a reasoning path"),
+                Parameter("entities", "entity", "ids or names of entities"),
+            ),
+            _search_each,
+            "search_each(P36, Q17, Q142)",
+            variadic=True,
+            aliases=("searchEach",),
+        ),
+        Action(
             "wiki_search",
-            "Search documents about an entity and a relation if the knowledge graph has no relevant result.",
+            "Search documents about an entity and a relation if the knowledge graph has no relevant result. "
+            "Relevant triples are extracted from them and found by later searches.",
             (
                 Parameter("entity", "entity", "the id or name of an entity"),
                 Parameter("relation", "relation", "the relation that is missing"),

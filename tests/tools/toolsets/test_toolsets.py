@@ -10,11 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.facts.base import ExtractedFact
 from triplewise.tools.kg.base import metered
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import load_profile
+from triplewise.tools.kg.terms import IRI, Triple
 from triplewise.tools.toolsets import TOOLSETS, Feedback, ReasoningMemory, Workbench, parse_call
 from triplewise.tools.toolsets.base import Call
+from triplewise.tools.toolsets.symbolic import Extraction
 
 TURTLE = """
 @prefix wd: <http://www.wikidata.org/entity/> . @prefix wdt: <http://www.wikidata.org/prop/direct/> .
@@ -26,6 +29,7 @@ wd:Q1490 rdfs:label "Tokyo"@en ; wdt:P17 wd:Q17 ; wdt:P1082 14000000 ; wdt:P571 
 wd:Q90 rdfs:label "Paris"@en ; wdt:P17 wd:Q142 ; wdt:P1082 "2100000" ; wdt:P571 "0250"^^xsd:gYear .
 wd:P36 rdfs:label "capital"@en . wd:P17 rdfs:label "country"@en .
 """
+WD = "http://www.wikidata.org/entity/"
 PYQL, EXPLORE, SYMBOLIC = TOOLSETS["pyql"], TOOLSETS["explore"], TOOLSETS["symbolic"]
 
 
@@ -51,6 +55,11 @@ def run(bench: Workbench, *calls: str) -> Feedback:
     return feedback
 
 
+FACT = ExtractedFact(
+    Triple(IRI(WD + "Q17"), IRI("http://www.wikidata.org/prop/direct/P36"), IRI(WD + "Q999")),
+    {WD + "Q999": "New Tokyo"},
+    *("q", "Japan", "japan.txt", "Its capital is New Tokyo.", "2026-01-01T00:00:00Z", "embedded", 0.9),
+)
 CAPITALS = ("add_fact(?c, P36, ?x)",)
 
 
@@ -243,7 +252,7 @@ def test_following_rules(bench: Workbench) -> None:
         bench,
         services={
             "rules": lambda question: [f"path for {question}"],
-            "documents": lambda name, relation: [f"{name} has a {relation}"],
+            "extract": lambda entity, relation: Extraction((f"{entity} has a {relation}.",), (FACT,)),
         },
     )
     rules = SYMBOLIC.execute(served, parse_call("getReasoningPath(Viggo Mortensen, played in)", SYMBOLIC))
@@ -255,6 +264,14 @@ def test_following_rules(bench: Workbench) -> None:
     assert nothing.outcome == "empty"
     assert nothing.observation.startswith("No entity found under this relation")
     read = SYMBOLIC.execute(served, Call("wikiSearch", ("Q17", "P36")))
-    assert read.observation.startswith("By searching, Japan's relevant documents are Japan has a capital")
+    assert read.observation == (
+        "By searching, Japan's relevant documents are Q17 has a P36. You should extract relevant factual triples "
+        "about Japan to answer the question. The triples extracted are (Japan [Q17], capital, New Tokyo [Q999])."
+    )
+    each = SYMBOLIC.execute(bench, Call("search_each", ("P36", "Q17", "Q142", "Japan")))
+    assert each.observation == "France [Q142]: Paris [Q90].\nJapan [Q17]: Tokyo [Q1490]."
+    assert (each.outcome, len(each.triples), each.arguments) == ("rows", 2, ("P36", "Q17", "Q142"))
+    assert SYMBOLIC.execute(bench, Call("search_each", ("P999", "Q17"))).outcome == "empty"
+    assert (read.facts, read.triples) == ((FACT,), (FACT.triple,))
     assert "No documents" in SYMBOLIC.execute(bench, Call("wiki_search", ("Q17", "P36"))).observation
     assert SYMBOLIC.execute(bench, Call("finish", ("Tokyo", "Aragorn"))).answers == ("Q1490", "Aragorn")

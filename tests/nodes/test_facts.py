@@ -1,0 +1,246 @@
+"""Facts read from documents in runs: seen by later actions, kept, reviewed, marked in the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
+
+from triplewise.graphs import Context, build_graph
+from triplewise.nodes.facts import reading
+from triplewise.nodes.resources import kg_of
+from triplewise.nodes.review import read
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.facts.base import ExtractedFact
+from triplewise.tools.facts.store import FactStore
+from triplewise.tools.kg.terms import IRI, Triple
+
+EX = "http://example.org/"
+TURTLE = """
+@prefix ex: <http://example.org/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+ex:directedBy rdfs:label "directed by" . ex:bornIn rdfs:label "born in" .
+ex:anna rdfs:label "Anna Arden" ; ex:bornIn ex:oslo . ex:oslo rdfs:label "Oslo" .
+ex:bert rdfs:label "Bert Boyle" ; ex:bornIn ex:rome . ex:rome rdfs:label "Rome" .
+ex:cora rdfs:label "Cora Cline" . ex:dora rdfs:label "Dora Dunn" ; ex:bornIn ex:oslo .
+ex:f1 rdfs:label "Amber Road" ; ex:directedBy ex:anna .
+ex:f2 rdfs:label "Blue Harbour" ; ex:directedBy ex:bert .
+ex:f3 rdfs:label "Cold Morning" ; ex:directedBy ex:cora .
+ex:f4 rdfs:label "Dark Meadow" ; ex:directedBy ex:dora .
+ex:f5 rdfs:label "Early Frost" .
+"""
+QUESTION = {"question": "Who directed Early Frost?", "entities": {"Early Frost": "<http://example.org/f5>"}}
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    """A run with documents on a graph that does not say who directed Early Frost."""
+    (tmp_path / "films.ttl").write_text(TURTLE, encoding="utf-8")
+    (tmp_path / "documents").mkdir()
+    text = "Early Frost is a film of 1999. Early Frost was directed by Bert Boyle. It was shot in Rome."
+    (tmp_path / "documents" / "Early Frost.txt").write_text(text, encoding="utf-8")
+    seeds = [("Amber Road", "f1", "anna"), ("Blue Harbour", "f2", "bert"), ("Cold Morning", "f3", "cora")]
+    lines = [
+        {
+            "question": f"Who directed {name}?",
+            "topic_entity": name,
+            "answers": [f"<{EX}{who}>"],
+        }
+        for name, _, who in seeds
+    ]
+    (tmp_path / "seeds.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return Context(
+        kg=str(tmp_path / "films.ttl"),
+        documents=str(tmp_path / "documents"),
+        facts=str(tmp_path / "facts.sqlite"),
+        seeds=str(tmp_path / "seeds.jsonl"),
+    )
+
+
+def store(context: Context) -> FactStore:
+    assert context.facts is not None
+    return FactStore(Path(context.facts))
+
+
+def test_a_gap_is_filled_from_a_document_without_a_model(context: Context) -> None:
+    state = build_graph("symagent").invoke(QUESTION, context=context)
+    answer = state["answer"]
+    assert answer.labels == ("Bert Boyle",), [s.call for s in state["steps"]]
+    assert answer.text == (
+        "Bert Boyle. The fact that proves this was read from documents, not in the knowledge graph."
+    )
+    calls = [s.feedback.action for s in state["steps"]]
+    assert calls == ["get_rules", "search_neighbor", "wiki_search", "finish"]
+    (kept,) = store(context).facts()
+    assert (kept.fact.status, kept.fact.sentence) == ("proposed", "Early Frost was directed by Bert Boyle.")
+    assert (answer.proof[0].sentence, answer.proof[0].fact) == (kept.fact.sentence, kept.id)
+
+
+def test_without_documents_the_gap_stays(context: Context) -> None:
+    state = build_graph("symagent").invoke(QUESTION, context=replace(context, documents=None))
+    assert state["answer"].status == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("overlay", "decide", "found"),
+    [
+        ("none", "accept", False),
+        ("accepted", "", False),
+        ("accepted", "accept", True),
+        ("proposed", "", True),
+        ("proposed", "reject", False),
+    ],
+)
+def test_kept_facts_are_seen_by_other_runs_as_asked_for(
+    context: Context, overlay: Any, decide: str, found: bool
+) -> None:
+    build_graph("symagent").invoke(QUESTION, context=context)
+    if decide:
+        getattr(store(context), decide)([k.id for k in store(context).facts()])
+    for preset in ("agent", "symagent"):
+        state = build_graph(preset).invoke(
+            QUESTION, context=replace(context, documents=None, overlay=overlay)
+        )
+        answer = state["answer"]
+        assert (answer.labels == ("Bert Boyle",)) is found, (preset, answer)
+        assert ("read from documents" in answer.text) is found
+
+
+def test_a_rejected_fact_is_never_proposed_again(context: Context) -> None:
+    build_graph("symagent").invoke(QUESTION, context=context)
+    store(context).reject([k.id for k in store(context).facts()])
+    state = build_graph("symagent").invoke(QUESTION, context=context)
+    assert state["facts"] == ()
+    assert state["answer"].status == "not_found"
+    said = next(s.observation for s in state["steps"] if s.feedback.action == "wiki_search")
+    assert "1 that a person has rejected before are left out" in said
+
+
+def waiting(graph: Any, config: Any) -> dict[str, Any]:
+    """What a run that was interrupted shows."""
+    (interrupt,) = graph.get_state(config).interrupts
+    shown: dict[str, Any] = interrupt.value
+    return shown
+
+
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+
+
+@pytest.mark.parametrize(("word", "found"), [("all", True), ("none", False), ({}, True)])
+def test_a_run_waits_for_a_persons_word(context: Context, word: Any, found: bool) -> None:
+    context = replace(context, review=True)
+    graph = build_graph("symagent", checkpointer=InMemorySaver())
+    graph.invoke(QUESTION, CONFIG, context=context)
+    shown = waiting(graph, CONFIG)
+    (fact,) = shown["facts"]
+    assert fact["fact"] == "(Early Frost, directed by, Bert Boyle)"
+    assert fact["sentence"] == "Early Frost was directed by Bert Boyle."
+    assert {"id", "triple", "document", "source", "confidence", "conflicts"} < set(fact)
+    word = word if word != {} else {fact["id"][:6]: True}
+    state = graph.invoke(Command(resume=word), CONFIG, context=context)
+    assert (state["answer"].labels == ("Bert Boyle",)) is found
+    (kept,) = store(context).facts()
+    assert kept.fact.status == ("accepted" if found else "rejected")
+    triples = [t for s in state["steps"] for t in s.feedback.triples]
+    assert (kept.fact.triple in triples) is found
+
+
+def test_a_word_that_says_nothing_is_asked_for_again(context: Context) -> None:
+    context = replace(context, review=True)
+    graph = build_graph("symagent", checkpointer=InMemorySaver())
+    graph.invoke(QUESTION, CONFIG, context=context)
+    graph.invoke(Command(resume="perhaps"), CONFIG, context=context)
+    assert waiting(graph, CONFIG)["error"] == "'perhaps' says nothing about them"
+    state = graph.invoke(Command(resume="all"), CONFIG, context=context)
+    assert state["answer"].labels == ("Bert Boyle",)
+
+
+def test_nobody_is_asked_about_what_was_accepted_before(context: Context) -> None:
+    build_graph("symagent").invoke(QUESTION, context=context)
+    store(context).accept([k.id for k in store(context).facts()])
+    graph = build_graph("symagent", checkpointer=InMemorySaver())
+    state = graph.invoke(QUESTION, CONFIG, context=replace(context, review=True))
+    assert state["answer"].labels == ("Bert Boyle",)
+
+
+def test_a_run_that_waits_survives_its_process(context: Context, tmp_path: Path) -> None:
+    context = replace(context, review=True)
+    path = str(tmp_path / "checkpoints.sqlite")
+    with SqliteSaver.from_conn_string(path) as saver:
+        build_graph("symagent", checkpointer=saver).invoke(QUESTION, CONFIG, context=context)
+    with SqliteSaver.from_conn_string(path) as saver:
+        graph = build_graph("symagent", checkpointer=saver)
+        assert graph.get_state(CONFIG).next == ("review",)
+        assert len(waiting(graph, CONFIG)["facts"]) == 1
+        state = graph.invoke(Command(resume="all"), CONFIG, context=context)
+    assert state["answer"].labels == ("Bert Boyle",)
+
+
+FACT = ExtractedFact(
+    Triple(IRI(EX + "f5"), IRI(EX + "directedBy"), IRI(EX + "anna")), {}, "q", "d", "s", "x", "t", "r", 1.0
+)
+OTHER = replace(FACT, triple=Triple(IRI(EX + "f5"), IRI(EX + "directedBy"), IRI(EX + "dora")))
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("all", {FACT.id: True, OTHER.id: True}),
+        ("No", {FACT.id: False, OTHER.id: False}),
+        (True, {FACT.id: True, OTHER.id: True}),
+        ({FACT.id: "n"}, {FACT.id: False}),
+        ({OTHER.id[:8].upper(): True, "": False, "zz": True}, {OTHER.id: True}),
+        ({FACT.id: 3}, {}),
+        (None, {}),
+        (7, {}),
+    ],
+)
+def test_words_of_a_person(reply: Any, said: dict[str, bool]) -> None:
+    assert read(reply, [FACT, OTHER]) == said
+
+
+@pytest.mark.parametrize(
+    ("status", "review", "found"),
+    [("proposed", False, 1), ("proposed", True, 0), ("accepted", True, 1), ("rejected", False, 0)],
+)
+def test_what_a_run_sees_of_its_own_facts(context: Context, status: Any, review: bool, found: int) -> None:
+    with reading([replace(FACT, status=status)]):
+        seen = kg_of(replace(context, review=review))
+        assert len(seen.neighbours(FACT.triple.subject, FACT.triple.relation).triples) == found
+    assert kg_of(context).neighbours(FACT.triple.subject, FACT.triple.relation).triples == ()
+
+
+def test_with_review_what_waits_is_not_seen_by_way_of_the_store(context: Context) -> None:
+    store(context).add([FACT, OTHER])
+    with reading([FACT]):
+        kg = kg_of(replace(context, review=True, overlay="proposed"))
+        assert [t.object for t in kg.neighbours(FACT.triple.subject).triples] == [OTHER.triple.object]
+
+
+def test_documents_that_are_not_there_are_told_at_once(context: Context) -> None:
+    with pytest.raises(Exception, match="no such folder") as error:
+        build_graph("symagent").invoke(QUESTION, context=replace(context, documents="/nowhere"))
+    assert isinstance(error.value, ConfigurationError.__mro__[1])
+
+
+def test_rules_of_another_question_are_planned_for(context: Context) -> None:
+    from triplewise.nodes.replan import REPLANNED, rule_service
+    from triplewise.nodes.state import State, Step
+    from triplewise.tools.toolsets.base import Feedback
+
+    given: Callable[..., State] = lambda **more: State(question="Who directed Amber Road?", **more)  # noqa: E731
+    context = replace(context, documents=None)
+    rules = rule_service(given(), context)("Where was Bert Boyle born?")
+    assert any("bornIn" in rule for rule in rules)
+    assert rule_service(given(), context)("who directed Amber Road") == []
+    asked = tuple(
+        Step(i, "", "", Feedback(action="get_rules", arguments=(f"where was {i} born?",)), "")
+        for i in range(REPLANNED)
+    )
+    assert rule_service(given(steps=asked), context)("Where was Bert Boyle born?") == []
