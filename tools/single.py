@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.terms import IRI
 
-SAMPLE = 2_000
-"""Facts of a relation that are looked at."""
+SUBJECTS, SAMPLE = 200, 2_000
+"""Subjects, and facts of a relation, that are looked at."""
 LEAST = 20
 """Subjects that have to be seen before anything is said."""
 SHARE = 0.95
@@ -53,8 +53,13 @@ def _remembered(
 
 
 def _single(kg: KnowledgeGraph, relation: IRI) -> bool | None:
-    """None where the KG did not answer."""
-    found = kg.query(f"SELECT DISTINCT ?s ?o WHERE {{ ?s {relation.n3()} ?o }}", limit=SAMPLE)
+    """None where the KG did not answer.
+
+    Subjects are drawn first, then all their values: an index may hold the facts of one value together.
+    """
+    r = relation.n3()
+    some = f"SELECT DISTINCT ?s WHERE {{ ?s {r} ?any }} LIMIT {SUBJECTS}"
+    found = kg.query(f"SELECT DISTINCT ?s ?o WHERE {{ {{ {some} }} ?s {r} ?o }}", limit=SAMPLE)
     values = Counter(row[0] for row in found.rows)
     single = sum(n == 1 for n in values.values())
     return len(values) >= LEAST and single >= SHARE * len(values) if found.outcome.ok else None

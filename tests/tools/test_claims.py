@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -94,3 +95,15 @@ def test_what_facts_show_of_a_relation() -> None:
     assert not is_single_valued(kg, iri("P25"))  # too few facts to tell
     assert is_mutual(kg, iri("P47"))
     assert not is_mutual(kg, iri("P19"))
+
+
+def test_facts_of_one_value_that_lie_together_do_not_make_a_relation_single_valued(tmp_path: Path) -> None:
+    lines = [f"<http://e/s{i}> <http://e/{r}> <http://e/{o}> ." for i in range(2_500) for r, o in OF_EACH]
+    file = tmp_path / "graph.nt"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    kg = open_kg(str(file))
+    assert not is_single_valued(kg, IRI("http://e/several"))
+    assert is_single_valued(kg, IRI("http://e/one"))
+
+
+OF_EACH = (("several", "a"), ("several", "b"), ("one", "a"))
