@@ -37,7 +37,7 @@ from triplewise.tools.kg.sources import Progress
 from triplewise.tools.kg.terms import IRI, Literal
 from triplewise.tools.linking import link, without_brackets
 from triplewise.tools.planning.bodies import answers
-from triplewise.tools.planning.kept import index_seeds
+from triplewise.tools.planning.indexing import index_seeds
 from triplewise.tools.planning.planner import make_plan
 from triplewise.tools.planning.question import lexicon, stem
 from triplewise.tools.thinning import DROPPED, ThinOrder, ThinReport, thin_kg

@@ -24,7 +24,8 @@ from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.terms import IRI
 from triplewise.tools.linking import LinkedEntity, link, without_brackets
 from triplewise.tools.planning.bodies import answers, signature
-from triplewise.tools.planning.kept import Tell, index_seeds, seeds_for
+from triplewise.tools.planning.indexing import index_seeds
+from triplewise.tools.planning.kept import Tell, seeds_for
 from triplewise.tools.planning.planner import make_plan
 from triplewise.tools.planning.search import PlanSettings
 from triplewise.tools.planning.seeds import SeedIndex, Signature

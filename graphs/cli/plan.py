@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from triplewise.graphs.cli.names import Names
     from triplewise.graphs.cli.running import Run
-    from triplewise.tools.planning.kept import IndexReport
+    from triplewise.tools.planning.indexing import IndexReport
     from triplewise.tools.rules import DroppedRule, Rule
 
 QUESTION, INDEX = "question", "index"
@@ -33,8 +33,8 @@ Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="SEEDS...",
-        help="JSON lines (plain or .gz) with `question`, `answers`, and `topic_entity` or `entities`: names "
-        "or ids of the graph.",
+        help="JSON lines (plain or .gz) with `question`, `answers`, and `topic_entity`, `entities` or "
+        "`entity`: names or ids of the graph, or a mapping mention -> id.",
     ),
 ]
 Again = Annotated[bool, typer.Option("--again", help="Mine all seeds anew, also those that are kept.")]
@@ -195,7 +195,7 @@ def index(
     What is broken off goes on when the same command is run again.
     """
     from triplewise.nodes.resources import caps_of, encoder_of, kg_of
-    from triplewise.tools.planning.kept import index_seeds
+    from triplewise.tools.planning.indexing import index_seeds
 
     context = o.context_of(o.given(kg=kg, profile=profile), settings or [])
     graph = kg_of(context)

@@ -28,7 +28,7 @@ from triplewise.tools.planning.bodies import (
 )
 from triplewise.tools.planning.conditions import Conditions
 from triplewise.tools.planning.seed_terms import SeedTerms, same_as
-from triplewise.tools.planning.seeds import Kept, Mined, Quality, Seed, Signature, in_order, spans_of
+from triplewise.tools.planning.seeds import Kept, Mined, Quality, Seed, Signature, spans_of
 from triplewise.tools.rules import Atom, Constraint, Rule
 
 Item = TypeVar("Item")
@@ -152,7 +152,7 @@ class Miner:
 
     def _mine(self, seed: Seed) -> Mined:
         """Search from the first topic that the KG knows, and from a second one for where both meet."""
-        anchors = [self._anchor(topic) for topic in in_order(seed)]
+        anchors = [self._anchor(found) for _, found in seed.named]
         known = [a for a in anchors if a]
         gold = self._terms.gold(seed)
         if not known or not gold:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
 
 from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.terms import IRI, XSD, Literal, Term, text
@@ -11,6 +13,8 @@ from triplewise.tools.planning.seeds import Seed
 
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _DATE = re.compile(r"-?\d{4,}-\d\d(?:-\d\d)?(?:T[\d:.]+(?:Z|[-+]\d\d:\d\d)?)?")
+BATCH = 500
+"""Seeds whose topics are named at once."""
 _NUMERIC = ("integer", "decimal", "double", "float", "gYear", "string")
 _TEMPORAL = ("date", "dateTime", "gYearMonth", "string")
 
@@ -59,6 +63,36 @@ class SeedTerms:
         if isinstance(term, IRI):
             return bool(self._kg.neighbours(term, limit=1).triples)
         return self._kg.query(f"ASK {{ ?s ?p {term.n3()} }}").boolean is True
+
+
+def named_in_text(seeds: Iterable[Seed], kg: KnowledgeGraph) -> Iterator[Seed]:
+    """Seeds whose topic is given by an id alone get the name that their question has for it.
+
+    One query for the labels of some hundred; a question that has another name for it stays as it is.
+    """
+    source = iter(seeds)
+    while batch := list(islice(source, BATCH)):
+        wanted = {i: kg.profile.expand(i) for s in batch if _unnamed(s) for i in s.topics}
+        labels = kg.labels([iri for iri in wanted.values() if iri is not None])
+        for seed in batch:
+            yield _renamed(seed, wanted, labels) if _unnamed(seed) else seed
+
+
+def _unnamed(seed: Seed) -> bool:
+    """Whether no topic stands in the question."""
+    lower = seed.question.lower()
+    return bool(seed.topics) and not any(t.lower() in lower for t in seed.topics)
+
+
+def _renamed(seed: Seed, wanted: Mapping[str, IRI | None], labels: Mapping[Term, str]) -> Seed:
+    """The seed with its topics by name, those that its question names."""
+    lower, named = seed.question.lower(), {}
+    for topic in seed.topics:
+        iri = wanted[topic]
+        name = labels.get(iri, "") if iri is not None else ""
+        if name and name.lower() in lower:
+            named[name] = topic
+    return replace(seed, topics=tuple(named), ids=tuple(named.values())) if named else seed
 
 
 def is_value(text_: str) -> bool:

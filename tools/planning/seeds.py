@@ -20,16 +20,33 @@ import numpy as np
 from triplewise.tools.errors import DataError
 from triplewise.tools.planning.question import masked
 
+_TOPICS = ("topic_entity", "entities", "entity")
 _WRAPPERS = ("[]", '""', "“”", "''")
 
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A question whose answers are known: its topic entities (ids or names) and answers (ids or texts)."""
+    """A question whose answers are known.
+
+    Attributes:
+        topics: its entities as the question writes them, or by name or id.
+        answers: ids, names, or values.
+        ids: of the topics, in their order, where the file gives them besides.
+    """
 
     question: str
     topics: tuple[str, ...]
     answers: tuple[str, ...]
+    ids: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> tuple[tuple[str, str], ...]:
+        """Each topic with what it is found by in a KG, in the order of the question."""
+        found = self.ids if len(self.ids) == len(self.topics) else self.topics
+        lower = self.question.lower()
+        places = [lower.find(t.lower()) for t in self.topics]
+        order = sorted(range(len(places)), key=lambda i: places[i] if places[i] >= 0 else len(lower))
+        return tuple((self.topics[i], found[i]) for i in order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +113,10 @@ def _spans(question: str, names: Iterable[str]) -> list[tuple[int, int]]:
 
 
 def read_seeds(path: Path) -> Iterator[Seed]:
-    """Seeds of a JSON-lines file (plain or .gz) with `question`, `answers`, and `topic_entity` or `entities`.
+    """Seeds of a JSON-lines file (plain or .gz) with `question`, `answers`, and the topic.
 
-    `entities` and `topic_entity` may be a name, a list of names, or a mapping mention -> id.
+    The topic stands as `topic_entity`, `entities` or `entity`: a name or an id, a list of them, or a mapping
+    mention -> id.
 
     Raises:
         DataError: naming the line, if a line is no JSON object or lacks a key.
@@ -117,15 +135,17 @@ def _seed(line: str, path: Path, number: int) -> Seed:
     """One seed."""
     try:
         record = json.loads(line)
-        topics, answers = record.get("topic_entity", record.get("entities")), record["answers"]
+        topics = next((record[k] for k in _TOPICS if record.get(k) is not None), None)
+        answers = [a for a in record["answers"] if a is not None]
         question = str(record["question"])
-    except (json.JSONDecodeError, KeyError, AttributeError) as error:
+    except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
         raise DataError(
             f"not a seed question ({error!r}); a line needs question, answers and topic_entity or entities",
             path,
             number,
         ) from error
-    return Seed(question, _names(topics), tuple(str(a) for a in answers))
+    ids = tuple(str(i) for i in topics.values()) if isinstance(topics, dict) and all(topics.values()) else ()
+    return Seed(question, _names(topics), tuple(str(a) for a in answers), ids)
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -188,13 +208,6 @@ class SeedIndex:
 def spans_of(seed: Seed) -> list[tuple[int, int]]:
     """Where the topics of a seed stand in its question."""
     return _spans(seed.question, seed.topics)
-
-
-def in_order(seed: Seed) -> tuple[str, ...]:
-    """The topics of a seed as they stand in its question, those that do not stand there behind the others."""
-    lower = seed.question.lower()
-    places = {t: lower.find(t.lower()) for t in seed.topics}
-    return tuple(sorted(seed.topics, key=lambda t: places[t] if places[t] >= 0 else len(lower)))
 
 
 def grouped(seeds: Iterable[Seed], name: str) -> dict[str, list[Seed]]:

@@ -167,7 +167,7 @@ def _collect(kg: EmbeddedKG, seeds: Sequence[Seed], order: ThinOrder, tell: Prog
     for number, seed in enumerate(seeds):
         if number % EVERY == 0:
             tell("searching paths", number, len(seeds))
-        topic = next((n for t in seed.topics if (n := names.node(t))), "")
+        topic = next((n for _, t in seed.named if (n := names.node(t))), "")
         unknown += not topic
         draw = random.Random(f"{order.seed} {seed.question} {topic}")
         targets = {a: names.node(a) for a in seed.answers}

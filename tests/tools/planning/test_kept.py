@@ -11,7 +11,8 @@ import pytest
 from triplewise.tools.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, load_kg, open_kg
 from triplewise.tools.kg.base import count_query, metered
-from triplewise.tools.planning.kept import index_seeds, kg_mark, seeds_for
+from triplewise.tools.planning.indexing import index_seeds
+from triplewise.tools.planning.kept import kg_mark, seeds_for
 from triplewise.tools.planning.mining import Caps, Miner
 from triplewise.tools.planning.planner import miner_of
 

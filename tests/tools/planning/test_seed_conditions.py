@@ -13,7 +13,7 @@ from triplewise.tools.linking import link
 from triplewise.tools.planning.bodies import answers
 from triplewise.tools.planning.mining import Miner
 from triplewise.tools.planning.planner import plan
-from triplewise.tools.planning.seed_terms import SeedTerms, same_as
+from triplewise.tools.planning.seed_terms import SeedTerms, named_in_text, same_as
 from triplewise.tools.planning.seeds import Seed, SeedIndex
 from triplewise.tools.rules import Rule
 
@@ -59,6 +59,7 @@ def found(kg: KnowledgeGraph, rule: Rule) -> set[str]:
     return {kg.labels([t]).get(t) or kg.profile.short(t) for t in answers(kg, rule)}
 
 
+SCOTT = "<http://films.example/scott>"
 COUNT = Seed("how many works did Ridley Scott make?", ("Ridley Scott",), ("4",))
 LONGEST = Seed("what is the longest film that Ridley Scott directed?", ("Ridley Scott",), ("Black Rain",))
 LATE = Seed("what did James Cameron direct after 1988?", ("James Cameron",), ("The Abyss",))
@@ -114,6 +115,15 @@ def test_without_an_encoder_seeds_give_chains_alone(kg: KnowledgeGraph) -> None:
 def test_a_rule_of_two_topics_needs_two(kg: KnowledgeGraph) -> None:
     rule = best(kg, "what do Ridley Scott share?", BOTH)
     assert not any(c.kind == "meets" for c in rule.constraints)
+
+
+def test_a_topic_given_by_its_id_is_found_in_the_question(kg: KnowledgeGraph) -> None:
+    by_id = Seed("which films did Ridley Scott make?", (SCOTT,), FILMS.answers)
+    (named,) = named_in_text([by_id], kg)
+    assert (named.topics, named.ids) == (("Ridley Scott",), (SCOTT,))
+    assert Miner(kg).of_seed(named) == Miner(kg).of_seed(FILMS)
+    other = Seed("who is it?", (SCOTT,), ("Alien",))
+    assert list(named_in_text([other, FILMS], kg)) == [other, FILMS]
 
 
 def test_values_are_the_same_in_any_writing(kg: KnowledgeGraph) -> None:

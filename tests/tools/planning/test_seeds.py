@@ -35,12 +35,27 @@ def test_plain_and_packed_files_read_the_same(tmp_path: Path, name: str) -> None
         ({"topic_entity": {"Dracula": "Q41542"}}, ("Dracula",)),
         ({"entities": {"Dracula": "Q41542"}}, ("Dracula",)),
         ({"entities": ["Dracula"]}, ("Dracula",)),
+        ({"entity": "Dracula"}, ("Dracula",)),
         ({}, ()),
     ],
 )
 def test_forms_of_topics(tmp_path: Path, given: dict[str, Any], topics: tuple[str, ...]) -> None:
     (seed,) = read_seeds(write(tmp_path / "seeds.jsonl", {**QUESTION, **given}))
     assert seed.topics == topics
+    known = next(iter(given.values()), None)
+    assert seed.ids == (tuple(known.values()) if isinstance(known, dict) else ())
+
+
+def test_topics_are_told_in_the_order_of_the_question() -> None:
+    made = Seed("what do Emma and Dracula share?", ("Dracula", "Emma"), ("x",), ("Q1", "Q2"))
+    assert made.named == (("Emma", "Q2"), ("Dracula", "Q1"))
+    assert Seed("who wrote Emma?", ("Emma",), ("x",)).named == (("Emma", "Emma"),)
+
+
+def test_answers_that_are_not_known_are_left_out(tmp_path: Path) -> None:
+    row = {"question": "who wrote [Dracula]", "topic_entity": "Dracula", "answers": [None, "x"]}
+    (seed,) = read_seeds(write(tmp_path / "seeds.jsonl", row))
+    assert seed.answers == ("x",)
 
 
 @pytest.mark.parametrize("line", ['{"question": "who"', '{"question": "who"}', '["who"]', '{"answers": []}'])
