@@ -60,6 +60,7 @@ def learn(
         stack.enter_context(_held(folder))
         order = _ordered(order, folder)
         course = stack.enter_context(_course(order, folder, learner, tell, notify))
+        _keep(order, folder)
         saver = open_saver(folder / CHECKPOINTS, notify)
         stack.callback(saver.conn.close)
         graph = build_self_learning(checkpointer=saver)
@@ -89,7 +90,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def _ordered(order: Order | None, folder: Path) -> Order:
-    """The order to carry out, kept in the folder. Raises `ConfigurationError` on a mix-up of two."""
+    """The order to carry out, given or kept. Raises `ConfigurationError` on a mix-up of two."""
     path = folder / ORDER
     kept = read_order(folder) if path.is_file() else None
     if order is None and kept is None:
@@ -98,13 +99,17 @@ def _ordered(order: Order | None, folder: Path) -> Order:
         raise ConfigurationError(
             f"{folder} holds a run with other settings; go on with it by --resume, or name another folder"
         )
-    if kept is not None:
-        return kept
-    assert order is not None, "one of the two is there"
+    found = kept or order
+    assert found is not None, "one of the two is there"
+    return found
+
+
+def _keep(order: Order, folder: Path) -> None:
+    """Keep an order in its folder, once everything that it names could be opened."""
+    path = folder / ORDER
     beside = path.with_suffix(".part")
     beside.write_text(json.dumps(order.json(), indent=1, ensure_ascii=False), encoding="utf-8")
     beside.replace(path)
-    return order
 
 
 def read_order(folder: Path) -> Order:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import chdir, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,8 +14,10 @@ from triplewise.graphs.cli.console import EXIT_CODES, examples, out, say
 from triplewise.tools.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from triplewise.graphs.cli.report import Report
-    from triplewise.graphs.cli.running import Run
+    from triplewise.graphs.cli.running import Reviewer, Run
     from triplewise.graphs.cli.runs import Checkpoints, Order
     from triplewise.nodes.state import Answer
 
@@ -41,6 +44,8 @@ EPILOG = examples(
     'triplewise ask "Who wrote Dracula?" --model openai:qwen3 --base-url http://localhost:8000/v1',
     'triplewise ask "Who wrote Dracula?" --preset oda --set max_steps=12 --json',
     'triplewise ask "Which film won most awards?" --db films.sqlite',
+    'triplewise ask "Who directed Early Frost?" --kg films.ttl --documents texts --review',
+    'triplewise ask "Who wrote Dracula?" --config learned/settings.yaml',
     "triplewise ask --resume",
 )
 
@@ -61,7 +66,12 @@ def ask(
     faithful: o.Faithful = False,
     entity: o.Entities = None,
     seeds: o.Seeds = None,
+    documents: o.Documents = None,
+    overlay: o.Overlay = None,
+    facts: o.Facts = None,
+    review: o.Review = False,
     settings: o.Settings = None,
+    config: o.Config = None,
     as_json: Output = False,
     quiet: Quiet = False,
     resume: Resume = False,
@@ -73,18 +83,22 @@ def ask(
     from triplewise.graphs.cli.runs import Checkpoints
 
     named = o.given(kg=kg, profile=profile, db=db, model=model, base_url=base_url, seeds=seeds)
-    if resume and (question or named or preset or faithful or entity or settings or no_checkpoints):
+    named |= o.given(documents=documents, overlay=overlay, facts=facts)
+    if resume and (
+        review or question or named or preset or faithful or entity or settings or config or no_checkpoints
+    ):
         raise ConfigurationError(
             "--resume takes question and settings of the run it goes on with; leave them out"
         )
+    kept_preset, kept = o.read_config(config)
     order = (
         None
         if resume
         else o.order_of(
             question,
-            o.preset_of(preset, faithful, settings or []),
+            o.preset_of(preset or kept_preset, faithful, settings or []),
             entity or [],
-            o.context_of(named, settings or []),
+            o.context_of({**kept, **named, **({"review": True} if review else {})}, settings or []),
             thread,
         )
     )
@@ -112,9 +126,12 @@ def _unfinished(store: Checkpoints | None, thread: str | None) -> Order:
 def _run(order: Order, store: Checkpoints | None, resume: bool, as_json: bool, quiet: bool) -> Answer:
     """Run to the end, printing as asked for; the answer."""
     from triplewise.graphs.cli.document import document
+    from triplewise.graphs.cli.reviewing import ask_person, check_terminal
     from triplewise.graphs.cli.running import Run
 
-    run = Run(order, store.saver if store else None)
+    if order.context.get("review"):
+        check_terminal()
+    run = Run(order, store.saver if store else None, ask_person)
     if as_json or quiet:
         for _ in run.updates(resume, lambda doing: None):
             continue
@@ -137,6 +154,21 @@ def _follow(run: Run, resume: bool) -> Report:
         report = Report(console, Names(run.kg, run.toolset))
         report.question(run.order.question)
         tell = status.update if status is not None else lambda doing: None
+        if status is not None:
+            run.reviewer = _unhidden(status, run.reviewer)
         for phase, update in run.updates(resume, tell):
             report.phase(phase, update)
     return report
+
+
+def _unhidden(status: Status, reviewer: Reviewer) -> Reviewer:
+    """The same questions to a person, with nothing that moves on the terminal meanwhile."""
+
+    def asked(shown: Mapping[str, Any]) -> Any:
+        status.stop()
+        try:
+            return reviewer(shown)
+        finally:
+            status.start()
+
+    return asked

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
@@ -72,14 +73,48 @@ Seeds = Annotated[
         "[dim](those of triplewise plan index)[/dim]",
     ),
 ]
+Documents = Annotated[
+    str | None,
+    typer.Option(
+        "--documents",
+        metavar="FOLDER|wikipedia",
+        help="What to read where the graph has a gap: text and HTML files, or Wikipedia online. "
+        "Implies --preset symagent.",
+    ),
+]
+Overlay = Annotated[
+    str | None,
+    typer.Option(
+        "--overlay",
+        metavar="WHICH",
+        help="See kept facts besides the graph: accepted ones, or proposed ones too. [dim](none)[/dim]",
+    ),
+]
+Facts = Annotated[
+    str | None,
+    typer.Option(
+        "--facts", metavar="FILE", help="Keep facts read from documents there. See `triplewise facts`."
+    ),
+]
+Review = Annotated[
+    bool, typer.Option("--review", help="Ask for your yes before a fact read from a document is used.")
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set", metavar="NAME=VALUE", help="Any other setting of a run, e.g. max_steps=20. Repeatable."
     ),
 ]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Settings and preset as YAML, e.g. what `triplewise learn` leaves; other options go before it.",
+    ),
+]
 
-DEFAULT_PRESET, SQL_PRESET = "agent", "sql"
+DEFAULT_PRESET, SQL_PRESET, READING_PRESET = "agent", "sql", "symagent"
 
 
 def given(**named: str | None) -> dict[str, str]:
@@ -87,7 +122,35 @@ def given(**named: str | None) -> dict[str, str]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def context_of(named: dict[str, str], settings: Iterable[str] = ()) -> Context:
+def read_config(path: Path | None) -> tuple[str | None, dict[str, Any]]:
+    """The preset (None for none) and the settings of a `--config` file; nothing without a file.
+
+    Raises:
+        DataError: it cannot be read, or maps no settings.
+        ConfigurationError: an unknown setting; lists what is legal.
+    """
+    if path is None:
+        return None, {}
+    import yaml
+
+    from triplewise.nodes.context import Context
+    from triplewise.tools.errors import DataError
+
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise DataError(f"cannot read settings: {error}", path) from error
+    if not isinstance(values, dict):
+        raise DataError("must map settings to values, e.g. `encoder: learned/policy-1`", path)
+    preset = values.pop("preset", None)
+    legal = [f.name for f in fields(Context)]
+    for name in values:
+        if name not in legal:
+            raise ConfigurationError.unknown(f"setting in {path}", name, ["preset", *legal])
+    return preset, values
+
+
+def context_of(named: Mapping[str, Any], settings: Iterable[str] = ()) -> Context:
     """The context of a run from options and `--set` pairs.
 
     Raises:
@@ -170,7 +233,8 @@ def order_of(
     from triplewise.graphs.cli.runs import Order
     from triplewise.graphs.presets import find_preset
 
-    preset = preset or (SQL_PRESET if context.db is not None else DEFAULT_PRESET)
+    reads = READING_PRESET if context.documents is not None else DEFAULT_PRESET
+    preset = preset or (SQL_PRESET if context.db is not None else reads)
     toolset = find_preset(preset).settings.get("toolset")
     if context.db is not None and toolset != SQL_PRESET:
         raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")

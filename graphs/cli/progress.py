@@ -53,14 +53,18 @@ def learning_progress() -> Iterator[Any]:
         TextColumn("{task.fields[note]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
-        tasks: dict[str, Any] = {}
+    progress = Progress(*columns, console=Console(stderr=True, highlight=False))
+    tasks: dict[str, Any] = {}
 
-        def tell(told: Any) -> None:
-            name = f"{told.phase} {told.iteration + (told.phase != 'validated')}"
-            note = told.doing if told.reward is None else f"mean reward {told.reward:.3f}"
-            if name not in tasks:
-                tasks[name] = progress.add_task(name, total=told.total, note=note)
-            progress.update(tasks[name], completed=told.done, total=told.total, note=note)
+    def tell(told: Any) -> None:
+        progress.start()  # Not before there is something to show: an error then stands alone.
+        name = f"{told.phase} {told.iteration + (told.phase != 'validated')}"
+        note = told.doing if told.reward is None else f"mean reward {told.reward:.3f}"
+        if name not in tasks:
+            tasks[name] = progress.add_task(name, total=told.total, note=note)
+        progress.update(tasks[name], completed=told.done, total=told.total, note=note)
 
+    try:
         yield tell
+    finally:
+        progress.stop()

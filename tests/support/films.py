@@ -52,7 +52,7 @@ def write_questions(path: Path, form: str = "who directed {}?") -> Path:
     records.append(
         {
             "id": "none",
-            "question": "who directed Jaws?!",
+            "question": form.format("Jaws") + "!",
             "entities": {"Jaws": iri("Jaws")},
             "answers": ["Nobody"],
         }

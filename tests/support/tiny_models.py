@@ -32,9 +32,8 @@ def tiny_tokenizer(template: str | None = CHATML, texts: Sequence[str] = TEXTS) 
             vocab_size=400, special_tokens=special, initial_alphabet=alphabet, show_progress=False
         ),
     )
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=made, eos_token="<|im_end|>", pad_token="<|endoftext|>"
-    )
+    make: Any = PreTrainedTokenizerFast
+    tokenizer = make(tokenizer_object=made, eos_token="<|im_end|>", pad_token="<|endoftext|>")
     tokenizer.chat_template = template
     return tokenizer
 
