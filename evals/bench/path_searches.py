@@ -31,6 +31,8 @@ Search: TypeAlias = Callable[["Counted", Term, Term, int, Deadline, int], Paths]
 Walk: TypeAlias = tuple[Hop, ...]
 Tell: TypeAlias = Callable[[str, int, "int | None"], None]
 
+QUIET = 2.0
+"""Seconds that what a search leaves running may go on; then its process has to end."""
 STORE, ADJACENCY, MADE = "store", "adjacency", "made.json"
 
 
@@ -211,7 +213,19 @@ def answers(folder: Path, search: str, hops: int, seconds: float, limit: int) ->
             "paths": len(found.paths),
             "rows": kg.rows,
             "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+            "busy": found.outcome is Outcome.TIMEOUT and not _quiet(),
         }
+
+
+def _quiet() -> bool:
+    """Whether this process has soon ended what a search left running in it."""
+    within = Deadline(QUIET)
+    while not within.passed:
+        before = time.process_time()
+        time.sleep(0.05)
+        if time.process_time() - before < 0.01:
+            return True
+    return False
 
 
 def main(order: str) -> None:

@@ -84,7 +84,7 @@ class Graph:
 
 
 class Searcher:
-    """A process that runs one kind of search on a graph; started anew after each search that was cut."""
+    """A process that runs one kind of search on a graph; started anew where a search leaves it busy."""
 
     def __init__(self, folder: Path, search: str, terms: Terms) -> None:
         self._order = {"folder": str(folder), "search": search, **asdict(terms)}
@@ -99,7 +99,7 @@ class Searcher:
         process.stdin.write(json.dumps([end.value for end in pair]).encode() + b"\n")
         process.stdin.flush()
         answer = self._answer(process)
-        if answer["outcome"] == "timeout":
+        if answer["busy"]:
             self.close()
         return answer
 
@@ -119,7 +119,14 @@ class Searcher:
     def _answer(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
         """The next line of the process; a time-out if it has none within its patience."""
         if process.stdout is None or not select.select([process.stdout], [], [], self._patience)[0]:
-            return {"seconds": self._patience, "outcome": "timeout", "paths": 0, "rows": 0, "memory": 0}
+            return {
+                "seconds": self._patience,
+                "outcome": "timeout",
+                "paths": 0,
+                "rows": 0,
+                "memory": 0,
+                "busy": True,
+            }
         if not (line := process.stdout.readline()):
             raise RuntimeError("the process of a search ended by itself: see what it wrote to stderr")
         found: dict[str, Any] = json.loads(line)
