@@ -25,7 +25,7 @@ import yaml
 from triplewise.evals.data import Record, benchmark, graph, locate
 from triplewise.evals.kgs import prepared
 from triplewise.evals.rules import drawn
-from triplewise.evals.tasks.metaqa import HOPS, ROW_LIMIT
+from triplewise.evals.tasks.metaqa import ROW_LIMIT
 from triplewise.evals.values import NOTHING, Overlap, best_overlap
 from triplewise.graphs import Context, build_graph
 from triplewise.nodes.resources import caps_of, encoder_of, kg_of, seeds_of
@@ -88,7 +88,8 @@ def build(
 ) -> Bench:
     """Make the thinned graph, the questions and the documents in a folder; what is there already is taken.
 
-    The seed questions are the dev questions, mined on the thinned graph: nothing is seen of what was dropped.
+    The seed questions are the dev questions of that length, mined on the thinned graph: nothing is seen of
+    what was dropped.
     """
     folder.mkdir(parents=True, exist_ok=True)
     own = benchmark("metaqa")
@@ -99,7 +100,7 @@ def build(
         whole = prepared(graph(own.graph)).path
         report = thin_kg(whole, questions, target, order or ThinOrder(SHARE), progress=progress)
         write_documents(target, folder / "documents")
-    seeds = ",".join(str(locate(own.files[f"metaqa/dev_{h}hop.jsonl.gz"])) for h in HOPS)
+    seeds = str(locate(own.files[f"metaqa/dev_{hops}hop.jsonl.gz"]))
     return Bench(target, questions, folder / "documents", seeds, report)
 
 
@@ -207,17 +208,15 @@ def _agent(preset: str, context: Context) -> Solve:
     return solve
 
 
-def measure(bench: Bench, progress: Progress | None = None, **options: Any) -> list[Row]:
-    """Answer every question in every way. `options` are those of `rows_of`."""
+def measure(bench: Bench, progress: Progress | None = None, **options: Any) -> Iterator[Row]:
+    """Answer every question in every way, a row as soon as it is done. `options` are those of `rows_of`."""
     if not options.get("zero_shot"):
         context = Context(kg=str(bench.kg), row_limit=ROW_LIMIT)
         index_seeds(bench.seeds, str(bench.kg), kg_of(context), caps_of(context), progress)
     records = [json.loads(line) for line in bench.questions.read_text("utf-8").splitlines()]
     linking = options.get("linking", "gold")
-    return [
-        _score(name, solve, records, linking, open_kg(bench.kg).profile, progress)
-        for name, solve in rows_of(bench, **options)
-    ]
+    for name, solve in rows_of(bench, **options):
+        yield _score(name, solve, records, linking, open_kg(bench.kg).profile, progress)
 
 
 def _score(

@@ -45,7 +45,12 @@ def incomplete(
     try:
         with progress_bars() as tell:
             bench = build(place, hops=hops, count=count, order=ThinOrder(drop, seed), progress=tell)
-            rows = measure(bench, tell, linking=linking, steps=steps, encoder=encoder, zero_shot=zero_shot)
+            rows = []
+            for row in measure(
+                bench, tell, linking=linking, steps=steps, encoder=encoder, zero_shot=zero_shot
+            ):
+                rows.append(row)
+                typer.echo(f"{row.name}: F1 {row.f1:.3f}, Hits@1 {row.hits_at_1:.3f}", err=True)
     except TriplewiseError as error:
         Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False)
         raise typer.Exit(3) from error

@@ -90,7 +90,7 @@ def test_every_dropped_fact_is_told_once(bench: Bench) -> None:
 
 
 def test_all_ways_to_answer_are_scored(bench: Bench) -> None:
-    rows = measure(bench, steps=12)
+    rows = list(measure(bench, steps=12))
     assert [r.name.partition(":")[0] for r in rows][:3] == ["planner only", "executor only", "both"]
     assert all(r.questions == 1 and r.crashed == 0 for r in rows)
     assert rows[0].f1 == 0.0, "the path is broken, and the planner has no documents"
@@ -101,7 +101,7 @@ def test_a_question_that_crashes_counts_as_wrong(bench: Bench, monkeypatch: pyte
         raise ValueError("broken")
 
     monkeypatch.setattr(incomplete, "make_plan", broken)
-    row = measure(bench, steps=2)[0]
+    row = next(measure(bench, steps=2))
     assert (row.crashed, row.f1, row.answered) == (1, 0.0, 0.0)
 
 
