@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.act import prompt_values
+from triplewise.nodes.answer import labels_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.conversation import opening
 from triplewise.nodes.learning.course import Agent, Course
@@ -27,6 +28,7 @@ from triplewise.tools.learning.policies import Json
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.reward import reward_of
 from triplewise.tools.learning.trajectory import Origin, Trajectory, Turn
+from triplewise.tools.planning.bodies import answers, without_topic
 from triplewise.tools.rules import Rule
 from triplewise.tools.toolsets.base import Feedback
 
@@ -101,6 +103,14 @@ class Attempts:
             count=count,
         )
         return list({rule.text(): rule for rule in (*further[::-1], *state.rules[::-1])}.values())[::-1]
+
+    def worth(self, question: Question, rule: Rule) -> float:
+        """Recall plus F1 of what a rule's query finds (0 to 2)."""
+        kg = kg_of(self.context)
+        found = answers(kg, without_topic(kg, rule), self.context.row_limit)
+        values = [kg.profile.short(value) for value in found]
+        reward = reward_of(values, labels_of(kg, values), self._gold(question))
+        return reward.recall + reward.f1
 
     def planned(self, question: Question) -> State:
         """The state before the first step: entities linked, rules planned, nothing done."""

@@ -23,6 +23,8 @@ from triplewise.tools.learning.trajectory import Trajectory
 
 WIDER = 2
 """How many times as many rules, and partial rules at each hop, a plan for a second try has."""
+LOOKS = 30
+"""Most rules that a second try runs for their reward."""
 
 
 def refine(state: Learning, runtime: Runtime[Course]) -> Update:
@@ -36,7 +38,7 @@ def refine(state: Learning, runtime: Runtime[Course]) -> Update:
         earlier = before[question.id]
         if order.policy == "model":
             return reflected(again, question, earlier)
-        if earlier.reward >= 1:
+        if earlier.f1 == 1.0:
             return shortened(again, question, earlier)
         return retried(wide, question, earlier, order)
 
@@ -86,17 +88,16 @@ def shortened(attempts: Attempts, question: Question, earlier: Trajectory) -> Tr
 
 
 def retried(attempts: Attempts, question: Question, earlier: Trajectory, order: Order) -> Trajectory:
-    """The best of some rules that were not tried yet, by reward and then length.
+    """The best of the rules that were not tried yet; where none is better, the earlier attempt stands.
 
-    Where none is left, the earlier attempt stands.
+    The rules are run as queries for their rewards, and the best of them is followed. Recall alone (equation
+    6) would choose what reaches everything, so recall and F1 together decide.
     """
     known = attempts.rules(attempts.planned(question), WIDER * order.width)
-    rules = [r for r in known if r.text() not in earlier.tried]
-    made, tried = list[Trajectory](), list(earlier.tried)
-    for rule in rules[: order.tries]:
-        made.append(attempts.run(question, rule=rule).trajectory)
-        tried += made[-1].tried
-        if made[-1].reward >= 1:
-            break
-    best = max(made, key=lambda t: (t.reward, -len(t.turns)), default=earlier)
-    return replace(best, origin="refined", tried=tuple(dict.fromkeys(tried)))
+    rules = [r for r in known if r.text() not in earlier.tried][:LOOKS]
+    worth = {rule.text(): attempts.worth(question, rule) for rule in rules}
+    tried = tuple(dict.fromkeys((*earlier.tried, *worth)))
+    best = max(rules, key=lambda rule: worth[rule.text()], default=None)
+    if best is None or worth[best.text()] <= earlier.reward + earlier.f1:
+        return replace(earlier, origin="refined", tried=tried)
+    return replace(attempts.run(question, rule=best).trajectory, tried=tried)

@@ -21,14 +21,15 @@ RECIPES: tuple[Recipe, ...] = ("full", "no-refine", "no-merge", "distilled")
 def merge_pair(explored: Trajectory, refined: Trajectory) -> Trajectory | None:
     """The better of two attempts at one question; None is `filtered` (equation 7).
 
-    The higher reward; of equal rewards above 0 the shorter trajectory, the explored one if they are as long.
+    The higher reward; of equal rewards above 0 the shorter trajectory. The equation does not say which if
+    they are as long: the one of higher F1, since a recall of 1 is also had by answering everything.
     """
     if explored.reward > refined.reward:
         return explored
     if explored.reward < refined.reward:
         return refined
     if explored.reward > 0:
-        return min(explored, refined, key=lambda t: len(t.turns))
+        return min(explored, refined, key=lambda t: (len(t.turns), -t.f1))
     return None
 
 
