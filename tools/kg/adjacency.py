@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from triplewise.tools.kg.oxterms import from_ox, safe_iri
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Term
+from triplewise.tools.kg.terms import IRI, XSD, Term
 
 Array: TypeAlias = NDArray[Any]
 
@@ -33,9 +34,12 @@ FORMAT = 1
 
 _PARTS = ("edges", "codes", "ends", "text", "starts")
 _ROWS = "SELECT ?o ?s WHERE {{ ?s {} ?o }}"
+_INTEGER = f"{XSD}integer".encode()
 _KEY_BITS = 64
 _EVERY = 20_000
 """Edges between two reports of progress."""
+_EDGE_BYTES, _NODE_BYTES = 80, 300
+"""Memory that joining takes, by edge and by node."""
 _log = logging.getLogger(__name__)
 
 
@@ -94,8 +98,8 @@ def build(
 ) -> int:
     """Write the adjacency of a store into a folder; returns how many edges of the graph it holds.
 
-    Relations that the profile excludes are left out: no path may take them. Writes nothing where the graph
-    has too many nodes for this (over 60 million, with a hundred relations).
+    Relations that the profile excludes are left out: no path may take them. Writes nothing where that would
+    take half of the machine's memory, or more nodes than fit (60 million, with a hundred relations).
 
     Args:
         triples: how many the store holds: what was made for another store is not opened.
@@ -104,22 +108,27 @@ def build(
     every = sorted(safe_iri(row[0].value) for row in _select(store, "SELECT DISTINCT ?p WHERE { ?s ?p ?o }"))
     relations = [r for r in every if not profile.excludes(r)]
     numbers, pairs, bounds = _Numbers(), array("I"), [0]
-    for relation in relations:
-        rows = _Rows(numbers, pairs, progress)
-        query = _ROWS.format(relation.n3())
-        _select(store, query).serialize(rows, format=ox.QueryResultsFormat.TSV)
-        bounds.append(len(pairs) // 2)
-    text, ranks = _ranked(list(numbers))
-    if len(text).bit_length() * 2 + len(relations).bit_length() + 1 > _KEY_BITS:
+    try:
+        for relation in relations:
+            rows = _Rows(numbers, pairs, progress)
+            query = _ROWS.format(relation.n3())
+            _select(store, query).serialize(rows, format=ox.QueryResultsFormat.TSV)
+            bounds.append(len(pairs) // 2)
+        packing = _Packing.of(len(numbers), len(relations))
+    except _TooLarge as error:
+        _log.warning("paths will be looked for in the store itself, which takes longer: %s", error)
         return 0
-    keys = _keys(np.frombuffer(pairs, np.uintc).reshape(-1, 2), bounds, ranks, _Packing.of(text, relations))
+    serialised = list(numbers)
+    numbers.clear()
+    text, ranks = _ranked(serialised)
+    keys = _keys(np.frombuffer(pairs, np.uintc).reshape(-1, 2), bounds, ranks, packing)
     about = {
         "format": FORMAT,
         "triples": triples,
         "relations": [r.value for r in relations],
         "left_out": [r.value for r in every if profile.excludes(r)],
     }
-    _write(folder, keys, text, _Packing.of(text, relations), about)
+    _write(folder, keys, text, packing, about)
     return len(keys) // 2
 
 
@@ -148,6 +157,10 @@ def _check_sizes(parts: Mapping[str, Array]) -> None:
         raise ValueError("its files do not belong together")
 
 
+class _TooLarge(Exception):  # noqa: N818 - no error: such a graph does without
+    """The graph has more nodes or edges than can be joined here."""
+
+
 class _Numbers(dict[bytes, int]):
     """Terms as they are serialised, numbered as they come."""
 
@@ -173,11 +186,17 @@ class _Rows:
             before = len(self._pairs) // 2
             self._take(lines)
             if len(self._pairs) // 2 // _EVERY > before // _EVERY:
-                self._progress(len(self._pairs) // 2)
+                self._report(len(self._pairs) // 2)
         return len(data)
 
     def flush(self) -> None:
         """Nothing to do: rows are taken as they come."""
+
+    def _report(self, edges: int) -> None:
+        self._progress(edges)
+        needed = edges * _EDGE_BYTES + len(self._numbers) * _NODE_BYTES
+        if needed > _memory() / 2:
+            raise _TooLarge(f"joining over {edges:,} edges needs {needed >> 20:,} MB of memory")
 
     def _take(self, lines: bytes) -> None:
         fields = lines.replace(b"\n", b"\t").split(b"\t")
@@ -195,8 +214,11 @@ class _Packing:
     code_bits: int
 
     @classmethod
-    def of(cls, text: Sequence[bytes], relations: Sequence[IRI]) -> _Packing:
-        return cls(max(1, len(text).bit_length()), max(1, (2 * len(relations)).bit_length()))
+    def of(cls, nodes: int, relations: int) -> _Packing:
+        found = cls(max(1, nodes.bit_length()), max(1, (2 * relations).bit_length()))
+        if 2 * found.node_bits + found.code_bits > _KEY_BITS:
+            raise _TooLarge(f"{nodes:,} nodes and {relations:,} relations do not fit into {_KEY_BITS} bits")
+        return found
 
     def pack(self, near: Array, code: int, far: Array) -> Array:
         packed: Array = (near << (self.code_bits + self.node_bits)) | np.uint64(code << self.node_bits) | far
@@ -221,16 +243,31 @@ def _select(store: ox.Store, query: str) -> Any:
 def _ranked(serialised: list[bytes]) -> tuple[list[bytes], Array]:
     """The distinct terms in N-Triples form, in order, and for each term as it came its place among them."""
     n3 = [_plain(term) for term in serialised]
-    text = sorted(set(n3))
-    places = {term: place for place, term in enumerate(text)}
-    return text, np.fromiter(map(places.__getitem__, n3), np.uint64, len(n3))
+    text: list[bytes] = []
+    ranks = np.empty(len(n3), np.uint64)
+    for place in sorted(range(len(n3)), key=n3.__getitem__):
+        if not text or text[-1] != n3[place]:
+            text.append(n3[place])
+        ranks[place] = len(text) - 1
+    return text, ranks
 
 
 def _plain(term: bytes) -> bytes:
     """A term as `Term.n3` writes it, from how query results write it."""
-    if term.startswith(b"<") and not term.startswith(b"<<"):
-        return safe_iri(term[1:-1].decode()).n3().encode()
-    return _read(term).n3().encode()
+    if term.startswith(b'"'):
+        return term  # both write these alike
+    if term.isdigit():
+        return b'"%b"^^<%b>' % (term, _INTEGER)
+    is_iri = term.startswith(b"<") and not term.startswith(b"<<")
+    n3 = (safe_iri(term[1:-1].decode()) if is_iri else _read(term)).n3().encode()
+    return term if n3 == term else n3  # a second copy of most terms would take much memory
+
+
+def _memory() -> int:
+    """Bytes of memory that the machine has."""
+    if not hasattr(os, "sysconf"):
+        return 8 << 30
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _read(term: bytes) -> Term:

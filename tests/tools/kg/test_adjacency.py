@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -236,8 +237,40 @@ def test_a_loaded_folder_answers_without_its_store(tmp_path: Path) -> None:
     assert kg.paths(e(0), e(1)).outcome is Outcome.UNAVAILABLE
 
 
-def test_too_many_nodes_for_a_number_are_not_joined(tmp_path: Path) -> None:
-    with patch.object(adjacency, "_KEY_BITS", 4):
+@pytest.mark.parametrize("bound", [{"_KEY_BITS": 4}, {"_EVERY": 1, "_memory": lambda: 100}])
+def test_a_graph_that_is_too_large_is_not_joined(
+    tmp_path: Path, bound: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with patch.multiple(adjacency, **bound):
         kg = opened_kg(triples_of([(0, 0, 1), (1, 0, 2), (2, 0, 3)]), tmp_path, PLAIN, PLAIN)
     assert not list(tmp_path.iterdir())
+    assert "looked for in the store itself" in caplog.text
     assert [len(p) for p in kg.paths(e(0), e(3)).paths] == [3]
+
+
+VALUES = st.text("ab\"\\\n\r\t\x08\x0c\x00\x7f\x85\u2028é日😀' <>^@", max_size=5)
+KINDS = st.sampled_from(["integer", "int", "decimal", "double", "boolean", "date", "string"])
+LITERALS = st.one_of(
+    st.builds(ox.Literal, VALUES),
+    st.builds(lambda v: ox.Literal(v, language="en-GB"), VALUES),
+    st.builds(
+        lambda v, kind: ox.Literal(v, datatype=ox.NamedNode(XSD + kind)),
+        st.sampled_from(["1", "007", "-3", "+4", "1.50", "2e4", "true", "0", "INF", "x", ""]),
+        KINDS,
+    ),
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(literal=LITERALS)
+def test_literals_are_written_as_terms_write_themselves(literal: ox.Literal) -> None:
+    store = ox.Store()
+    store.add(ox.Quad(ox.NamedNode("urn:s"), ox.NamedNode("urn:p"), literal))
+    with tempfile.TemporaryDirectory() as folder:
+        build(store, PLAIN, Path(folder), 1, lambda _: None)
+        graph = opened(Path(folder), 1)
+        assert graph is not None
+        (expected,) = EmbeddedKG(store, PLAIN, "t").query("SELECT ?o { ?s ?p ?o }").column("o")
+        number = graph.number(expected)
+        assert number is not None
+        assert graph.term(number) == expected
