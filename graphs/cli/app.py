@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from triplewise.graphs.cli import ask, guidelines, kg, learn, plan, show
+from triplewise.graphs.cli import ask, facts, guidelines, kg, learn, plan, show
 from triplewise.graphs.cli.console import EXIT_CODES, examples, say
 from triplewise.tools.errors import RunError, UserError
 
@@ -43,6 +43,7 @@ plan.register(app)
 learn.register(app)
 show.register(app)
 guidelines.register(app)
+facts.register(app)
 
 
 def _version(wanted: bool) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from triplewise.graphs.cli.runs import Order
 
 if TYPE_CHECKING:
-    from triplewise.nodes.state import State, Step
+    from triplewise.nodes.state import ProofTriple, State, Step
+    from triplewise.tools.facts.base import ExtractedFact
 
 
 def document(order: Order, state: State) -> str:
@@ -27,7 +28,8 @@ def document(order: Order, state: State) -> str:
         "sparql": answer.sparql,
         "sql": answer.sql,
         "rows": answer.rows,
-        "proof": [{**_triple(p.triple), "text": p.text} for p in answer.proof],
+        "proof": [{**_triple(p.triple), "text": p.text, **_origin(p)} for p in answer.proof],
+        "facts": [_fact(f) for f in state.facts],
         "entities": [
             {"mention": e.mention, "id": e.id, "label": e.label, "score": round(e.score, 4)}
             for e in state.linked
@@ -64,6 +66,20 @@ def shown_url(url: str | None) -> str | None:
 def _triple(triple: Any) -> dict[str, str]:
     """A fact as N-Triples terms."""
     return {"subject": triple.subject.n3(), "relation": triple.relation.n3(), "object": triple.object.n3()}
+
+
+def _origin(proof: ProofTriple) -> dict[str, object]:
+    """Where a fact of the proof was read, if not in the KG."""
+    if not proof.fact:
+        return {}
+    read = {"id": proof.fact, "document": proof.document, "source": proof.source, "sentence": proof.sentence}
+    return {"from_document": read}
+
+
+def _fact(fact: ExtractedFact) -> dict[str, object]:
+    """A fact read from a document for this question."""
+    known = {name: value for name, value in asdict(fact).items() if name != "triple"}
+    return {"id": fact.id, **_triple(fact.triple), **known}
 
 
 def _step(step: Step) -> dict[str, Any]:

@@ -170,8 +170,9 @@ class Report:
         if not answer.values:
             self.row("Answer", Text("none", BAD))
         shown = list(zip(answer.values, answer.labels, strict=True))[:VALUES]
-        if answer.text in ("Yes.", "No."):
-            shown = [(answer.text[:-1], answer.text[:-1])]
+        if answer.labels in (("true",), ("false",)):
+            word = "Yes" if answer.labels == ("true",) else "No"
+            shown = [(word, word)]
         for number, (value, label) in enumerate(shown):
             tag = "" if label == value else f" ({value})"
             self.row("Answer" if number == 0 else "", Text.assemble((label, GOOD), (tag, ID_STYLE)))
@@ -207,6 +208,12 @@ class Report:
             table.add_row(self.names.term(p.triple.subject), relation, self.names.term(p.triple.object))
         self._block("Proof")
         self.console.print(Padding(table, (0, 0, 0, 2)))
+        for p in (p for p in shown if p.fact):
+            said = Text(f"  read in {p.document}: ", QUIET).append(f'"{p.sentence}"')
+            self.console.print(said.append(f"  [fact {p.fact[:8]}]", QUIET), soft_wrap=True)
+        if count := sum(bool(p.fact) for p in proof):
+            told = f"  {count} of {len(proof)} from documents, not from the graph; see `triplewise facts`"
+            self.console.print(Text(told, "yellow"))
         if len(proof) > PROOF:
             self.console.print(Text(f"  and {len(proof) - PROOF} more facts; --json gives all", QUIET))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from langgraph.types import Command
 
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.cli.console import say
@@ -20,6 +22,9 @@ from triplewise.tools.toolsets import Toolset
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
+Reviewer: TypeAlias = Callable[[Mapping[str, Any]], Any]
+"""What an interrupted run shows -> a person's word, as `Command(resume=...)` takes it."""
+
 DOING = {
     "link": "finding the entities",
     "plan": "planning",
@@ -27,6 +32,7 @@ DOING = {
     "act": "acting",
     "inspect": "inspecting",
     "correct": "correcting",
+    "review": "waiting for your word",
     "reflect": "reflecting",
     "answer": "collecting the proof",
 }
@@ -35,12 +41,20 @@ DOING = {
 class Run:
     """A run that can be followed phase by phase. KG and model are opened at once, to fail early.
 
+    `reviewer` gives a person's word on facts, where the run stops for it.
+
     Raises:
         ConfigurationError, DataError: a KG or model that cannot be opened.
         KGUnavailableError: an endpoint that does not answer.
     """
 
-    def __init__(self, order: Order, saver: BaseCheckpointSaver[Any] | None = None) -> None:
+    def __init__(
+        self,
+        order: Order,
+        saver: BaseCheckpointSaver[Any] | None = None,
+        reviewer: Reviewer = lambda shown: "none",
+    ) -> None:
+        self.reviewer = reviewer
         self.order, self.context = order, Context(**order.context)
         full = fill(self.context, find_preset(order.preset).settings)
         self.kg: KnowledgeGraph = kg_of(full)
@@ -49,7 +63,7 @@ class Run:
         if not full.embedded:
             model_of(full)
         self._saved = saver is not None
-        self._graph: Any = build_graph(order.preset, checkpointer=saver)
+        self._graph: Any = build_graph(order.preset, checkpointer=saver or _waiting_place(full))
         self._values: dict[str, Any] = {"question": order.question, "entities": order.entities}
 
     def updates(self, resume: bool, tell: Callable[[str], object]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -66,22 +80,38 @@ class Run:
             say(f"going on after {_done(self._values)} (thread {self.order.thread})", "notice")
         # With "sync" no phase begins before the one before it is on disk: a killed run repeats nothing.
         durability = {"durability": "sync"} if self._saved else {}
-        stream = self._graph.stream(
-            begin, config, context=self.context, stream_mode=["tasks", "updates"], **durability
-        )
-        for mode, data in stream:
-            if mode == "tasks" and "input" in data:
-                tell(DOING.get(data["name"], data["name"]))
-            elif mode == "updates":
-                for phase, update in data.items():
-                    self._values |= update
-                    yield phase, update
+        shown: Mapping[str, Any] | None = {}
+        while shown is not None:
+            shown = None
+            stream = self._graph.stream(
+                begin, config, context=self.context, stream_mode=["tasks", "updates"], **durability
+            )
+            for mode, data in stream:
+                if mode == "tasks" and "input" in data:
+                    tell(DOING.get(data["name"], data["name"]))
+                elif mode == "updates" and "__interrupt__" in data:
+                    shown = data["__interrupt__"][0].value
+                elif mode == "updates":
+                    for phase, update in data.items():
+                        self._values |= update or {}
+                        yield phase, update or {}
+            if shown is not None:
+                begin = Command(resume=self.reviewer(shown))
 
     def end(self) -> tuple[State, Answer]:
         """The final state and its answer."""
         state = State.model_validate(self._values)
         assert state.answer is not None, "a run that ends has an answer"
         return state, state.answer
+
+
+def _waiting_place(context: Context) -> BaseCheckpointSaver[Any] | None:
+    """Where a run that stops for a person waits, if it is not saved anywhere else."""
+    if not context.review:
+        return None
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    return InMemorySaver()
 
 
 def _probe(kg: KnowledgeGraph) -> None:

@@ -26,7 +26,7 @@ Cli = Callable[..., Done]
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's state folder, empty."""
     folder = tmp_path / "state"
-    for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME"):
+    for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, str(folder))
     monkeypatch.setenv("COLUMNS", "80")
     for name in ("NO_COLOR", "FORCE_COLOR", "OPENAI_API_KEY", "OPENAI_BASE_URL"):

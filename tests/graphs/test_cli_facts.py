@@ -1,0 +1,202 @@
+"""`triplewise facts`, and `ask` with documents: reading, keeping, reviewing on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.graphs.conftest import Cli, Done
+
+FILMS = """
+@prefix ex: <http://example.org/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+ex:directedBy rdfs:label "directed by" . ex:bornIn rdfs:label "born in" .
+ex:anna rdfs:label "Anna Arden" ; ex:bornIn ex:oslo . ex:oslo rdfs:label "Oslo" .
+ex:bert rdfs:label "Bert Boyle" ; ex:bornIn ex:oslo . ex:cora rdfs:label "Cora Cline" ; ex:bornIn ex:oslo .
+ex:f1 rdfs:label "Amber Road" ; ex:directedBy ex:anna . ex:f2 rdfs:label "Blue Harbour" ; ex:directedBy ex:bert .
+ex:f3 rdfs:label "Cold Morning" ; ex:directedBy ex:cora . ex:f4 rdfs:label "Dark Meadow" ; ex:directedBy ex:anna .
+ex:f5 rdfs:label "Early Frost" .
+"""  # noqa: E501
+SEEDS = [("Amber Road", "anna"), ("Blue Harbour", "bert"), ("Cold Morning", "cora")]
+QUESTION = "Who directed Early Frost?"
+SENTENCE = "Early Frost was directed by Bert Boyle."
+
+
+@pytest.fixture
+def films(tmp_path: Path) -> list[str]:
+    """Options of a run on a graph that does not say who directed Early Frost."""
+    (tmp_path / "films.ttl").write_text(FILMS, encoding="utf-8")
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "Early Frost.txt").write_text(f"A film of 1999. {SENTENCE}", encoding="utf-8")
+    lines = [
+        {
+            "question": f"Who directed {film}?",
+            "topic_entity": film,
+            "answers": [f"<http://example.org/{who}>"],
+        }
+        for film, who in SEEDS
+    ]
+    (tmp_path / "seeds.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    named = {"kg": "films.ttl", "documents": "texts", "seeds": "seeds.jsonl", "facts": "facts.sqlite"}
+    return [part for name, file in named.items() for part in (f"--{name}", str(tmp_path / file))]
+
+
+@pytest.fixture
+def facts(films: list[str], cli: Cli) -> list[str]:
+    """Options that name a store with one fact in it."""
+    assert cli("ask", QUESTION, *films, "-q").out.startswith("Bert Boyle")
+    return [*films[:2], *films[-2:]]
+
+
+def listed(cli: Cli, facts: list[str], *filters: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = json.loads(cli("facts", "list", *facts, *filters, "--json").out)
+    return found
+
+
+def test_what_a_run_reads_is_told_and_kept(cli: Cli, films: list[str]) -> None:
+    done = cli("ask", QUESTION, *films)
+    assert done.code == 0, done.err
+    assert f'read in Early Frost: "{SENTENCE}"' in done.out
+    assert "1 of 1 from documents, not from the graph" in done.out
+    document = json.loads(cli("ask", QUESTION, *films, "--json").out)
+    (fact,) = document["facts"]
+    assert (fact["sentence"], fact["status"]) == (SENTENCE, "proposed")
+    assert document["proof"][0]["from_document"]["id"] == fact["id"]
+    assert "1 of" not in document["labels"]
+    assert document["text"].endswith("was read from documents, not in the knowledge graph.")
+
+
+def test_list_show_and_export(cli: Cli, facts: list[str], tmp_path: Path) -> None:
+    table = cli("facts", "list", *facts).out
+    assert "proposed" in table
+    assert "(Early Frost, directed by, Bert Boyle)" in " ".join(table.split())
+    (fact,) = listed(cli, facts)
+    shown = cli("facts", "show", str(fact["id"])[:4], *facts).out
+    for part in (SENTENCE, QUESTION, "by embedded", "(Early Frost, directed by, Bert Boyle)"):
+        assert part in " ".join(shown.split())
+    assert json.loads(cli("facts", "show", str(fact["id"]), *facts, "--json").out) == fact
+    exporting = [*facts[2:], "--kg", facts[1]]
+    assert cli("facts", "export", *exporting).out == (
+        "<http://example.org/f5> <http://example.org/directedBy> <http://example.org/bert> .\n"
+    )
+    target = tmp_path / "facts.nq"
+    assert cli("facts", "export", *exporting, "--format", "nquads", "-o", str(target)).code == 0
+    assert "prov#wasGeneratedBy" in target.read_text()
+
+
+def test_accepted_facts_are_seen_and_rejected_ones_never_again(
+    cli: Cli, films: list[str], facts: list[str]
+) -> None:
+    plain = [*films[:2], *films[4:], "-q"]
+    assert cli("ask", QUESTION, *plain, "--overlay", "accepted").code == 1
+    (fact,) = listed(cli, facts)
+    assert cli("facts", "accept", str(fact["id"])[:5], *facts).out == "1 fact accepted\n"
+    assert cli("facts", "accept", str(fact["id"])[:5], *facts).out == "0 facts accepted; 1 were so before\n"
+    assert cli("ask", QUESTION, *plain, "--overlay", "accepted").out.startswith("Bert Boyle")
+    assert cli("facts", "reject", "--all", "--status", "accepted", *facts).out == "1 fact rejected\n"
+    assert cli("ask", QUESTION, *films, "-q").code == 1
+    assert [f["status"] for f in listed(cli, facts)] == ["rejected"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("accept",), "which facts? give ids, or --all with filters; name facts by id, or give --all"),
+        (("accept", "ab", "--all"), "which facts? give ids, or --all with filters; not both"),
+        (("reject", "ab", "--text", "x"), "filters go with --all; beside ids, leave them out"),
+        (("show", "zz"), "no fact has an id that begins with 'zz'"),
+        (
+            ("list", "--status", "maybe"),
+            "unknown status 'maybe'; choose one of: accepted, proposed, rejected",
+        ),
+        (("export", "--format", "xml"), "unknown format 'xml'; choose one of: jsonl, nquads, nt"),
+    ],
+)
+def test_mistakes_are_told_without_a_traceback(
+    cli: Cli, facts: list[str], arguments: tuple[str, ...], message: str
+) -> None:
+    done = cli("facts", *arguments, *facts)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_graph_without_facts_says_where_they_would_be(cli: Cli) -> None:
+    done = cli("facts", "list")
+    assert done.code == 0
+    assert "no facts yet in" in done.err
+    assert listed(cli, []) == []
+
+
+def test_a_file_that_is_no_store_is_told(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "no.sqlite").write_text("this is no database at all, only some text" * 40)
+    done = cli("facts", "list", "--facts", str(tmp_path / "no.sqlite"))
+    assert done.code == 2
+    assert "name another file with --facts" in done.err
+
+
+def test_help_teaches(cli: Cli) -> None:
+    assert "never in it" in cli("facts", "--help").out
+    for command in ("list", "show", "accept", "reject", "export"):
+        assert f"triplewise facts {command}" in cli("facts", command, "--help").out
+
+
+def test_review_needs_a_terminal(films: list[str], state: Path) -> None:
+    command = [sys.executable, "-m", "triplewise.graphs", "ask", QUESTION, *films, "--review"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "standard input is none" in done.stderr
+
+
+def on_a_terminal(said: str, *arguments: str) -> Done:
+    """A command with a terminal for its input, on which something is typed."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "triplewise.graphs", *arguments]
+    process = subprocess.Popen(
+        command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    os.close(slave)
+    os.write(master, said.encode())
+    try:
+        out, err = process.communicate(timeout=120)
+    finally:
+        os.close(master)
+    return Done(process.returncode, out, err)
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "status"), [("what\ny\n", 0, "accepted"), ("none\n", 1, "rejected")]
+)
+def test_a_person_is_asked_on_the_terminal(
+    cli: Cli, films: list[str], said: str, code: int, status: str
+) -> None:
+    done = on_a_terminal(said, "ask", QUESTION, *films, "--review", "-q")
+    assert done.code == code, done
+    assert "(Early Frost, directed by, Bert Boyle)" in done.err
+    assert SENTENCE in done.err
+    assert [f["status"] for f in listed(cli, [*films[:2], *films[-2:]])] == [status]
+
+
+def test_a_run_killed_while_it_waits_for_a_person_asks_again(cli: Cli, films: list[str]) -> None:
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "triplewise.graphs", "ask", QUESTION, *films, "--review", "-q"]
+    process = subprocess.Popen(
+        command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    os.close(slave)
+    assert process.stderr is not None
+    deadline = time.monotonic() + 60
+    while "May it be used?" not in process.stderr.readline() and time.monotonic() < deadline:
+        continue
+    process.kill()
+    process.communicate()
+    os.close(master)
+    done = on_a_terminal("all\n", "ask", "--resume", "-q")
+    assert done.out.startswith("Bert Boyle"), done
+    assert [f["status"] for f in listed(cli, [*films[:2], *films[-2:]])] == ["accepted"]
