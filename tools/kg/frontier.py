@@ -9,7 +9,7 @@ The queries are plain SPARQL 1.1 over `KnowledgeGraph.query`: every engine answe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triplewise.tools.kg.base import Direction, KnowledgeGraph, Outcome, Result
@@ -71,8 +71,9 @@ def bundle_sizes(
             continue
         result = kg.query(sparql, timeout=deadline.left, limit=BUNDLE_CAP)
         trouble = trouble or _trouble(result)
-        for node, out, into, size in result.rows:
-            relation = out or into
+        asked = _by_text(batch)
+        for found, out, into, size in result.rows:
+            node, relation = _as_asked(found, asked), out or into
             if node is None or not isinstance(relation, IRI) or not isinstance(size, Literal):
                 continue
             if not kg.profile.excludes(relation):
@@ -101,18 +102,29 @@ def read_bundles(
     queries = [pairs_query([(b.node, b.relation, b.forward) for b in part]) for part in batches(whole, BATCH)]
     for part in batches(sampled, SAMPLES):
         queries.append(samples_query([(b.node, b.relation, b.forward, wanted[b]) for b in part], seed))
+    asked = _by_text([end for b in order for end in (b.node, b.relation)])
     found: set[Fact] = set()
     trouble, most = "", sum(wanted.values())
     for sparql in queries:
         result = kg.query(sparql, timeout=deadline.left, limit=most)
         trouble = trouble or _trouble(result)
-        found.update(_facts(result))
+        found.update(_facts(result, asked))
     return sorted(found, key=_place), trouble
 
 
-def _facts(result: Result) -> Iterator[Fact]:
+def _by_text(terms: Iterable[Term]) -> dict[str, IRI]:
+    return {term.value: term for term in terms if isinstance(term, IRI)}
+
+
+def _as_asked(found: Term | None, asked: Mapping[str, IRI]) -> Term | None:
+    """A term as a query was given it: Virtuoso may return the IRI of a lone VALUES row as a string."""
+    return asked.get(found.value, found) if isinstance(found, Literal) and not found.language else found
+
+
+def _facts(result: Result, asked: Mapping[str, IRI]) -> Iterator[Fact]:
     """Rows of (node, relation out, object, relation in, subject) as facts."""
-    for node, out, obj, into, subject in result.rows:
+    for given, given_out, obj, given_into, subject in result.rows:
+        node, out, into = (_as_asked(term, asked) for term in (given, given_out, given_into))
         if isinstance(node, IRI) and isinstance(out, IRI) and obj is not None:
             yield Fact(node, Triple(node, out, obj), True)
         elif node is not None and isinstance(into, IRI) and isinstance(subject, IRI):
