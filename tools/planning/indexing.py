@@ -22,6 +22,7 @@ from triplewise.tools.planning.kept import (
     kg_mark,
     name_of,
     places,
+    prefix_of,
     read_all,
     read_mined,
     seeds_mark,
@@ -121,7 +122,7 @@ def _forget(place: Path, mark: str, kg: KnowledgeGraph) -> None:
     if not any(place.parent == home and is_store(home) for home in homes):
         return
     for old in [*place.glob("*.sqlite"), *place.glob("*.partial")]:
-        if not old.name.startswith(mark[:16]):
+        if not old.name.startswith(prefix_of(mark)):
             old.unlink(missing_ok=True)
 
 

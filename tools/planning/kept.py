@@ -78,9 +78,12 @@ class KeptSeeds:
         self._db.close()
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[str, ...]]:
-        """Rows of a query."""
-        with self._lock:
-            return self._db.execute(sql, values).fetchall()
+        """Rows of a query. Raises `DataError` if the file is damaged."""
+        try:
+            with self._lock:
+                return self._db.execute(sql, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"{error}; remove it and index the seeds again", self.path) from error
 
 
 class _Groups(Mapping[str, Sequence[Seed]]):
@@ -165,14 +168,19 @@ def _place_of(places: Sequence[Path], mark: str, seeds: str, caps: Caps) -> Path
 
 def _latest(places: Sequence[Path], mark: str) -> Path | None:
     """The file finished last for a graph, None if there is none."""
-    files = [f for place in places if place.is_dir() for f in place.glob(f"{mark[:16]}-*.sqlite")]
+    files = [f for place in places if place.is_dir() for f in place.glob(f"{prefix_of(mark)}*.sqlite")]
     return max(files, key=lambda f: (f.stat().st_mtime_ns, f.name), default=None)
 
 
 def name_of(mark: str, seeds: str, caps: Caps) -> str:
     """The name of the file for a graph, seeds and caps."""
     told = hashlib.sha256(f"{FORMAT}\0{mark}\0{seeds}\0{json.dumps(asdict(caps))}".encode()).hexdigest()
-    return f"{mark[:16]}-{told[:16]}.sqlite"
+    return f"{prefix_of(mark)}{told[:16]}.sqlite"
+
+
+def prefix_of(mark: str) -> str:
+    """How the names of all files for a graph begin."""
+    return f"{mark[:16]}-v{FORMAT}-"
 
 
 def kg_mark(source: str, kg: KnowledgeGraph) -> str:

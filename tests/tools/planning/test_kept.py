@@ -172,6 +172,22 @@ def test_without_a_place_and_without_a_file_it_is_said(store: Path, seeds: str, 
     assert seeds_for(str(store), kg, None, CAPS) is None
 
 
+def test_a_damaged_index_is_said(store: Path, seeds: str) -> None:
+    path = index_seeds(seeds, str(store), open_kg(store)).path
+    path.write_bytes(b"no database at all" * 300)
+    with pytest.raises(DataError, match="index the seeds again"):
+        seeds_for(str(store), open_kg(store), None, CAPS)
+    assert index_seeds(seeds, str(store), open_kg(store), again=True).mined == 4
+
+
+def test_what_another_version_kept_is_not_read(store: Path, seeds: str) -> None:
+    path = index_seeds(seeds, str(store), open_kg(store)).path
+    path.rename(path.with_name(path.name.replace("-v", "-v0")))
+    assert seeds_for(str(store), open_kg(store), None, CAPS) is None
+    index_seeds(seeds, str(store), open_kg(store))
+    assert len(list(path.parent.glob("*.sqlite"))) == 1
+
+
 def test_marks_tell_graphs_apart(store: Path, dump: Path) -> None:
     marks = {kg_mark(s, open_kg(s)) for s in ("demo", str(store), str(dump))}
     assert len(marks) == 3
