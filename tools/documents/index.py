@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -102,7 +102,8 @@ class PassageIndex:
             return []
         sparse, dense = self._bm25, self._faiss.as_retriever(search_kwargs={"k": WIDE})
         found = (sparse.invoke(words or query), dense.invoke(query or words))
-        return _fused([[int(d.metadata["number"]) for d in documents] for documents in found])
+        numbers = ([int(d.metadata["number"]) for d in documents] for documents in found)
+        return _fused({i: rank for rank, i in enumerate(some, 1)} for some in numbers)
 
     @cached_property
     def _texts(self) -> tuple[str, ...]:
@@ -172,14 +173,19 @@ def _embedded(passage: Passage) -> str:
     return f"{passage.title}: {passage.text}" if passage.title else passage.text
 
 
-def _ranked(ids: Sequence[int], scores: Sequence[float]) -> list[int]:
-    return [i for _, i in sorted(zip((-float(s) for s in scores), ids, strict=True))]
+def _ranked(ids: Sequence[int], scores: Sequence[float]) -> dict[int, int]:
+    """The rank of each, from 1; equal scores share theirs."""
+    place, ranks = 1, dict[float, int]()
+    for score, count in sorted(Counter(map(float, scores)).items(), reverse=True):
+        ranks[score] = place
+        place += count
+    return {i: ranks[float(score)] for i, score in zip(ids, scores, strict=True)}
 
 
-def _fused(rankings: Iterable[Sequence[int]]) -> list[int]:
+def _fused(rankings: Iterable[Mapping[int, int]]) -> list[int]:
     """Reciprocal rank fusion: a passage's score is the sum of 1 / (k + rank) over the rankings."""
     scores: defaultdict[int, float] = defaultdict(float)
     for ranking in rankings:
-        for rank, i in enumerate(ranking, 1):
+        for i, rank in ranking.items():
             scores[i] += 1 / (FUSION + rank)
     return sorted(scores, key=lambda i: (-scores[i], i))

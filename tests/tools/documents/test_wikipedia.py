@@ -12,8 +12,8 @@ from triplewise.tools.documents.wikipedia import WikipediaDocuments
 from triplewise.tools.errors import ConfigurationError, DocumentsUnavailableError
 
 PAGES = {
-    "Viggo Mortensen": "Viggo Peter Mortensen is an actor.\n\n\n== Career ==\nHe played Aragorn in The Lord of "
-    "the Rings.\n\n\n== Early life ==\nMortensen was born in Manhattan.",
+    "Viggo Mortensen": "Viggo Peter Mortensen is an actor.\n\n\n== Career ==\nHe played Aragorn in The Lord "
+    "of the Rings.\n\n\n== Early life ==\nMortensen was born in Manhattan.",
     "Aragorn": "Aragorn is a character, played by Viggo Mortensen.",
     "Bruges": "Bruges is a town.",
 }
@@ -51,7 +51,9 @@ def test_the_librarys_own_client_is_put_back() -> None:
 def test_what_goes_wrong_is_told_in_time(fault: str) -> None:
     with MediaWiki(PAGES, fault) as wiki:
         documents = WikipediaDocuments(wiki.url, request_seconds=0.2)
-        with pytest.raises(DocumentsUnavailableError, match="127.0.0.1 (cannot be reached|gave no usable)"):
+        with pytest.raises(
+            DocumentsUnavailableError, match=r"127\.0\.0\.1 (cannot be reached|gave no usable)"
+        ):
             documents.find("Bruges")
 
 
