@@ -15,6 +15,7 @@ from triplewise.nodes.resources import kg_of, toolset_of
 from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
 from triplewise.nodes.text import node_labels, triple_text
+from triplewise.tools.claims import LINKED
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.terms import XSD, Literal, Term, Triple
@@ -144,6 +145,7 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
         proof = proof or _other_values(rule, kg)
         values = (str((values == ("true",)) != denies(state.question)).lower(),)
     note = rule.provenance if rule is not None and values else ""
+    proof = () if note == LINKED else proof
     return _build(state, runtime.context, values, query.sparql(kg.profile), proof, note)
 
 
@@ -189,7 +191,7 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     sparql = query.sparql(kg.profile) if query is not None else ""
     proof = [triple for r in routes for triple, _ in r.hops]
     if rule is not None and values:
-        proof = _speaking(rule, state, kg) or proof
+        proof = [] if rule.provenance == LINKED else _speaking(rule, state, kg) or proof
         return _build(state, context, values, sparql, proof, rule.provenance)
     return _build(state, context, values, sparql, proof, _forgotten(state, kg, proof, context))
 

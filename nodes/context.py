@@ -98,7 +98,9 @@ class Context:
         None, "Seconds one get_path may take; None is 1 on an embedded graph, query_timeout on an endpoint."
     )
     closed_world: bool = _setting(
-        False, "Answer false to a claim or yes-or-no question that the graph does not decide, and say so."
+        False,
+        "Answer claims and yes-or-no questions that the graph does not decide too: false, or true where it "
+        "links all that a claim names; the reason says that it is assumed.",
     )
     relation_cut: int = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
     ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _setting(

@@ -30,7 +30,8 @@ def rules_of(state: State, context: Context) -> tuple[Rule, ...] | None:
     if slot is not None:
         return slot_rules(slot[1], state.linked, kg_of(context), encoder_of(context))
     if form_of(state.question) == "claim":
-        return claim_rules(state.question, state.linked, kg_of(context), encoder_of(context))
+        kg, encoder = kg_of(context), encoder_of(context)
+        return claim_rules(state.question, state.linked, kg, encoder, context.closed_world)
     return None
 
 

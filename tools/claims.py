@@ -35,6 +35,8 @@ STEM = 0.7
 """Likeness of words that are forms of one another."""
 CLASS_DEPTH = 3
 """Steps up the classes over which a thing is still said to be one."""
+LINKED = "assumed, for the graph links what the claim names, though by another relation than it speaks of"
+"""Provenance of a rule that no more than makes a claim likely."""
 VALUES = 20
 """Values of a relation that are compared with the claim's."""
 LITERALS = 300
@@ -55,7 +57,11 @@ class _Fact:
 
 
 def claim_rules(
-    claim: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, encoder: Encoder
+    claim: str,
+    linked: Sequence[LinkedEntity],
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    closed_world: bool = False,
 ) -> tuple[Rule, ...]:
     """Yes-or-no rules that decide a claim, best first: those that hold prove it, others contradict it.
 
@@ -64,8 +70,10 @@ def claim_rules(
     Args:
         claim: the sentence. linked: what it is about. kg: asked a few batched queries.
         encoder: compares words.
+        closed_world: what is not linked in the KG is not linked at all. Then a claim that nothing decides is
+            likely where the KG links all that it names, by whatever relation (provenance `LINKED`).
     """
-    rules = [r for topic in linked for r in _Check(claim, topic, linked, kg, encoder).rules()]
+    rules = [r for topic in linked for r in _Check(claim, topic, linked, kg, encoder).rules(closed_world)]
     return tuple(sorted(rules, key=lambda r: -r.score))
 
 
@@ -87,8 +95,8 @@ class _Check:
         self._others = [e for e in linked if e.id != topic.id]
         self._vectors: dict[tuple[str, ...], np.ndarray] = {}
 
-    def rules(self) -> list[Rule]:
-        """What proves the claim; else what contradicts it."""
+    def rules(self, closed_world: bool) -> list[Rule]:
+        """What proves the claim; else what contradicts it; else, in a closed world, what makes it likely."""
         if self._topic is None:
             return []
         named = named_nodes(self._claim, self._topic, self._own, self._others, self._kg)
@@ -96,7 +104,14 @@ class _Check:
         kinds = list(_member(self._kg, self._topic, named))
         proofs = [self._rule(f, likeness) for f in facts if (likeness := self._fits(f)) > 0]
         proofs += [self._class_rule(*kind) for kind in kinds if self._only_says(kind[0])]
-        return proofs or list(self._contradictions(named, facts))
+        decided = proofs or list(self._contradictions(named, facts))
+        return decided or (list(self._links(facts)) if closed_world else [])
+
+    def _links(self, facts: Sequence[_Fact]) -> Iterator[Rule]:
+        """Facts between two things that the claim names, where it names no third one."""
+        for fact in facts:
+            if not self._seen(fact.said).unlinked:
+                yield replace(self._rule(fact, 0.0), provenance=LINKED)
 
     def _rule(self, fact: _Fact, score: float) -> Rule:
         """Does the fact hold?"""

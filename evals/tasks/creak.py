@@ -29,7 +29,8 @@ PARTS = ("observed", "gold_derived", "background")
 NOTE = (
     "a claim counts as answerable where the graph has any fact of its topic, which is the most that can be "
     "decided: most claims of common sense follow from no fact of it. With closed_world a claim that no fact "
-    "proves is said to be false (or true, if it denies something); the share of claims with facts is `proven`"
+    "decides is assumed to be untrue, unless the graph links all that it names by some other relation; the "
+    "share of claims that facts decide is `proven`"
 )
 
 _QID = re.compile(r"Q[0-9]+")
@@ -54,7 +55,8 @@ def creak(
     Args:
         linking: `gold` gives the topic entity, as ToG and ODA do; with `own` the agent links.
         answerable: ask only claims of whose topic the graph has any fact.
-        closed_world: a claim that no fact decides is judged untrue; otherwise it stays undecided, and wrong.
+        closed_world: a claim that no fact decides is judged by what is linked at all (see `Context`, which says
+            so in the reason); otherwise it stays undecided, and counts as wrong.
         gold_derived: whether the graph holds the facts made from gold answers of other benchmarks.
         n, sample_seed: how many claims are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.

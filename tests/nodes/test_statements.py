@@ -69,6 +69,16 @@ def test_an_undecided_claim_is_told_as_such_unless_the_world_is_closed(preset: s
     assert ask("Peru has never been good.", PERU, preset, closed_world=True).values == ("true",)
 
 
+@pytest.mark.parametrize("preset", ["oda", "agent"])
+def test_a_closed_world_takes_what_is_linked_for_likely(preset: str) -> None:
+    assert ask("Peru adores Lima.", PERU, preset).status == "not_found"
+    closed = ask("Peru adores Lima.", PERU, preset, closed_world=True)
+    assert (closed.values, closed.proof) == (("true",), ())
+    assert closed.reason.startswith("assumed, for the graph links what the claim names")
+    assert ask("Peru never adored Lima.", PERU, preset, closed_world=True).values == ("false",)
+    assert ask("Peru adores Lima and Zorblax.", PERU, preset, closed_world=True).values == ("false",)
+
+
 def test_a_closed_world_says_nothing_of_other_questions() -> None:
     assert ask("Peru [SEP] place of birth", PERU, closed_world=True).status == "not_found"
 
