@@ -55,8 +55,8 @@ def creak(
     Args:
         linking: `gold` gives the topic entity, as ToG and ODA do; with `own` the agent links.
         answerable: ask only claims of whose topic the graph has any fact.
-        closed_world: a claim that no fact decides is judged by what is linked at all (see `Context`, which says
-            so in the reason); otherwise it stays undecided, and counts as wrong.
+        closed_world: a claim that no fact decides is judged by what is linked at all, which the
+            reason says; otherwise it stays undecided, and counts as wrong.
         gold_derived: whether the graph holds the facts made from gold answers of other benchmarks.
         n, sample_seed: how many claims are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
