@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,13 @@ def graph(tmp_path: Path) -> str:
 
 
 def context(graph: str, server: OpenAIServer, **more: object) -> Context:
-    given = {"kg": graph, "model": "openai:scripted", "base_url": server.url, "history": "chat", **more}
+    given: dict[str, Any] = {
+        "kg": graph,
+        "model": "openai:scripted",
+        "base_url": server.url,
+        "history": "chat",
+        **more,
+    }
     return Context(**given)
 
 
