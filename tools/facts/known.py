@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import TypeAlias
 
 from triplewise.tools.facts.patterns import Node, Pattern
-from triplewise.tools.kg.terms import IRI, Term, Triple, Variable
+from triplewise.tools.kg.terms import IRI, XSD, Literal, Term, Triple, Variable
+
+_INTEGERS = frozenset(
+    f"{sign}{kind}"
+    for sign, kind in (
+        *(("", k) for k in ("integer", "int", "long", "short", "byte")),
+        *(("unsigned", k) for k in ("Int", "Long", "Short", "Byte")),
+        *((s, "Integer") for s in ("nonNegative", "positive", "nonPositive", "negative")),
+    )
+)
 
 Allowed: TypeAlias = Mapping[Variable, frozenset[Term]]
 """The values that variables can have at most, where a VALUES block before tells."""
@@ -21,7 +31,7 @@ class Facts:
         self._at: tuple[dict[Term, list[Triple]], ...] = tuple(defaultdict(list) for _ in range(3))
         for triple in self.all:
             for index, part in zip(self._at, _parts(triple), strict=True):
-                index[part].append(triple)
+                index[canonical(part)].append(triple)
         self.relations: frozenset[IRI] = frozenset(t.relation for t in self.all)
 
     def __len__(self) -> int:
@@ -33,6 +43,7 @@ class Facts:
 
     def at(self, node: Term) -> list[Triple]:
         """Triples that leave or arrive at a node, each once."""
+        node = canonical(node)
         return list(dict.fromkeys([*self._at[0].get(node, ()), *self._at[2].get(node, ())]))
 
     def matching(self, pattern: Pattern, allowed: Allowed) -> list[Triple]:
@@ -47,6 +58,24 @@ class Facts:
         return [t for t in found if _fits(_parts(t), nodes, sets)]
 
 
+def canonical(term: Term) -> Term:
+    """A number as engines hold it: by value, whatever kind of integer and however it is written."""
+    if not isinstance(term, Literal) or not term.datatype.startswith(XSD):
+        return term
+    kind = term.datatype.removeprefix(XSD)
+    try:
+        if kind in _INTEGERS:
+            return Literal(str(int(term.value)), XSD + "integer")
+        if kind == "decimal":
+            number = f"{Decimal(term.value).normalize():f}"
+            return Literal(number, term.datatype)
+        if kind in ("double", "float"):
+            return Literal(repr(float(term.value)), term.datatype)
+    except (ValueError, ArithmeticError):
+        return term
+    return term
+
+
 def _parts(triple: Triple) -> tuple[Term, Term, Term]:
     return triple.subject, triple.relation, triple.object
 
@@ -58,12 +87,15 @@ def _nodes(pattern: Pattern) -> tuple[Node, Node, Node]:
 
 def _set(node: Node, allowed: Allowed) -> frozenset[Term] | None:
     """The terms that may stand at a place; None for any."""
-    return allowed.get(node) if isinstance(node, Variable) else frozenset([node])
+    if not isinstance(node, Variable):
+        return frozenset([canonical(node)])
+    found = allowed.get(node)
+    return None if found is None else frozenset(map(canonical, found))
 
 
 def _fits(parts: Sequence[Term], nodes: Sequence[Node], sets: Sequence[frozenset[Term] | None]) -> bool:
     """Whether the parts are among the terms wanted, and equal where one variable stands at two places."""
-    if not all(wanted is None or part in wanted for part, wanted in zip(parts, sets, strict=True)):
+    if not all(wanted is None or canonical(part) in wanted for part, wanted in zip(parts, sets, strict=True)):
         return False
     values: dict[Node, Term] = {}
     return all(values.setdefault(node, part) == part for node, part in zip(nodes, parts, strict=True))

@@ -123,7 +123,8 @@ class OverlaidKG(Engine):
     @property
     def _label_subjects(self) -> frozenset[IRI]:
         """Nodes with a label among the facts."""
-        return frozenset(t.subject for p in self.profile.label_predicates for t in self._new.of(IRI(p)))
+        labels = (t for p in self.profile.label_predicates for t in self._new.of(IRI(p)))
+        return frozenset(t.subject for t in labels if t in self.facts)
 
     def _named(self) -> list[Triple]:
         """The names of minted nodes as facts, so that queries find them as they find others' names."""
