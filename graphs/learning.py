@@ -107,8 +107,14 @@ def _ordered(order: Order | None, folder: Path) -> Order:
 def _keep(order: Order, folder: Path) -> None:
     """Keep an order in its folder, once everything that it names could be opened."""
     path = folder / ORDER
+    _write(path, json.dumps(order.json(), indent=1, ensure_ascii=False))
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file, complete or not at all, for its owner only: the URL of a server may hold a password."""
     beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(order.json(), indent=1, ensure_ascii=False), encoding="utf-8")
+    beside.touch(mode=0o600)
+    beside.write_text(text, encoding="utf-8")
     beside.replace(path)
 
 
@@ -176,7 +182,7 @@ def _questions(order: Order) -> tuple[list[Question], list[Question]]:
 def _conclude(state: Learning, course: Course) -> None:
     """Write the report, and the settings of the best policy for `triplewise ask --config`."""
     report = json.dumps(state.model_dump(), indent=1, ensure_ascii=False)
-    (course.folder / REPORT).write_text(report, encoding="utf-8")
+    _write(course.folder / REPORT, report)
     settings = {"preset": course.order.preset, **course.order.context, **state.best}
     text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
-    (course.folder / SETTINGS).write_text(text, encoding="utf-8")
+    _write(course.folder / SETTINGS, text)

@@ -227,11 +227,11 @@ def _run(order: Order | None, into: Path) -> None:
 
 
 def _table(state: Learning) -> Table:
-    """A line an iteration."""
+    """A line an iteration: mean rewards, shares with a reward, trajectories trained on, and the gain."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for name in ("iteration", "explored", "rewarded", "refined", "rewarded", "kept", "validation F1"):
+    for name in ("iteration", "explored", "> 0", "refined", "> 0", "kept", "validation F1"):
         table.add_column(name, justify="left" if name == "iteration" else "right")
     for number, done in enumerate(state.rounds):
         before, after = (

@@ -35,16 +35,7 @@ def test_a_table_and_settings_are_left(films: Path, cli: Cli) -> None:
     done = cli(*command(films, "--validation", "0.3", "--epsilon", "-1", "--set", "plan_hops=2"))
     assert done.code == 0, done.err
     lines = done.out.splitlines()
-    assert lines[0].split() == [
-        "iteration",
-        "explored",
-        "rewarded",
-        "refined",
-        "rewarded",
-        "kept",
-        "validation",
-        "F1",
-    ]
+    assert " ".join(lines[0].split()) == "iteration explored > 0 refined > 0 kept validation F1"
     assert [line.split()[0] for line in lines[1:3]] == ["1", "2"]
     assert "0.667 -> 0.667" in lines[1]
     assert "all 2 iterations are done; settings of the best policy" in done.err.replace("\n", " ")

@@ -1,0 +1,238 @@
+"""The embedded encoder learns choices: it ranks what was taken first, and is the same when opened again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from triplewise.tools.encoder import EMBEDDED, open_encoder
+from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.learning.embedded_encoder import ADAPTER, LearnedEncoder
+from triplewise.tools.learning.embedded_examples import examples_of, rows_of, view_of
+from triplewise.tools.learning.embedded_policy import Explorer
+from triplewise.tools.learning.embedded_training import (
+    TrainingSettings,
+    held_loss,
+    scores_of,
+    train_encoder,
+)
+from triplewise.tools.learning.questions import Question
+from triplewise.tools.learning.trajectory import Choice, Trajectory
+from triplewise.tools.planning.bodies import rename
+from triplewise.tools.planning.path_fit import PathFit, words_of
+from triplewise.tools.planning.score import Scorer
+from triplewise.tools.vectors import vectors_of
+
+RELATIONS = ("alpha", "beta", "gamma", "delta")
+ASKED = {"alpha": "grumbled at", "beta": "twisted by", "gamma": "polished with", "delta": "sung under"}
+SMALL = TrainingSettings(upper=1, rank=8, epochs=8, batch=8, negatives=3, rate=3e-3)
+
+
+@pytest.fixture(scope="module")
+def kg(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
+    """Things with four relations whose names say nothing of what is asked."""
+    file = tmp_path_factory.mktemp("kg") / "facts.nt"
+    base = "http://example.org/"
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    facts = [f"<{base}t{i}> <{base}{r}> <{base}{r}{i}> ." for i in range(12) for r in RELATIONS]
+    facts += [f'<{base}t{i}> {label} "Thing{i}" .' for i in range(12)]
+    file.write_text("\n".join(facts) + "\n", encoding="utf-8")
+    return open_kg(file)
+
+
+def made(kg: KnowledgeGraph, number: int, relation: str) -> Trajectory:
+    short = {r: kg.profile.short(kg.profile.expand(r) or _iri(r)) for r in RELATIONS}
+    return Trajectory(
+        f"{relation}{number}",
+        f"what was thing{number} {ASKED[relation]}",
+        {f"thing{number}": kg.profile.short(_iri(f"t{number}"))},
+        (kg.profile.short(_iri(f"{relation}{number}")),),
+        reward=1.0,
+        f1=1.0,
+        choices=(Choice(short[relation], tuple(short.values())),),
+    )
+
+
+def _iri(name: str):  # type: ignore[no-untyped-def]
+    from triplewise.tools.kg.terms import IRI
+
+    return IRI(f"http://example.org/{name}")
+
+
+@pytest.fixture(scope="module")
+def trajectories(kg: KnowledgeGraph) -> list[Trajectory]:
+    return [made(kg, n, r) for n in range(6) for r in RELATIONS]
+
+
+@pytest.fixture(scope="module")
+def folder(
+    kg: KnowledgeGraph, trajectories: list[Trajectory], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A learned encoder."""
+    into = tmp_path_factory.mktemp("learned") / "encoder"
+    assert train_encoder(trajectories, into, kg=kg, settings=SMALL) == str(into)
+    return into
+
+
+def first(kg: KnowledgeGraph, encoder: str, trajectory: Trajectory) -> bool:
+    """Whether the path taken is the likest."""
+    (example,) = examples_of([trajectory])
+    paths = [p for p in (example.chosen, *example.others) if len(p) == 1]
+    fits = PathFit(kg, open_encoder(encoder), view_of(trajectory)).of([rename(kg, p) for p in paths])
+    return int(np.argmax(fits)) == 0 and fits[0] > 0
+
+
+def test_what_was_taken_ranks_first_for_entities_never_seen(kg: KnowledgeGraph, folder: Path) -> None:
+    assert all(first(kg, str(folder), made(kg, 11, relation)) for relation in RELATIONS)
+    record = json.loads((folder / "encoder.json").read_text())
+    assert record["accuracy"] >= record["before"]
+    assert record["path_weight"] > 0
+
+
+def test_the_loss_falls(kg: KnowledgeGraph, trajectories: list[Trajectory], folder: Path) -> None:
+    from triplewise.tools.learning.embedded_encoder import read_adapter
+    from triplewise.tools.learning.embedded_layers import UpperLayers
+
+    rows = rows_of(examples_of(trajectories), kg, open_encoder(EMBEDDED), 3, 0)
+    layers = UpperLayers(SMALL.upper, SMALL.rank, SMALL.alpha)
+    layers.keep([t for row in rows for t in (row.question, *row.paths)])
+    before = held_loss(layers, rows, SMALL)
+    layers.load(read_adapter(folder))
+    assert held_loss(layers, rows, SMALL) < before / 2
+
+
+def test_a_fresh_adapter_changes_nothing_and_layers_agree_with_the_encoder() -> None:
+    from triplewise.tools.learning.embedded_layers import UpperLayers
+
+    layers, texts = UpperLayers(2, 4, 8), ["a text", "another text that is rather longer", "x"]
+    layers.keep(texts)
+    layers.model.eval()
+    assert np.allclose(layers.vectors(texts).detach().numpy(), open_encoder().encode(texts), atol=1e-4)
+
+
+def test_opened_again_it_is_the_same_and_what_was_trained_is_what_runs(
+    kg: KnowledgeGraph, folder: Path, tmp_path: Path
+) -> None:
+    from triplewise.tools.learning.embedded_encoder import read_adapter
+    from triplewise.tools.learning.embedded_layers import UpperLayers
+
+    texts = ["what was entity twisted by", "beta"]
+    copied = shutil.copytree(folder, tmp_path / "copied")
+    one, other = LearnedEncoder(folder), LearnedEncoder(copied)
+    assert (one.encode(texts) == other.encode(texts)).all()
+    layers = UpperLayers(SMALL.upper, SMALL.rank, SMALL.alpha)
+    layers.load(read_adapter(folder))
+    layers.keep(texts)
+    layers.model.eval()
+    assert np.allclose(layers.vectors(texts).detach().numpy(), one.encode(texts), atol=1e-3)
+
+
+def test_the_same_seed_gives_the_same_encoder(
+    kg: KnowledgeGraph, trajectories: list[Trajectory], tmp_path: Path
+) -> None:
+    quick = TrainingSettings(upper=1, rank=4, epochs=1, batch=8, negatives=2)
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train_encoder(trajectories, tmp_path / name, kg=kg, seed=seed, settings=quick)
+    a, b, c = (hashlib.sha256((tmp_path / n / ADAPTER).read_bytes()).digest() for n in "abc")
+    assert a == b != c
+
+
+def test_learning_goes_on_from_what_was_learned(
+    kg: KnowledgeGraph, trajectories: list[Trajectory], folder: Path, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    further = train_encoder(
+        trajectories, tmp_path / "next", base=str(folder), kg=kg, settings=SMALL,
+        progress=lambda what, done, total: told.append(what),
+    )  # fmt: skip
+    assert json.loads((tmp_path / "next" / "encoder.json").read_text())["iteration"] == 2
+    assert first(kg, further, made(kg, 10, "gamma"))
+    assert any(t.startswith("epoch 1: loss") for t in told)
+
+
+def test_base_vectors_and_the_default_planner_stay_as_they_are(kg: KnowledgeGraph, folder: Path) -> None:
+    base, learned = open_encoder(EMBEDDED), open_encoder(str(folder))
+    assert not np.allclose(base.encode(["twisted by"]), learned.encode(["twisted by"]), atol=1e-3)
+    assert words_of(base) is base
+    assert words_of(learned) is base
+    assert vectors_of(kg, learned) is not vectors_of(kg, base)
+    view = view_of(made(kg, 0, "beta"))
+    bodies = [rename(kg, [(kg.profile.short(_iri(r)), True)]) for r in RELATIONS]
+    plain = Scorer(kg, base, view)
+    assert [plain.learned(b) for b in bodies] == [0.0] * 4
+    assert plain.scores(bodies) == Scorer(kg, open_encoder(), view).scores(bodies)
+    added = np.array(Scorer(kg, learned, view).scores(bodies)) - plain.scores(bodies)
+    weight = learned.path_weight  # type: ignore[attr-defined]
+    assert np.allclose(added, weight * PathFit(kg, learned, view).of(bodies))
+
+
+def test_a_killed_training_leaves_nothing(
+    kg: KnowledgeGraph, trajectories: list[Trajectory], tmp_path: Path
+) -> None:
+    def kill(what: str, done: int, total: int | None) -> None:
+        if what == "training" and done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_encoder(trajectories, tmp_path / "killed", kg=kg, progress=kill, settings=SMALL)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_little_to_learn_from_is_told(kg: KnowledgeGraph, tmp_path: Path) -> None:
+    bad = [Trajectory(str(n), "what", {}, ("a",), reward=1.0) for n in range(9)]
+    with pytest.raises(ConfigurationError, match="only 0 of 9 trajectories chose relations"):
+        train_encoder(bad, tmp_path / "none", kg=kg)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda f: (f / ADAPTER).write_bytes(b"x"), "the adapter cannot be read"),
+        (lambda f: (f / "encoder.json").write_text("{"), "no learned encoder"),
+        (
+            lambda f: (f / "encoder.json").write_text('{"scale": 1, "path_weight": 1, "weights": "0"}'),
+            "other",
+        ),
+    ],
+)
+def test_a_damaged_folder_is_told(
+    folder: Path, tmp_path: Path, damage: Callable[[Path], object], said: str
+) -> None:
+    copied = shutil.copytree(folder, tmp_path / "copied")
+    damage(copied)
+    with pytest.raises(DataError, match=said):
+        open_encoder(str(copied))
+
+
+def test_the_policy_explores_refines_and_learns(kg: KnowledgeGraph, tmp_path: Path) -> None:
+    asked = [
+        Question(f"{r}{n}", f"what was Thing{n} {ASKED[r]}", {f"Thing{n}": kg.profile.short(_iri(f"t{n}"))},
+                 (kg.profile.short(_iri(f"{r}{n}")),))
+        for n in range(4) for r in RELATIONS
+    ]  # fmt: skip
+    explorer = Explorer(kg, open_encoder(EMBEDDED))
+    explored = [explorer.explore(q) for q in asked]
+    refined = [explorer.refine(q, t) for q, t in zip(asked, explored, strict=True)]
+    assert all(r.reward >= e.reward and r.f1 >= e.f1 for r, e in zip(refined, explored, strict=True))
+    assert all(r.f1 == 1.0 and r.choices[0].chosen.endswith(q.id.rstrip("0123456789"))
+               for r, q in zip(refined, asked, strict=True))  # fmt: skip
+    learned = Explorer(kg, open_encoder(train_encoder(refined, tmp_path / "e", kg=kg, settings=SMALL)))
+    fresh = Question("new", f"what was Thing9 {ASKED['delta']}", {"Thing9": kg.profile.short(_iri("t9"))},
+                     (kg.profile.short(_iri("delta9")),))  # fmt: skip
+    assert learned.explore(fresh).f1 == 1.0
+
+
+def test_words_and_what_was_learned_are_scored_apart(
+    kg: KnowledgeGraph, trajectories: list[Trajectory], folder: Path
+) -> None:
+    (example,) = examples_of(trajectories[:1])
+    words, learned = scores_of(example, kg, open_encoder(str(folder)))
+    assert words.shape == learned.shape == (1 + len(example.others),)
+    assert learned.max() <= 1.0 + 1e-5
