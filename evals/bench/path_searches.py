@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -150,9 +151,9 @@ def _capped(found: Sequence[Walk], limit: int) -> Paths:
 
 
 SEARCHES: dict[str, Search] = {
-    "triplewise, loaded graph": loaded,
-    "triplewise, by queries": unloaded,
-    "one-sided breadth first": one_sided,
+    "triplewise, loaded": loaded,
+    "triplewise, queries": unloaded,
+    "one-sided": one_sided,
     "SPARQL joins": joins,
 }
 
@@ -205,10 +206,11 @@ def answers(folder: Path, search: str, hops: int, seconds: float, limit: int) ->
     yield {}
     for line in sys.stdin:
         source, target = map(IRI, json.loads(line))
-        kg.rows, start = 0, time.perf_counter()
+        kg.rows, start, worked = 0, time.perf_counter(), time.process_time()
         found = run(kg, source, target, hops, Deadline(seconds), limit)
         yield {
             "seconds": time.perf_counter() - start,
+            "cpu": time.process_time() - worked,
             "outcome": found.outcome.value,
             "paths": len(found.paths),
             "rows": kg.rows,
@@ -237,8 +239,9 @@ def main(order: str) -> None:
         made = make(Skewed(**given), folder, lambda *step: _say({"step": step}))
         _say({"made": made})
         return
-    for answer in answers(folder, **given):
-        _say(answer)
+    with suppress(BrokenPipeError):  # the process that started this one has ended
+        for answer in answers(folder, **given):
+            _say(answer)
 
 
 def _say(line: dict[str, Any]) -> None:

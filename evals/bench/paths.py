@@ -55,6 +55,7 @@ class Terms:
 class Timed:
     """One kind of search on the pairs of one class of degrees; times in seconds, memory in MB.
 
+    `cpu` is the median of the processor's time, which other work on the machine does not lengthen.
     `late` is the share of searches that were cut by the deadline or by a cap on edges, `full` of those that
     found more paths than were asked for; `paths` and `rows` (taken from the store) are means; `memory` is the
     most that the search's own process had, the files mapped into it included.
@@ -64,6 +65,7 @@ class Timed:
     pairs: str
     count: int
     median: float
+    cpu: float
     p95: float
     longest: float
     late: float
@@ -121,6 +123,7 @@ class Searcher:
         if process.stdout is None or not select.select([process.stdout], [], [], self._patience)[0]:
             return {
                 "seconds": self._patience,
+                "cpu": 0.0,
                 "outcome": "timeout",
                 "paths": 0,
                 "rows": 0,
@@ -212,6 +215,7 @@ def _summary(search: str, pairs: str, answers: Sequence[Mapping[str, Any]], limi
         pairs=pairs,
         count=count,
         median=statistics.median(ranked),
+        cpu=statistics.median(a["cpu"] for a in answers),
         p95=ranked[max(0, -(-count * 95 // 100) - 1)],
         longest=ranked[-1],
         late=(cut - full) / count,
@@ -276,15 +280,17 @@ def _table(graph: Graph, terms: Terms) -> Table:
     )
     title = (
         f"Paths of up to {terms.hops} hops, {graph.triples:,} triples on disk ({took}), up to {terms.limit} "
-        f"paths and {terms.seconds:g} s a search; times in seconds"
+        f"paths and {terms.seconds:g} s a search; times in seconds, CPU its median. "
+        "Cut: by time or a cap on edges; full: more paths than asked for."
     )
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", padding=(0, 0))
     for heading in ("pairs", "search"):
-        table.add_column(heading)
-    for heading in ("median", "p95", "longest", "cut by time", "more than asked", "paths", "rows", "MB"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, no_wrap=True)
+    for heading in ("median", "CPU", "worst", "cut", "full", "paths", "rows", "MB"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for f in graph.searches:
-        figures = (f"{f.median:.3f}", f"{f.p95:.3f}", f"{f.longest:.3f}", f"{f.late:.0%}", f"{f.full:.0%}")
-        counts = (f"{f.paths:.1f}", f"{f.rows:,.0f}", f"{f.memory:,}")
-        table.add_row(f.pairs, f.search, *figures, *counts)
+        times = (f"{seconds:.3f}" for seconds in (f.median, f.cpu, f.longest))
+        shares = (f"{f.late:.0%}", f"{f.full:.0%}")
+        counts = (f"{f.paths:.0f}", f"{f.rows:,.0f}", f"{f.memory:,}")
+        table.add_row(f.pairs, f.search, *times, *shares, *counts)
     return table
