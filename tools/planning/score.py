@@ -45,6 +45,7 @@ class Weights:
         pair: bonus for walking a relation there and back ("of the same ...").
         same: that bonus where the question says so ("the same", "together").
         order: penalty for a relation whose word stands on the wrong side of a later one's.
+        sure: likeness of a word and a relation that is surely meant by it.
     """
 
     stem: float = 0.7
@@ -61,6 +62,7 @@ class Weights:
     pair: float = 0.1
     same: float = 0.5
     order: float = 0.15
+    sure: float = 0.6
 
 
 class Scorer:
@@ -210,8 +212,11 @@ class Scorer:
         return [value + end for value, end in zip(self.partial(bodies), ends, strict=True)]
 
     def learned(self, body: Body) -> float:
-        """Likeness of the question and a body as the encoder has learned it, 0 by one that has not."""
-        return float(self._paths.of([body])[0])
+        """How surely the encoder has learned that the question asks for a body, 0 by one that has not.
+
+        On the scale of word likenesses: what most right bodies reach counts as a word that is surely said.
+        """
+        return self._weights.sure * float(self._paths.of([body])[0]) / self._paths.sure
 
     def named(self, body: Body) -> float:
         """Likeness of the expected noun and the last relation, 0 without an expected noun."""
@@ -250,7 +255,7 @@ class Scorer:
         whole question speaks of leave nothing out.
         """
         self.prepare(chains)
-        known = bool(chains) and self._paths.weight > 0 and float(self._paths.of(chains).min()) >= said
+        known = bool(chains) and min(map(self.learned, chains)) >= said
         if not self.words or not self._likeness or known:
             return ()
         best = np.stack(list(self._likeness.values())).max(axis=0)
