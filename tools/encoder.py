@@ -21,6 +21,8 @@ from triplewise.tools.errors import ConfigurationError
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+    from triplewise.tools.minilm import MiniLM
+
 EMBEDDED = "embedded"
 LEARNED = "encoder.json"
 """Marks a folder with what the embedded encoder has learned (see `triplewise.tools.learning`)."""
@@ -45,6 +47,15 @@ class Encoder(Protocol):
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Unit vectors, float32 of shape (len(texts), dimension), rows in the order given."""
+        ...
+
+
+@runtime_checkable
+class RoughEncoder(Encoder, Protocol):
+    """An encoder that also has a faster and less exact way."""
+
+    def rough(self, texts: Sequence[str]) -> np.ndarray:
+        """Vectors like those of `encode`, good for telling which texts are worth an exact one; never kept."""
         ...
 
 
@@ -122,6 +133,15 @@ class EmbeddedEncoder(_CachingEncoder):
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         return self._model.embed(texts)
+
+    @property
+    def model(self) -> MiniLM:
+        """The model itself."""
+        return self._model
+
+    def rough(self, texts: Sequence[str]) -> np.ndarray:
+        """Vectors like those of `encode` but for a cosine of 0.99, in less than half the time; never kept."""
+        return self._model.embed_roughly(texts)
 
 
 class SentenceTransformerEncoder(_CachingEncoder):

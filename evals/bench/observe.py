@@ -90,7 +90,7 @@ class CountingEncoder:
     """
 
     def __init__(self, encoder: EmbeddedEncoder, given: Mapping[str, np.ndarray] | None = None) -> None:
-        self._encoder, self._given, self.count = encoder, given or {}, 0
+        self._encoder, self._given, self.count, self.rough_count = encoder, given or {}, 0, 0
 
     @property
     def name(self) -> str:
@@ -108,6 +108,11 @@ class CountingEncoder:
             return np.stack([self._given[t] for t in texts])
         self.count += len(texts)
         return self._encoder.encode(texts)
+
+    def rough(self, texts: Sequence[str]) -> np.ndarray:
+        """Rough vectors of texts."""
+        self.rough_count += len(texts)
+        return self._encoder.rough(texts)
 
 
 class _Home:

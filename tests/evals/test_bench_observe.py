@@ -9,7 +9,7 @@ import numpy as np
 import pyoxigraph as ox
 import pytest
 
-from tests.support.words import Words
+from tests.support.words import RoughWords
 from triplewise.evals.bench import observe as bench
 from triplewise.tools.errors import DataError
 from triplewise.tools.kg.base import KnowledgeGraph
@@ -37,13 +37,14 @@ def small_graph() -> Iterator[KnowledgeGraph]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = np.random.default_rng(0).standard_normal((30_522, 64)).astype(np.float32)
-    monkeypatch.setattr(static, "_table", lambda: pieces)
+    monkeypatch.setattr(static, "_model", lambda: (pieces, lambda some: pieces[some]))
+    monkeypatch.setattr(static, "PROMISING", 40)
     monkeypatch.setattr(static, "DRAWN", 30)
     monkeypatch.setattr(ranker, "EXACT", 40)
     monkeypatch.setattr(ranker, "EXACT_COLD", 40)
     monkeypatch.setattr(bench, "MAP_PAIRS", 250)
     monkeypatch.setattr(bench, "open_graph", small_graph)
-    monkeypatch.setattr(bench, "EmbeddedEncoder", lambda cached: Words())
+    monkeypatch.setattr(bench, "EmbeddedEncoder", lambda cached: RoughWords())
     monkeypatch.setattr(bench, "_questions", lambda count: ["name 12 of 5", "near name 7"][:count])
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.words import Words
+from tests.support.words import RoughWords, Words
 from triplewise.tools.kg import load_kg, open_kg
 from triplewise.tools.kg.base import KnowledgeGraph, metered
 from triplewise.tools.kg.embedded import EmbeddedKG
@@ -206,7 +206,8 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranker, "EXACT_COLD", 40)
     monkeypatch.setattr(static, "DRAWN", 60)
     pieces = np.random.default_rng(0).standard_normal((30_522, 64)).astype(np.float32)
-    monkeypatch.setattr(static, "_table", lambda: pieces)
+    monkeypatch.setattr(static, "_model", lambda: (pieces, lambda some: pieces[some]))
+    monkeypatch.setattr(static, "PROMISING", 40)
 
 
 class Home:
@@ -238,6 +239,17 @@ class TestRanking:
         found = self.best(tmp_path, encoder, PAIRS, 10)
         assert len(set(found) & set(self.exhaustive(PAIRS, 10))) >= 8
         assert sum(" ".join(p) in set(encoder.encoded) for p in PAIRS) < len(PAIRS) / 3
+
+    def test_rough_vectors_choose_and_exact_ones_decide(self, tmp_path: Path) -> None:
+        encoder = RoughWords()
+        found = self.best(tmp_path, encoder, PAIRS, 10)
+        assert len(set(found) & set(self.exhaustive(PAIRS, 10))) >= 9
+        texts = {" ".join(p) for p in PAIRS}
+        exact = texts & set(encoder.encoded)
+        assert exact < set(encoder.looked_at) < texts
+        assert len(exact) < 300
+        scores = [s for _, s in PairRanker(Home(tmp_path), QUESTION, Words()).best(PAIRS, 5)]  # type: ignore[arg-type]
+        assert scores == sorted(scores, reverse=True)
 
     def test_with_vectors_fewer_still(self, tmp_path: Path) -> None:
         kg = Home(tmp_path)

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from triplewise.tools.encoder import Encoder
+from triplewise.tools.encoder import Encoder, RoughEncoder
 from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.observing.guess import Guess, narrow
-from triplewise.tools.observing.maps import map_guess
+from triplewise.tools.observing.guess import Guess, Score, narrow
+from triplewise.tools.observing.maps import BUDGET, map_guess
 from triplewise.tools.observing.parts import Candidates, Pair, Parts
 from triplewise.tools.observing.seen import seen_before
 from triplewise.tools.vectors import vectors_of
@@ -25,6 +25,8 @@ EXACT = 256
 """Texts not encoded yet up to which a neighbourhood is simply encoded."""
 EXACT_COLD = 1_500
 """The same where the KG has no vectors: about what a guess without them takes."""
+ROUGH_LISTED = 1_000
+"""Roughly scored texts, the best ones, that may be encoded."""
 WIDER = 5
 """Texts for each one that is wanted, up to which all are encoded."""
 
@@ -57,38 +59,70 @@ class PairRanker:
 
     def _scores(self, candidates: Candidates, width: int) -> np.ndarray:
         """Exact scores of all candidates that may be among the best; -inf for the others."""
-        seen = seen_before(self._store)
-        if (known := seen.get(self._store, candidates)) is not None:
-            return known.scores(self._store, self._query)
+        if (before := seen_before(self._store).get(self._store, candidates)) is not None:
+            return before.scores(self._store, self._query)
         parts, owner = candidates.distinct()
         rows = self._store.find(parts.digests)
         unknown = np.flatnonzero(rows < 0)
-        few = max(EXACT, WIDER * width)
-        guess = None if self._exhaustive or len(unknown) <= few else self._guess(parts, rows, width)
-        if guess is not None:
-            return np.asarray(self._narrowed(parts, rows, guess, width)[owner])
-        if len(unknown):
-            rows[unknown] = self._rows(parts, unknown)
-        seen.keep(self._store, candidates, rows, owner)
-        return np.asarray(self._store.dots(rows, self._query)[owner])
-
-    def _guess(self, parts: Parts, rows: np.ndarray, width: int) -> Guess | None:
-        """By the KG's vectors where they are there, else from a sample; None where that saves nothing."""
-        guess = map_guess(self._store, self._query, parts)
-        if guess is None and (rows < 0).sum() > EXACT_COLD:
-            from triplewise.tools.observing.static import static_guess
-
-            guess = static_guess(self._store, self._query, parts, rows)
-        return guess
-
-    def _narrowed(self, parts: Parts, rows: np.ndarray, guess: Guess, width: int) -> np.ndarray:
-        """Scores of distinct pairs: the most promising are encoded; -inf for those never encoded."""
+        if self._exhaustive or len(unknown) <= max(EXACT, WIDER * width):
+            return self._exact(parts, rows, unknown, candidates, owner)
+        if (guess := map_guess(self._store, self._query, parts)) is None and len(unknown) <= EXACT_COLD:
+            return self._exact(parts, rows, unknown, candidates, owner)
         scores = np.full(len(parts), -np.inf, np.float32)
         known = np.flatnonzero(rows >= 0)
         scores[known] = self._store.dots(rows[known], self._query)
-        narrow(guess, scores, width, lambda some: self._store.dots(self._rows(parts, some), self._query))
-        return scores
+        guess = guess or self._cold_guess(parts, scores, width)
+        narrow(guess, scores, width, self._score(parts))
+        return np.asarray(scores[owner])
+
+    def _exact(
+        self, parts: Parts, rows: np.ndarray, unknown: np.ndarray, candidates: Candidates, owner: np.ndarray
+    ) -> np.ndarray:
+        """Scores of all candidates, encoding what is not known; and their rows are kept."""
+        if len(unknown):
+            rows[unknown] = self._rows(parts, unknown)
+        seen_before(self._store).keep(self._store, candidates, rows, owner)
+        return np.asarray(self._store.dots(rows, self._query)[owner])
+
+    def _score(self, parts: Parts) -> Score:
+        """What scores some pairs exactly."""
+        return lambda places: self._store.dots(self._rows(parts, places), self._query)
+
+    def _cold_guess(self, parts: Parts, scores: np.ndarray, width: int) -> Guess:
+        """From a sample, where nothing of the KG is encoded: of rough scores, if the encoder has these."""
+        from triplewise.tools.observing.static import EXACT_PORTION, static_guess
+
+        relations = self._store.vectors(parts.relations)
+        if not isinstance(self._encoder, RoughEncoder):
+            return static_guess(relations, parts, scores, self._score(parts), EXACT_PORTION)
+        rough = _Rough(self._encoder, parts, self._query)
+        roughly = scores.copy()
+        narrow(static_guess(relations, parts, roughly, rough.score), roughly, width, rough.score)
+        return rough.guess(roughly)
 
     def _rows(self, parts: Parts, places: np.ndarray) -> np.ndarray:
         """Rows of some pairs, encoded where they are not known."""
         return self._store.rows(parts.texts(places), parts.digests[places])
+
+
+class _Rough:
+    """Rough scores of some pairs, and the vectors they come from."""
+
+    def __init__(self, encoder: RoughEncoder, parts: Parts, query: np.ndarray) -> None:
+        self._encoder, self._parts, self._query = encoder, parts, query
+        self._places: list[np.ndarray] = []
+        self._vectors: list[np.ndarray] = []
+
+    def score(self, places: np.ndarray) -> np.ndarray:
+        """Rough scores of some pairs."""
+        self._places.append(places)
+        self._vectors.append(self._encoder.rough(self._parts.texts(places)))
+        return np.asarray(self._vectors[-1] @ self._query)
+
+    def guess(self, scores: np.ndarray) -> Guess:
+        """The best of what was scored, as a guess of exact scores."""
+        places, vectors = np.concatenate(self._places), np.concatenate(self._vectors)
+        best = np.argsort(-scores[places], kind="stable")[:ROUGH_LISTED]
+        best = best[np.argsort(places[best])]
+        listed = places[best]
+        return Guess(listed, scores[listed], vectors[best], BUDGET)

@@ -1,70 +1,115 @@
-"""A first guess where nothing of a KG is encoded yet: static vectors, and a few exact scores to learn from.
+"""A first guess where nothing of a KG is encoded yet: static vectors, and some scores to learn from.
 
 The static vector of a text is the mean of the embedded encoder's vectors of its word pieces, rare ones
 weighing more (as in model2vec and SIF). They only say which texts are alike, and so serve beside any encoder.
-Word pieces are those of every KG: their vectors are made once on a machine.
+Only the most frequent pieces are encoded; the vectors of the others are guessed from the encoder's inputs.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
-from contextlib import suppress
-from functools import cache, lru_cache
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from triplewise.tools.observing.guess import Guess, most, save_array
+from triplewise.tools.observing.guess import Guess, Score, most
 from triplewise.tools.observing.parts import Parts
-from triplewise.tools.vectors import VectorStore
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-DRAWN = 512
-"""Pairs drawn and encoded to learn the first guess from."""
-LISTED = 8_000
+DRAWN, PROMISING = 512, 1_000
+"""Pairs drawn to learn the first guess from, and those that seem best then, to learn the next one from."""
+LISTED = 6_000
 """Pairs that get a corrected guess."""
-BUDGET, PORTION = 896, 128
-"""Texts encoded for each 50 candidates that are wanted, and how many of them between two corrections."""
+BUDGET, PORTION = 1_280, 256
+"""Texts looked at further, at most, for each 50 that are wanted; how many of them between corrections."""
 
-_RIDGE = 1.0
+ENCODED_PIECES = 2_000
+"""Word pieces that are encoded, the most frequent ones."""
+EXACT_PORTION = 128
+"""The latter where each is encoded exactly."""
+
+_RIDGE, _PIECE_RIDGE = 1.0, 2.0
 _TAIL = 1.5
 _SEED = 20240401
 _CHUNK = 4096
-_log = logging.getLogger(__name__)
 
 
-def static_guess(store: VectorStore, query: np.ndarray, parts: Parts, rows: np.ndarray) -> Guess:
-    """Scores guessed by a ridge regression on the exact ones of some pairs drawn for it.
+def static_guess(
+    relations: np.ndarray, parts: Parts, scores: np.ndarray, score: Score, portion: int = PORTION
+) -> Guess:
+    """Scores guessed by a ridge regression on those of some pairs: first drawn ones, then promising ones.
 
-    `rows` are those of the pairs in the store, -1 for the unknown; those of the drawn ones are filled in.
+    Args:
+        relations: vectors of the distinct relations. parts: of all pairs.
+        scores: -inf for the unknown ones; those of the pairs looked at are filled in.
+        score: gives the scores of places. portion: of what is scored between two corrections.
     """
     tails = static_vectors(parts.tails)
-    relations = store.vectors(parts.relations)
-    drawn = np.sort(np.random.default_rng(_SEED).choice(len(parts), min(DRAWN, len(parts)), replace=False))
-    rows[drawn] = store.rows(parts.texts(drawn), parts.digests[drawn])
-    exact = store.at(rows[drawn]) @ query
-    mean = float(exact.mean())
-    inputs = _inputs(relations, tails, parts, drawn)
-    inner = inputs @ inputs.T + _RIDGE * np.eye(len(drawn), dtype=np.float32)
-    weights = inputs.T @ np.linalg.solve(inner, exact - mean)
-    first = _first(weights, relations, tails, parts) + mean
-    listed = np.union1d(most(first, LISTED), drawn)
+    count = min(DRAWN, len(parts))
+    looked = np.sort(np.random.default_rng(_SEED).choice(len(parts), count, replace=False))
+    scores[looked] = score(looked)
+    first = _regressed(relations, tails, parts, looked, scores)
+    more = np.setdiff1d(most(first, PROMISING), looked)
+    scores[more] = score(more)
+    looked = np.union1d(looked, more)
+    first = _regressed(relations, tails, parts, looked, scores)
+    listed = np.union1d(most(first, LISTED), looked)
     features = np.hstack([relations[parts.relation[listed]], _TAIL * tails[parts.tail[listed]]])
     features /= np.sqrt(1 + _TAIL**2)
-    return Guess(listed, first[listed], features.astype(np.float32), BUDGET, PORTION, linear=True)
+    return Guess(listed, first[listed], features.astype(np.float32), BUDGET, portion, linear=True)
+
+
+def _regressed(
+    relations: np.ndarray, tails: np.ndarray, parts: Parts, looked: np.ndarray, scores: np.ndarray
+) -> np.ndarray:
+    """Scores of all pairs by the regression on some of them, float32 of shape (n,)."""
+    mean = float(scores[looked].mean())
+    inputs = _inputs(relations, tails, parts, looked)
+    inner = inputs @ inputs.T + _RIDGE * np.eye(len(looked), dtype=np.float32)
+    weights = inputs.T @ np.linalg.solve(inner, scores[looked] - mean)
+    return np.asarray(_first(weights, relations, tails, parts) + mean)
 
 
 def static_vectors(texts: Sequence[str]) -> np.ndarray:
     """Static unit vectors of texts, float32 of shape (n, 384)."""
-    encodings = _tokenizer().encode_batch(list(texts), add_special_tokens=False)
-    ids = [e.ids for e in encodings]
-    lengths = np.array([len(i) for i in ids], np.int64)
-    flat = np.fromiter((i for text in ids for i in text), np.int64, int(lengths.sum()))
-    return _means(_table(), flat, lengths)
+    ids = [e.ids for e in _tokenizer().encode_batch(list(texts), add_special_tokens=False)]
+    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+    flat = np.fromiter(chain.from_iterable(ids), np.int64, int(lengths.sum()))
+    pieces, at, counts = np.unique(flat, return_inverse=True, return_counts=True)
+    return _means(_table(pieces, counts), at, lengths)
+
+
+def _table(pieces: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Weighted vectors of word pieces, float32 of shape (k, 384); `counts` says how frequent each is."""
+    inputs, encode = _model()
+    inputs = inputs[pieces] - inputs.mean(axis=0)
+    inputs /= np.maximum(np.linalg.norm(inputs, axis=1, keepdims=True), 1e-6)
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:ENCODED_PIECES])
+    if not len(frequent):
+        return inputs
+    vectors = encode(pieces[frequent])
+    vectors -= vectors.mean(axis=0)
+    known = inputs[frequent]
+    square = known.T @ known + _PIECE_RIDGE * np.eye(known.shape[1], dtype=np.float32)
+    table = inputs @ np.linalg.solve(square, known.T @ vectors)
+    # A regression guesses too short.
+    table *= np.linalg.norm(vectors, axis=1).mean() / np.linalg.norm(table[frequent], axis=1).mean()
+    table[frequent] = vectors
+    # Pieces are numbered by how frequent they are in English (Zipf): the rarer, the more they say.
+    return np.asarray(table * np.log1p(pieces.astype(np.float32))[:, None])
+
+
+def _model() -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """The embedded encoder's inputs for all word pieces, and what encodes some of them."""
+    from triplewise.tools.encoder import EmbeddedEncoder, open_encoder
+
+    encoder = open_encoder()
+    assert isinstance(encoder, EmbeddedEncoder)
+    return encoder.model.piece_inputs, encoder.model.embed_pieces
 
 
 def _means(table: np.ndarray, pieces: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -92,34 +137,6 @@ def _first(weights: np.ndarray, relations: np.ndarray, tails: np.ndarray, parts:
     scores = (relations @ r1)[parts.relation] + (tails @ t1)[parts.tail]
     scores += parts.share * (relations @ r2)[parts.relation] + (1 - parts.share) * (tails @ t2)[parts.tail]
     return np.asarray(scores, np.float32)
-
-
-def _table() -> np.ndarray:
-    """Weighted vectors of all word pieces, float32 of shape (pieces, 384); made once on a machine."""
-    from platformdirs import user_cache_path
-
-    from triplewise.tools.minilm import WEIGHTS_SHA256
-
-    return _kept(user_cache_path("triplewise") / f"minilm-{WEIGHTS_SHA256[:16]}-pieces.npy")
-
-
-@lru_cache(maxsize=1)
-def _kept(path: Path) -> np.ndarray:
-    """The table in a file, made and written where there is none yet."""
-    from triplewise.tools.minilm import DIMENSION, MiniLM
-
-    with suppress(OSError, ValueError):  # none yet, or half of one
-        table = np.load(path, allow_pickle=False)
-        if table.shape == (_tokenizer().get_vocab_size(), DIMENSION):
-            return np.asarray(table, np.float32)
-    _log.info("making the vectors of all word pieces, once on this machine: %s", path)
-    table = MiniLM().embed_pieces()
-    table -= table.mean(axis=0)
-    # Pieces are numbered by how frequent they are (Zipf): the rarer, the more they say.
-    table *= np.log1p(np.arange(len(table), dtype=np.float32))[:, None]
-    with suppress(OSError):  # an unwritable cache costs the next process the same time
-        save_array(path, table.astype(np.float16))
-    return table
 
 
 @cache
