@@ -13,6 +13,7 @@ _ASKS = {"who", "whom", "whose", "what", "which", "where", "when", "why", "how"}
 _ORDERS = set(
     re.findall(r"\w+", "name list give tell show find count state say describe identify return get")
 )
+_LATE_ORDER = re.compile(r",\s*(?:please\s+)?(?:name|list|tell)\s+(?:all|the|me|us|every|any)\b")
 _INVERTED = set(
     re.findall(
         r"[\w']+",
@@ -52,6 +53,8 @@ def form_of(text: str) -> Form:
     if not text.rstrip(" \"'”").endswith((".", "!")) or len(words) < 3:
         return "question"
     opening = words[1] if words[0] in _PREPOSITIONS or words[0] == "please" else words[0]
+    if _LATE_ORDER.search(text.casefold()):
+        return "question"
     asked = _ASKS | _ORDERS | (_INVERTED if opening == words[0] else set())
     return "question" if opening in asked else "claim"
 

@@ -15,6 +15,8 @@ from triplewise.nodes.forms import decides, form_of, normal_values, slot_of
         ("In Germany, people drink beer!", "claim"),
         ("Mapo Bridge [SEP] crosses", "slot"),
         (" Tipitapa River [SEP] mouth of the watercourse ", "slot"),
+        ("Apart from Dracula, name all of its author's works.", "question"),
+        ("The list, the name and the tale are lost.", "claim"),
         ("Who wrote Dracula?", "question"),
         ("who wrote dracula", "question"),
         ("Name the films of Ridley Scott.", "question"),
