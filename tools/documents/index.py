@@ -1,7 +1,8 @@
 """The index over passages: by name, by BM25, by vectors.
 
 Which passages are about an entity is settled by an inverted index of words, in a fraction of a millisecond;
-BM25 and Faiss only order those. Their rankings are fused by reciprocal ranks (Cormack et al., 2009).
+BM25 and vectors only order those. Where no entity is named, all passages are searched by BM25 and by Faiss.
+Rankings are fused by reciprocal ranks (Cormack et al., 2009).
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ FUSION = 60
 """The constant k of reciprocal rank fusion."""
 WIDE = 50
 """Passages each retriever gives when all passages are searched."""
+NEAR = 2
+"""How many times the passages wanted are compared by vectors."""
 
 
 class PassageIndex:
@@ -87,14 +90,19 @@ class PassageIndex:
         return [int(i) for i in common]
 
     def _ordered(self, ids: list[int], query: str, words: str, limit: int) -> list[int]:
-        """Passages by both rankings; none of them is needed where all fit."""
+        """Passages by both rankings.
+
+        Vectors are made of no more passages than BM25 puts first: nobody waits for those of a whole folder.
+        """
         if len(ids) == 1 or not (query or words):
             return ids
         terms = [w for w in dict.fromkeys(normalise(words).split()) if w in self._postings]
         lexical = self._bm25.vectorizer.get_batch_scores(terms, ids) if terms else [0.0] * len(ids)
-        vectors = self._faiss.index.reconstruct_batch(np.asarray(ids, np.int64))
+        best = sorted(zip((-float(score) for score in lexical), ids, strict=True))[: max(NEAR * limit, WIDE)]
+        ids = [i for _, i in best]
+        vectors = self._embeddings.passages([_embedded(self.passages[i]) for i in ids])
         dense = vectors @ np.asarray(self._embeddings.embed_query(query or words), np.float32)
-        return _fused([_ranked(ids, lexical), _ranked(ids, dense.tolist())])
+        return _fused([_ranked(ids, [-score for score, _ in best]), _ranked(ids, dense.tolist())])
 
     def _anywhere(self, query: str, words: str) -> list[int]:
         """All passages by both retrievers."""

@@ -53,7 +53,7 @@ def candidates(sentence: str, index: LabelIndex | None, taken: Sequence[Span]) -
     """
     free = [(span.start, span.end) for span in taken]
     found: list[Candidate] = []
-    names = _names(sentence)
+    names = _names(_blanked(sentence, free))
     labels = [c for c in _labels(sentence, index) if not any(_is_part(c, name) for name in names)]
     quoted = [_quote(m) for m in _QUOTED.finditer(sentence)]
     values = [Candidate(a, b, sentence[a:b], (), kind, True) for a, b, kind in places(sentence)]
@@ -62,6 +62,13 @@ def candidates(sentence: str, index: LabelIndex | None, taken: Sequence[Span]) -
             found.append(candidate)
             free.append((candidate.start, candidate.end))
     return tuple(sorted(found, key=lambda c: c.start)[:MOST])
+
+
+def _blanked(sentence: str, spans: Sequence[tuple[int, int]]) -> str:
+    """A sentence with signs in place of some spans, so that no name runs through them."""
+    for start, end in spans:
+        sentence = f"{sentence[:start]}{'|' * (end - start)}{sentence[end:]}"
+    return sentence
 
 
 def _is_part(label: Candidate, name: Candidate) -> bool:

@@ -75,6 +75,12 @@ def test_names_that_the_graph_does_not_know(read: Reader) -> None:
     }, "a known name inside a longer one is not that name"
 
 
+def test_a_name_beside_that_of_the_entity_is_its_own(read: Reader) -> None:
+    text = "In Red Harbor Eva Stein plays a leading part."
+    assert read(text, "Red Harbor", "starring") == {("Red Harbor", "Eva Stein")}
+    assert read(text, "Eva Stein", "starring") == {("Red Harbor", "Eva Stein")}
+
+
 def test_documents_about_the_entity_need_not_name_it(read: Reader) -> None:
     text = "She was born in Lima. Her brother Hal Moore was born in Turin."
     assert ("Eva Stein", "Lima") in read(text, "Eva Stein", "birthPlace", title="Eva Stein")
