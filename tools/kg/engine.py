@@ -242,19 +242,14 @@ class Engine(ABC):
         queries = (between_query(a, b) for a in batches(left, BATCH) for b in batches(right, BATCH))
         return self._edges_of(queries, deadline)
 
-    def bridges(self, left: Term, right: Term, deadline: Deadline, most: int) -> list[Edge]:
-        """Edges of chains of two between two nodes, of `most` chains; none if that takes too long."""
-        result = self.query(bridges_query([left], [right]), timeout=deadline.left, limit=most)
-        found: list[Edge] = []
-        for row in result.rows:
-            a, p, b, q, c, f, g = row
-            if isinstance(p, IRI) and isinstance(q, IRI) and not (self._excludes(p) or self._excludes(q)):
-                for near, relation, far, forward in ((a, p, b, f), (b, q, c, g)):
-                    goes = isinstance(forward, Literal) and forward.value in ("true", "1")
-                    subject, end = (near, far) if goes else (far, near)
-                    if isinstance(subject, IRI) and near is not None and end is not None:
-                        found.append((near, Triple(subject, relation, end)))
-        return found
+    def bridges(self, left: Term, right: Term, hops: int, deadline: Deadline, most: int) -> list[Edge]:
+        """Edges of simple chains of so many hops between two nodes, of `most` chains; none if too slow."""
+        if any(isinstance(end, Literal) for end in (left, right)):
+            return []
+        result = self.query(bridges_query(left, right, hops), timeout=deadline.left, limit=most)
+        chains = (_chain(left, right, row) for row in result.rows)
+        allowed = (c for c in chains if not any(self._excludes(triple.relation) for _, triple in c))
+        return [edge for chain in allowed for edge in chain]
 
     def degree(self, nodes: Sequence[Term], deadline: Deadline, most: int = 2_000) -> int:
         """About how many edges the nodes have; their number where that is too dear to find out.
@@ -405,6 +400,21 @@ def _edge(row: tuple[Term | None, ...]) -> Edge | None:
     if node is not None and isinstance(into, IRI) and isinstance(subject, IRI):
         return node, Triple(subject, into, node)
     return None
+
+
+def _chain(left: Term, right: Term, row: tuple[Term | None, ...]) -> list[Edge]:
+    """A row of `bridges_query` as its edges, each named by its near end; none if it holds no such chain."""
+    hops = len(row) // 2
+    nodes = [left, *row[hops + 1 :], right]
+    against = int(row[0].value) if isinstance(row[0], Literal) else 0
+    found: list[Edge] = []
+    for i, relation in enumerate(row[1 : hops + 1]):
+        near, far = nodes[i], nodes[i + 1]
+        subject, obj = (far, near) if against >> i & 1 else (near, far)
+        if near is None or obj is None or not (isinstance(subject, IRI) and isinstance(relation, IRI)):
+            return []
+        found.append((near, Triple(subject, relation, obj)))
+    return found
 
 
 def _triples(node: Term, result: Result, forward: bool) -> list[Triple]:

@@ -27,6 +27,8 @@ HUB = 1_000
 """Edges from which a node is a hub."""
 _JOIN_CAP = 20_000
 """Pairs of rim nodes up to which one joining query is cheaper than fetching all edges of a rim."""
+_BRIDGE = 3
+"""Longest chains between two hubs that a query is asked for."""
 _BATCH = 500
 """Rim nodes joined at once; more may not be needed."""
 _COUNTED = (2_000, 32_000, 512_000)
@@ -54,8 +56,8 @@ class EdgeSource(Protocol):
         """The edges between two sets of nodes, named by their left end."""
         ...
 
-    def bridges(self, left: Term, right: Term, deadline: Deadline, most: int) -> list[Edge]:
-        """Edges of chains of two between two nodes, of at most so many chains."""
+    def bridges(self, left: Term, right: Term, hops: int, deadline: Deadline, most: int) -> list[Edge]:
+        """Edges of simple chains of so many hops between two nodes, of at most so many chains."""
         ...
 
     def degree(self, nodes: Sequence[Term], deadline: Deadline, most: int = 2_000) -> int:
@@ -117,11 +119,16 @@ class PathSearch:
         """
         if source == target:
             return Paths(Outcome.EMPTY, message="source and target are the same node")
+        left, right = _Side(source), _Side(target)
+        if max_hops > 1 and not (self._light(left) or self._light(right)):
+            if self._bridged(left, right, min(max_hops, _BRIDGE)):
+                return self._answer(self._best, ())
+            left, right = _Side(source), _Side(target)
         found: dict[Path, None] = {}
         for hubs_too in (False, True):
-            left, right = _Side(source), _Side(target)
-            if not (hubs_too and max_hops > 1 and self._bridged(left, right)):
-                self._gather(left, right, max_hops, hubs_too)
+            if hubs_too:
+                left, right = _Side(source), _Side(target)
+            self._gather(left, right, max_hops, hubs_too)
             found |= dict.fromkeys(self._read(left, right, max_hops))
             if len(found) > self._limit or not self._going or not (left.passed or right.passed):
                 break
@@ -147,14 +154,16 @@ class PathSearch:
             if self._going and len(side.passed) * len(far.distance) <= _JOIN_CAP:
                 self._take(self._engine.edges_between(side.passed, list(far.distance), self._fetching))
 
-    def _bridged(self, left: _Side, right: _Side) -> bool:
-        """Whether two hubs have enough paths of up to two hops: a query tells, without fetching either."""
-        if not all(self._known_hubs.get(side.rim[0]) for side in (left, right)):
-            return False
+    def _bridged(self, left: _Side, right: _Side, longest: int) -> bool:
+        """Whether two hubs have enough paths of up to so many hops: queries tell, without fetching either."""
         self._take(self._engine.edges_between(left.rim, right.rim, self._fetching))
-        within, most = Deadline(self._fetching.left / 5), 4 * (self._limit + 1)
-        self._take((self._engine.bridges(left.rim[0], right.rim[0], within, most), Outcome.ROWS, ""))
-        return self._enough(left, right, 2)
+        for hops in range(2, longest + 1):
+            within, most = Deadline(self._fetching.left / 4), 4 * (self._limit + 1)
+            edges = self._engine.bridges(left.rim[0], right.rim[0], hops, within, most)
+            self._take((edges, Outcome.ROWS, ""))
+            if self._enough(left, right, hops):
+                return True
+        return False
 
     def _cheaper(self, left: _Side, right: _Side, hubs_too: bool) -> _Side | None:
         """The side to widen; without hubs, its rim is freed of them. None if there is nothing to widen."""

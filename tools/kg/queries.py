@@ -57,16 +57,25 @@ def between_query(left: Sequence[Term], right: Sequence[Term]) -> str:
     )
 
 
-def bridges_query(left: Sequence[Term], right: Sequence[Term]) -> str:
-    """Chains of two edges between two sets of nodes: ?a ?p ?b ?q ?c; ?f and ?g: is each forward."""
-    ends = f"VALUES ?a {{ {_block(left)} }} VALUES ?c {{ {_block(right)} }}"
-    shapes = (("?a ?p ?b", "true"), ("?b ?p ?a", "false")), (("?b ?q ?c", "true"), ("?c ?q ?b", "false"))
-    sides = [
-        f"{{ {ends} {first} . {second} BIND({f} AS ?f) BIND({g} AS ?g) }}"
-        for first, f in shapes[0]
-        for second, g in shapes[1]
-    ]
-    return f"SELECT ?a ?p ?b ?q ?c ?f ?g WHERE {{ {' UNION '.join(sides)} }}"
+def bridges_query(left: Term, right: Term, hops: int) -> str:
+    """Simple chains of so many edges between two nodes.
+
+    The columns are ?k, the relations ?p0, ?p1 ..., and the nodes between ?n1, ?n2 ...; the bits of ?k, lowest
+    first, tell which edges go against their direction.
+    """
+    nodes = [_n3(left), *(f"?n{i}" for i in range(1, hops)), _n3(right)]
+    apart = " && ".join(
+        f"{a} != {b}" for i, a in enumerate(nodes[:-1]) for b in nodes[i + 1 :] if i or b != nodes[-1]
+    )
+    branches = []
+    for k in range(2**hops):
+        ends = (
+            (i, (nodes[i + 1], nodes[i]) if k >> i & 1 else (nodes[i], nodes[i + 1])) for i in range(hops)
+        )
+        steps = " . ".join(f"{s} ?p{i} {o}" for i, (s, o) in ends)
+        branches.append(f"{{ {steps} FILTER({apart}) BIND({k} AS ?k) }}")
+    columns = " ".join(["?k", *(f"?p{i}" for i in range(hops)), *nodes[1:-1]])
+    return f"SELECT {columns} WHERE {{ {' UNION '.join(branches)} }}"
 
 
 def degree_query(nodes: Sequence[Term], most: int | None = None) -> str:
