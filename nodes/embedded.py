@@ -6,7 +6,7 @@ decision is a pure function of the state, so a resumed run goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triplewise.nodes.forms import denies, form_of
@@ -134,17 +134,16 @@ def _facts(state: State, toolset: str) -> list[Triple]:
     return [t for s in state.steps if not s.rolled_back for t in s.feedback.triples]
 
 
-def _step_over(nodes: Sequence[str], atom: Atom, facts: Sequence[Triple], kg: KnowledgeGraph) -> list[str]:
-    """Nodes reached from `nodes` over one atom of a rule, all in the form that rules and actions write."""
-    relation, known = kg.profile.expand(atom.relation, relation=True), set(nodes)
-    reached = []
+def _hops(atom: Atom, facts: Sequence[Triple], kg: KnowledgeGraph) -> dict[str, list[str]]:
+    """Node -> nodes reached over one atom of a rule, all in the form that rules and actions write."""
+    relation = kg.profile.expand(atom.relation, relation=True)
+    reached: dict[str, dict[str, None]] = {}
     for t in facts:
         if t.relation == relation:
             head, tail = (write_node(end, kg.profile) for end in (t.subject, t.object))
             start, end = (head, tail) if atom.forward else (tail, head)
-            if start in known:
-                reached.append(end)
-    return list(dict.fromkeys(reached))
+            reached.setdefault(start, {})[end] = None
+    return {start: list(ends) for start, ends in reached.items()}
 
 
 def _look(toolset: str, node: str, atom: Atom) -> Call:
@@ -196,14 +195,20 @@ def _judged(claim: str, rule: Rule, truth: Sequence[str]) -> tuple[list[str], st
     return [str(holds != denies(claim)).lower()], f"{claimed}, and {rule.provenance}."
 
 
-def _looked(state: State) -> Iterator[tuple[str, str]]:
-    """Nodes and relations that a search of the graph was made for."""
+def _looked(state: State, kg: KnowledgeGraph) -> Iterator[tuple[str, str]]:
+    """Nodes and relations that a search of the graph was made for, as rules and actions write them."""
     for step in state.steps:
         match step.feedback.action, step.feedback.arguments:
             case "search_neighbor", (node, relation):
-                yield node, relation
+                yield _written(node, kg), relation
             case "search_each", (relation, *nodes):
-                yield from ((node, relation) for node in nodes)
+                yield from ((_written(node, kg), relation) for node in nodes)
+
+
+def _written(short: str, kg: KnowledgeGraph) -> str:
+    """A short id as actions write it."""
+    iri = kg.profile.expand(short)
+    return short if iri is None else write_node(iri, kg.profile)
 
 
 class _Walk:
@@ -214,7 +219,8 @@ class _Walk:
 
     def __init__(self, state: State, kg: KnowledgeGraph, toolset: str, ways: Ways) -> None:
         self._kg, self._toolset, self._ways = kg, toolset, ways
-        self._looked = set(_looked(state))
+        self._looked = set(_looked(state, kg))
+        self._known: dict[tuple[str, bool], dict[str, list[str]]] = {}
         self._made = {s.call for s in state.steps}
         self._facts = _facts(state, toolset)
         self.next_look: Call | None = None
@@ -224,7 +230,8 @@ class _Walk:
         held = next((c for c in rule.constraints if c.kind == "holds"), None)
         if held is not None:
             return [str(held.value in self.over([held.variable], held.atoms[0])).lower()]
-        nodes = self.chain(rule.anchor, rule.body, self._restrictions(rule))
+        apart = {c.variable for c in rule.constraints if c.kind == "distinct"}
+        nodes = self.chain(rule.anchor, rule.body, self._restrictions(rule), apart)
         kinds = {c.kind for c in rule.constraints}
         if "ask" in kinds:
             return [str(bool(nodes)).lower()]
@@ -240,13 +247,31 @@ class _Walk:
                 allowed[c.variable] = allowed.get(c.variable, found) & found
         return allowed
 
-    def chain(self, start: str, atoms: Sequence[Atom], allowed: Mapping[str, set[str]]) -> list[str]:
-        """Nodes at the end of a chain; no node is reached twice on the way."""
-        nodes, before = [start], [""]
+    def chain(
+        self,
+        start: str,
+        atoms: Sequence[Atom],
+        allowed: Mapping[str, set[str]],
+        apart: Collection[str] = (),
+    ) -> list[str]:
+        """Nodes at the end of a chain; those of variables `apart` differ from the node two steps before."""
+        origins: dict[str, set[str]] = {start: set()}
         for atom in atoms:
-            reached = [n for n in self.over(nodes, atom) if n not in before]
-            before, nodes = nodes, [n for n in reached if n in allowed.get(atom.variable, reached)]
-        return nodes
+            self.over(list(origins), atom)
+            reached: dict[str, set[str]] = {}
+            for node, before in origins.items():
+                for far in self._hops(atom).get(node, ()):
+                    if atom.variable not in apart or before - {far}:
+                        reached.setdefault(far, set()).add(node)
+            origins = {n: nodes for n, nodes in reached.items() if n in allowed.get(atom.variable, reached)}
+        return list(origins)
+
+    def _hops(self, atom: Atom) -> dict[str, list[str]]:
+        """What the facts seen so far lead to over one atom."""
+        key = (atom.relation, atom.forward)
+        if key not in self._known:
+            self._known[key] = _hops(atom, self._facts, self._kg)
+        return self._known[key]
 
     def over(self, nodes: Sequence[str], atom: Atom) -> list[str]:
         """Nodes reached over one relation; notes what has to be looked at first."""
@@ -255,7 +280,8 @@ class _Walk:
         else:
             looks = (_look(self._toolset, node, atom) for node in nodes[:FAN_OUT])
             self.next_look = self.next_look or next((c for c in looks if c.text() not in self._made), None)
-        return _step_over(nodes, atom, self._facts, self._kg)
+        hops = self._hops(atom)
+        return list(dict.fromkeys(far for node in nodes for far in hops.get(node, ())))
 
     def _together(self, nodes: Sequence[str], atom: Atom) -> Call | None:
         """The call that shows what is not seen yet of some nodes."""
@@ -272,6 +298,6 @@ class _Walk:
             return None
         for node in nodes[:FAN_OUT]:
             call = Call("wiki_search", (node, atom.relation))
-            if call.text() not in self._made and not _step_over([node], atom, self._facts, self._kg):
+            if call.text() not in self._made and not self._hops(atom).get(node):
                 return call
         return None
