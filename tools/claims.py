@@ -8,7 +8,7 @@ one than the claim. Of everything else a KG that may lack facts says nothing: th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -92,6 +92,7 @@ class _Check:
         self._anchor = node_form(kg, topic.id)
         self._topic = kg.profile.expand(topic.id)
         self._own = [s for e in linked for s in spans_of(claim, e)]
+        self._entity = topic
         self._others = [e for e in linked if e.id != topic.id]
         self._vectors: dict[tuple[str, ...], np.ndarray] = {}
 
@@ -151,10 +152,10 @@ class _Check:
         return float(likeness.max()) if likeness.max() >= SPOKEN and not left else 0.0
 
     def _bare(self, seen: QuestionView, fact: _Fact) -> float:
-        """ "X is a Y", "X is in Y": no word tells the relation, so any fact between the two says as much."""
-        low = [t.lower for t in seen.tokens]
-        is_a = any(w in ("a", "an") for w in low)
-        return SPOKEN if len(low) > 1 and (fact.forward or not is_a) else 0.0
+        """ "X is a Y", "X is in Y": no word tells the relation, so any fact of X that has Y says as much."""
+        places = [start for start, _ in spans_of(self._claim, self._entity)]
+        said = bool(places) and (places[0] < fact.said.start) == fact.forward
+        return SPOKEN if said and len(seen.tokens) > 2 else 0.0
 
     def _only_says(self, kind: Named) -> bool:
         """Whether the claim says no more than that the topic is of a kind."""
@@ -248,8 +249,16 @@ def _facts(kg: KnowledgeGraph, topic: IRI, named: Sequence[Named]) -> Iterator[_
         ends = f"{topic.n3()} ?r ?x" if forward else f"?x ?r {topic.n3()}"
         found = kg.query(f"SELECT DISTINCT ?r ?x WHERE {{ VALUES ?x {{ {values} }} {ends} }}")
         for relation, node in found.rows:
-            if isinstance(relation, IRI) and node is not None and not kg.profile.excludes(relation):
-                yield _Fact(kg.profile.short(relation), forward, node, nodes[node])
+            said = _said(node, nodes)
+            if isinstance(relation, IRI) and said is not None and not kg.profile.excludes(relation):
+                yield _Fact(kg.profile.short(relation), forward, said.node, said)
+
+
+def _said(found: Term | None, nodes: Mapping[Term, Named]) -> Named | None:
+    """What a query found of the nodes it was given; Virtuoso may return a lone one as a string."""
+    if found is None:
+        return None
+    return nodes.get(found) or next((said for node, said in nodes.items() if node.value == found.value), None)
 
 
 def _literals(kg: KnowledgeGraph, topic: IRI) -> Iterator[tuple[str, Literal]]:
@@ -279,7 +288,8 @@ def _member(
                 f"SELECT DISTINCT ?x WHERE {{ VALUES ?x {{ {values} }} {topic.n3()} {path} ?x }}"
             )
             for node in found.column("x") if found.rows else ():
-                yield nodes[node], (short(first), *[short(up)] * steps)
+                if (said := _said(node, nodes)) is not None:
+                    yield said, (short(first), *[short(up)] * steps)
 
 
 def _is_value(kg: KnowledgeGraph, relation: IRI, node: Term) -> bool:

@@ -107,3 +107,10 @@ def test_facts_of_one_value_that_lie_together_do_not_make_a_relation_single_valu
 
 
 OF_EACH = (("several", "a"), ("several", "b"), ("one", "a"))
+
+
+def test_without_a_word_for_it_the_first_name_is_the_subject() -> None:
+    assert truth(rules_for("Lima is in Peru.", Lima="Q2868"))
+    assert truth(rules_for("Lima is in Peru.", Peru="Q419"))
+    assert truth(rules_for("Lima is in Peru.", Peru="Q419", Lima="Q2868"))
+    assert rules_for("Peru is in Charles Darwin.", Peru="Q419") == ()
