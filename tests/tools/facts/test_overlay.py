@@ -15,12 +15,13 @@ from tests.support.pyql_programs import ENTITIES, EX, RELATIONS, TYPE, TYPES, gr
 from tests.support.virtuoso import Virtuoso
 from triplewise.tools.facts.base import ExtractedFact, FactStatus
 from triplewise.tools.facts.overlay import OverlaidKG, facts_of, overlaid
-from triplewise.tools.kg.base import KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.base import KnowledgeGraph, Outcome, Result, metered
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.frontier import bundle_sizes, read_bundles
 from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.reuse import Answers, reusing
 from triplewise.tools.kg.terms import IRI, RDFS, Term, Triple, Variable, text
 from triplewise.tools.pyql import Filter, PyQL
 
@@ -226,6 +227,16 @@ def test_minted_nodes_have_names_everywhere() -> None:
     assert result.column("x") == (minted,)
     over = OverlaidKG(memory({Triple(A, R, B)}), [fact(Triple(A, R, minted), new1="Captain Fantastic")])
     assert set(over.facts) == {Triple(A, R, minted)}
+
+
+def test_known_answers_are_those_of_the_same_facts() -> None:
+    kg, query = memory({Triple(A, R, B)}), f"SELECT ?x WHERE {{ ?x {R.n3()} {C.n3()} }}"
+    with reusing(Answers()), metered() as meter:
+        found = [overlaid(kg, over).query(query).column("x") for over in ([fact(Triple(B, R, C))], [])]
+        first = meter.queries
+        again = overlaid(kg, [fact(Triple(B, R, C))]).query(query).column("x")
+        assert meter.queries == first, "the same facts, the same query: known"
+    assert (found, again) == ([(B,), ()], (B,))
 
 
 def test_layers_know_all_their_facts() -> None:

@@ -1,0 +1,107 @@
+"""Walking a rule without a query: many entities at a time, nodes two steps apart, documents in gaps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from triplewise.graphs import State
+from triplewise.nodes.embedded import Choice, Ways, decide
+from triplewise.nodes.state import Step
+from triplewise.tools.facts.base import ExtractedFact
+from triplewise.tools.kg import IRI, KnowledgeGraph, Triple, load_profile, open_kg
+from triplewise.tools.planning.bodies import ground
+from triplewise.tools.rules import Rule
+from triplewise.tools.toolsets import TOOLSETS
+from triplewise.tools.toolsets.base import Workbench
+from triplewise.tools.toolsets.symbolic import Extraction
+
+EX = "http://example.org/"
+TURTLE = """
+@prefix ex: <http://example.org/> .
+ex:rio ex:writer ex:carlos . ex:rio2 ex:writer ex:carlos ; ex:director ex:carlos .
+ex:ice ex:writer ex:carlos, ex:dora ; ex:director ex:dora . ex:old ex:writer ex:carlos .
+"""
+
+
+@pytest.fixture
+def kg(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
+    path = tmp_path_factory.mktemp("walk") / "films.ttl"
+    path.write_text(TURTLE, encoding="utf-8")
+    return open_kg(path, profile=load_profile("generic"))
+
+
+def walk(kg: KnowledgeGraph, rule: Rule, ways: Ways, read: dict[str, str] | None = None) -> list[Step]:
+    """All steps of the policy on one rule; `read`: film -> director, as documents have it."""
+
+    def extract(entity: str, relation: str) -> Extraction:
+        who = (read or {}).get(entity.strip("<>").removeprefix(EX))
+        if who is None:
+            return Extraction(())
+        triple = Triple(IRI(entity.strip("<>")), IRI(EX + "director"), IRI(EX + who))
+        fact = ExtractedFact(triple, {}, "q", "d", "s", "x", "2026-01-01T00:00:00Z", "r", 1.0)
+        return Extraction((f"{who} directed it",), (fact,))
+
+    state = State(question="Who?", rules=(rule,))
+    while True:
+        choice: Choice = decide(state, kg, "symbolic", ways)
+        bench = Workbench(kg, "Who?", services={"extract": extract})
+        feedback = TOOLSETS["symbolic"].execute(bench, choice.call)
+        step = Step(len(state.steps) + 1, choice.thought, choice.call.text(), feedback, feedback.observation)
+        state = state.model_copy(update={"steps": (*state.steps, step)})
+        if feedback.finished or choice.call.name == "give_up":
+            return list(state.steps)
+
+
+def body(*relations: str) -> Rule:
+    """A rule from Rio over relations; `^r` walks one backward."""
+    from triplewise.tools.rules import Atom
+
+    atoms = tuple(
+        Atom(f"<{EX}{r.lstrip('^')}>", not r.startswith("^"), f"x{i}") for i, r in enumerate(relations, 1)
+    )
+    return ground(f"<{EX}rio>", atoms)
+
+
+def answers(steps: list[Step]) -> set[str]:
+    return {a.strip("<>").removeprefix(EX) for a in steps[-1].feedback.answers}
+
+
+def actions(steps: list[Step]) -> list[str]:
+    return [s.feedback.action for s in steps]
+
+
+def test_many_entities_are_looked_at_in_one_step(kg: KnowledgeGraph) -> None:
+    steps = walk(kg, body("writer", "^writer", "director"), Ways())
+    assert actions(steps) == ["get_rules", "search_neighbor", "search_neighbor", "search_each", "finish"]
+    assert answers(steps) == {"carlos", "dora"}, "the writer may be the director: only Rio itself is left out"
+
+
+def test_there_and_back_does_not_end_where_it_began(kg: KnowledgeGraph) -> None:
+    assert answers(walk(kg, body("writer", "^writer"), Ways())) == {"rio2", "ice", "old"}
+    three = walk(kg, body("writer", "^writer", "writer"), Ways())
+    assert answers(three) == {"dora"}, "from a film back to a writer, but not to the one it was reached by"
+
+
+def test_no_more_entities_than_asked_for_are_looked_at(kg: KnowledgeGraph) -> None:
+    steps = walk(kg, body("writer", "^writer", "director"), Ways(together=1))
+    assert actions(steps).count("search_each") == 0
+
+
+def test_documents_are_read_where_the_graph_has_nothing_once_each(kg: KnowledgeGraph) -> None:
+    rule = body("writer", "^writer", "director")
+    steps = walk(kg, rule, Ways(documents=True), {"old": "emil"})
+    searches = [s.call for s in steps if s.feedback.action == "wiki_search"]
+    assert searches == [f"wiki_search(<{EX}old>, <{EX}director>)"], "the other films have directors"
+    assert answers(steps) == {"carlos", "dora", "emil"}
+    nothing = walk(kg, rule, Ways(documents=True))
+    assert [s.call for s in nothing if s.feedback.action == "wiki_search"] == searches
+    assert answers(nothing) == {"carlos", "dora"}
+
+
+def test_what_a_document_says_leads_on(kg: KnowledgeGraph) -> None:
+    rule = replace(body("director", "^writer"), constraints=())
+    steps = walk(kg, rule, Ways(documents=True), {"rio": "dora"})
+    assert answers(steps) == {"ice"}
+    assert actions(walk(kg, rule, Ways()))[-1] == "give_up"
