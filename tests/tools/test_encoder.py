@@ -192,3 +192,28 @@ def test_a_hub_that_cannot_be_reached_is_told_at_once(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ConfigurationError, match="HF_HUB_OFFLINE"):
         open_encoder("nosuch-encoder")
+
+
+def test_rough_vectors_are_near_the_exact_ones(encoder: EmbeddedEncoder) -> None:
+    texts = [*VARIED[:4], *(f"{relation} {end}" for relation in ("capital", "author") for end in "abcdefgh")]
+    rough = encoder.rough(texts)
+    assert np.allclose(np.linalg.norm(rough, axis=1), 1, atol=1e-5)
+    assert (rough * encoder.encode(texts)).sum(axis=1).min() > 0.96
+    assert np.array_equal(rough, encoder.rough(texts))
+
+
+def test_rough_vectors_of_word_pieces(encoder: EmbeddedEncoder) -> None:
+    inputs, pieces = encoder.model.piece_inputs, np.array([2054, 3007, 2103])
+    assert inputs.shape[1] == 384
+    vectors = encoder.model.embed_pieces(pieces)
+    assert (vectors * encoder.encode(["what", "capital", "city"])).sum(axis=1).min() > 0.96
+
+
+@given(st.lists(st.integers(1, 256), max_size=300))
+def test_batches_hold_each_text_once_and_little_padding(lengths: list[int]) -> None:
+    found = list(minilm.batches(lengths))
+    assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
+    for batch in found:
+        longest = max(lengths[i] for i in batch)
+        assert len(batch) <= minilm.BATCH
+        assert sum(longest - lengths[i] for i in batch) <= minilm.PADDING

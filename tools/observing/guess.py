@@ -18,7 +18,7 @@ import numpy as np
 PORTION = 64
 """Texts encoded between two corrections: one batch of the encoder."""
 
-LEFT_OUT = 0.005
+LEFT_OUT = 0.003
 """Share of the wanted that may be expected among those left out."""
 
 Score = Callable[[np.ndarray], np.ndarray]
@@ -55,7 +55,6 @@ class Guess:
         self._first, self._features, self._now = first, features, first
         self._known = np.empty(0, np.int64)
         self._error = np.empty(0, np.float32)
-        self._inverse = np.empty((0, 0))
         self._alike: list[np.ndarray] = []
 
     def scores(self, places: np.ndarray) -> np.ndarray:
@@ -72,26 +71,16 @@ class Guess:
         alike = self._features @ self._features[new].T
         cubed = alike * alike * alike
         alike = alike + cubed if self._linear else cubed
-        self._widen(alike[self._known], alike[new])
         self._known = np.concatenate([self._known, new])
         self._error = np.concatenate([self._error, exact[places] - self._first[new]])
         self._alike.append(alike)
-        weights, start, now = (self._inverse @ self._error).astype(np.float32), 0, self._first.copy()
+        kernel = np.hstack([block[self._known] for block in self._alike])
+        kernel[np.diag_indices_from(kernel)] += _NOISE
+        weights, start, now = np.linalg.solve(kernel, self._error), 0, self._first.copy()
         for block in self._alike:
             now += block @ weights[start : start + block.shape[1]]
             start += block.shape[1]
         self._now = now
-
-    def _widen(self, old: np.ndarray, new: np.ndarray) -> None:
-        """Widen the inverse of the kernel by a block: likeness to what is known (k, m) and within it (m, m).
-
-        By Schur's complement: what was inverted before is not inverted again. In double precision, for errors
-        of one block are carried on to the next.
-        """
-        across = self._inverse @ old
-        corner = np.linalg.inv(new + _NOISE * np.eye(len(new)) - old.T @ across)
-        side = -across @ corner
-        self._inverse = np.block([[self._inverse - side @ across.T, side], [side.T, corner]])
 
 
 def narrow(guess: Guess, scores: np.ndarray, width: int, score: Score) -> None:
