@@ -223,6 +223,8 @@ def _run(order: Order | None, into: Path) -> None:
         say(f"what is done is kept; `triplewise learn --resume --into {into}` goes on", "notice")
         raise
     out().print(_table(state))
+    if crashed := sum(done.get("explored", {}).get("crashed", 0) for done in state.rounds):
+        say(f"{crashed} attempts failed with an error: see their `status` in {into}", "notice")
     say(f"{state.stopped}; settings of the best policy: {into / SETTINGS}")
 
 

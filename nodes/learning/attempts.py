@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context as Isolated
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from triplewise.nodes.phase import Phase, fill
 from triplewise.nodes.phase import Update as StateUpdate
 from triplewise.nodes.resources import encoder_of, kg_of, prompt_of
 from triplewise.nodes.state import Answer, State, Step
-from triplewise.tools.errors import RunError, UserError
+from triplewise.tools.errors import ConfigurationError, RunError, UserError
 from triplewise.tools.kg.terms import IRI
 from triplewise.tools.learning.beyond import rules_beyond
 from triplewise.tools.learning.choices import choices_of
@@ -28,6 +28,7 @@ from triplewise.tools.learning.policies import Json
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.reward import reward_of
 from triplewise.tools.learning.trajectory import Origin, Trajectory, Turn
+from triplewise.tools.linking import link
 from triplewise.tools.planning.bodies import answers, without_topic
 from triplewise.tools.rules import Rule
 from triplewise.tools.toolsets.base import Feedback
@@ -36,10 +37,10 @@ _log = logging.getLogger(__name__)
 
 
 class Attempt(NamedTuple):
-    """A trajectory, and the agent's final state; None where it was broken."""
+    """A trajectory, and the agent's final state."""
 
     trajectory: Trajectory
-    state: State | None = None
+    state: State
 
 
 class Attempts:
@@ -75,20 +76,42 @@ class Attempts:
             question: what is asked.
             rule: the only rule to follow, instead of a plan.
             earlier: an attempt to improve on, as a model is shown it.
-
-        Raises:
-            RunError: a service failed. UserError: a setting or file that cannot work. Any other error is
-            kept as the attempt's status: one question must not end the learning of thousands.
         """
         agent = self._agent if rule is None else self._build(plan=following(rule))
-        try:
-            state = self._state(agent, question, replace(self.context, earlier=earlier))
-        except (RunError, UserError):
-            raise
-        except Exception as error:  # noqa: BLE001 - told and counted: see above
-            _log.warning("question %s broke the agent: %r", question.id, error)
-            return Attempt(self._trajectory(question, status=f"crashed: {error!r}"))
+        state = self._state(agent, question, replace(self.context, earlier=earlier))
         return Attempt(self._rewarded(question, state), state)
+
+    def guarded(self, attempt: Callable[[Question], Trajectory]) -> Callable[[Question], Trajectory]:
+        """What attempts a question, so that one question does not end the learning of thousands.
+
+        An error is kept as the status of a trajectory without reward, but for those that any question would
+        meet: `RunError`, a service failed, and `UserError`, a setting or file that cannot work.
+        """
+
+        def guard(question: Question) -> Trajectory:
+            try:
+                if unknown := self._unknown(question):
+                    _log.warning("question %s: %s", question.id, unknown)
+                    return self._trajectory(question, status=f"crashed: {unknown}")
+                return attempt(question)
+            except (RunError, UserError):
+                raise
+            except Exception as error:  # noqa: BLE001 - told and counted
+                _log.warning("question %s broke the agent: %r", question.id, error)
+                return self._trajectory(question, status=f"crashed: {error!r}")
+
+        return guard
+
+    def _unknown(self, question: Question) -> str:
+        """What is wrong with the entities that a question comes with; "" if nothing is."""
+        given = dict(question.entities)
+        if not given or self.context.db is not None:
+            return ""
+        try:
+            link(question.question, kg_of(self.context), given=given, encoder=encoder_of(self.context))
+        except ConfigurationError as error:
+            return str(error)
+        return ""
 
     def rules(self, state: State, count: int) -> list[Rule]:
         """The rules planned in a run, then `count` beyond the plan, each once."""

@@ -24,7 +24,8 @@ def explore(state: Learning, runtime: Runtime[Course]) -> Update:
     def attempt(question: Question) -> Trajectory:
         return explored(attempts, question, course.order)
 
-    found = attempt_all(course, course.journal, course.questions, state.iteration, "explored", attempt)
+    safely = attempts.guarded(attempt)
+    found = attempt_all(course, course.journal, course.questions, state.iteration, "explored", safely)
     return {"rounds": state.noted(explored=figures(list(found.values())))}
 
 
@@ -47,7 +48,7 @@ def explored(attempts: Attempts, question: Question, order: Order) -> Trajectory
     first, state = attempts.run(question)
     made, tried = [first], list(first.tried)
     others: Sequence[Rule | None] = [None] * (order.tries - 1)
-    if first.f1 < 1.0 and state is not None and attempts.context.embedded:
+    if first.f1 < 1.0 and attempts.context.embedded:
         draw = random.Random(f"{order.seed} {attempts.iteration} {question.id}")
         rules = [r for r in attempts.rules(state, order.width) if r.text() not in tried]
         others = drawn(rules, order.tries - 1, draw)

@@ -42,7 +42,8 @@ def refine(state: Learning, runtime: Runtime[Course]) -> Update:
             return shortened(again, question, earlier)
         return retried(wide, question, earlier, order)
 
-    found = attempt_all(course, course.journal, course.questions, state.iteration, "refined", attempt)
+    safely = again.guarded(attempt)
+    found = attempt_all(course, course.journal, course.questions, state.iteration, "refined", safely)
     return {"rounds": state.noted(refined=figures(list(found.values())))}
 
 

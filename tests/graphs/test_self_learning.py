@@ -254,6 +254,20 @@ def test_a_question_that_breaks_the_agent_does_not_end_the_run(
     assert state.rounds[0]["explored"]["crashed"] + state.scores[0]["crashed"] == 1
 
 
+def test_a_question_about_something_unknown_does_not_end_the_run(films: Path, tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    records = [json.loads(line) for line in (films / "questions.jsonl").read_text().splitlines()]
+    records[0]["entities"], records[1]["entities"] = {"Alien": "http://films.example/No"}, {"Nothing": None}
+    path.write_text("".join(json.dumps(r) + "\n" for r in records))
+    state = run(films, tmp_path / "run", questions=str(path), iterations=1)[-1]
+    assert state.rounds[0]["explored"]["crashed"] + state.scores[0]["crashed"] == 2
+    made = [*read_trajectories(tmp_path / "run" / "trajectories.jsonl")]
+    made += read_trajectories(tmp_path / "run" / "validated.jsonl")
+    said = {t.status for t in made if t.status.startswith("crashed")}
+    assert any("has no entity" in status for status in said)
+    assert any("is called 'Nothing'" in status for status in said)
+
+
 def test_folders_are_not_mixed_up(films: Path, whole: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="holds a run with other settings"):
         next(learn(order(films, seed=9), whole, learner=NoteLearner()))
