@@ -26,7 +26,7 @@ from triplewise.tools.encoder import Encoder, open_encoder
 from triplewise.tools.errors import DataError
 from triplewise.tools.facts.base import Passage
 
-FORMAT = f"1 {PASSAGE} {LONGEST}"
+FORMAT = f"2 {PASSAGE} {LONGEST}"
 """What the kept passages were made by: with another one they are made again."""
 TOLD_FROM = 200
 """Files from which reading them shows progress."""

@@ -57,22 +57,22 @@ def passages(text: str) -> Iterator[str]:
     short: list[str] = []
     for paragraph in _PARAGRAPH.split(text.replace("\r\n", "\n")):
         if len(paragraph) > PASSAGE:
-            yield from _joined(short)
-            yield from _joined(_sentences(paragraph))
+            yield from _joined(short, "\n")
+            yield from _joined(_sentences(paragraph), " ")
             short = []
         else:
             short.append(" ".join(paragraph.split()))
-    yield from _joined(short)
+    yield from _joined(short, "\n")
 
 
-def _joined(pieces: Iterable[str]) -> Iterator[str]:
-    """Pieces, joined up to the length of a passage."""
+def _joined(pieces: Iterable[str], sign: str) -> Iterator[str]:
+    """Pieces, joined up to the length of a passage: paragraphs by line ends, so that headings end there."""
     held = ""
     for piece in filter(None, pieces):
         if held and len(held) + len(piece) >= PASSAGE:
             yield held
             held = ""
-        held = f"{held} {piece}" if held else piece
+        held = f"{held}{sign}{piece}" if held else piece
     if held:
         yield held
 

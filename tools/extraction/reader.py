@@ -40,6 +40,8 @@ NOTHING = 4.0
 """Log odds of a sentence that states no relation between the two at all."""
 RIVALS = 40
 """Other relations that a sentence may state, those that fit the two best."""
+NEARLY = 0.9
+"""A name that the KG does not know must be nearly as likely as the likeliest that it knows in a sentence."""
 COMMON = 0.6
 """What the confidence in a noun of every day, such as `music`, is multiplied by, even if the KG has it."""
 LEAST_LIKE = 0.12
@@ -186,11 +188,17 @@ class _Scorer:
             return
         shapes = self._shapes.of([self._asked.relation, *self._around(fitting)])
         vectors = self._encoder.encode([r.words for r in fitting])
-        for reading, vector in zip(fitting, vectors, strict=True):
+        scored = [(r, *self._chance(r, v, shapes)) for r, v in zip(fitting, vectors, strict=True)]
+        known: dict[str, float] = {}
+        for reading, chance, _ in scored:
+            if any(reading.features):
+                known[reading.sentence.text] = max(chance, known.get(reading.sentence.text, 0.0))
+        for reading, chance, forward in scored:
             # Of an enumeration, a relation with one object takes the first alone.
             if self._functional and not reading.first:
                 continue
-            chance, forward = self._chance(reading, vector, shapes)
+            if not any(reading.features) and chance < NEARLY * known.get(reading.sentence.text, 0.0):
+                continue
             chance *= 1.0 if reading.candidate.sure or not is_common(reading.candidate.text) else COMMON
             yield self._raw(reading, chance * reading.sentence.certainty, forward), reading.candidate.text
 

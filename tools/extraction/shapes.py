@@ -32,7 +32,7 @@ SUBJECTS = 400
 FEWEST = 10
 """Subjects below which nothing is said of a relation being functional."""
 
-UNKNOWN = 0.35
+UNKNOWN = 0.25
 """Likeness of a node of which nothing is known to those of a relation all of whose ends are written so."""
 
 Features = frozenset[str]

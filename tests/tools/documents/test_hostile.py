@@ -55,9 +55,9 @@ def test_pages_are_read_without_what_nobody_sees(tmp_path: Path) -> None:
     (tmp_path / "ann.html").write_text(PAGE, encoding="utf-8")
     title, (text,) = read_file(tmp_path / "ann.html")
     assert title == "Ann & Bo"
-    assert "Ann Lee was born in Oslo. She paints." in text
-    assert "Film ; Role Jaws ; Quint" in text
-    assert "One Two café <3" in text
+    assert "Ann Lee was born in Oslo.\nShe paints." in text
+    assert "Film ; Role\nJaws ; Quint" in text
+    assert "One\nTwo\ncafé <3" in text
     for hidden in ("secret", "hides", "p{}", "Home", "turn it on"):
         assert hidden not in text
 
@@ -102,7 +102,16 @@ def test_huge_files_are_cut_and_long_lines_too(tmp_path: Path, monkeypatch: pyte
 def test_passages_hold_the_words_of_the_text_in_order(text: str) -> None:
     found = list(passages(text))
     assert "".join("".join(found).split()) == "".join(text.split())
-    assert all(p == " ".join(p.split()) and 0 < len(p) <= 2 * LONGEST for p in found)
+    assert all(
+        p == "\n".join(" ".join(line.split()) for line in p.split("\n")) and 0 < len(p) <= 2 * LONGEST
+        for p in found
+    )
+
+
+def test_a_heading_is_no_part_of_the_next_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# Ann Lee\n\nAnn Lee paints.\n\n## Life\nShe lives.")
+    title, (text,) = read_file(tmp_path / "a.md")
+    assert (title, text) == ("Ann Lee", "Ann Lee\nAnn Lee paints.\nLife\nShe lives.")
 
 
 def test_found_by_an_alias_and_by_words_in_another_order(tmp_path: Path) -> None:
