@@ -81,8 +81,9 @@ class PathFit:
 
     def __init__(self, kg: KnowledgeGraph, encoder: Encoder, view: QuestionView) -> None:
         self._kg, self._encoder = kg, encoder
-        knows = isinstance(encoder, PathEncoder)
-        self.weight, self.sure = (encoder.path_weight, encoder.sure) if knows else (0.0, 1.0)
+        learned = encoder if isinstance(encoder, PathEncoder) else None
+        self.weight = learned.path_weight if learned else 0.0
+        self.sure = learned.sure if learned else 1.0
         self._question = encoder.encode([masked_view(view)])[0] if self.weight else None
         self._known: dict[tuple[tuple[str, bool], ...], float] = {}
 

@@ -216,7 +216,7 @@ class Scorer:
 
         On the scale of word likenesses: what most right bodies reach counts as a word that is surely said.
         """
-        return self._weights.sure * float(self._paths.of([body])[0]) / self._paths.sure
+        return float(self._weights.sure * self._paths.of([body])[0] / self._paths.sure)
 
     def named(self, body: Body) -> float:
         """Likeness of the expected noun and the last relation, 0 without an expected noun."""
