@@ -1,10 +1,10 @@
 """The best of many candidates by the cosine of the question with "relation tail" (ODA, section 2.1).
 
 Encoding each text of a large neighbourhood takes minutes. What is cheap instead: a first guess of every score
-from vectors of relations and tails alone (`triplewise.tools.observing.guess`), exact vectors for those few
-hundred texts that can still be among the best, and, between two portions of them, a correction of the guess
-of the others by how wrong it was of those like them. Exact vectors are kept with the KG: what was encoded
-once is not guessed again.
+from vectors of relations and tails alone (`triplewise.tools.observing.maps`, `static`), rough vectors of those
+few hundred texts that can still be among the best, and exact ones of the best of these. Between two portions
+the guess of the others is corrected by how wrong it was of those like them, until hardly any of the best is
+left out. Exact vectors are kept with the KG: what was encoded once is not guessed again.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class PairRanker:
         scores = np.full(len(parts), -np.inf, np.float32)
         known = np.flatnonzero(rows >= 0)
         scores[known] = self._store.dots(rows[known], self._query)
-        guess = guess or self._cold_guess(parts, scores, width)
+        guess = self._chosen(parts, guess, scores, width)
         narrow(guess, scores, width, self._score(parts))
         return np.asarray(scores[owner])
 
@@ -88,17 +88,21 @@ class PairRanker:
         """What scores some pairs exactly."""
         return lambda places: self._store.dots(self._rows(parts, places), self._query)
 
-    def _cold_guess(self, parts: Parts, scores: np.ndarray, width: int) -> Guess:
-        """From a sample, where nothing of the KG is encoded: of rough scores, if the encoder has these."""
-        from triplewise.tools.observing.static import EXACT_PORTION, static_guess
+    def _chosen(self, parts: Parts, guess: Guess | None, scores: np.ndarray, width: int) -> Guess:
+        """What the exact scores are chosen by: rough scores, if the encoder has these, of what is promising.
 
-        relations = self._store.vectors(parts.relations)
-        if not isinstance(self._encoder, RoughEncoder):
-            return static_guess(relations, parts, scores, self._score(parts), EXACT_PORTION)
-        rough = _Rough(self._encoder, parts, self._query)
-        roughly = scores.copy()
-        narrow(static_guess(relations, parts, roughly, rough.score), roughly, width, rough.score)
-        return rough.guess(roughly)
+        Without a guess by the KG's vectors, it is made from a sample.
+        """
+        rough = _Rough(self._encoder, parts, self._query) if isinstance(self._encoder, RoughEncoder) else None
+        score, roughly = (rough.score, scores.copy()) if rough else (self._score(parts), scores)
+        if guess is None:
+            from triplewise.tools.observing.static import static_guess
+
+            guess = static_guess(self._store.vectors(parts.relations), parts, roughly, score)
+        if rough is None:
+            return guess
+        narrow(guess, roughly, width, score)
+        return rough.guess(roughly) or guess
 
     def _rows(self, parts: Parts, places: np.ndarray) -> np.ndarray:
         """Rows of some pairs, encoded where they are not known."""
@@ -119,8 +123,10 @@ class _Rough:
         self._vectors.append(self._encoder.rough(self._parts.texts(places)))
         return np.asarray(self._vectors[-1] @ self._query)
 
-    def guess(self, scores: np.ndarray) -> Guess:
-        """The best of what was scored, as a guess of exact scores."""
+    def guess(self, scores: np.ndarray) -> Guess | None:
+        """The best of what was scored, as a guess of exact scores; None where nothing was."""
+        if not self._places:
+            return None
         places, vectors = np.concatenate(self._places), np.concatenate(self._vectors)
         best = np.argsort(-scores[places], kind="stable")[:ROUGH_LISTED]
         best = best[np.argsort(places[best])]

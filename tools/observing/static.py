@@ -29,24 +29,19 @@ BUDGET, PORTION = 1_280, 256
 
 ENCODED_PIECES = 2_000
 """Word pieces that are encoded, the most frequent ones."""
-EXACT_PORTION = 128
-"""The latter where each is encoded exactly."""
-
 _RIDGE, _PIECE_RIDGE = 1.0, 2.0
 _TAIL = 1.5
 _SEED = 20240401
 _CHUNK = 4096
 
 
-def static_guess(
-    relations: np.ndarray, parts: Parts, scores: np.ndarray, score: Score, portion: int = PORTION
-) -> Guess:
+def static_guess(relations: np.ndarray, parts: Parts, scores: np.ndarray, score: Score) -> Guess:
     """Scores guessed by a ridge regression on those of some pairs: first drawn ones, then promising ones.
 
     Args:
         relations: vectors of the distinct relations. parts: of all pairs.
         scores: -inf for the unknown ones; those of the pairs looked at are filled in.
-        score: gives the scores of places. portion: of what is scored between two corrections.
+        score: gives the scores of places.
     """
     tails = static_vectors(parts.tails)
     count = min(DRAWN, len(parts))
@@ -60,7 +55,7 @@ def static_guess(
     listed = np.union1d(most(first, LISTED), looked)
     features = np.hstack([relations[parts.relation[listed]], _TAIL * tails[parts.tail[listed]]])
     features /= np.sqrt(1 + _TAIL**2)
-    return Guess(listed, first[listed], features.astype(np.float32), BUDGET, portion, linear=True)
+    return Guess(listed, first[listed], features.astype(np.float32), BUDGET, PORTION, linear=True)
 
 
 def _regressed(
@@ -90,7 +85,7 @@ def _table(pieces: np.ndarray, counts: np.ndarray) -> np.ndarray:
     inputs /= np.maximum(np.linalg.norm(inputs, axis=1, keepdims=True), 1e-6)
     frequent = np.sort(np.argsort(-counts, kind="stable")[:ENCODED_PIECES])
     if not len(frequent):
-        return inputs
+        return np.asarray(inputs)
     vectors = encode(pieces[frequent])
     vectors -= vectors.mean(axis=0)
     known = inputs[frequent]
