@@ -60,8 +60,8 @@ class TrainingSettings:
     rank: int = 16
     alpha: int = 32
     dropout: float = 0.05
-    epochs: int = 4
-    batch: int = 32
+    epochs: int = 10
+    batch: int = 16
     negatives: int = 5
     rate: float = 1e-3
     temperature: float = 0.05
