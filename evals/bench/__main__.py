@@ -18,6 +18,7 @@ from triplewise.evals.bench.mends import mends
 from triplewise.evals.bench.observe import observe
 from triplewise.evals.bench.paths import paths
 from triplewise.evals.bench.ranking import ranking
+from triplewise.evals.bench.reading import reading
 from triplewise.evals.bench.rules import rules
 from triplewise.evals.bench.startup import QUESTION, Measured, measure
 from triplewise.tools.errors import TriplewiseError
@@ -59,6 +60,7 @@ app.command()(ranking)
 app.command()(paths)
 app.command()(rules)
 app.command()(incomplete)
+app.command()(reading)
 
 
 def _table(found: Sequence[Measured]) -> Table:

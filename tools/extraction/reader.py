@@ -25,6 +25,7 @@ from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.names import Span, normalise
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import IRI
+from triplewise.tools.mentions import same_case
 from triplewise.tools.vectors import vectors_of
 
 LEAST = 0.5
@@ -110,7 +111,7 @@ def _about(passage: Passage, asked: Asked) -> list[_Sentence]:
     surname = _surname(asked.name)
     found, spoken_of, mentioned = [], titled, titled
     for _, text in sentences(passage.text):
-        named = occurrences(text, names)
+        named = _written_so(occurrences(text, names), asked.names)
         if named:
             found.append(_Sentence(text, passage, tuple(named), 1.0))
         elif mentioned and surname and (named := occurrences(text, {surname})):
@@ -120,6 +121,12 @@ def _about(passage: Passage, asked: Asked) -> list[_Sentence]:
         mentioned = mentioned or bool(named)
         spoken_of = titled or (bool(named) and named[0].start <= len("The "))
     return found
+
+
+def _written_so(found: list[Span], names: Sequence[str]) -> list[Span]:
+    """Of several places, those written as the entity is: the word good, not the one in `A Good Woman`."""
+    same = [s for s in found if any(same_case(s.text, name) for name in names)]
+    return same or found
 
 
 def _surname(name: str) -> str:
