@@ -1,8 +1,8 @@
 """The best of many candidates by the cosine of the question with "relation tail" (ODA, section 2.1).
 
 Encoding each text of a large neighbourhood takes minutes. What is cheap instead: a first guess of every score
-from vectors of relations and tails alone (`triplewise.tools.observing.maps`, `static`), rough vectors of those
-few hundred texts that can still be among the best, and exact ones of the best of these. Between two portions
+from vectors of relations and tails alone (see `maps` and `static`), rough vectors of those few hundred texts
+that can still be among the best, and exact ones of the best of these. Between two portions
 the guess of the others is corrected by how wrong it was of those like them, until hardly any of the best is
 left out. Exact vectors are kept with the KG: what was encoded once is not guessed again.
 """

@@ -20,14 +20,14 @@ from triplewise.tools.observing.parts import Parts
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-DRAWN, PROMISING = 512, 1_000
+DRAWN, PROMISING = 512, 768
 """Pairs drawn to learn the first guess from, and those that seem best then, to learn the next one from."""
-LISTED = 6_000
+LISTED = 5_000
 """Pairs that get a corrected guess."""
-BUDGET, PORTION = 1_280, 256
+BUDGET, PORTION = 768, 256
 """Texts looked at further, at most, for each 50 that are wanted; how many of them between corrections."""
 
-ENCODED_PIECES = 2_000
+ENCODED_PIECES = 1_600
 """Word pieces that are encoded, the most frequent ones."""
 _RIDGE, _PIECE_RIDGE = 1.0, 2.0
 _TAIL = 1.5
