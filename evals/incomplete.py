@@ -2,7 +2,8 @@
 
 Triples on the shortest paths of the test questions are dropped, and written as documents in sentences that
 share no word with the relations' names (`incomplete.yaml`). Then the planner alone, the executor alone, both,
-and both with the documents answer the questions, without a language model.
+and both with the documents answer the questions, without a language model. What was read from the documents
+is then laid over the graph for another reader, which has nothing but the graph (figure 4).
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ import yaml
 
 from triplewise.evals.data import Record, benchmark, graph, locate
 from triplewise.evals.kgs import prepared
+from triplewise.evals.rog import Change, Extraction, RogReader, changed, judged
 from triplewise.evals.rules import drawn
 from triplewise.evals.tasks.metaqa import ROW_LIMIT
 from triplewise.evals.values import NOTHING, Overlap, best_overlap
 from triplewise.graphs import Context, build_graph
 from triplewise.nodes.resources import caps_of, encoder_of, kg_of, seeds_of
 from triplewise.nodes.state import Answer
+from triplewise.tools.facts.overlay import overlaid
+from triplewise.tools.facts.store import FactStore
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.oxterms import from_ox, safe_iri
 from triplewise.tools.kg.profile import Profile
@@ -60,6 +64,11 @@ class Bench:
     documents: Path
     seeds: str
     thinned: ThinReport | None = None
+
+    @property
+    def facts(self) -> Path:
+        """Where triples read from the documents are kept, apart from the facts that a person reviews."""
+        return self.documents.with_name("facts.sqlite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +187,7 @@ def rows_of(
     yield "executor only: no mined rules, paths by the words of the question", _agent("symagent", alone)
     yield "both", _agent("symagent", mined)
     yield "both, rules run as queries (preset agent)", _agent("agent", mined)
-    facts = str(bench.documents.with_name("facts.sqlite"))  # not among the facts that a person reviews
-    read = replace(mined, documents=str(bench.documents), facts=facts)
+    read = replace(mined, documents=str(bench.documents), facts=str(bench.facts))
     yield "both, with documents", _agent("symagent", read)
 
 
@@ -215,10 +223,45 @@ def measure(bench: Bench, progress: Progress | None = None, **options: Any) -> I
     if not options.get("zero_shot"):
         context = Context(kg=str(bench.kg), row_limit=ROW_LIMIT)
         index_seeds(bench.seeds, str(bench.kg), kg_of(context), caps_of(context), progress)
-    records = [json.loads(line) for line in bench.questions.read_text("utf-8").splitlines()]
+    records = _records(bench)
     linking = options.get("linking", "gold")
     for name, solve in rows_of(bench, **options):
         yield _score(name, solve, records, linking, open_kg(bench.kg).profile, progress)
+
+
+def _records(bench: Bench) -> list[Record]:
+    """The questions."""
+    return [json.loads(line) for line in bench.questions.read_text("utf-8").splitlines()]
+
+
+@dataclass(frozen=True, slots=True)
+class Enriched:
+    """A reader of the graph alone, without the extracted triples and with them: its scores, what changed."""
+
+    before: Row
+    after: Row
+    change: Change
+    extraction: Extraction
+
+
+def enrich(
+    bench: Bench, *, linking: str = "gold", encoder: str = "embedded", progress: Progress | None = None
+) -> Enriched:
+    """Give a RoG-style reader the triples that `measure` had read from the documents (SymAgent, figure 4).
+
+    Its paths are planned on the thinned graph both times; only what they retrieve differs.
+
+    Args:
+        linking: `gold` gives the topic entity. encoder: another one, such as one that has learned.
+    """
+    context = Context(kg=str(bench.kg), seeds=bench.seeds, row_limit=ROW_LIMIT, encoder=encoder)
+    kg, records = kg_of(context), _records(bench)
+    facts = [kept.fact for kept in FactStore(bench.facts).facts()]
+    alone, more = RogReader(context, kg), RogReader(context, overlaid(kg, facts))
+    before = _score("RoG-style reader, before", alone, records, linking, kg.profile, progress)
+    after = _score("RoG-style reader, extracted triples added", more, records, linking, kg.profile, progress)
+    change = changed(alone.said, more.said, [list(map(str, r["answers"])) for r in records])
+    return Enriched(before, after, change, judged(facts, bench.kg / DROPPED))
 
 
 def _score(
