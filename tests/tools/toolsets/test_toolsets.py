@@ -265,8 +265,9 @@ def test_following_rules(bench: Workbench) -> None:
     assert nothing.observation.startswith("No entity found under this relation")
     read = SYMBOLIC.execute(served, Call("wikiSearch", ("Q17", "P36")))
     assert read.observation == (
-        "By searching, Japan's relevant documents are Q17 has a P36. You should extract relevant factual triples "
-        "about Japan to answer the question. The triples extracted are (Japan [Q17], capital, New Tokyo [Q999])."
+        "By searching, Japan's relevant documents are Q17 has a P36. You should extract relevant factual "
+        "triples about Japan to answer the question. The triples extracted are "
+        "(Japan [Q17], capital, New Tokyo [Q999])."
     )
     each = SYMBOLIC.execute(bench, Call("search_each", ("P36", "Q17", "Q142", "Japan")))
     assert each.observation == "France [Q142]: Paris [Q90].\nJapan [Q17]: Tokyo [Q1490]."
