@@ -1,7 +1,8 @@
 """Plan: the rules that may answer a question, best first (SymAgent 4.1).
 
 Where a KG has seed questions, rules come from the closed paths of the seeds most like the question.
-Without seeds they come from the neighbourhood of the linked entities, ranked by how well they fit the words.
+Without seeds they come from the neighbourhood of the linked entities, ranked by how well they fit the words;
+where that has nothing and there are documents, from what the words say alone.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from triplewise.tools.linking import LinkedEntity
 from triplewise.tools.planning.bodies import ground, node_form, rename, run, without_topic
 from triplewise.tools.planning.classes import find_classes
 from triplewise.tools.planning.conditions import Conditions
+from triplewise.tools.planning.gaps import alike, guessed_rules, has_gap, shared_places, with_gap
 from triplewise.tools.planning.mining import Caps, MinedBody, Miner, meeting
-from triplewise.tools.planning.question import MENTION, view
+from triplewise.tools.planning.question import MENTION, masked, view
 from triplewise.tools.planning.search import PlanSettings, Search
 from triplewise.tools.planning.seeds import Match, SeedIndex
 from triplewise.tools.planning.structures import boolean_rules, class_rules, meeting_rules
@@ -31,8 +33,6 @@ LEFT_OUT = 0.8
 """What a rule of two topics may score less than one that leaves out one of them, as a share of the latter."""
 CHECKED = 3
 """Rules asked whether they come back to their topic."""
-GAP = "with a gap in the graph"
-"""How the provenance of a rule ends that only documents can complete."""
 SHARPNESS = 4.0
 """How fast a seed's say falls with its BM25 score: the power it is raised to."""
 
@@ -96,12 +96,32 @@ def make_plan(
     left: list[DroppedRule] = []
     if seeds is not None and linked:
         rules, left = grounded(kg, seed_rules(question, linked, kg, encoder, seeds, settings), settings)
-    if not rules or rules[0].score < LEAST_F1:
+    unlike = bool(rules) and has_gap(rules[0]) and not _like_seeds(question, linked, seeds, settings)
+    if not rules or rules[0].score < LEAST_F1 or unlike:
         search = prepare(question, linked, kg, encoder, settings)
-        rules += neighbourhood_rules(search)
+        found = neighbourhood_rules(search)
+        if settings.documents and not found and (unlike or not rules):
+            found = guessed_rules(search)
+        rules = found + rules if unlike else rules + found
         left += search.dropped
-    kept = _distinct(rules)[: settings.rules]
+    kept = shared_places(_distinct(rules), settings.rules)
     return Plan(tuple(kept), tuple(dict.fromkeys(left)))
+
+
+def _like_seeds(
+    question: str, linked: Sequence[LinkedEntity], seeds: SeedIndex | None, settings: PlanSettings
+) -> bool:
+    """Whether some seed asks much the same as the question: without that, its rules are no evidence.
+
+    Where the graph follows a rule, that itself speaks for it; a rule with a gap has nothing else.
+    """
+    if seeds is None:
+        return False
+    for topics, matches in find_matches(question, linked, seeds, settings):
+        asked = masked(question, [(e.start, e.end) for e in topics])
+        if any(alike(asked, m.text) for m in matches):
+            return True
+    return False
 
 
 def _distinct(rules: Sequence[Rule]) -> list[Rule]:
@@ -117,21 +137,22 @@ def grounded(
 ) -> tuple[list[Rule], list[DroppedRule]]:
     """The first rules that lead somewhere from their topic entity, and those dropped because they do not.
 
-    With documents the latter stay where they are, marked as having a gap. One query a rule. What a graph did
-    not answer in time is kept.
+    With documents the latter stay where they are, marked as having a gap, and do not take the places of the
+    others. One query a rule. What a graph did not answer in time is kept.
     """
     kept: list[Rule] = []
     left: list[DroppedRule] = []
+    tried = 2 * settings.rules if settings.documents else settings.rules
     for rule in rules:
-        if len(kept) == settings.rules:
+        if len(kept) == tried:
             break
         if run(kg, rule, limit=1).outcome is not Outcome.EMPTY:
             kept.append(rule)
         elif settings.documents:
-            kept.append(replace(rule, provenance=f"{rule.provenance}, {GAP}"))
+            kept.append(with_gap(rule))
         else:
             left.append(dropped(rule, missing(kg, rule)))
-    return kept, left
+    return shared_places(kept, settings.rules), left
 
 
 def missing(kg: KnowledgeGraph, rule: Rule) -> str:

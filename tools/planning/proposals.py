@@ -20,7 +20,8 @@ from triplewise.tools.planning.bodies import (
     run,
     without_topic,
 )
-from triplewise.tools.planning.planner import GAP, Plan
+from triplewise.tools.planning.gaps import GAP
+from triplewise.tools.planning.planner import Plan
 from triplewise.tools.planning.search import PlanSettings
 from triplewise.tools.rules import Atom, DroppedRule, Rule, path_text
 
