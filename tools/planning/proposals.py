@@ -20,7 +20,7 @@ from triplewise.tools.planning.bodies import (
     run,
     without_topic,
 )
-from triplewise.tools.planning.gaps import GAP
+from triplewise.tools.planning.gaps import GAP, shared_places
 from triplewise.tools.planning.planner import Plan
 from triplewise.tools.planning.search import PlanSettings
 from triplewise.tools.rules import Atom, DroppedRule, Rule, path_text
@@ -196,7 +196,7 @@ def with_proposals(mined: Plan, proposals: Sequence[Sequence[str]], grounder: Gr
 
     Args:
         proposals: rule bodies as `parse_bodies` reads them, the likeliest first.
-        limit: most rules.
+        limit: most rules; those with a gap do not take the places of all others.
     """
     rules: list[Rule] = []
     left: list[DroppedRule] = []
@@ -208,7 +208,7 @@ def with_proposals(mined: Plan, proposals: Sequence[Sequence[str]], grounder: Gr
     rules = [_measured(r, known.get((r.anchor, r.body))) for r in dict.fromkeys(rules)]
     own = {(r.anchor, r.body) for r in rules}
     rules += [r for r in mined.rules if (r.anchor, r.body) not in own or r.constraints]
-    return Plan(tuple(rules[:limit]), (*left, *mined.dropped))
+    return Plan(tuple(shared_places(rules, limit)), (*left, *mined.dropped))
 
 
 def _measured(rule: Rule, known: Rule | None) -> Rule:
