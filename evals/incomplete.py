@@ -219,7 +219,12 @@ def _agent(preset: str, context: Context) -> Solve:
 
 
 def measure(bench: Bench, progress: Progress | None = None, **options: Any) -> Iterator[Row]:
-    """Answer every question in every way, a row as soon as it is done. `options` are those of `rows_of`."""
+    """Answer every question in every way, a row as soon as it is done. `options` are those of `rows_of`.
+
+    Triples that an earlier run had read are forgotten: `enrich` shall judge those of this one.
+    """
+    for part in ("", "-wal", "-shm"):
+        bench.facts.with_name(bench.facts.name + part).unlink(missing_ok=True)
     if not options.get("zero_shot"):
         context = Context(kg=str(bench.kg), row_limit=ROW_LIMIT)
         index_seeds(bench.seeds, str(bench.kg), kg_of(context), caps_of(context), progress)

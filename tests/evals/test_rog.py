@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.evals.test_rules import DEV, KB, TEST, questions
-from triplewise.evals.incomplete import Bench, enrich
+from triplewise.evals.incomplete import Bench, enrich, measure
 from triplewise.evals.rog import Change, changed, judged, plans, retrieved
 from triplewise.nodes.context import Context
 from triplewise.nodes.resources import kg_of
@@ -61,6 +61,14 @@ def test_the_missing_triple_gives_the_answer_that_was_missed(bench: Bench) -> No
     assert (found.before.crashed, found.after.crashed) == (0, 0)
     assert found.change == Change(gained=1, better=1, answers_gained=1)
     assert (found.extraction.facts, found.extraction.right, found.extraction.precision) == (2, 1, 0.5)
+
+
+def test_triples_of_an_earlier_run_are_not_judged(bench: Bench) -> None:
+    (bench.kg / DROPPED).write_text("")
+    kg = kg_of(Context(kg=str(bench.kg)))
+    FactStore(bench.facts).add([fact(kg, "Titanic", "directed_by", "Ridley Scott")])
+    next(measure(bench))
+    assert enrich(bench).extraction.facts == 0
 
 
 def test_without_facts_nothing_changes(bench: Bench) -> None:
