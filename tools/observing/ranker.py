@@ -98,11 +98,18 @@ class PairRanker:
         if guess is None:
             from triplewise.tools.observing.static import static_guess
 
-            guess = static_guess(self._store.vectors(parts.relations), parts, roughly, score)
+            guess = static_guess(self._relations(parts), parts, roughly, score)
         if rough is None:
             return guess
         narrow(guess, roughly, width, score)
         return rough.guess(roughly) or guess
+
+    def _relations(self, parts: Parts) -> np.ndarray:
+        """Vectors of the relations to guess by: rough ones, where they are not kept and can be had."""
+        rows = self._store.known(parts.relations)
+        if isinstance(self._encoder, RoughEncoder) and (rows < 0).any():
+            return self._encoder.rough(parts.relations)
+        return self._store.vectors(parts.relations)
 
     def _rows(self, parts: Parts, places: np.ndarray) -> np.ndarray:
         """Rows of some pairs, encoded where they are not known."""

@@ -32,7 +32,8 @@ ENCODED_PIECES = 1_600
 _RIDGE, _PIECE_RIDGE = 1.0, 2.0
 _TAIL = 1.5
 _SEED = 20240401
-_CHUNK = 4096
+_MAIN, _EIGHTH = 64, 8
+"""Directions that texts are measured in, and the share of the pieces that these are found from."""
 
 
 def static_guess(relations: np.ndarray, parts: Parts, scores: np.ndarray, score: Score) -> Guess:
@@ -43,7 +44,7 @@ def static_guess(relations: np.ndarray, parts: Parts, scores: np.ndarray, score:
         scores: -inf for the unknown ones; those of the pairs looked at are filled in.
         score: gives the scores of places.
     """
-    tails = static_vectors(parts.tails)
+    tails = StaticTexts(parts.tails)
     count = min(DRAWN, len(parts))
     looked = np.sort(np.random.default_rng(_SEED).choice(len(parts), count, replace=False))
     scores[looked] = score(looked)
@@ -53,13 +54,13 @@ def static_guess(relations: np.ndarray, parts: Parts, scores: np.ndarray, score:
     looked = np.union1d(looked, more)
     first = _regressed(relations, tails, parts, looked, scores)
     listed = np.union1d(most(first, LISTED), looked)
-    features = np.hstack([relations[parts.relation[listed]], _TAIL * tails[parts.tail[listed]]])
-    features /= np.sqrt(1 + _TAIL**2)
-    return Guess(listed, first[listed], features.astype(np.float32), BUDGET, PORTION, linear=True)
+    return Guess(
+        listed, first[listed], _features(relations, tails, parts, listed), BUDGET, PORTION, linear=True
+    )
 
 
 def _regressed(
-    relations: np.ndarray, tails: np.ndarray, parts: Parts, looked: np.ndarray, scores: np.ndarray
+    relations: np.ndarray, tails: StaticTexts, parts: Parts, looked: np.ndarray, scores: np.ndarray
 ) -> np.ndarray:
     """Scores of all pairs by the regression on some of them, float32 of shape (n,)."""
     mean = float(scores[looked].mean())
@@ -69,13 +70,71 @@ def _regressed(
     return np.asarray(_first(weights, relations, tails, parts) + mean)
 
 
-def static_vectors(texts: Sequence[str]) -> np.ndarray:
-    """Static unit vectors of texts, float32 of shape (n, 384)."""
-    ids = [e.ids for e in _tokenizer().encode_batch(list(texts), add_special_tokens=False)]
-    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-    flat = np.fromiter(chain.from_iterable(ids), np.int64, int(lengths.sum()))
-    pieces, at, counts = np.unique(flat, return_inverse=True, return_counts=True)
-    return _means(_table(pieces, counts), at, lengths)
+class StaticTexts:
+    """Static vectors of texts, made for those that are asked for: dot products need none of them.
+
+    A vector is the sum of those of its pieces, of about unit length.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        pieces, self._lengths = _pieces(texts)
+        self._starts = np.cumsum(self._lengths) - self._lengths
+        distinct, self._at, counts = np.unique(pieces, return_inverse=True, return_counts=True)
+        self._table = _table(distinct, counts)
+        self._scale = 1 / np.sqrt(np.maximum(self._squares(), 1e-9))
+
+    def _squares(self) -> np.ndarray:
+        """About the squared lengths of the sums, float32 of shape (texts,).
+
+        Summed are the directions in which pieces differ most; in all others they count as at right angles.
+        """
+        some = self._table[::_EIGHTH]
+        main = self._table @ np.linalg.eigh(some.T @ some)[1][:, -_MAIN:]
+        rest = np.einsum("ij,ij->i", self._table, self._table) - np.einsum("ij,ij->i", main, main)
+        sums = _sums(main[self._at], self._lengths)
+        return np.asarray(
+            np.einsum("ij,ij->i", sums, sums) + _sums(np.maximum(rest, 0)[self._at], self._lengths)
+        )
+
+    def vectors(self, places: np.ndarray) -> np.ndarray:
+        """Those of some texts, float32 of shape (n, 384)."""
+        distinct, owner = np.unique(places, return_inverse=True)
+        lengths = self._lengths[distinct]
+        rows = self._table[self._at[_ranges(self._starts[distinct], lengths)]]
+        return np.asarray((_sums(rows, lengths) * self._scale[distinct, None])[owner])
+
+    def dots(self, weights: np.ndarray) -> np.ndarray:
+        """Dot products of those of all texts with weights of shape (384, k), float32 of shape (texts, k)."""
+        return np.asarray(_sums((self._table @ weights)[self._at], self._lengths) * self._scale[:, None])
+
+
+def _pieces(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Word pieces of texts, one after the other, and how many each text has."""
+    split = [text.split() for text in texts]
+    # Many texts share few words, so each word is taken apart once.
+    words = dict.fromkeys(chain.from_iterable(split))
+    ids = [e.ids for e in _tokenizer().encode_batch_fast(list(words), add_special_tokens=False)]
+    sizes = np.fromiter(map(len, ids), np.int64, len(ids))
+    flat = np.fromiter(chain.from_iterable(ids), np.int64, int(sizes.sum()))
+    numbers = dict(zip(words, range(len(words)), strict=True))
+    counts = np.fromiter(map(len, split), np.int64, len(split))
+    word = np.fromiter(map(numbers.__getitem__, chain.from_iterable(split)), np.int64, int(counts.sum()))
+    return flat[_ranges((np.cumsum(sizes) - sizes)[word], sizes[word])], _sums(sizes[word], counts)
+
+
+def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The numbers of ranges, one range after the other."""
+    before = np.cumsum(lengths) - lengths
+    return np.asarray(np.repeat(starts - before, lengths) + np.arange(int(lengths.sum())))
+
+
+def _sums(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Sums of rows, so many rows each."""
+    sums = np.zeros((len(lengths), *rows.shape[1:]), rows.dtype)
+    told = np.flatnonzero(lengths)
+    if len(told):
+        sums[told] = np.add.reduceat(rows, (np.cumsum(lengths) - lengths)[told], axis=0)
+    return sums
 
 
 def _table(pieces: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -107,30 +166,25 @@ def _model() -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
     return encoder.model.piece_inputs, encoder.model.embed_pieces
 
 
-def _means(table: np.ndarray, pieces: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Unit vectors of the sums of rows of a table, so many rows a text."""
-    sums = np.zeros((len(lengths), table.shape[1]), np.float32)
-    ends = np.cumsum(lengths)
-    for start in range(0, len(lengths), _CHUNK):
-        told = np.flatnonzero(lengths[start : start + _CHUNK]) + start
-        if not len(told):
-            continue
-        first = ends[told[0]] - lengths[told[0]]
-        rows = table[pieces[first : ends[told[-1]]]]
-        sums[told] = np.add.reduceat(rows, ends[told] - lengths[told] - first, axis=0)
-    return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9))
+def _features(relations: np.ndarray, tails: StaticTexts, parts: Parts, at: np.ndarray) -> np.ndarray:
+    """What makes pairs alike, float32 of shape (n, f), rows of length 1."""
+    vectors = tails.vectors(parts.tail[at])
+    vectors *= _TAIL / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    both = np.hstack([relations[parts.relation[at]], vectors]) / np.sqrt(1 + _TAIL**2)
+    return np.asarray(both, np.float32)
 
 
-def _inputs(relations: np.ndarray, tails: np.ndarray, parts: Parts, at: np.ndarray) -> np.ndarray:
-    r, t, share = relations[parts.relation[at]], tails[parts.tail[at]], parts.share[at][:, None]
+def _inputs(relations: np.ndarray, tails: StaticTexts, parts: Parts, at: np.ndarray) -> np.ndarray:
+    r, t, share = relations[parts.relation[at]], tails.vectors(parts.tail[at]), parts.share[at][:, None]
     return np.hstack([r, share * r, t, (1 - share) * t])
 
 
-def _first(weights: np.ndarray, relations: np.ndarray, tails: np.ndarray, parts: Parts) -> np.ndarray:
+def _first(weights: np.ndarray, relations: np.ndarray, tails: StaticTexts, parts: Parts) -> np.ndarray:
     cut = 2 * relations.shape[1]
-    (r1, r2), (t1, t2) = weights[:cut].reshape(2, -1), weights[cut:].reshape(2, -1)
-    scores = (relations @ r1)[parts.relation] + (tails @ t1)[parts.tail]
-    scores += parts.share * (relations @ r2)[parts.relation] + (1 - parts.share) * (tails @ t2)[parts.tail]
+    by_relation = (relations @ weights[:cut].reshape(2, -1).T)[parts.relation]
+    by_tail = tails.dots(weights[cut:].reshape(2, -1).T)[parts.tail]
+    scores = by_relation[:, 0] + by_tail[:, 0]
+    scores += parts.share * by_relation[:, 1] + (1 - parts.share) * by_tail[:, 1]
     return np.asarray(scores, np.float32)
 
 
