@@ -27,7 +27,7 @@ LISTED = 5_000
 BUDGET, PORTION = 768, 256
 """Texts looked at further, at most, for each 50 that are wanted; how many of them between corrections."""
 
-ENCODED_PIECES = 1_600
+ENCODED_PIECES = 1_200
 """Word pieces that are encoded, the most frequent ones."""
 _RIDGE, _PIECE_RIDGE = 1.0, 2.0
 _TAIL = 1.5
