@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from triplewise.tools.extraction.naming import MINTED
 from triplewise.tools.kg import IRI, KnowledgeGraph, readable
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.terms import Term, Triple
@@ -47,6 +48,8 @@ class Names:
     def learn_step(self, step: Step) -> None:
         """Learn what a step mentions."""
         feedback = step.feedback
+        for fact in feedback.facts:
+            self.known |= {self.kg.profile.short(IRI(node)): name for node, name in fact.labels.items()}
         nodes = [i for ids in feedback.ids.values() for i in ids] + list(feedback.answers)
         relations = [r for side in feedback.relations.values() for r in side]
         action = self.toolset.actions.get(feedback.action)
@@ -70,6 +73,8 @@ class Names:
     def tagged(self, short: str) -> Text:
         """The label with the id behind it, dim and in brackets; only the id where it has no label."""
         label = self.label(short)
+        if MINTED in short and label != short:
+            return Text.assemble(label, (" (not in the graph)", ID_STYLE))
         return Text(label) if label == short else Text.assemble(label, (f" ({short})", ID_STYLE))
 
     def term(self, term: Term) -> Text:
