@@ -74,14 +74,18 @@ def draw(samples: Sequence[Sample], n: int | None, sample_seed: int) -> list[Sam
     return order[: n or None]
 
 
-def the_graph(of: Benchmark, settings: Mapping[str, Any], parts: Sequence[str] | None = None) -> LoadedKG:
-    """The KG that the settings name, else the benchmark's own, loaded into the cache where it is not yet."""
+def the_graph(of: Benchmark, settings: Mapping[str, Any], gold_derived: bool = True) -> LoadedKG:
+    """The KG that the settings name, else the benchmark's own, loaded into the cache where it is not yet.
+
+    `gold_derived`: whether its own one holds the facts that were made from gold answers.
+    """
     if "kg" in settings:
         kg = str(settings["kg"])
         return LoadedKG(
             kg, str(settings.get("profile") or "as found"), f"the user's own graph {kg}", partial=False
         )
-    return prepared(graph(of.graph), parts)
+    own = graph(of.graph)
+    return prepared(own, [part for part in own.facts if gold_derived or part != "gold_derived"])
 
 
 def build_task(

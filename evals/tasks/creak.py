@@ -25,7 +25,6 @@ from triplewise.evals.tasks.common import (
 
 VERSION = 1
 FILE = "creak/dev.jsonl.gz"
-PARTS = ("observed", "gold_derived", "background")
 NOTE = (
     "a claim counts as answerable where the graph has any fact of its topic, which is the most that can be "
     "decided: most claims of common sense follow from no fact of it. With closed_world a claim that no fact "
@@ -73,7 +72,7 @@ def creak(
         tested,
         version=VERSION,
         scorers=[verdict()],
-        kg=the_graph(own, tested.settings, [p for p in PARTS if gold_derived or p != "gold_derived"]),
+        kg=the_graph(own, tested.settings, gold_derived),
         n=n,
         sample_seed=sample_seed,
         defaults={"closed_world": closed_world},

@@ -56,14 +56,13 @@ def qald10(
     check_linking(linking)
     own = benchmark("qald10")
     tested = Agent(preset, model, settings or {}, with_known(phases, linking))
-    parts = ["observed", "gold_derived", "background"] if gold_derived else ["observed", "background"]
     return build_task(
         own,
         _questions(linking, kg_exact, "kg_exact" if gold_derived else "kg_exact_no_gold"),
         tested,
         version=VERSION,
         scorers=[strict(), accuracy(), answerable()],
-        kg=the_graph(own, tested.settings, parts),
+        kg=the_graph(own, tested.settings, gold_derived),
         n=n,
         sample_seed=sample_seed,
     )

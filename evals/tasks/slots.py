@@ -21,7 +21,6 @@ from triplewise.evals.tasks.common import (
 from triplewise.tools.errors import ConfigurationError
 
 ASKED = ("all", "answerable", "topic")
-PARTS = ("observed", "gold_derived", "background")
 NOTE = (
     "a slot counts as answerable where the asked fact is in the whole partial graph; an accepted answer is "
     "the gold one or any of its aliases; the topic entity's other objects may be among these"
@@ -50,14 +49,13 @@ def slot_task(
     if asked not in ASKED:
         raise ConfigurationError.unknown("asked", asked, ASKED)
     own = benchmark(name)
-    parts = [part for part in PARTS if gold_derived or part != "gold_derived"]
     return build_task(
         own,
         _questions(name, linking, asked),
         tested,
         version=version,
         scorers=[slot()],
-        kg=the_graph(own, tested.settings, parts),
+        kg=the_graph(own, tested.settings, gold_derived),
         n=n,
         sample_seed=sample_seed,
     )

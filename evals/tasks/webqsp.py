@@ -55,14 +55,13 @@ def webqsp(
     check_linking(linking)
     own = benchmark("webqsp")
     tested = Agent(preset, model, settings or {}, phases or {})
-    parts = ["observed", "gold_derived"] if gold_derived else ["observed"]
     return build_task(
         own,
         _questions(linking, kg_exact, "kg_exact" if gold_derived else "kg_exact_observed_only"),
         tested,
         version=VERSION,
         scorers=[strict()],
-        kg=the_graph(own, tested.settings, parts),
+        kg=the_graph(own, tested.settings, gold_derived),
         n=n,
         sample_seed=sample_seed,
     )

@@ -27,7 +27,6 @@ from triplewise.tools.kg.terms import IRI
 
 VERSION = 1
 FILE = "wikiwebquestions/test.jsonl.gz"
-PARTS = ("observed", "gold_derived", "background")
 NOTE = (
     "a question counts as answerable where the gold query gives exactly the gold answers on the graph; "
     "gold linking is the entities of the gold query but the classes it asks for"
@@ -64,7 +63,7 @@ def wikiwebquestions(
     check_linking(linking)
     own = benchmark("wikiwebquestions")
     tested = Agent(preset, model, settings or {}, with_known(phases, linking))
-    kg = the_graph(own, tested.settings, [p for p in PARTS if gold_derived or p != "gold_derived"])
+    kg = the_graph(own, tested.settings, gold_derived)
     flag = "kg_exact" if gold_derived else "kg_exact_no_gold"
     return build_task(
         own,

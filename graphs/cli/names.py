@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 ID_STYLE = "dim"
 
 
+def tag_of(short: str) -> str:
+    """What stands behind a label: its id, or that the graph has no such node."""
+    return f" ({'not in the graph' if MINTED in short else short})"
+
+
 class Names:
     """Short ids to labels. What has no label reads as its id."""
 
@@ -73,9 +78,7 @@ class Names:
     def tagged(self, short: str) -> Text:
         """The label with the id behind it, dim and in brackets; only the id where it has no label."""
         label = self.label(short)
-        if MINTED in short and label != short:
-            return Text.assemble(label, (" (not in the graph)", ID_STYLE))
-        return Text(label) if label == short else Text.assemble(label, (f" ({short})", ID_STYLE))
+        return Text(label) if label == short else Text.assemble(label, (tag_of(short), ID_STYLE))
 
     def term(self, term: Term) -> Text:
         """A node of a fact, tagged; a literal as people read it."""

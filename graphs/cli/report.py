@@ -11,10 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from triplewise.graphs.cli.names import ID_STYLE, Names
+from triplewise.graphs.cli.names import ID_STYLE, Names, tag_of
 from triplewise.nodes.state import Answer, PlannedQuery, ProofTriple, Step
 from triplewise.nodes.usage import Usage
-from triplewise.tools.extraction.naming import MINTED
 from triplewise.tools.kg import readable_text
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ class Report:
             word = "Yes" if answer.labels == ("true",) else "No"
             shown = [(word, word)]
         for number, (value, label) in enumerate(shown):
-            tag = "" if label == value else f" ({'not in the graph' if MINTED in value else value})"
+            tag = "" if label == value else tag_of(value)
             self.row("Answer" if number == 0 else "", Text.assemble((label, GOOD), (tag, ID_STYLE)))
         if len(answer.values) > VALUES:
             self.row("", Text(f"and {len(answer.values) - VALUES:,} more; --json or -q give all", QUIET))
