@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from inspect_ai.util import StoreModel
 from pydantic import Field
 
@@ -20,6 +22,8 @@ class Run(StoreModel):
         hallucinated: facts that the model claimed to have from the KG although it gave no such one.
         corrections: ids of the guidelines that corrected the run, in order. notes: ids of those that only
             told the agent something.
+        outcomes: of each step, in order: ok, or the kind of the error (`Outcome`).
+        rolled_back: how many steps were taken back. trace: the run as `triplewise.graphs.trace` tells it.
     """
 
     status: str = CRASHED
@@ -38,6 +42,9 @@ class Run(StoreModel):
     hallucinated: int = 0
     corrections: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
+    outcomes: list[str] = Field(default_factory=list)
+    rolled_back: int = 0
+    trace: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def crashed(self) -> bool:

@@ -13,7 +13,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import Store
 
 from triplewise.evals.record import Run
-from triplewise.graphs import Answer, Context, build_graph
+from triplewise.evals.systems import build_system
+from triplewise.graphs import Answer, Context
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.state import Input
 from triplewise.tools.errors import ConfigurationError
@@ -41,14 +42,14 @@ def agent(
     `fail_on_error=False, score_on_error=True` goes on and counts the question as wrong.
 
     Args:
-        preset: agent, queryagent, oda or symagent.
+        preset: a preset of `triplewise.graphs`, or a baseline of `triplewise.evals.baselines`.
         settings: of the `Context`, as plain JSON.
-        phases: phase -> variant, to swap some of the preset's.
+        phases: phase -> variant, to swap some of the preset's; a baseline's own parameters by name.
 
     Raises:
         ConfigurationError: unknown preset, phase, variant or setting.
     """
-    graph = build_graph(preset, **(phases or {}))
+    graph = build_system(preset, **(phases or {}))
     context = context_of(settings or {})
 
     def ask(question: str, entities: Mapping[str, str | None]) -> Mapping[str, Any]:
@@ -112,5 +113,7 @@ def _run_of(store: Store, found: Mapping[str, Any], seconds: float) -> Run:
         cost=answer.usage.cost,
         hallucinated=answer.usage.hallucinated,
         corrections=[correction.guideline for correction in answer.corrections],
+        outcomes=[str(s.feedback.outcome) for s in found.get("steps", ())],
+        rolled_back=sum(s.rolled_back for s in found.get("steps", ())),
         notes=[s.guideline for s in found.get("steps", ()) if s.guideline and not s.rolled_back],
     )

@@ -60,7 +60,7 @@ def stub(monkeypatch: pytest.MonkeyPatch, leaks_of_inspect: None) -> list[tuple[
 
         return SimpleNamespace(invoke=invoke)
 
-    monkeypatch.setattr(solver, "build_graph", build)
+    monkeypatch.setattr(solver, "build_system", build)
     return asked
 
 

@@ -1,0 +1,1 @@
+"""Benchmarks in the form in which they are published."""

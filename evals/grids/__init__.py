@@ -1,0 +1,1 @@
+"""Shipped grids of ablations: a YAML file each."""
