@@ -33,6 +33,7 @@ class Example:
     Attributes:
         view: the question. topic: short id of the entity that the paths start from.
         chosen: the path that led to the answers. others: paths that were not taken. weight: F1 of answers.
+        asked: the question as it was asked.
     """
 
     view: QuestionView
@@ -40,6 +41,7 @@ class Example:
     chosen: Chain
     others: tuple[Chain, ...]
     weight: float
+    asked: str
 
     @property
     def question(self) -> str:
@@ -76,7 +78,7 @@ def _example(trajectory: Trajectory, steps: Sequence[tuple[str, bool]], draw: ra
     others += [(*chosen, s) for s in draw.sample(steps, min(LONGER, len(steps)))]
     rest = tuple(p for p in dict.fromkeys(others) if p != chosen)
     topic = next(iter(trajectory.entities.values()), "")
-    return Example(view_of(trajectory), topic, chosen, rest, trajectory.f1)
+    return Example(view_of(trajectory), topic, chosen, rest, trajectory.f1, trajectory.question)
 
 
 def _first_chain(choices: Sequence[Choice]) -> list[Choice]:

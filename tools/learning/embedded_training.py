@@ -7,6 +7,7 @@ the path taken and those offered beside it. Gradients reach a LoRA adapter only;
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import shutil
@@ -50,7 +51,9 @@ class TrainingSettings:
 
     Attributes:
         upper: layers that learn, from the top. rank, alpha, dropout: of LoRA (scale is alpha / rank).
-        epochs: most passes; the one best on held-out questions is kept. batch: questions a step.
+        epochs: most passes; the one best on held-out questions is kept, or what learning started from if
+            none is better. patience: passes without a better one after which learning ends.
+        batch: questions a step.
         negatives: paths not taken that are shown with a question; those of the batch are negatives too.
         rate: peak learning rate, warmed up and decayed linearly. temperature: of the softmax.
         weights: candidates for the weight of what is learned.
@@ -61,6 +64,7 @@ class TrainingSettings:
     alpha: int = 32
     dropout: float = 0.05
     epochs: int = 10
+    patience: int = 3
     batch: int = 16
     negatives: int = 5
     rate: float = 1e-3
@@ -131,9 +135,26 @@ def _parts(
         )
     if validation is not None and (held := examples_of(validation, seed)):
         return found, held
-    random.Random(f"held out {seed}").shuffle(found)
-    count = max(1, round(len(found) * HELD_OUT))
-    return found[count:], found[:count]
+    return held_out(found, seed)
+
+
+def held_out(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
+    """Examples to learn from, and those held out; never both empty-handed where there are two or more.
+
+    The questions decide, by a hash of their text, not their order: what an iteration of self-learning holds
+    out was held out by those before it too.
+    """
+    order = sorted(examples, key=lambda e: _share(e.asked, seed))
+    count = sum(_share(e.asked, seed) < HELD_OUT for e in order)
+    count = min(max(count, 1), len(order) - 1)
+    chosen = set(map(id, order[:count]))
+    return [e for e in examples if id(e) not in chosen], [e for e in examples if id(e) in chosen]
+
+
+def _share(text: str, seed: int) -> float:
+    """A number in [0, 1) that only the text and the seed decide."""
+    digest = hashlib.sha256(f"held out {seed} {text}".encode()).digest()
+    return int.from_bytes(digest[:8]) / 2**64
 
 
 def _fit(
@@ -145,7 +166,7 @@ def _fit(
     settings: TrainingSettings,
     progress: Progress,
 ) -> None:
-    """Train, and write the adapter of the epoch with the least loss on held-out questions."""
+    """Train, and write the adapter that has the least loss on held-out questions."""
     import torch
 
     from triplewise.tools.learning.embedded_layers import UpperLayers
@@ -168,14 +189,15 @@ def _best(
     settings: TrainingSettings,
     progress: Progress,
 ) -> dict[str, np.ndarray]:
-    """The adapter after the epoch with the least held-out loss."""
+    """The adapter with the least held-out loss: after an epoch, or as learning found it."""
     import torch
 
     optimiser = torch.optim.AdamW(layers.parameters, lr=settings.rate, weight_decay=0.01)
     batches = -(-len(rows) // settings.batch)
     total = batches * settings.epochs
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda at: _rate(at, total))
-    least, best = float("inf"), layers.state()
+    least, best, kept = held_loss(layers, checks, settings), layers.state(), 0
+    progress(f"before: loss {least:.3f} on held-out questions", 0, settings.epochs)
     order = list(range(len(rows)))
     for epoch in range(settings.epochs):
         random.Random(f"{seed} {epoch}").shuffle(order)
@@ -191,7 +213,9 @@ def _best(
         held = held_loss(layers, checks, settings)
         progress(f"epoch {epoch + 1}: loss {held:.3f} on held-out questions", epoch + 1, settings.epochs)
         if held < least:
-            least, best = held, layers.state()
+            least, best, kept = held, layers.state(), epoch + 1
+        if epoch + 1 - kept >= settings.patience:
+            break
     return best
 
 

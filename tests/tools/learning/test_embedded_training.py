@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from triplewise.tools.learning.embedded_policy import Explorer
 from triplewise.tools.learning.embedded_training import (
     TrainingSettings,
     held_loss,
+    held_out,
     scores_of,
     train_encoder,
 )
@@ -155,6 +157,21 @@ def test_learning_goes_on_from_what_was_learned(
     assert json.loads((tmp_path / "next" / "encoder.json").read_text())["iteration"] == 2
     assert first(kg, further, made(kg, 10, "gamma"))
     assert any(t.startswith("epoch 1: loss") for t in told)
+
+
+def test_what_one_iteration_holds_out_no_other_learns_from(trajectories: list[Trajectory]) -> None:
+    examples = examples_of(trajectories)
+    learned, held = ({e.asked for e in part} for part in held_out(examples, 0))
+    assert learned
+    assert held
+    assert not learned & held
+    for count in (len(examples) // 2, len(examples)):
+        fewer = random.Random(count).sample(examples, count)
+        again, held_again = ({e.asked for e in part} for part in held_out(fewer, 0))
+        assert again <= learned
+        assert held_again <= held
+    assert {e.asked for e in held_out(examples, 1)[1]} != held
+    assert [len(part) for part in held_out(examples[:2], 0)] == [1, 1]
 
 
 def test_base_vectors_and_the_default_planner_stay_as_they_are(kg: KnowledgeGraph, folder: Path) -> None:
