@@ -1,13 +1,16 @@
 """Baselines: other ways to answer, as graphs over the same state, tools, knowledge graph and budgets.
 
 Each is a LangGraph graph with the state and context of the presets, so that tasks, scorers and reports treat
-all of them alike.
+all of them alike. The AgentBench baselines of QueryAgent's table 6, with and without ERASER, are the presets
+`agentbench` and `agentbench-plain`.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 
@@ -25,6 +28,33 @@ class Baseline:
     source: str
     build: Callable[..., Any]
     embedded: bool
+
+
+@dataclass(frozen=True)
+class Builder:
+    """A builder that is imported when it is called, or asked for its parameters.
+
+    Attributes:
+        module: of this package. name: of the function in it.
+    """
+
+    module: str
+    name: str = "build"
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """That of the function, for `inspect.signature`."""
+        return inspect.signature(self._function)
+
+    def __call__(self, **parameters: Any) -> Any:
+        """Compile the baseline."""
+        return self._function(**parameters)
+
+    @property
+    def _function(self) -> Callable[..., Any]:
+        """The function itself."""
+        found: Callable[..., Any] = getattr(import_module(f"{__name__}.{self.module}"), self.name)
+        return found
 
 
 BASELINES: Mapping[str, Baseline] = {}
