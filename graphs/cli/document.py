@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from triplewise.graphs.cli.runs import Order
-from triplewise.graphs.trace import trace_of
+from triplewise.graphs.trace import whole_trace
 
 if TYPE_CHECKING:
     from triplewise.nodes.state import State
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def document(order: Order, state: State) -> str:
     """The document: answer, labels, query, proof, steps, corrections, usage, and what was asked of what."""
     content: dict[str, Any] = {
-        **trace_of(state),
+        **whole_trace(state),
         "preset": order.preset,
         "kg": order.context["kg"],
         "db": shown_url(order.context.get("db")),
