@@ -213,9 +213,7 @@ def _offered(step: Step, argument: str) -> bool:
     return any(argument in side for side in step.feedback.relations.values())
 
 
-def _looked_up(
-    kg: KnowledgeGraph, nodes: Iterable[str], relations: Sequence[str] | set[str]
-) -> dict[str, str]:
+def _looked_up(kg: KnowledgeGraph, nodes: Iterable[str], relations: Iterable[str]) -> dict[str, str]:
     """Labels of nodes and of relations."""
     from triplewise.tools.kg.relation_docs import relation_texts
 
