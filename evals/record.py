@@ -22,8 +22,10 @@ class Run(StoreModel):
         hallucinated: facts that the model claimed to have from the KG although it gave no such one.
         corrections: ids of the guidelines that corrected the run, in order. notes: ids of those that only
             told the agent something.
-        outcomes: of each step, in order: ok, or the kind of the error (`Outcome`).
+        outcomes: of each step, in order: what its query came to (`Outcome`; "" without one).
+        errors: of each step, in order: the interpreter's error code, "" where the action could be carried out.
         rolled_back: how many steps were taken back. trace: the run as `triplewise.graphs.trace` tells it.
+        kg, profile: the graph that was asked, for scorers that look up names in it ("": there is none).
     """
 
     status: str = CRASHED
@@ -43,8 +45,11 @@ class Run(StoreModel):
     corrections: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     outcomes: list[str] = Field(default_factory=list)
+    errors: list[str] = Field(default_factory=list)
     rolled_back: int = 0
     trace: dict[str, Any] = Field(default_factory=dict)
+    kg: str = ""
+    profile: str = ""
 
     @property
     def crashed(self) -> bool:

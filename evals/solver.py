@@ -72,6 +72,8 @@ def agent(
             error.__suppress_context__ = True  # Inspect makes its task group the context
             raise
         run = _run_of(state.store, found, time.perf_counter() - start)
+        if context.db is None:
+            run.kg, run.profile = context.kg, context.profile or ""
         text = "; ".join(run.labels) or run.reason
         state.output = ModelOutput.from_content(model=context.model, content=text)
         state.completed = True
@@ -114,6 +116,7 @@ def _run_of(store: Store, found: Mapping[str, Any], seconds: float) -> Run:
         hallucinated=answer.usage.hallucinated,
         corrections=[correction.guideline for correction in answer.corrections],
         outcomes=[str(s.feedback.outcome) for s in found.get("steps", ())],
+        errors=[s.feedback.error for s in found.get("steps", ())],
         rolled_back=sum(s.rolled_back for s in found.get("steps", ())),
         notes=[s.guideline for s in found.get("steps", ()) if s.guideline and not s.rolled_back],
     )
