@@ -1,0 +1,141 @@
+"""Intervals, paired tests and Holm's correction against known values and rules that always hold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triplewise.evals.report.stats import compare, corrected, holm, interval, interval_of_seeds
+from triplewise.tools.errors import DataError
+
+SHARES = st.floats(0, 1, allow_nan=False, width=16)
+
+
+def named(values: list[float]) -> dict[str, float]:
+    return {f"q{i}": value for i, value in enumerate(values)}
+
+
+@given(st.lists(SHARES, min_size=2, max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_an_interval_holds_the_mean_and_stays_within_the_values(values: list[float]) -> None:
+    found = interval(values, resamples=300)
+    assert found.n == len(values)
+    assert found.mean == pytest.approx(float(np.mean(values)))
+    if not math.isnan(found.low):
+        assert min(0.0, *values) <= found.low <= found.mean + 1e-9
+        assert found.mean - 1e-9 <= found.high <= max(1.0, *values)
+
+
+def test_an_interval_is_that_of_theory_where_theory_has_one() -> None:
+    found = interval([1.0] * 700 + [0.0] * 300)
+    wald = 1.96 * math.sqrt(0.7 * 0.3 / 1000)
+    assert found.method == "bootstrap, BCa"
+    assert (found.low, found.high) == pytest.approx((0.7 - wald, 0.7 + wald), abs=0.004)
+
+
+def test_an_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(3)
+    intervals = [interval(rng.beta(0.4, 0.6, 40).tolist(), resamples=400) for _ in range(150)]
+    covered = np.mean([found.low <= 0.4 <= found.high for found in intervals])
+    assert 0.88 <= covered <= 0.99
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_all_right_or_all_wrong_is_not_certain(value: float) -> None:
+    found = interval([value] * 20)
+    far = found.high if value == 0 else 1 - found.low
+    assert found.method == "exact binomial"
+    assert far == pytest.approx(1 - 0.025 ** (1 / 20))
+
+
+def test_what_cannot_be_resampled_has_no_interval() -> None:
+    for values in ([], [0.5], [0.5, 0.5]):
+        assert math.isnan(interval(values).low)
+
+
+def test_the_same_values_give_the_same_interval() -> None:
+    values = np.random.default_rng(0).random(50).tolist()
+    assert interval(values) == interval(values)
+
+
+def test_seeds_of_the_same_questions_are_drawn_together_others_apart() -> None:
+    a, b = named([0.0, 1.0] * 20), named([1.0, 0.0] * 20)
+    together = interval_of_seeds([a, b])
+    assert (together.mean, together.n, together.seeds, together.spread) == (0.5, 40, 2, 0.0)
+    assert math.isnan(together.low)  # each question's average is one half: nothing varies between questions
+    apart = interval_of_seeds([a, {f"r{i}": value for i, value in enumerate(b.values())}])
+    assert apart.low < 0.42
+    assert apart.high > 0.58
+    assert interval_of_seeds([named([1.0] * 5), named([0.0] * 5)]).spread == pytest.approx(math.sqrt(0.5))
+
+
+def test_right_or_wrong_is_compared_by_mcnemars_exact_test() -> None:
+    first, second = named([1.0] * 10 + [0.0] * 2 + [1.0] * 30), named([0.0] * 10 + [1.0] * 2 + [1.0] * 30)
+    found = compare(("a", first), ("b", second), "hits_at_1")
+    assert found.method == "McNemar, exact"
+    assert found.p == pytest.approx(2 * (1 + 12 + 66) / 2**12)
+    assert (found.n, found.difference) == (42, pytest.approx(8 / 42))
+    assert compare(("a", first), ("a", first), "hits_at_1").p == 1.0
+
+
+def test_shares_are_compared_by_permuting_signs() -> None:
+    found = compare(("a", named([0.5, 0.6, 0.9, 1.0])), ("b", named([0.1, 0.2, 0.4, 0.3])), "f1")
+    assert found.method == "paired permutation"
+    assert found.p == pytest.approx(2 / 2**4)  # of 16 ways to put the signs two are as far from 0
+
+
+def test_a_test_without_an_effect_finds_one_as_seldom_as_it_says() -> None:
+    rng = np.random.default_rng(1)
+    values = []
+    for _ in range(200):
+        a, b = rng.random(30).round(2).tolist(), rng.random(30).round(2).tolist()
+        values.append(compare(("a", named(a)), ("b", named(b)), "f1", resamples=200).p)
+    assert 0.02 <= np.mean(np.asarray(values) < 0.1) <= 0.18
+    assert 0.4 <= np.mean(np.asarray(values) < 0.5) <= 0.6
+
+
+@given(st.lists(st.tuples(SHARES, SHARES), min_size=1, max_size=12))
+@settings(max_examples=40, deadline=None)
+def test_turning_a_comparison_round_changes_only_its_sign(pairs: list[tuple[float, float]]) -> None:
+    a, b = named([x for x, _ in pairs]), named([y for _, y in pairs])
+    one, other = (
+        compare(("a", a), ("b", b), "f1", resamples=100),
+        compare(("b", b), ("a", a), "f1", resamples=100),
+    )
+    assert one.difference == pytest.approx(-other.difference)
+    assert one.p == pytest.approx(other.p, abs=0.1)
+    assert 0 < one.p <= 1
+
+
+def test_only_shared_questions_are_paired_and_none_is_an_error() -> None:
+    first, second = {"x": 1.0, "y": 0.0, "z": 1.0}, {"y": 1.0, "z": 1.0, "w": 0.0}
+    found = compare(("a", first), ("b", second), "f1")
+    assert (found.n, found.left_out) == (2, 2)
+    with pytest.raises(DataError, match="a and b have no question in common"):
+        compare(("a", {"x": 1.0}), ("b", {"y": 1.0}), "f1")
+
+
+def test_holm_against_a_worked_example() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_holm_keeps_the_order_and_only_raises(values: list[float]) -> None:
+    found = holm(values)
+    assert all(low <= high <= 1 for low, high in zip(values, found, strict=True))
+    pairs = sorted(zip(values, found, strict=True))
+    assert [p for _, p in pairs] == sorted(p for _, p in pairs)
+
+
+def test_a_family_is_corrected_as_one() -> None:
+    strong = compare(("a", named([1.0] * 12)), ("b", named([0.0] * 12)), "hits_at_1")
+    weak = compare(("a", named([1.0] * 5)), ("b", named([0.0] * 5)), "hits_at_1")
+    first, second = corrected([strong, weak])
+    assert first.p_corrected == pytest.approx(2 * strong.p)
+    assert first.significant
+    assert not second.significant
