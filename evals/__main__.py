@@ -1,5 +1,9 @@
-"""`python -m triplewise.evals`."""
+"""`python -m triplewise.evals` is `triplewise eval`."""
+
+import sys
 
 from triplewise.evals.command import app
+from triplewise.graphs.cli.app import run
 
-app(prog_name="python -m triplewise.evals")
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:], app, "python -m triplewise.evals"))

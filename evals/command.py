@@ -1,119 +1,114 @@
-"""`python -m triplewise.evals TASK`: run a benchmark, print its scores."""
+"""`triplewise eval`: run a benchmark, print its scores; grids, reports and lists as sub-commands."""
 
 from __future__ import annotations
 
-import inspect
+import importlib
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
-from inspect_ai import Task
-from inspect_ai import eval as inspect_eval
 from inspect_ai.log import EvalLog
-from platformdirs import user_state_path
 from rich.console import Console
+from typer.core import TyperGroup
 
-from triplewise.evals import tasks
+from triplewise.evals.running import TASKS, make_task, parse_settings, run
 from triplewise.evals.table import crashes, render, scores_of
-from triplewise.nodes import VARIANTS
-from triplewise.nodes.context import Context
-from triplewise.tools.errors import ConfigurationError, UserError
+from triplewise.graphs.cli.console import examples
 
-TASKS: Mapping[str, Callable[..., Task]] = {name: getattr(tasks, name) for name in tasks.__all__}
-
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+HELP = ("-h", "--help")
+PARTS = ("grid_command", "report.command", "tasks.listing", "baselines.listing")
+"""Modules of this package that add sub-commands."""
 
 
-def make_task(name: str, given: Mapping[str, Any]) -> Task:
-    """A task by name, with values for its own parameters, phases of the graph, or settings of the context.
+class TaskOrCommand(TyperGroup):
+    """Takes what is no sub-command for the task to run: `eval metaqa` is `eval run metaqa`."""
 
-    Raises:
-        ConfigurationError: unknown task or name; lists the legal ones.
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put `run` before anything but a sub-command and a call for help."""
+        if args and args[0] not in self.commands and args[0] not in HELP:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=TaskOrCommand,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": list(HELP)},
+    epilog=examples(
+        "triplewise eval metaqa --set hops=2 --limit 200",
+        "triplewise eval webqsp --system oda --jobs 4",
+        "triplewise eval qald10 --model openai:gpt-4o-mini --jobs 64 --log-dir runs",
+        "triplewise eval run --help",
+    ),
+)
+
+
+@app.callback()
+def about() -> None:
+    """Run a benchmark with the agent or a baseline: `triplewise eval TASK`, options as in `eval run --help`.
+
+    An evaluation that was killed or interrupted goes on where it was when the same command is run again.
     """
-    if name not in TASKS:
-        raise ConfigurationError.unknown("task", name, TASKS)
-    own = set(inspect.signature(TASKS[name]).parameters)
-    arguments: dict[str, Any] = {key: value for key, value in given.items() if key in own}
-    rest = {key: value for key, value in given.items() if key not in own}
-    phases = {key: rest.pop(key) for key in list(rest) if key in VARIANTS}
-    if unknown := set(rest) - set(Context.__dataclass_fields__):
-        legal = [*own, *VARIANTS, *Context.__dataclass_fields__]
-        raise ConfigurationError.unknown("name in --set", unknown.pop(), legal)
-    for key, values in (("phases", phases), ("settings", rest)):
-        if values:
-            arguments[key] = {**arguments.get(key, {}), **values}
-    return TASKS[name](**arguments)
 
 
-def run(task: Task, *, jobs: int = 1, log_dir: Path | str | None = None, display: str = "none") -> EvalLog:
-    """Run one task with small logs.
-
-    Args:
-        task: what to run. jobs: questions in flight.
-        log_dir: folder of the log (default: the user's state folder).
-        display: Inspect's display (`none`, `plain`, `rich`, `full`).
-    """
-    folder = Path(log_dir) if log_dir is not None else user_state_path("triplewise") / "evals"
-    logs = inspect_eval(
-        task,
-        model=None,
-        max_samples=jobs,
-        log_dir=str(folder),
-        log_buffer=50,
-        score_display=False,
-        ctl_server=False,
-        display=display,  # type: ignore[arg-type]
-    )
-    return logs[0]
-
-
-def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
-    """`name=value` pairs, values read as YAML. Raises `ConfigurationError` on anything else."""
-    given: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            raise ConfigurationError(f"--set takes name=value, got {pair!r}")
-        try:
-            given[name.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ConfigurationError(f"--set {pair!r}: the value is not YAML ({error})") from error
-    return given
-
-
-@app.command()
-def main(
-    task: Annotated[str, typer.Argument(help=f"Benchmark: {', '.join(TASKS)}.")],
+@app.command(
+    "run",
+    epilog=examples(
+        "triplewise eval metaqa --set hops=2 --limit 200",
+        "triplewise eval webqsp --set linking=own",
+        "triplewise eval trex --set observe=one-hop --set reflect=random",
+        "triplewise eval metaqa --system queryagent --model openai:NAME --base-url http://localhost:8000/v1",
+    ),
+)
+def run_task(
+    task: Annotated[str, typer.Argument(metavar="TASK", help=f"Benchmark: {', '.join(TASKS)}.")],
     limit: Annotated[
-        int | None, typer.Option(help="Questions, drawn at random (default 1,000; 0 for all).")
+        int | None, typer.Option(min=0, help="Questions, drawn at random (default 1,000; 0 for all).")
+    ] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            "--system",
+            "--preset",
+            metavar="NAME",
+            help="Preset or baseline that is asked. See `eval systems`.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="M", help="embedded (no key, no network) or openai:NAME.")
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="OpenAI-compatible server of the model.")
     ] = None,
     sets: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="name=value: a parameter of the task, a phase, or a setting of the context."
+            "--set",
+            metavar="NAME=VALUE",
+            help="A parameter of the task, a phase of the system, or a setting of a run. Repeatable.",
         ),
     ] = None,
     jobs: Annotated[
         int, typer.Option(min=1, help="Questions in flight; more than 1 stretches the seconds.")
     ] = 1,
-    log_dir: Annotated[Path | None, typer.Option(help="Folder for the log.")] = None,
+    log_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for the log. [dim](the user's state folder)[/dim]"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
-    """Run a benchmark with the agent and print its scores. The log opens with `inspect view`."""
+    """Run a benchmark and print its scores. The log opens with `inspect view`."""
+    named = {"n": limit, "preset": system, "model": model, "base_url": base_url}
+    given = parse_settings(sets or ()) | {name: value for name, value in named.items() if value is not None}
+    chosen = make_task(task, given)
     errors = Console(stderr=True)
-    try:
-        given = parse_settings(sets or ()) | ({} if limit is None else {"n": limit})
-        chosen = make_task(task, given)
-    except UserError as error:
-        errors.print(f"error: {error}", style="red", markup=False, highlight=False)
-        raise typer.Exit(2) from error
-    log = run(
-        chosen, jobs=jobs, log_dir=log_dir, display="rich" if errors.is_terminal and not as_json else "none"
-    )
+    shown = errors.is_terminal and not as_json
+    log = run(chosen, jobs=jobs, log_dir=log_dir, display="rich" if shown else "none")
     if as_json:
         typer.echo(json.dumps(_summary(log), indent=2, ensure_ascii=False))
     else:
@@ -136,3 +131,17 @@ def _summary(log: EvalLog) -> dict[str, Any]:
         "status": log.status,
         "log": log.location,
     }
+
+
+def _register_parts() -> None:
+    """Add the sub-commands of the modules that are there."""
+    for part in PARTS:
+        name = f"triplewise.evals.{part}"
+        try:
+            importlib.import_module(name).register(app)
+        except ModuleNotFoundError as error:
+            if not name.startswith(str(error.name)):
+                raise
+
+
+_register_parts()

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from triplewise.graphs.cli import ask, facts, guidelines, kg, learn, plan, show
+from triplewise.graphs.cli import ask, facts, guidelines, kg, learn, plan, plugins, show
 from triplewise.graphs.cli.console import EXIT_CODES, examples, say
 from triplewise.tools.errors import RunError, UserError
 
@@ -44,6 +44,7 @@ learn.register(app)
 show.register(app)
 guidelines.register(app)
 facts.register(app)
+plugins.register(app)
 
 
 def _version(wanted: bool) -> None:
@@ -77,15 +78,18 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one command; the exit code. Errors end as one or two lines on stderr."""
+def run(arguments: Sequence[str], commands: typer.Typer = app, name: str = "triplewise") -> int:
+    """Run one command; the exit code. Errors end as one or two lines on stderr.
+
+    Args:
+        arguments: what follows the program's name. commands: where the command is looked for.
+        name: the program's, as help and errors give it.
+    """
     _readable_streams()
     debug = "--debug" in arguments
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(commands)
     try:
-        result = command.main(
-            [a for a in arguments if a != "--debug"], prog_name="triplewise", standalone_mode=False
-        )
+        result = command.main([a for a in arguments if a != "--debug"], prog_name=name, standalone_mode=False)
     except KeyboardInterrupt:
         result = INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last place: the person is told, the exit code says it failed

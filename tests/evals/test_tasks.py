@@ -15,11 +15,11 @@ import pytest
 from inspect_ai import Task
 from inspect_ai.log import EvalLog
 from rich.console import Console
-from typer.testing import CliRunner
 
 from triplewise.evals import Run, command, metaqa, qald10, run, solver, webqsp
 from triplewise.evals.table import crashes, render, scores_of
 from triplewise.graphs import Answer
+from triplewise.graphs.cli.app import run as run_command
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Correction, Input
 from triplewise.nodes.usage import Usage
@@ -173,15 +173,13 @@ def test_names_in_set_go_to_task_phases_or_settings(data: Path) -> None:
 
 
 def test_the_command_prints_scores_and_names_what_a_person_has_to_mend(
-    data: Path, stub: list[Any], tmp_path: Path
+    data: Path, stub: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["metaqa", "--limit", "4", "--log-dir", str(tmp_path / "logs"), "--json"]
-    result = CliRunner().invoke(command.app, arguments)
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["scores"]["crashed.total"] == 1.0
-    result = CliRunner().invoke(command.app, ["metaqa", "--set", "hops=7"])
-    assert result.exit_code == 2
-    assert "1, 2 and 3 hops" in result.stderr
+    arguments = ["eval", "metaqa", "--limit", "4", "--log-dir", str(tmp_path / "logs"), "--json"]
+    assert run_command(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["scores"]["crashed.total"] == 1.0
+    assert run_command(["eval", "metaqa", "--set", "hops=7"]) == 2
+    assert "1, 2 and 3 hops" in capsys.readouterr().err
 
 
 def test_qald10_and_webqsp_records_become_samples(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
