@@ -1,0 +1,153 @@
+"""Published figures: the file is well-formed, and its figures obey the arithmetic that the papers print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from triplewise.evals.report.published import PublishedTable, load_published, published, published_table
+from triplewise.tools.errors import ConfigurationError, DataError
+
+GRIDS = (
+    *(f"queryagent-table-{n}" for n in (3, 6, 7, 8, 9)),
+    *(f"oda-table-{n}" for n in (2, 3, 4)),
+    *(f"symagent-table-{n}" for n in (1, 3, 4, 5)),
+    *(f"symagent-figure-{n}" for n in (3, 4)),
+)
+
+
+@pytest.mark.parametrize("key", GRIDS)
+def test_every_table_says_where_when_and_how_it_was_measured(key: str) -> None:
+    table = published_table(key)
+    assert table.date[:2] == "20"
+    assert all([table.source.title, table.place, table.note, *(row.model for row in table.rows)])
+
+
+def test_no_percentage_is_outside_0_to_100() -> None:
+    for table in published().values():
+        if table.unit.startswith("percent"):
+            values = [v for row in table.rows for figures in row.values.values() for v in figures.values()]
+            assert all(0 <= v <= 100 for v in values), table.key
+
+
+@pytest.mark.parametrize("key", ["oda-table-2", "oda-table-3"])
+def test_printed_averages_are_the_means_of_their_rows(key: str) -> None:
+    table = published_table(key)
+    for row in table.rows:
+        *parts, mean = (figures["hits_at_1"] for figures in row.values.values())
+        assert len(parts) == 4
+        assert sum(parts) / 4 == pytest.approx(mean, abs=0.0051), row.row
+
+
+def lost(table: PublishedTable, row: str, other: str, *columns: str) -> list[float]:
+    """What a row has more than another, figure by figure."""
+    one, two = table.row(row), table.row(other)
+    assert one is not None
+    assert two is not None
+    return [one.values[c][m] - two.values[c][m] for c in columns for m in table.metrics]
+
+
+def test_differences_that_the_text_names() -> None:
+    three, six = published_table("queryagent-table-3"), published_table("queryagent-table-6")
+    for column, better, moved in (("GrailQA", 16.8, 8.0), ("GraphQ", 15.5, 10.5)):
+        assert lost(three, "Ours", "w/o ERASER", column) == pytest.approx([better])
+        assert lost(six, "w ERASER", "AgentBench", column) == pytest.approx([moved])
+
+
+def test_guidelines_are_33_and_the_top_ten_are_86_percent_of_all_that_fired() -> None:
+    eight, nine = published_table("queryagent-table-8"), published_table("queryagent-table-9")
+    assert sum(row.values["GrailQA"]["number"] for row in eight.rows) == 33
+    fired = sum(row.values["GrailQA"]["triggers"] for row in eight.rows)
+    top = sum(row.values["GrailQA"]["triggers"] for row in nine.rows)
+    assert round(100 * top / fired) == 86
+    assert [row.values["GrailQA"]["triggers"] for row in nine.rows] == sorted(
+        (row.values["GrailQA"]["triggers"] for row in nine.rows), reverse=True
+    )
+
+
+DROPS = {
+    "w/o self-refine": (2.43, 1.26, 0.55, 2.53, 1.44, 2.22),
+    "w/o merge": (1.62, 1.78, 1.43, 1.58, 1.36, 2.26),
+    "Distilling": (1.22, 2.31, 0.27, 4.43, 4.01, 5.32),
+}
+
+
+@pytest.mark.parametrize("recipe", DROPS)
+def test_training_recipes_lose_what_the_paper_prints_beside_them(recipe: str) -> None:
+    found = lost(published_table("symagent-table-4"), "Self Learning", recipe, "WebQSP", "CWQ")
+    assert found == pytest.approx(DROPS[recipe], abs=0.0051)
+
+
+def test_error_types_are_all_errors() -> None:
+    for row in published_table("symagent-table-5").rows:
+        assert sum(figures["share"] for figures in row.values.values()) == pytest.approx(100, abs=0.011)
+
+
+def test_tables_that_repeat_each_other_agree() -> None:
+    one, three, four = (published_table(f"symagent-table-{n}") for n in (1, 3, 4))
+    for column in ("WebQSP", "CWQ"):
+        for metric in four.metrics:
+            best = one.value("SymAgent (Qwen2-7B)", column, metric)
+            assert best == four.value("Self Learning", column, metric)
+        assert three.value("PM + EM + SL", column, "f1") == four.value("Self Learning", column, "f1")
+    for column in ("GrailQA", "GraphQ"):
+        assert published_table("queryagent-table-2").value("Ours", column) == published_table(
+            "queryagent-table-3"
+        ).value("Ours", column)
+
+
+def test_an_unknown_table_is_answered_with_the_legal_ones() -> None:
+    with pytest.raises(ConfigurationError, match="oda-table-3"):
+        published_table("oda-table-33")
+
+
+GOOD = """sources:
+  s: {title: T, venue: V, date: 2024-03}
+tables:
+  t:
+    title: T
+    source: s
+    place: table 1
+    model: m
+    unit: percent
+    metrics: [f1]
+    note: n
+    columns:
+      - {column: A, task: metaqa}
+    rows:
+      - {row: one, values: {A: 1.0}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "said"),
+    [
+        ("source: s", "source: x", ":6: ", "unknown source 'x'"),
+        ("values: {A: 1.0}", "values: {B: 1.0}", ":15: ", "unknown column 'B'; choose one of: A"),
+        ("values: {A: 1.0}", "values: {A: {f2: 1.0}}", ":15: ", "unknown metric 'f2'; choose one of: f1"),
+        ("values: {A: 1.0}", "values: {A: high}", ":15: ", "high"),
+        ("    note: n\n", "    note: n\n    nose: n\n", ":12: ", "unknown key; choose one of: columns"),
+        (
+            "{row: one",
+            "{row: one, raw: two",
+            ":15: ",
+            "unknown key; choose one of: group, model, note, row, val",
+        ),
+        ("    note: n\n", "    note: n\n    note: m\n", ":12: ", "'note' is there twice"),
+        ("    place: table 1\n", "", ":4: ", "place: field required"),
+        ("date: 2024-03", "date: lately", ":2: ", "date"),
+        ("metrics: [f1]", "metrics: [f1", ":", "not YAML"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, where: str, said: str
+) -> None:
+    path = tmp_path / "published.yaml"
+    path.write_text(GOOD, encoding="utf-8")
+    assert load_published(path)["t"].value("one", "A") == 1.0
+    path.write_text(GOOD.replace(old, new), encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        load_published(path)
+    assert f"{path}{where}" in str(caught.value)
+    assert said in str(caught.value)
