@@ -57,5 +57,42 @@ class Builder:
         return found
 
 
-BASELINES: Mapping[str, Baseline] = {}
+BASELINES: Mapping[str, Baseline] = {
+    "direct": Baseline(
+        "a language model's own answer, at once",
+        "ODA (2024), table 2: direct answering",
+        Builder("knowledge", "direct"),
+        embedded=False,
+    ),
+    "cot": Baseline(
+        "a language model's own answer after a chain of thought",
+        "Wei et al. 2022, section 2; SymAgent (2025), table 1",
+        Builder("knowledge", "cot"),
+        embedded=False,
+    ),
+    "self-consistency": Baseline(
+        "the answer that most of several sampled chains of thought give",
+        "Wang et al. 2023, section 2; ODA (2024), table 2",
+        Builder("knowledge", "self_consistency"),
+        embedded=False,
+    ),
+    "react": Baseline(
+        "thought, action and observation in turn, without plan, observed subgraph, correction or reflection",
+        "Yao et al. 2023, section 2; SymAgent (2025), table 1",
+        Builder("react"),
+        embedded=True,
+    ),
+    "documents": Baseline(
+        "answers read from passages that are retrieved for the question",
+        "SymAgent (2025), table 1: document retrieval augmentation",
+        Builder("documents"),
+        embedded=True,
+    ),
+    "rog": Baseline(
+        "relation paths are planned, retrieved, and answered from",
+        "Luo et al. 2024, section 4; SymAgent (2025), table 1",
+        Builder("rog"),
+        embedded=True,
+    ),
+}
 """Name -> baseline."""

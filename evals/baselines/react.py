@@ -1,0 +1,61 @@
+"""Baseline ReAct (Yao et al. 2023): thought, action and observation in turn, and nothing else.
+
+The actions, their interpreter and the knowledge graph are those of the agent. What is left out is what the
+papers add to it: no plan, no observed subgraph, no inspection or correction, no reflection. What an action
+says, an error too, is the observation; the trajectory is concatenated and nothing of it is taken back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from langgraph.runtime import Runtime
+
+from triplewise.evals.baselines.wiring import Graph, wire
+from triplewise.evals.baselines.wiring import own_prompt_path as prompt_path
+from triplewise.nodes import act as acting
+from triplewise.nodes import answer as answering
+from triplewise.nodes.context import Context
+from triplewise.nodes.phase import Update, fill
+from triplewise.nodes.plan import for_policy
+from triplewise.nodes.state import State
+from triplewise.tools.errors import ConfigurationError
+
+STEPS = 30
+"""Actions a question may take, as many as QueryAgent has."""
+TOOLSETS = ("pyql", "explore")
+"""Sets of actions that there are worked examples for."""
+
+SETTINGS = {"toolset": "pyql", "history": "full", "max_steps": STEPS, "verify_corrections": False}
+
+
+def build(*, link: str = "index") -> Graph:
+    """ReAct over the actions of the context's toolset, `pyql` or `explore`.
+
+    Without a language model, the policy that follows rules acts in its place, uncorrected too.
+
+    Args:
+        link: variant of the linking phase.
+    """
+    return wire(
+        "react", act, answering.program, link=link, plan=for_policy, settings=SETTINGS, need=_has_examples
+    )
+
+
+def act(state: State, runtime: Runtime[Context]) -> Update:
+    """One thought and one action; whatever comes of it is what is observed."""
+    context = fill(runtime.context, {"prompt": prompt_path(f"react_{runtime.context.toolset}")})
+    update = acting.act(state, runtime.override(context=context))
+    *before, step = update["steps"]
+    feedback = step.feedback
+    seen = step.observation or feedback.message or f"the query returned: {feedback.outcome or 'nothing'}"
+    return {**update, "steps": (*before, replace(step, observation=seen))}
+
+
+def _has_examples(context: Context) -> None:
+    """Raise `ConfigurationError` on a toolset without worked examples."""
+    if context.toolset not in TOOLSETS and context.prompt is None and not context.embedded:
+        raise ConfigurationError(
+            f"baseline react has worked examples for the toolsets {' and '.join(TOOLSETS)}, not for "
+            f"{context.toolset!r}: choose one of them, or give a prompt of your own (--set prompt=FILE)"
+        )
