@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from triplewise.tools.errors import ConfigurationError
+
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
@@ -28,6 +30,14 @@ class Baseline:
     source: str
     build: Callable[..., Any]
     embedded: bool
+
+
+def without_model(name: str) -> ConfigurationError:
+    """What is to be said where a baseline needs a language model and there is none."""
+    return ConfigurationError(
+        f"baseline {name} needs a language model: --set model=openai:NAME "
+        "(and base_url=URL, for a server of your own)"
+    )
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,18 @@ BASELINES: Mapping[str, Baseline] = {
         "relation paths are planned, retrieved, and answered from",
         "Luo et al. 2024, section 4; SymAgent (2025), table 1",
         Builder("rog"),
+        embedded=True,
+    ),
+    "tog": Baseline(
+        "beam search over the graph: relations, entities and the end of the search are chosen by the model",
+        "Sun et al. 2024 (Think-on-Graph), section 2.1 and algorithm 1",
+        Builder("tog"),
+        embedded=True,
+    ),
+    "tog-r": Baseline(
+        "beam search over chains of relations; the entities on them are drawn at random, by a seed",
+        "Sun et al. 2024 (Think-on-Graph), section 2.2 and algorithm 2",
+        Builder("tog", "build_relations"),
         embedded=True,
     ),
 }
