@@ -7,7 +7,7 @@ from typing import Any
 
 from langgraph.graph.state import CompiledStateGraph
 
-from triplewise.evals.baselines import BASELINES
+from triplewise.evals.baselines import BASELINES, without_model
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.tools.errors import ConfigurationError
 
@@ -34,3 +34,9 @@ def build_system(name: str, **parts: Any) -> Graph:
         raise ConfigurationError.unknown(f"parameter of baseline {name}", unknown.pop(), known)
     built: Graph = build(**parts)
     return built
+
+
+def check_model(name: str, context: Context) -> None:
+    """Raise `ConfigurationError` where a baseline needs a language model and the context has none."""
+    if name in BASELINES and not BASELINES[name].embedded and context.embedded:
+        raise without_model(name)

@@ -142,7 +142,6 @@ def answer_step(state: State, thought: str, named: Sequence[Named], why_none: st
     feedback = Feedback(
         action=SAID,
         arguments=values,
-        error="" if named else "no_answer",
         message="" if named else why_none,
         observation=f"The answer is {', '.join(labels)}." if named else why_none,
         values={SAID: labels},

@@ -93,8 +93,8 @@ def _retrieve(state: State, context: Context, limit: int) -> Step:
 
 
 def _question(state: State) -> str:
-    """The question as documents are searched for it."""
-    return without_brackets(state.question).replace("[SEP]", " ")
+    """The question as documents are searched for it: plain words, as their index has them."""
+    return normalise(without_brackets(state.question).replace("[SEP]", " "))
 
 
 def _shown(passage: Passage) -> str:

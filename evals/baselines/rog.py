@@ -98,12 +98,7 @@ def _plan(state: State, context: Context, limit: int) -> Update:
         thought, plan = _proposed(state, context, limit)
     found = "; ".join(rule.text() for rule in plan.rules)
     why = "; ".join(f"{d.text}: {d.reason}" for d in plan.dropped) or "no relation path fits the question"
-    feedback = Feedback(
-        action="plan",
-        observation=found or why,
-        error="" if found else "no_plan",
-        message="" if found else why,
-    )
+    feedback = Feedback(action="plan", observation=found or why, message="" if found else why)
     step = make_step(state, thought, Call("plan"), feedback)
     return extended(state, step, rules=plan.rules, dropped=plan.dropped)
 

@@ -21,6 +21,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
+from triplewise.evals.baselines import without_model
 from triplewise.graphs.build import RECURSION_LIMIT
 from triplewise.graphs.presets import PRESETS, choose_phases
 from triplewise.nodes.context import Context
@@ -28,7 +29,6 @@ from triplewise.nodes.phase import Phase, Update, metered_phase, spent
 from triplewise.nodes.plan import none
 from triplewise.nodes.prompting import Prompt, load_prompt
 from triplewise.nodes.state import Input, State, Verdict
-from triplewise.tools.errors import ConfigurationError
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
 Need = Callable[[Context], None]
@@ -107,10 +107,7 @@ def needs_model(baseline: str) -> Need:
 
     def check_model(context: Context) -> None:
         if context.embedded:
-            raise ConfigurationError(
-                f"baseline {baseline} needs a language model: --set model=openai:NAME "
-                "(and base_url, for a server of your own)"
-            )
+            raise without_model(baseline)
 
     return check_model
 
