@@ -21,7 +21,7 @@ class Cell:
         best: whether to set it off as the best of its row or column.
         low, high: confidence interval in the unit of `text`, or None; shown under it.
         number: value to sort by, where `text` is no number. link: `run` or `run/question` to open.
-        note: a footnote to the cell, shown when it is pointed at or tapped.
+        note: a footnote to the cell, set under the table.
     """
 
     text: str

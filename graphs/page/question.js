@@ -1,0 +1,300 @@
+// One question: answer, cost, plan, steps, memory, query, proof.
+
+const OUTCOMES = {
+  right: { sign: "✓", word: "right" },
+  partly: { sign: "◐", word: "partly right" },
+  wrong: { sign: "✗", word: "wrong" },
+  open: { sign: "·", word: "not judged" },
+};
+const STATUS = { answered: "answered", not_found: "not found", budget_spent: "budget spent", crashed: "crashed" };
+
+function outcomeOf(question) {
+  if (question.score === null || question.score === undefined) return "open";
+  if (question.score >= 0.9995) return "right";
+  return question.score > 0 ? "partly" : "wrong";
+}
+
+const badge = (kind, ...text) => el("span", { class: `badge ${kind}` }, ...text);
+
+function outcomeBadge(question, metric) {
+  const { sign, word } = OUTCOMES[outcomeOf(question)];
+  const score = typeof question.score === "number" ? ` · ${metric} ${question.score.toFixed(2)}` : "";
+  return badge(outcomeOf(question), el("span", { "aria-hidden": "true" }, sign + " "), word + score);
+}
+
+function questionView(question, run, trace) {
+  const terms = new Terms(trace);
+  const found = [graphCard, proofCard, queryCard, documentsCard, observationCard];
+  const way = [planCard, stepsCard];
+  const parts = (cards) => cards.map((card) => card(trace, terms, question)).filter(Boolean);
+  const [left, right] = [parts(way), parts(found)];
+  return [
+    answerCard(question, run, trace, terms),
+    left.length + right.length ? null : el("p", { class: "notice" }, "No record of this run was kept."),
+    el("div", { class: "columns" }, el("div", { class: "way" }, left), el("div", { class: "found" }, right)),
+  ];
+}
+
+function answerCard(question, run, trace, terms) {
+  const status = STATUS[trace.status || question.status] || question.status;
+  return el(
+    "header",
+    { class: "answer-head" },
+    el("h1", { tabindex: "-1" }, question.question),
+    el(
+      "p",
+      { class: "badges" },
+      question.score === null ? null : outcomeBadge(question, run.metric),
+      status && badge(status === "answered" ? "plain" : "warn", status),
+      question.error ? badge("bad", question.error) : null,
+      question.tags.map((tag) => badge("plain", tag)),
+    ),
+    el(
+      "div",
+      { class: "answers" },
+      el("div", { class: "card" }, el("h2", {}, "Answer"), answerChips(question, trace), reason(trace)),
+      question.gold.length ? el("div", { class: "card" }, el("h2", {}, "Right answer"), chips(question.gold.map((text) => el("li", {}, text)))) : null,
+    ),
+    entities(trace, terms),
+    cost(trace.usage, trace.steps || []),
+  );
+}
+
+const chips = (items) => el("ul", { class: "chips" }, folded(items, 24, "answer"));
+
+function answerChips(question, trace) {
+  const values = trace.answer || [];
+  if (!values.length && !question.answer.length) return el("p", { class: "none" }, "none");
+  const labels = values.length ? trace.labels : question.answer;
+  const yesNo = { true: "Yes", false: "No" };
+  const items = labels.map((label, i) => {
+    const id = values[i] && values[i] !== label ? el("span", { class: "id" }, " ", values[i]) : null;
+    return el("li", { class: judged(question, label, values[i]) }, labels.length === 1 && yesNo[label] ? yesNo[label] : label, id);
+  });
+  return [chips(items), leftOut((trace.cut || {}).answer, "answer")];
+}
+
+// Whether one answer is among the right ones, as far as texts and ids tell.
+function judged(question, label, id) {
+  if (outcomeOf(question) === "open" || outcomeOf(question) === "right") return "";
+  const gold = question.gold.map((text) => text.toLowerCase());
+  if ([label, id].some((text) => text && gold.includes(text.toLowerCase()))) return "";
+  return outcomeOf(question) === "wrong" ? "wrong" : "miss";
+}
+
+function reason(trace) {
+  if (!trace.reason) return null;
+  return el("p", { class: "why" }, trace.reason.replace(/^./, (c) => c.toUpperCase()).replace(/([^.!?])$/, "$1."));
+}
+
+function entities(trace, terms) {
+  if (!(trace.entities || []).length) return null;
+  const named = trace.entities.map((e) =>
+    el("li", {}, el("q", {}, e.mention), " is ", terms.show(e.id, "topic"), e.score < 0.995 ? el("span", { class: "id" }, ` score ${e.score.toFixed(2)}`) : null));
+  return el("ul", { class: "entities", "aria-label": "Entities of the question" }, named);
+}
+
+function cost(usage, steps) {
+  if (!usage) return null;
+  const money = usage.cost === null ? "unknown" : usage.cost === 0 ? "$0" : `$${usage.cost.toFixed(4)}`;
+  const about = usage.estimated ? "about " : "";
+  const tokens = usage.input_tokens + usage.output_tokens;
+  const figures = [
+    ["steps", steps.length],
+    ["taken back", steps.filter((s) => s.rolled_back).length || null],
+    ["graph queries", usage.queries],
+    ["model calls", usage.calls],
+    ["tokens", usage.calls ? about + tokens.toLocaleString("en") : null],
+    ["cost", usage.calls ? money : null],
+    ["invented facts dropped", usage.hallucinated || null],
+    ["seconds", usage.seconds < 10 ? usage.seconds.toFixed(2) : usage.seconds.toFixed(0)],
+  ];
+  const shown = figures.filter(([, value]) => value !== null);
+  return el("dl", { class: "cost" }, shown.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, typeof value === "number" ? value.toLocaleString("en") : value))));
+}
+
+function planCard(trace, terms) {
+  const rules = trace.rules || [], dropped = trace.dropped || [], queries = trace.queries || [];
+  if (!rules.length && !dropped.length && !queries.length) return null;
+  const cut = trace.cut || {};
+  const kept = rules.map((rule) => el("li", {}, el("div", { class: "rule" }, terms.rule(rule.rule)), el("p", { class: "under" }, figuresOf(rule))));
+  const planned = queries.map((q) =>
+    el("li", {}, el("pre", { tabindex: "0" }, el("code", {}, q.program)), el("p", { class: "under" }, [q.why, `score ${q.score.toFixed(2)}`].filter(Boolean).join(" · "))));
+  const left = dropped.map((rule) => el("li", {}, el("div", { class: "rule" }, terms.rule(rule.text)), el("p", { class: "under" }, `dropped: ${rule.reason}`)));
+  return section(
+    "Plan",
+    kept.length || planned.length ? null : el("p", { class: "none" }, "no rule was found"),
+    el("ol", { class: "rules" }, folded([...kept, ...planned], 4, "rule")),
+    leftOut(cut.rules || cut.queries, "rule"),
+    left.length ? el("details", {}, el("summary", {}, `${count(left.length + (cut.dropped || 0), "rule")} dropped, and why`), el("ol", { class: "rules dropped" }, left), leftOut(cut.dropped, "rule")) : null,
+  );
+}
+
+function figuresOf(rule) {
+  const share = (value) => value.toFixed(2);
+  const figures = rule.support
+    ? [`support ${rule.support}`, `precision ${share(rule.precision)}`, `recall ${share(rule.recall)}`]
+    : [`score ${share(rule.score)}`];
+  return [rule.provenance, ...figures].filter(Boolean).join(" · ");
+}
+
+function stepsCard(trace, terms) {
+  const steps = trace.steps || [];
+  if (!steps.length) return null;
+  const waiting = [...(trace.corrections || [])];
+  const items = steps.map((step) => {
+    const told = waiting.filter((c) => c.step === step.number && (!step.guideline || c.guideline === step.guideline || step.rolled_back));
+    told.forEach((c) => waiting.splice(waiting.indexOf(c), 1));
+    return stepItem(step, told, terms);
+  });
+  const rest = waiting.map((c) => correction(c, terms, `Step ${c.step}: `));
+  return section("Steps", el("ol", { class: "steps" }, items), rest.length ? el("div", {}, el("h3", {}, "Other corrections"), rest) : null);
+}
+
+function stepItem(step, told, terms) {
+  const bad = step.error || step.rolled_back || told.length;
+  const feedback = step.error || (step.outcome && step.outcome !== "rows" ? step.outcome : "");
+  const noted = step.guideline && !told.length ? badge("plain", `guideline ${step.guideline}`) : null;
+  return el(
+    "li",
+    { class: `step ${bad ? "went-wrong" : ""} ${step.rolled_back ? "rolled-back" : ""}` },
+    el("div", { class: "number", "aria-hidden": "true" }, step.number),
+    el(
+      "div",
+      { class: "step-body" },
+      step.thought ? el("p", { class: "thought" }, terms.rule(step.thought)) : null,
+      step.action ? el("p", { class: "action" }, el("code", {}, terms.text(step.action))) : null,
+      feedback || step.rolled_back || noted
+        ? el("p", { class: "badges" }, feedback ? badge(bad ? "bad" : "warn", feedback.replaceAll("_", " ")) : null, step.rolled_back ? badge("bad", "rolled back") : null, noted)
+        : null,
+      observed(step, terms, told),
+      told.map((c) => correction(c, terms)),
+    ),
+  );
+}
+
+// What a step was shown; not again where a correction says the same below it.
+function observed(step, terms, told) {
+  const said = (step.observation || "").trim();
+  if (!said || told.some((c) => c.text.trim() === said)) return null;
+  const lines = said.split("\n");
+  const offered = offers(said);
+  const whole = el("div", { class: "observed" }, offered ? offered.map((row) => offerRow(row, terms)) : terms.rule(said));
+  const cut = step.cut ? el("p", { class: "under" }, `${step.cut.toLocaleString("en")} characters more were observed, left out here`) : null;
+  if (lines.length <= 6 && said.length <= 500) return [whole, cut];
+  const first = offered ? count(offered.reduce((sum, row) => sum + row.relations.length, 0), "relation") + " offered" : lines.length > 6 ? `${count(lines.length, "line")}: ${lines[0]}` : said.slice(0, 90) + "…";
+  return el("details", { class: "long" }, el("summary", {}, offered ? first : terms.text(first)), whole, cut);
+}
+
+// `{'forward': ['P19 (place of birth)', ...], 'backward': [...]}`: the relations offered, as two rows.
+function offers(said) {
+  const match = /^\{'forward': \[(.*?)\], 'backward': \[(.*?)\]\}$/s.exec(said);
+  if (!match) return null;
+  const read = (list) => [...list.matchAll(/'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"/g)].map((m) => m[1] ?? m[2]);
+  return [
+    { side: "from it", relations: read(match[1]) },
+    { side: "to it", relations: read(match[2]) },
+  ];
+}
+
+function offerRow({ side, relations }) {
+  if (!relations.length) return null;
+  const named = relations.map((relation) => {
+    const [, id, label] = /^(\S+) \((.*)\)$/s.exec(relation) || [null, "", relation];
+    return el("li", {}, label, id ? el("span", { class: "id" }, " ", id) : null);
+  });
+  return el("div", { class: "offer" }, el("span", { class: "side" }, side), el("ul", {}, named));
+}
+
+function correction(told, terms, before) {
+  return el(
+    "aside",
+    { class: "correction" },
+    el("p", { class: "correction-head" }, before || "", "Corrected by ", el("code", {}, told.guideline), told.source ? el("span", { class: "id" }, ` ${told.source}`) : null),
+    el("p", { class: "observed" }, terms.text(told.text)),
+    told.mends.length ? el("div", { class: "mends" }, el("p", {}, "Mends that were tried on the graph and offered:"), el("ul", {}, told.mends.map((mend) => el("li", {}, el("code", {}, terms.text(mend)))))) : null,
+  );
+}
+
+function distinct(facts) {
+  return [...new Map(facts.map((fact) => [JSON.stringify(fact.slice(0, 3)), fact.slice(0, 3)])).values()];
+}
+
+const proofFact = (p) => p.ids || [p.subject, p.relation, p.object];
+
+// The memory of the run; where it kept none, the proof.
+function graphCard(trace, terms, question) {
+  const memory = distinct((trace.memory || []).flat());
+  const facts = memory.length ? memory : distinct((trace.proof || []).map(proofFact));
+  if (!facts.length) return null;
+  const place = el("div", {});
+  const topics = new Set((trace.entities || []).map((e) => e.id));
+  const answers = new Set([...(trace.answer || []), ...(trace.labels || []), ...question.answer]);
+  const bare = new Set([...topics].filter((t) => facts.some(([s, , o]) => s === t || o === t)));
+  // Without short ids the entities of the question are known by the end of their IRI.
+  for (const [s, , o] of bare.size ? [] : facts) for (const n of [s, o]) if (topics.has(terms.read(n).label)) bare.add(n);
+  requestAnimationFrame(() => place.append(drawFacts(facts.slice(0, 60), terms, bare, answers, place.clientWidth)));
+  return section(
+    memory.length ? "Memory" : "Facts of the proof",
+    el("ul", { class: "legend" }, el("li", { class: "topic" }, "in the question"), el("li", { class: "answer" }, "answer"), el("li", { class: "relation" }, "relation")),
+    place,
+    leftOut((trace.cut || {})[memory.length ? "memory" : "proof"], "fact"),
+  );
+}
+
+function proofCard(trace, terms) {
+  const proof = trace.proof || [], rows = trace.rows || [];
+  if (!proof.length && !rows.length) return null;
+  const cut = trace.cut || {};
+  const items = proof.map((p) => factLine(terms, proofFact(p), p.from_document ? sentence(p.from_document) : null));
+  const read = proof.filter((p) => p.from_document).length;
+  return section(
+    "Proof",
+    read ? el("p", { class: "notice" }, `${read} of ${count(proof.length, "fact")} ${read === 1 ? "was" : "were"} read from documents, not found in the graph.`) : null,
+    items.length ? el("ul", { class: "facts" }, folded(items, 8, "fact")) : el("ul", { class: "facts" }, folded(rows.map((row) => el("li", { class: "fact" }, row)), 12, "row")),
+    leftOut(cut.proof || cut.rows, proof.length ? "fact" : "row"),
+  );
+}
+
+function sentence({ document: title, source, sentence: said, id }) {
+  const web = /^https?:\/\//i.test(source || "");
+  const where = web ? el("a", { href: source, rel: "noopener noreferrer", target: "_blank" }, title || source) : [title, source && source !== title ? ` (${source})` : ""].join("");
+  return el("blockquote", {}, el("p", {}, said), el("footer", {}, where, id ? el("span", { class: "id" }, ` fact ${id}`) : null));
+}
+
+function queryCard(trace) {
+  const blocks = [trace.sparql ? queryBlock(trace.sparql, "SPARQL") : null, trace.sql ? queryBlock(trace.sql, "SQL") : null].filter(Boolean);
+  const program = trace.program ? el("details", {}, el("summary", {}, "The actions it was built from"), el("pre", { tabindex: "0" }, el("code", {}, trace.program))) : null;
+  return blocks.length || program ? section("Query", blocks, program) : null;
+}
+
+function documentsCard(trace, terms) {
+  const facts = trace.facts || [], written = trace.written || [];
+  if (!facts.length && !written.length) return null;
+  const items = facts.map((f) => {
+    for (const [id, label] of Object.entries(f.labels || {})) terms.names.set(`<${id}>`, label);
+    const clash = (f.conflicts || []).length ? el("p", { class: "notice" }, "contradicts the graph: ", f.conflicts.join("; ")) : null;
+    const known = el("p", { class: "under" }, `${f.status} · confidence ${Number(f.confidence).toFixed(2)} · read by ${f.reader}`);
+    return factLine(terms, [f.subject, f.relation, f.object], sentence(f), known, clash);
+  });
+  return section(
+    "Read from documents",
+    el("ul", { class: "facts" }, folded(items, 6, "fact")),
+    leftOut((trace.cut || {}).facts, "fact"),
+    written.length ? el("div", {}, el("h3", {}, "Written by the model itself, so no proof"), el("ul", { class: "facts" }, written.map((fact) => el("li", { class: "fact" }, terms.text(fact))))) : null,
+  );
+}
+
+function observationCard(trace, terms) {
+  const seen = trace.observation || {}, facts = seen.facts || [];
+  if (!facts.length) return null;
+  const most = Math.max(...facts.map((fact) => fact[3]), 0.01);
+  const items = facts.map((fact) => {
+    const bar = svg("svg", { class: "score", width: 44, height: 6, "aria-hidden": "true" }, svg("rect", { class: "rest", width: 44, height: 6, rx: 3 }), svg("rect", { width: Math.max(2, (44 * Math.max(0, fact[3])) / most), height: 6, rx: 3 }));
+    return factLine(terms, fact, el("span", { class: "id scored" }, bar, fact[3].toFixed(2)));
+  });
+  const from = (seen.from || []).length ? el("p", { class: "under" }, "seen from ", seen.from.map((id, i) => [i ? ", " : "", terms.show(id)])) : null;
+  const cuts = (seen.cuts || []).map((cut) => el("p", { class: "under" }, cut));
+  const all = facts.length + ((trace.cut || {}).observation || 0);
+  return section("Observation", el("details", {}, el("summary", {}, `${count(all, "fact")} near the entities, nearest to the question first`), from, cuts, el("ul", { class: "facts" }, items), leftOut((trace.cut || {}).observation, "fact")));
+}
