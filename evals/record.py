@@ -23,9 +23,10 @@ class Run(StoreModel):
         corrections: ids of the guidelines that corrected the run, in order. notes: ids of those that only
             told the agent something.
         outcomes: of each step, in order: what its query came to (`Outcome`; "" without one).
-        errors: of each step, in order: the interpreter's error code, "" where the action could be carried out.
+        errors: of each step, in order: the interpreter's error code, "" where the action could be done.
         rolled_back: how many steps were taken back. trace: the run as `triplewise.graphs.trace` tells it.
         kg, profile: the graph that was asked, for scorers that look up names in it ("": there is none).
+        names: id -> names that a scorer looked up, None before one has.
     """
 
     status: str = CRASHED
@@ -50,6 +51,7 @@ class Run(StoreModel):
     trace: dict[str, Any] = Field(default_factory=dict)
     kg: str = ""
     profile: str = ""
+    names: dict[str, list[str]] | None = None
 
     @property
     def crashed(self) -> bool:

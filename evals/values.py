@@ -1,24 +1,15 @@
-"""When two answer values are the same: `triplewise.tools.values`, by the name it has among the scorers."""
+"""When answer values and sets of them agree, by the names these things have among the scorers."""
 
 from __future__ import annotations
 
-from triplewise.tools.values import (
-    NOTHING,
-    TOLERANCE,
-    Compare,
-    Overlap,
-    Value,
-    best_overlap,
-    normal_text,
-    overlap,
-    read_value,
-    same,
-)
+from triplewise.tools.overlap import NOTHING, Overlap, best_overlap, overlap, same_multiset
+from triplewise.tools.values import TOLERANCE, Compare, Names, Value, normal_text, read_value, same
 
 __all__ = [
     "NOTHING",
     "TOLERANCE",
     "Compare",
+    "Names",
     "Overlap",
     "Value",
     "best_overlap",
@@ -26,4 +17,5 @@ __all__ = [
     "overlap",
     "read_value",
     "same",
+    "same_multiset",
 ]

@@ -1,0 +1,57 @@
+"""Figures over the questions of an evaluation, beside Inspect's own mean and standard error."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+
+from inspect_ai.scorer import Metric, SampleScore, Value, metric
+
+
+def _numbers(scores: Sequence[SampleScore]) -> list[float]:
+    return [score.score.as_float() for score in scores]
+
+
+@metric
+def median() -> Metric:
+    """The median over questions; 0 without any."""
+
+    def middle(scores: list[SampleScore]) -> float:
+        return statistics.median(_numbers(scores)) if scores else 0.0
+
+    return middle
+
+
+@metric
+def total() -> Metric:
+    """The sum over questions."""
+
+    def add(scores: list[SampleScore]) -> float:
+        return float(sum(_numbers(scores)))
+
+    return add
+
+
+@metric
+def count() -> Metric:
+    """How many questions were scored."""
+
+    def n(scores: list[SampleScore]) -> int:
+        return len(scores)
+
+    return n
+
+
+@metric
+def by_guideline() -> Metric:
+    """The sum over the questions that each guideline corrected: a question counts for each, and once."""
+
+    def sums(scores: list[SampleScore]) -> Value:
+        found: dict[str, float] = defaultdict(float)
+        for score in scores:
+            for guideline in dict.fromkeys((score.score.metadata or {}).get("guidelines", ())):
+                found[guideline] += score.score.as_float()
+        return dict(sorted(found.items()))
+
+    return sums
