@@ -1,0 +1,325 @@
+"""`triplewise eval grid FILE`: run a grid of ablations, print its table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from triplewise.graphs.cli.console import examples
+from triplewise.tools.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from triplewise.evals.grid import GridFile
+    from triplewise.evals.grid_cells import Cell, Choices
+    from triplewise.evals.grid_run import Outcome, Tell
+
+FAILED, INTERRUPTED = 3, 130
+
+HELP = """Run a grid of ablations: rows (a system and what is swapped in it) on columns (benchmarks).
+
+FILE is a YAML file, or the name of a shipped grid; without it the shipped ones are listed. Each cell leaves
+one log. Run again, the grid goes on: cells whose log is complete with the same configuration and data are not
+run again, one that was interrupted goes on where it was. A cell that fails is listed, and the grid goes on.
+
+The file, with all keys that there are:
+
+\b
+[dim]name: correction-modes              # names the folder of its logs
+title: Ways of correcting
+published: queryagent-table-3       # the published table that it mirrors, if any
+layout: cells                       # or guideline-sources, guidelines, error-classes
+metrics: \\[f1]
+seeds: \\[1, 2]                       # each cell runs once for each
+seed_names: \\[plan_seed]             # settings and task parameters that take it
+notes: what a reader has to know
+defaults: {system: queryagent, limit: 200}
+columns:
+- {column: GrailQA, task: grailqa, arguments: {linking: own}, metrics: \\[f1]}
+rows:
+- row: Ours
+- {row: w/o ERASER, group: ablations, phases: {correct: raw}, needs: \\[model]}
+- {row: deeper, own: true, settings: {observe_depth: 4}, note: not in the paper}
+- {row: on half a graph, own: true, thin: {share: 0.5, documents: true}}
+- {row: learned, own: true, learn: {benchmark: webqsp, recipe: full}}
+- {row: GPT-4's, own: true, backbone: GPT-4}    # run with --model GPT-4=openai:NAME
+- {row: elsewhere, own: true, by: the command that makes it}
+vary: {plan_hops: \\[2, 3]}           # every combination makes a row of each row
+cells:                              # overrides; patterns with * and ?
+- {row: "w*", column: GrailQA, skip: why}[/dim]
+
+A cell is what defaults, its column, its row and its overrides say, a later one winning. Keys that each of
+them may have: task, arguments, limit, system, phases (of a baseline: its parameters), settings, needs,
+backbone, thin, learn, skip, by, note.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `triplewise eval`."""
+    app.command(
+        "grid",
+        help=HELP,
+        epilog=examples(
+            "triplewise eval grid",
+            "triplewise eval grid queryagent-table-3 --dry-run",
+            "triplewise eval grid oda-table-3 --limit 50",
+            "triplewise eval grid queryagent-table-3 --model openai:NAME --jobs 8",
+            "triplewise eval grid oda-table-4 --model GPT4=openai:gpt-4o --model GPT3.5=openai:gpt-4o-mini",
+            "triplewise eval grid mine.yaml --only 'w*/GrailQA' --set plan_hops=2",
+        ),
+    )(grid)
+
+
+def grid(
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="A YAML file, or the name of a shipped grid.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Most questions a cell. [dim](what the grid says)[/dim]")
+    ] = None,
+    train: Annotated[
+        int | None, typer.Option(min=1, help="Most training questions where a cell learns first.")
+    ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="[NAME=]M",
+            help="embedded, or openai:NAME; with NAME= for the rows of one backbone (* for any). Repeatable.",
+        ),
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="OpenAI-compatible server of the models.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A parameter of the tasks, a phase, or a setting, in all cells that have it. Repeatable.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        list[int] | None,
+        typer.Option("--seed", min=1, help="Seeds in the place of the grid's own. Repeatable."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROW/COLUMN", help="Only these cells; patterns with * and ?. Repeatable."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cells and run nothing.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Questions in flight.")] = 1,
+    log_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the logs. [dim](user's state folder)[/dim]")
+    ] = None,
+) -> None:
+    """Run a grid; see `HELP`."""
+    from triplewise.evals.grid import load_grid
+    from triplewise.evals.grid_cells import cells_of
+    from triplewise.evals.running import parse_settings
+
+    if file is None:
+        _out().print(_shipped())
+        return
+    found = load_grid(file)
+    chosen = _models(models or ())
+    given = parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {})
+    cells = cells_of(
+        found, replace(chosen, limit=limit, train=train, given=given, only=only or (), seeds=seeds or ())
+    )
+    if dry_run:
+        _out().print(_plan(found, cells))
+        return
+    outcomes, interrupted = _run(found, cells, log_dir, jobs)
+    _out().print(_result(found, outcomes))
+    _list_rest(outcomes, cells)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if any(o.state == "failed" for o in outcomes):
+        raise typer.Exit(FAILED)
+
+
+def _models(given: Sequence[str]) -> Choices:
+    """Which model asks for which rows. Raises `ConfigurationError` where there are two for the same."""
+    from triplewise.evals.grid_cells import EMBEDDED, Choices
+
+    pairs = [(m.partition("=")[0], m.partition("=")[2]) if "=" in m else ("", m) for m in given]
+    names = [name for name, _ in pairs]
+    if repeated := {n for n in names if names.count(n) > 1}:
+        which = repeated.pop() or "all rows"
+        raise ConfigurationError(f"--model is given twice for {which}; NAME=openai:MODEL is for one's rows")
+    named = dict(pairs)
+    return Choices(model=named.pop("", EMBEDDED), backbones=named)
+
+
+def _run(
+    file: GridFile, cells: Sequence[Cell], log_dir: Path | None, jobs: int
+) -> tuple[list[Outcome], bool]:
+    """Run the cells under a progress display; what became of them, and whether that was broken off."""
+    from triplewise.evals.grid_run import run_grid
+
+    outcomes: list[Outcome] = []
+    try:
+        with _display(len(cells)) as tell:
+            for outcome in run_grid(file, cells, log_dir=log_dir, jobs=jobs, tell=tell):
+                outcomes.append(outcome)
+    except KeyboardInterrupt:
+        return outcomes, True
+    return outcomes, False
+
+
+@contextmanager
+def _display(total: int) -> Iterator[Tell]:
+    """A bar over the cells with the time left, and a line for each that is over, on stderr."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, highlight=False, markup=False)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    bar = Progress(*columns, console=console, disable=not console.is_terminal)
+    with bar:
+        whole = bar.add_task("cells", total=total, left="")
+
+        def tell(told: Any) -> None:
+            doing = f"{told.cell}{f': {told.stage}' if told.stage else ''}" if told.cell else "cells"
+            left = f"about {_duration(told.left)} left" if told.left else ""
+            bar.update(whole, completed=told.done, description=doing, left=left)
+            if told.last is not None:
+                ahead = f"; {left}" if left and told.done < told.total else ""
+                console.print(f"{told.done}/{told.total} {_line(told.last)}{ahead}", soft_wrap=True)
+
+        yield tell
+
+
+def _line(outcome: Outcome) -> str:
+    """What became of a cell, in a line."""
+    if outcome.state in ("skipped", "failed"):
+        return f"{outcome.cell.name}: {outcome.state}: {outcome.why}"
+    metric = outcome.cell.metrics[0]
+    value = outcome.figure(metric)
+    shown = f"{metric} {100 * value:.1f}" if value is not None else "done"
+    took = "complete before" if outcome.state == "kept" else f"{outcome.seconds:.1f} s"
+    return f"{outcome.cell.name}: {shown} ({outcome.questions} questions, {took})"
+
+
+def _duration(seconds: float) -> str:
+    """Seconds in words."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _shipped() -> Table:
+    """The grids that come with the package."""
+    from rich.table import Table
+
+    from triplewise.evals.grid import load_grid, shipped
+
+    table = Table(title="Shipped grids", title_justify="left", box=None)
+    for heading in ("name", "rows", "columns", "what"):
+        table.add_column(heading)
+    for name in shipped():
+        found = load_grid(name).grid
+        table.add_row(name, str(len(found.rows)), str(len(found.columns)), found.title)
+    return table
+
+
+def _plan(file: GridFile, cells: Sequence[Cell]) -> Table:
+    """The cells that would be run."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=f"{file.grid.title}: {len(cells)} cells", title_justify="left", show_lines=False)
+    for heading in ("row", "column", "seed", "system", "model", "with", "limit", "runs"):
+        table.add_column(heading, overflow="fold")
+    for c in cells:
+        swapped = {
+            **c.arguments,
+            **c.phases,
+            **{k: v for k, v in c.settings.items() if not k.endswith("_seed")},
+        }
+        extra = [n for n, given in (("thinned graph", c.thin), ("self-learning", c.learn)) if given]
+        words = ", ".join([*(f"{name}={value}" for name, value in swapped.items()), *extra])
+        limit = "task's own" if c.limit is None else "all" if c.limit == 0 else str(c.limit)
+        runs = "yes" if not c.why_not else f"no: {c.why_not}"
+        row = (c.row, c.column, str(c.seed), f"{c.system} on {c.task}", c.model, words, limit, runs)
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _result(file: GridFile, outcomes: Sequence[Outcome]) -> Table:
+    """The figures laid out as the published table, its own in brackets."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid, metrics = file.grid, ", ".join(dict.fromkeys(m for o in outcomes for m in o.cell.metrics))
+    table = Table(title=f"{grid.title} ({metrics})", title_justify="left", caption_justify="left")
+    if file.table is not None:
+        table.caption = (
+            f"in brackets: published {file.table.date}, {file.table.model}, other questions and graph"
+        )
+    table.add_column("")
+    columns = [c.column for c in grid.columns if any(o.cell.column == c.column for o in outcomes)]
+    for column in columns:
+        table.add_column(column, justify="right")
+    for row in dict.fromkeys(o.cell.row for o in outcomes):
+        table.add_row(Text(row), *(Text(_figures(file, outcomes, row, column)) for column in columns))
+    return table
+
+
+def _figures(file: GridFile, outcomes: Sequence[Outcome], row: str, column: str) -> str:
+    """A cell of the table: means over seeds, metric by metric."""
+    here = [o for o in outcomes if (o.cell.row, o.cell.column) == (row, column)]
+    ran = [o for o in here if o.state in ("done", "kept")]
+    if not ran:
+        return here[0].state if here else ""
+    parts = []
+    for number, metric in enumerate(ran[0].cell.metrics):
+        values = [v for o in ran if (v := o.figure(metric)) is not None]
+        mean = f"{100 * sum(values) / len(values):.1f}" if values else "–"
+        theirs = _published(file, row, column, number)
+        parts.append(f"{mean} [{theirs:.1f}]" if theirs is not None else mean)
+    return " / ".join(parts)
+
+
+def _published(file: GridFile, row: str, column: str, metric: int) -> float | None:
+    """The published figure beside ours, if it is a percentage."""
+    table = file.table
+    if table is None or not table.unit.startswith("percent") or metric >= len(table.metrics):
+        return None
+    return table.value(row, column, table.metrics[metric])
+
+
+def _list_rest(outcomes: Sequence[Outcome], cells: Sequence[Cell]) -> None:
+    """Say on stderr which cells have no figure and why, and where the logs are."""
+    from triplewise.graphs.cli.console import say
+
+    for outcome in outcomes:
+        if outcome.state in ("skipped", "failed"):
+            say(_line(outcome), "error" if outcome.state == "failed" else "notice")
+    if len(outcomes) < len(cells):
+        say(f"interrupted: {len(cells) - len(outcomes)} cells left; run the same again to go on", "notice")
+    logs = {str(Path(o.log).parent) for o in outcomes if o.log}
+    for folder in sorted(logs):
+        say(f"logs: {folder}")
+
+
+def _out() -> Console:
+    """Standard output, wide where it is no terminal."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)

@@ -1,0 +1,201 @@
+"""What a cell of a grid is asked of: its task, on an incomplete graph or with an encoder that learned.
+
+All of it is kept in the user's cache folder, by what it was made from: made once, an interrupted one again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from inspect_ai import Task
+from inspect_ai.dataset import Sample
+from platformdirs import user_cache_path
+
+from triplewise.evals.data import benchmark, checksum, graph
+from triplewise.evals.grid_cells import EMBEDDED, Cell
+from triplewise.evals.kgs import prepared
+from triplewise.evals.running import TASKS, run
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.kg.sources import Progress
+from triplewise.tools.thinning import THINNED, ThinOrder, thin_kg
+
+READER = "symagent"
+"""The preset that reads documents for `thin.read`."""
+
+_ELSEWHERE = ("base_url", "api_key_env")
+"""Settings that say where a model is, not which."""
+_FILES = ("seeds", "documents", "prompt", "prices", "profile", "facts")
+
+
+def task_of(cell: Cell, settings: Mapping[str, Any] | None = None) -> Task:
+    """The task of a cell as it stands, on the graph of its benchmark; `settings` are added to the cell's own.
+
+    Raises:
+        UserError: a value that the task refuses, a missing file.
+    """
+    limit = {} if cell.limit is None else {"n": cell.limit}
+    return TASKS[cell.task](
+        **cell.arguments,
+        **limit,
+        preset=cell.system,
+        model=cell.model,
+        settings={**cell.settings, **(settings or {})},
+        phases=dict(cell.phases),
+    )
+
+
+def digest_of(cell: Cell, task: Task) -> str:
+    """A checksum of all that the scores of a cell depend on but the code.
+
+    That is its configuration, the version of the task, which questions were drawn, and the checksums of the
+    files that questions, graph and settings come from.
+    """
+    about = task.metadata or {}
+    told = {
+        "row": cell.row,
+        "column": cell.column,
+        "seed": cell.seed,
+        "task": [cell.task, task.version, dict(cell.arguments)],
+        "questions": [str(sample.id) for sample in task.dataset],
+        "system": [cell.system, dict(cell.phases), cell.model],
+        "settings": {n: _with_content(n, v) for n, v in cell.settings.items() if n not in _ELSEWHERE},
+        "thin": cell.thin.model_dump() if cell.thin else None,
+        "learn": cell.learn.model_dump() if cell.learn else None,
+        "data": [about.get("data_files", {}), about.get("kg_checksum", ""), list(about.get("kg_parts", ()))],
+    }
+    return _digest(told)
+
+
+def _with_content(name: str, value: Any) -> Any:
+    """A setting, with the checksum of the file that it names."""
+    if name not in _FILES or not isinstance(value, str):
+        return value
+    path = Path(value)
+    return [value, checksum(path)] if path.is_file() else value
+
+
+def _digest(told: Any) -> str:
+    text = json.dumps(told, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def prepared_task(cell: Cell, base: Task, tell: Progress) -> Task:
+    """The task of a cell with all that is made before its questions are asked; `base` where there is nothing.
+
+    Args:
+        cell: the cell. base: what `task_of` says for it. tell: told stage, done, total.
+    """
+    settings: dict[str, Any] = {}
+    about: dict[str, Any] = {}
+    if cell.thin:
+        settings, about = _thinned(cell, base, tell)
+    if cell.learn and cell.learn.iterations and cell.model == EMBEDDED:
+        settings["encoder"] = _learned(cell, tell)
+        about["learned"] = cell.learn.model_dump()
+    if not settings:
+        return base
+    task = task_of(cell, settings)
+    task.metadata = {**(task.metadata or {}), **about}
+    return task
+
+
+def _learned(cell: Cell, tell: Progress) -> str:
+    """The folder of an encoder that has learned."""
+    from triplewise.evals.learning import Plan, learned
+
+    learn = cell.learn
+    assert learn is not None
+    folder = user_cache_path("triplewise") / "evals" / f"learned-{learn.train}"
+    plan = Plan(learn.benchmark, folder, train=learn.train, iterations=learn.iterations, recipe=learn.recipe)
+    encoder = EMBEDDED
+    for iteration in range(1, learn.iterations + 1):
+        encoder = learned(plan, cell.seed, iteration, encoder, lambda text: tell(text, 0, None))
+    return encoder
+
+
+def _thinned(cell: Cell, base: Task, tell: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings that ask the incomplete graph, and what the log says of it."""
+    thin = cell.thin
+    assert thin is not None
+    kg, profile = _whole(cell, base)
+    about = base.metadata or {}
+    records = [_record(sample) for sample in base.dataset]
+    order = {"thin": thin.model_dump(include={"share", "seed", "hops"}), "kg": about.get("kg_checksum") or kg}
+    mark = _digest({**order, "questions": records})
+    folder = user_cache_path("triplewise") / "evals" / f"thin-{cell.task}-{mark[:16]}"
+    if not (folder / "kg").is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        questions = folder / "questions.jsonl"
+        questions.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
+        asked = ThinOrder(thin.share, thin.seed, thin.hops)
+        thin_kg(kg, questions, folder / "kg", asked, profile=profile, progress=tell)
+    report = json.loads((folder / "kg" / THINNED).read_text(encoding="utf-8"))
+    settings: dict[str, Any] = {"kg": str(folder / "kg")}
+    if thin.documents or thin.read:
+        settings |= _documents(cell, folder, tell)
+    said = {
+        "kg": f"{about.get('kg', kg)}, made incomplete for these questions: {report['dropped']:,} of "
+        f"{report['collected']:,} triples on their paths dropped (seed {thin.seed})",
+        "kg_partial": True,
+        "kg_checksum": mark,
+        "kg_parts": list(about.get("kg_parts", ())),
+        "kg_gold_derived": about.get("kg_gold_derived", False),
+        "thinned": {name: report[name] for name in ("collected", "dropped", "questions", "hit_questions")},
+    }
+    return settings, said
+
+
+def _whole(cell: Cell, base: Task) -> tuple[str, str | None]:
+    """The graph that a task asks, and its profile."""
+    if "kg" in cell.settings:
+        return str(cell.settings["kg"]), cell.settings.get("profile")
+    about = base.metadata or {}
+    own = graph(benchmark(str(base.dataset.name)).graph)
+    return prepared(own, about.get("kg_parts")).path, None
+
+
+def _record(sample: Sample) -> dict[str, Any]:
+    """A question as thinning reads it."""
+    about = sample.metadata or {}
+    sets = about.get("gold_sets") or [[sample.target] if isinstance(sample.target, str) else sample.target]
+    answers = list(dict.fromkeys(str(a) for gold in sets for a in gold))
+    return {"question": str(sample.input), "entities": about.get("entities", {}), "answers": answers}
+
+
+def _documents(cell: Cell, folder: Path, tell: Progress) -> dict[str, Any]:
+    """Settings that let a system read what was dropped, or see what another one has read of it.
+
+    Facts that are read go to a file of the cell's own, not among those that a person reviews.
+    """
+    from triplewise.evals.incomplete import write_documents
+    from triplewise.tools.kg import open_kg
+
+    documents = folder / "documents"
+    if open_kg(folder / "kg").profile.name != "metaqa":
+        raise ConfigurationError("there are sentences for documents of MetaQA's relations only")
+    if not (documents / DONE).is_file():
+        write_documents(folder / "kg", documents)
+        (documents / DONE).touch()
+    thin = cell.thin
+    assert thin is not None
+    if not thin.read:
+        mark = _digest([cell.row, cell.column, cell.seed, cell.system, dict(cell.phases), cell.model])[:8]
+        return {"documents": str(documents), "facts": str(folder / f"facts-{mark}.sqlite")}
+    mark = _digest([cell.model, cell.seed])[:8]
+    facts, logs = folder / f"read-{mark}.sqlite", folder / f"read-{mark}"
+    if not (logs / DONE).is_file():
+        tell("reading documents", 0, None)
+        given = {"kg": str(folder / "kg"), "documents": str(documents), "facts": str(facts)}
+        reader = replace(cell, system=READER, phases={})
+        run(task_of(reader, given), log_dir=logs)
+        (logs / DONE).touch()
+    return {"facts": str(facts), "overlay": "proposed"}
+
+
+DONE = ".complete"
+"""A file that says that its folder is whole."""

@@ -1,0 +1,210 @@
+"""Runs the cells of a grid, one log each; what is done with the same configuration is not done again."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
+from platformdirs import user_state_path
+
+from triplewise.evals.grid import GridFile
+from triplewise.evals.grid_cells import Cell
+from triplewise.evals.grid_prepare import digest_of, prepared_task, task_of
+from triplewise.evals.running import run
+from triplewise.evals.table import scores_of
+from triplewise.tools.kg.sources import Progress
+
+State = Literal["done", "kept", "skipped", "failed", "open"]
+"""`kept`: an earlier run's log is complete. `open`: not reached, because the grid was interrupted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a cell.
+
+    Attributes:
+        cell: the cell. state: see `State`. why: of a cell that was skipped or failed.
+        seconds: that it took now. questions: asked in its log. log: where that is. scores: `score.metric`.
+    """
+
+    cell: Cell
+    state: State
+    why: str = ""
+    seconds: float = 0.0
+    questions: int = 0
+    log: str = ""
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    def figure(self, metric: str) -> float | None:
+        """The mean of a score; None where the log has none."""
+        return self.scores.get(f"{metric}.mean")
+
+
+@dataclass(slots=True)
+class Told:
+    """How far a grid is, for a display.
+
+    Attributes:
+        done, total: cells that need no more work, and all. cell: the one at work ("" between them).
+        stage: what is made for it before questions are asked. left: seconds to the end, None if unknown.
+        last: the outcome just reached.
+    """
+
+    done: int
+    total: int
+    cell: str = ""
+    stage: str = ""
+    left: float | None = None
+    last: Outcome | None = None
+
+
+Tell = Callable[[Told], None]
+
+
+def default_folder(name: str) -> Path:
+    """Where a grid's logs lie unless told otherwise."""
+    return user_state_path("triplewise") / "evals" / "grids" / name
+
+
+def run_grid(
+    file: GridFile,
+    cells: Sequence[Cell],
+    *,
+    log_dir: Path | None = None,
+    jobs: int = 1,
+    tell: Tell = lambda told: None,
+) -> Iterator[Outcome]:
+    """Run the cells in their order, an outcome as soon as it is there.
+
+    A cell that fails is told and the next one is run. An interrupt leaves the logs of all finished cells; the
+    one at work goes on where it was when the grid is run again.
+
+    Args:
+        file: the grid. cells: of `cells_of`. log_dir: folder of the logs. jobs: questions in flight.
+        tell: told how far it is.
+
+    Raises:
+        KeyboardInterrupt: as soon as a cell was interrupted.
+    """
+    folder = log_dir or default_folder(file.grid.name)
+    finished = complete_logs(folder)
+    pace = _Pace(len(cells))
+    for number, cell in enumerate(cells):
+        tell(Told(number, len(cells), cell.name, left=pace.left(number)))
+
+        def stage(what: str, done: int, total: int | None, number: int = number, cell: Cell = cell) -> None:
+            tell(Told(number, len(cells), cell.name, what, pace.left(number)))
+
+        start = time.perf_counter()
+        outcome = _outcome(file, cell, finished, folder, jobs, stage)
+        pace.add(outcome, time.perf_counter() - start)
+        tell(Told(number + 1, len(cells), left=pace.left(number + 1), last=outcome))
+        yield outcome
+
+
+class _Pace:
+    """How long cells take."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.seconds: list[float] = []
+
+    def add(self, outcome: Outcome, seconds: float) -> None:
+        """Take a cell's time into account, if it was run."""
+        if outcome.state == "done":
+            self.seconds.append(seconds)
+
+    def left(self, done: int) -> float | None:
+        """Seconds for the cells that are left, if all take as long as those that were run."""
+        return statistics.fmean(self.seconds) * (self.total - done) if self.seconds else None
+
+
+def complete_logs(folder: Path) -> dict[str, str]:
+    """Digest -> log of every cell in a folder whose evaluation came to its end; the latest of several."""
+    found: dict[str, str] = {}
+    if not folder.is_dir():
+        return found
+    for info in sorted(list_eval_logs(str(folder)), key=lambda log: log.mtime or 0.0):
+        try:
+            log = read_eval_log(info, header_only=True)
+        except (OSError, ValueError, KeyError):  # a log that was cut off: its cell is run again
+            continue
+        grid = (log.eval.metadata or {}).get("grid", {})
+        if log.status == "success" and "digest" in grid:
+            found[str(grid["digest"])] = info.name
+    return found
+
+
+def _outcome(
+    file: GridFile, cell: Cell, finished: Mapping[str, str], folder: Path, jobs: int, stage: Progress
+) -> Outcome:
+    """One cell. An error of it does not end the grid."""
+    if cell.why_not:
+        return Outcome(cell, "skipped", cell.why_not)
+    start = time.perf_counter()
+    try:
+        base = task_of(cell)
+        digest = digest_of(cell, base)
+        if digest in finished:
+            log = read_eval_log(finished[digest], header_only=True)
+            return _read(cell, log, "kept", 0.0)
+        task = prepared_task(cell, base, stage)
+        task.metadata = {**(task.metadata or {}), "grid": about(file, cell, digest)}
+        log = run(task, jobs=jobs, log_dir=folder)
+    except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
+        return Outcome(cell, "failed", _words(error), time.perf_counter() - start)
+    if log.status == "cancelled":
+        raise KeyboardInterrupt
+    return _read(cell, log, "done", time.perf_counter() - start)
+
+
+def _words(error: Exception) -> str:
+    """An error in a line."""
+    from triplewise.tools.errors import TriplewiseError
+
+    return str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
+
+
+def _read(cell: Cell, log: EvalLog, state: State, seconds: float) -> Outcome:
+    """The outcome of a cell whose log is there."""
+    if log.status != "success":
+        why = log.error.message if log.error else f"the evaluation ended with status {log.status}"
+        return Outcome(cell, "failed", why, seconds, log=log.location)
+    questions = log.results.completed_samples if log.results else 0
+    return Outcome(cell, state, "", seconds, questions, log.location, scores_of(log))
+
+
+def about(file: GridFile, cell: Cell, digest: str) -> dict[str, Any]:
+    """What the log of a cell says of its grid.
+
+    `name`, `title`, `row`, `column`, `seed`, `published` are what reports are made from; the rest says how
+    the table is laid out (`layout`, `group`, `order`, `metrics`), and what the cell was.
+    """
+    rows = [row.row for row in file.grid.rows]
+    columns = [column.column for column in file.grid.columns]
+    return {
+        "name": file.grid.name,
+        "title": file.grid.title,
+        "row": cell.row,
+        "column": cell.column,
+        "seed": cell.seed,
+        "published": cell.published,
+        "table": file.grid.published,
+        "layout": file.grid.layout,
+        "notes": file.grid.notes,
+        "note": cell.note,
+        "group": cell.group,
+        "rows": rows if cell.row in rows else [],
+        "columns": columns,
+        "metrics": list(cell.metrics),
+        "system": cell.system,
+        "model": cell.model,
+        "phases": dict(cell.phases),
+        "settings": dict(cell.settings),
+        "digest": digest,
+    }
