@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -22,8 +21,13 @@ from inspect_ai.log import (
     read_eval_log_samples_by_id,
 )
 
+from triplewise.evals.errors import error_class
+from triplewise.evals.logged import EFFORT, Asked, GridCell, Provenance, Result
 from triplewise.evals.record import Run
+from triplewise.nodes.context import Context
 from triplewise.tools.errors import DataError
+
+__all__ = ["EFFORT", "Asked", "GridCell", "Provenance", "Result", "configuration", "latest", "read_results"]
 
 SUFFIX = ".eval"
 PRIMARY = ("denotation", "f1", "accuracy", "hits_at_1", "exact_match")
@@ -33,154 +37,6 @@ _UNUSED = {"events", "events_data", "messages", "attachments", "timelines", "out
 _NO_VARIANT = {"n", "sample_seed", "preset", "model", "settings", "phases", "seed"}
 _OF_THIS_MACHINE = {"kg", "profile", "model", "seeds", "db"}
 _OLD_TAGS = {"qtype": "type", "answer_type": "type", "aggregation": "aggregation", "conditions": "conditions"}
-
-
-@dataclass(frozen=True, slots=True)
-class GridCell:
-    """Where a log stands in a grid; `published` is a key of the published figures, or ""."""
-
-    name: str
-    title: str
-    row: str
-    column: str
-    seed: int = 0
-    published: str = ""
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """What a log was measured on.
-
-    Attributes:
-        benchmark: its title. kg: what graph, in words. profile, parts, triples, checksum: of the graph.
-        partial: whether the graph lacks facts. gold_derived: whether some were made from gold answers.
-        files: data file -> sha256. changed: files that are not the published ones.
-        drawn: questions asked, of `drawn_from`. answerable: of `asked` questions, how many the graph can
-            answer. note: what a reader has to know besides.
-        commit: of the code; `dirty` where it had changes. prices: the price table, or its date; {} if none.
-        packages: versions of what the figures depend on.
-    """
-
-    benchmark: str = ""
-    kg: str = ""
-    profile: str = ""
-    parts: tuple[str, ...] = ()
-    triples: int = 0
-    checksum: str = ""
-    partial: bool = False
-    gold_derived: bool = False
-    files: Mapping[str, str] = field(default_factory=dict)
-    changed: tuple[str, ...] = ()
-    drawn: int = 0
-    drawn_from: int = 0
-    answerable: int = 0
-    asked: int = 0
-    note: str = ""
-    licence: str = ""
-    citation: str = ""
-    commit: str = ""
-    dirty: bool = False
-    prices: Mapping[str, Any] = field(default_factory=dict)
-    packages: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One question of a log.
-
-    Attributes:
-        id: unique in its log. question: its text. gold: right answers as text.
-        run: what was answered and what it cost. scores: measure -> value, none that did not apply.
-        error: what it crashed with, "" if it did not. tags: hops, level, type, ... -> value.
-        answerable: whether the graph can answer it; None where nobody said.
-    """
-
-    id: str
-    question: str
-    gold: tuple[str, ...]
-    run: Run
-    scores: Mapping[str, float]
-    error: str = ""
-    tags: Mapping[str, str] = field(default_factory=dict)
-    answerable: bool | None = None
-
-    @property
-    def crashed(self) -> bool:
-        """Whether it ended in an error: such a question counts as wrong."""
-        return bool(self.error) or self.run.crashed
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One log.
-
-    Attributes:
-        path: the log. task: name without its package. version: of the task. variant: arguments that make
-            another task of it (`hops=2`). system: preset or baseline. phases, settings: swapped in it, given
-            to it.
-        model: its language model, or `embedded`. seed: of the run. arguments: of the task, as given.
-        cell: its place in a grid. about: what it was measured on. created: when, ISO 8601.
-        status: Inspect's (`success`, `started`, `cancelled`, `error`). total: how many questions it should
-            have. metric: the measure the task is told by. questions: in the order of the log.
-    """
-
-    path: str
-    task: str
-    version: str
-    variant: str
-    system: str
-    model: str
-    phases: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    seed: int
-    arguments: Mapping[str, Any]
-    cell: GridCell | None
-    about: Provenance
-    created: str
-    status: str
-    total: int
-    metric: str
-    questions: tuple[Asked, ...]
-
-    @property
-    def finished(self) -> bool:
-        """Whether every question was asked."""
-        return self.status == "success" and len(self.questions) >= self.total
-
-    @property
-    def name(self) -> str:
-        """The task with what makes it another one."""
-        return f"{self.task} {self.variant}".strip()
-
-    @property
-    def crashes(self) -> tuple[Asked, ...]:
-        """Questions that ended in an error."""
-        return tuple(question for question in self.questions if question.crashed)
-
-    def measures(self) -> tuple[str, ...]:
-        """Names of the measures that any question has."""
-        return tuple(dict.fromkeys(name for question in self.questions for name in question.scores))
-
-    def scores(self, measure: str, *, answerable: bool = False) -> dict[str, float]:
-        """Question id -> value; a question that crashed before it was scored counts as wrong.
-
-        Args:
-            measure: its name. answerable: only questions that the graph can answer.
-        """
-        asked = [q for q in self.questions if q.answerable or not answerable]
-        if not any(measure in question.scores for question in self.questions):
-            return {}
-        return {
-            q.id: q.scores.get(measure, 0.0)
-            for q in asked
-            if measure in q.scores or (q.crashed and not q.scores)
-        }
-
-    def mean(self, measure: str, *, answerable: bool = False) -> float:
-        """The average of a measure over the questions it applies to; not a number without any."""
-        values = self.scores(measure, answerable=answerable).values()
-        return math.fsum(values) / len(values) if values else math.nan
 
 
 def read_results(paths: Iterable[Path | str], *, traces: bool = False) -> list[Result]:
@@ -239,7 +95,8 @@ def _result(path: Path, traces: bool) -> Result:
             "leave it out",
             path,
         )
-    questions = tuple(_asked(sample, traces) for sample in _samples(path))
+    whole = bool(about.get("asked")) and about.get("answerable") == about["asked"]
+    questions = tuple(_asked(sample, whole, traces) for sample in _samples(path))
     return _built(path, header, about, questions)
 
 
@@ -347,11 +204,21 @@ def _provenance(header: EvalLog, about: Mapping[str, Any]) -> Provenance:
         note=str(about.get("note", "")),
         licence=str(about.get("licence", "")),
         citation=str(about.get("citation", "")),
-        commit=revision.commit if revision else "",
-        dirty=bool(revision and revision.dirty),
-        prices=dict(about.get("prices") or {}),
-        packages=dict(header.eval.packages or {}),
+        commit=str(about.get("commit") or (revision.commit if revision else "")),
+        dirty=not about["commit_clean"] if "commit_clean" in about else bool(revision and revision.dirty),
+        prices=str(about.get("prices_sha256") or ""),
+        packages=dict(about.get("packages") or header.eval.packages or {}),
+        budgets=_budgets(about),
     )
+
+
+def _budgets(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What a question may take, where the log tells all settings: a preset's own come before defaults."""
+    settings = {**(about.get("settings") or {})}
+    for name, value in (about.get("preset_settings") or {}).items():
+        if settings.get(name) in (None, Context.__dataclass_fields__[name].default):
+            settings[name] = value
+    return {name: value for name, value in settings.items() if name.startswith("max_") and value is not None}
 
 
 def _metric(questions: Sequence[Asked]) -> str:
@@ -359,22 +226,30 @@ def _metric(questions: Sequence[Asked]) -> str:
     return next((name for name in PRIMARY if name in known), next(iter(known), PRIMARY[1]))
 
 
-def _asked(sample: EvalSample, traces: bool) -> Asked:
+def _asked(sample: EvalSample, whole: bool, traces: bool) -> Asked:
+    """A question; `whole`: the graph can answer all of the task's."""
     about = sample.metadata or {}
     target = [sample.target] if isinstance(sample.target, str) else sample.target
     if not traces:
         sample.store.pop("Run:trace", None)
-    error = sample.error.message if sample.error else ""
+    error = (sample.error.message if sample.error else "") or _limit(sample)
+    run, scores = sample.store_as(Run), _flat(sample)
     return Asked(
         id=f"{sample.id}" if sample.epoch == 1 else f"{sample.id} (epoch {sample.epoch})",
         question=sample.input if isinstance(sample.input, str) else json.dumps(str(sample.input)),
         gold=tuple(about.get("gold_labels") or target),
-        run=sample.store_as(Run),
-        scores=_flat(sample),
-        error=error or _limit(sample),
+        run=run,
+        scores=scores,
+        error=error,
         tags=_tags(about),
-        answerable=None if about.get("answerable") is None else bool(about["answerable"]),
+        answerable=True if whole else about.get("answerable"),
+        error_class="crashed" if error else error_class(run, _main(scores)),
     )
+
+
+def _main(scores: Mapping[str, float]) -> float:
+    """What says whether a question was answered right; wrong without any."""
+    return next((scores[name] for name in PRIMARY if name in scores), 0.0)
 
 
 def _limit(sample: EvalSample) -> str:

@@ -1,0 +1,274 @@
+"""Plots of a report as Vega-Lite: accuracy against cost, by hops and level, failures, guidelines."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from triplewise.evals.errors import ERROR_CLASSES
+from triplewise.evals.logged import Result
+from triplewise.evals.report.grid_insides import failures
+from triplewise.evals.report.labels import groups, system_labels
+from triplewise.evals.report.measures import COST, Measure, figure, measure
+from triplewise.evals.report.stats import interval
+from triplewise.graphs.page.model import Chart
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Row = dict[str, Any]
+_GUIDELINES_SHOWN = 15
+_FEWEST = 5
+"""Questions that a bar stands for at least; fewer say nothing."""
+_MOST_VALUES = 12
+"""Values of a tag that a plot shows; a tag with more is no grouping but a name."""
+
+
+def charts(results: Sequence[Result]) -> list[Chart]:
+    """All plots for which the logs have something to show."""
+    found = [*_cost_charts(results), *_tag_charts(results), _error_chart(results), _guideline_chart(results)]
+    return [chart for chart in found if chart is not None]
+
+
+def _cost_charts(results: Sequence[Result]) -> Iterator[Chart | None]:
+    """Accuracy against each kind of cost that was spent at all."""
+    points = [_point(result, name) for result, name in _named(results)]
+    for of in COST:
+        spent = [{**point, "cost": point[of.name]} for point in points if point[of.name] is not None]
+        if len({point["cost"] for point in spent}) > 1:
+            yield _cost_chart(of, spent)
+
+
+def _named(results: Sequence[Result]) -> list[tuple[Result, str]]:
+    """Results with the name of their system, or of their row in a grid."""
+    labels = system_labels(results)
+    return [(r, r.cell.row if r.cell else labels[r.path]) for r in results]
+
+
+def _point(result: Result, system: str) -> Row:
+    of = measure(result.metric)
+    found = figure([result], of)
+    known = not math.isnan(found.low)
+    costs = {one.name: mean for one in COST if not math.isnan(mean := result.mean(one.name))}
+    return {
+        "task": result.cell.column if result.cell else result.name,
+        "system": system,
+        "score": round(100 * found.mean, 2),
+        "low": round(100 * found.low, 2) if known else None,
+        "high": round(100 * found.high, 2) if known else None,
+        "measure": of.heading,
+        **{one.name: costs.get(one.name) for one in COST},
+    }
+
+
+def _cost_chart(of: Measure, points: Sequence[Row]) -> Chart:
+    import altair as alt
+
+    wide = [point["cost"] for point in points if point["cost"] > 0]
+    log = len(wide) == len(points) and max(wide) > 20 * min(wide)
+    unit = {"seconds": "seconds", "dollars": "US$", "count": of.heading.lower()}[of.unit]
+    x = alt.X("cost:Q", title=f"{unit} a question", scale=alt.Scale(type="log" if log else "linear"))
+    base = alt.Chart(alt.InlineData(values=_rounded(points))).encode(x=x)
+    ranges = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title="main score, %"), y2="high:Q")
+    dots = base.mark_point().encode(
+        y=alt.Y("score:Q", title="main score, %", scale=alt.Scale(domain=[0, 100])),
+        color=alt.Color("task:N", title="task"),
+        shape=alt.Shape("system:N", title="system") if _several(points, "system") else alt.value("circle"),
+        tooltip=[
+            "task:N",
+            "system:N",
+            "measure:N",
+            "score:Q",
+            "low:Q",
+            "high:Q",
+            alt.Tooltip("cost:Q", title=unit),
+        ],
+    )
+    best = max(points, key=lambda point: point["score"])
+    return Chart(
+        f"Accuracy against {unit}",
+        _spec(ranges + dots),
+        "Main score (F1, Hits@1, accuracy or denotation accuracy) in percent, with its 95% interval.",
+        f"{len(points)} points, main score against {unit} a question; the highest is {best['task']} with "
+        f"{best['system']}: {best['score']:.1f}% at {best['cost']:.3g}.",
+    )
+
+
+def _tag_charts(results: Sequence[Result]) -> Iterator[Chart | None]:
+    """Accuracy by each tag of the questions: hops, level, type, ..."""
+    names = dict.fromkeys(tag for r in results for asked in r.questions for tag in asked.tags)
+    for tag in sorted(names, key=lambda name: (name not in ("hops", "level"), name)):
+        yield _tag_chart(tag, [row for r, name in _named(results) for row in _by_tag(r, name, tag)])
+
+
+def _by_tag(result: Result, system: str, tag: str) -> list[Row]:
+    """The main score of a log for each value of a tag."""
+    scores = result.scores(result.metric)
+    values: dict[str, list[float]] = {}
+    for asked in result.questions:
+        if tag in asked.tags and asked.id in scores:
+            values.setdefault(asked.tags[tag], []).append(scores[asked.id])
+    kept = {value: found for value, found in values.items() if len(found) >= _FEWEST}
+    if len(values) > _MOST_VALUES:
+        return []
+    return [_bar(result, system, value, found) for value, found in sorted(kept.items())]
+
+
+def _bar(result: Result, system: str, value: str, found: Sequence[float]) -> Row:
+    span = interval(found)
+    known = not math.isnan(span.low)
+    return {
+        "task": result.cell.column if result.cell else result.task,
+        "system": system,
+        "value": value,
+        "score": round(100 * span.mean, 2),
+        "low": round(100 * span.low, 2) if known else None,
+        "high": round(100 * span.high, 2) if known else None,
+        "questions": span.n,
+    }
+
+
+def _tag_chart(tag: str, rows: Sequence[Row]) -> Chart | None:
+    import altair as alt
+
+    if len({row["value"] for row in rows}) < 2:
+        return None
+    named = [{**row, "of": _of(row, rows)} for row in rows]
+    base = alt.Chart(alt.InlineData(values=named)).encode(
+        x=alt.X("value:N", title=tag, axis=alt.Axis(labelAngle=0 if _are_short(rows) else -40)),
+        xOffset=alt.XOffset("of:N"),
+    )
+    bars = base.mark_bar().encode(
+        y=alt.Y("score:Q", title="main score, %", scale=alt.Scale(domain=[0, 100])),
+        color=alt.Color("of:N", title=None),
+        tooltip=["of:N", "value:N", "score:Q", "low:Q", "high:Q", "questions:Q"],
+    )
+    ranges = base.mark_rule().encode(y=alt.Y("low:Q", title="main score, %"), y2="high:Q")
+    words = "; ".join(f"{row['of']}, {tag} {row['value']}: {row['score']:.1f}%" for row in named)
+    return Chart(
+        f"Accuracy by {tag}",
+        _spec(bars + ranges),
+        f"Main score in percent with its 95% interval; groups of fewer than {_FEWEST} questions left out.",
+        words,
+    )
+
+
+def _of(row: Row, rows: Sequence[Row]) -> str:
+    """Task and system, as far as they differ."""
+    parts = [row[name] for name in ("task", "system") if _several(rows, name)]
+    return ", ".join(parts) or row["task"]
+
+
+def _error_chart(results: Sequence[Result]) -> Chart | None:
+    """Where questions fail: shares of error classes, stacked, one bar a task and system."""
+    import altair as alt
+
+    rows = [row for result, name in _named(results) for row in _failed(result, name)]
+    if not rows:
+        return None
+    named = [{**row, "of": _whose(row, rows)} for row in rows]
+    order = [name.replace("_", " ") for name in ERROR_CLASSES]
+    bars = (
+        alt.Chart(alt.InlineData(values=named))
+        .mark_bar()
+        .encode(
+            x=alt.X("share:Q", title="% of all questions", stack=True),
+            y=alt.Y("of:N", title=None, sort=None),
+            color=alt.Color(
+                "error:N", title="why", sort=order, scale=alt.Scale(domain=_present(order, named))
+            ),
+            order=alt.Order("rank:Q"),
+            tooltip=["of:N", "error:N", "questions:Q", "share:Q"],
+        )
+    )
+    count = len({row["of"] for row in named})
+    total = Counter(dict.fromkeys(order, 0))
+    for row in named:
+        total[row["error"]] += row["questions"]
+    words = ", ".join(f"{name}: {count} questions" for name, count in total.items() if count)
+    return Chart(
+        "Where questions fail",
+        {**_spec(bars), "height": max(120, 28 * count + 20)},
+        "Questions that were not answered right, by the class of their error (SymAgent, table 5).",
+        words,
+    )
+
+
+def _failed(result: Result, system: str) -> list[Row]:
+    found, asked = failures(result), len(result.questions)
+    return [
+        {
+            "task": result.cell.column if result.cell else result.name,
+            "system": system,
+            "error": name.replace("_", " "),
+            "rank": rank,
+            "questions": found[name],
+            "share": round(100 * found[name] / asked, 2),
+        }
+        for rank, name in enumerate(ERROR_CLASSES)
+        if found[name]
+    ]
+
+
+def _whose(row: Row, rows: Sequence[Row]) -> str:
+    return f"{row['task']}, {row['system']}" if _several(rows, "system") else str(row["task"])
+
+
+def _present(order: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    known = {row["error"] for row in rows}
+    return [name for name in order if name in known]
+
+
+def _guideline_chart(results: Sequence[Result]) -> Chart | None:
+    """How often guidelines corrected a run."""
+    import altair as alt
+
+    fired: Counter[tuple[str, str]] = Counter()
+    for same in groups(results, lambda r: r.system).values():
+        fired.update((id, r.system) for r in same for asked in r.questions for id in asked.run.corrections)
+    if not fired:
+        return None
+    whole = Counter(dict.fromkeys((id for id, _ in fired), 0))
+    for (id, _), count in fired.items():
+        whole[id] += count
+    shown = [id for id, _ in whole.most_common(_GUIDELINES_SHOWN)]
+    rows = [
+        {"guideline": id, "system": system, "times": count}
+        for (id, system), count in sorted(fired.items())
+        if id in shown
+    ]
+    bars = (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_bar()
+        .encode(
+            x=alt.X("times:Q", title="times fired", axis=alt.Axis(tickMinStep=1)),
+            y=alt.Y("guideline:N", title=None, sort=shown),
+            color=alt.Color("system:N", title="system") if _several(rows, "system") else alt.Undefined,
+            tooltip=["guideline:N", "system:N", "times:Q"],
+        )
+    )
+    words = ", ".join(f"{id}: {whole[id]}" for id in shown)
+    return Chart("Guidelines that corrected", {**_spec(bars), "height": 24 * len(shown) + 40}, "", words)
+
+
+def _several(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return len({row[name] for row in rows}) > 1
+
+
+def _are_short(rows: Sequence[Row]) -> bool:
+    values = {row["value"] for row in rows}
+    return sum(map(len, values)) <= 45
+
+
+def _rounded(rows: Sequence[Row]) -> list[Row]:
+    """Numbers with no more digits than a plot shows."""
+    return [{k: float(f"{v:.5g}") if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+
+
+def _spec(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:
+    """The plot as plain data, without the look that the page gives it."""
+    spec: dict[str, Any] = chart.to_dict()
+    spec.pop("config", None)
+    return spec

@@ -1,0 +1,125 @@
+"""`triplewise eval report`: tables, tests and plots of logs: for the terminal, a page, Markdown, JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triplewise.evals.report import results_command
+from triplewise.evals.report.render import as_markdown, plain, terminal
+from triplewise.graphs.cli.console import examples, out, say
+from triplewise.tools.errors import DataError
+
+if TYPE_CHECKING:
+    from triplewise.evals.logged import Result
+    from triplewise.graphs.page.model import Table
+
+WIDTH = 180
+"""Columns of tables that go to no terminal."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add `report` and `results`."""
+    app.command(
+        "report",
+        epilog=examples(
+            "triplewise eval report runs",
+            "triplewise eval report runs --html report.html --markdown report.md",
+            "triplewise eval report a.eval b.eval --json",
+        ),
+    )(report)
+    results_command.register(app)
+
+
+def report(
+    logs: Annotated[list[Path], typer.Argument(metavar="LOGS...", help="Logs, or folders with logs.")],
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page, every question on it.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also earlier logs of a configuration that was run again.")
+    ] = False,
+) -> None:
+    """Make tables, tests between systems, and plots from logs of `triplewise eval` and `eval grid`.
+
+    Logs of a grid become its table, with the published figures beside ours; all others a table of task by
+    system. Every figure has its confidence interval.
+    """
+    from triplewise.evals.results import latest, read_results
+
+    for path in (html, markdown):
+        _check(path)
+    found = read_results(logs, traces=html is not None)
+    results, earlier = (found, []) if every else latest(found)
+    notes = [f"left out: {len(earlier)} earlier logs of configurations that were run again; --all shows them"]
+    notes = notes if earlier else []
+    tables = _page(results, notes, html) if html else _tables(results)
+    if markdown:
+        _markdown(results, notes, tables, markdown)
+    if as_json:
+        typer.echo(json.dumps([plain(table) for table in tables], indent=2, ensure_ascii=False))
+    elif not html and not markdown:
+        _show(tables, notes)
+
+
+def _tables(results: Sequence[Result]) -> Sequence[Table]:
+    from triplewise.evals.report.page import report_tables
+
+    return report_tables(results)
+
+
+def _page(results: Sequence[Result], notes: Sequence[str], path: Path) -> Sequence[Table]:
+    """Write the page; its tables."""
+    from triplewise.evals.report.page import report_page
+    from triplewise.graphs.page.write import write_page
+
+    page = report_page(results, notes)
+    write_page(path, page)
+    say(f"written: {path}")
+    return page.tables
+
+
+def _markdown(results: Sequence[Result], more: Sequence[str], tables: Sequence[Table], path: Path) -> None:
+    from triplewise.evals.report.labels import notes
+    from triplewise.evals.report.page import TITLE, subtitle
+
+    text = as_markdown(TITLE, [subtitle(results), *more, *notes(results)], tables)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", path) from error
+    say(f"written: {path}")
+
+
+def _show(tables: Sequence[Table], notes: Sequence[str]) -> None:
+    """Tables on the terminal; as wide as they need where none is."""
+    console = out()
+    if not sys.stdout.isatty():
+        console.width = WIDTH
+    for table in tables:
+        console.print(terminal(table))
+    for note in notes:
+        say(note, "notice")
+
+
+def _check(path: Path | None) -> None:
+    """See that a file can be written there, before logs are read.
+
+    Raises:
+        DataError: it is a folder, or its own folder is not there.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        raise DataError("is a folder; name a file in it, e.g. report.html", path)
+    if not path.resolve().parent.is_dir():
+        raise DataError(f"no folder {str(path.resolve().parent)!r} to write it in; make it first", path)

@@ -1,0 +1,124 @@
+"""Tables of a report for the terminal, as Markdown, and as plain JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from triplewise.graphs.page.model import Cell, Table
+from triplewise.graphs.page.write import interval
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+ROWS_SHOWN = 30
+"""Rows of a table on the terminal; the files have all of them."""
+PUBLISHED = "published"
+
+
+def terminal(table: Table) -> RenderableType:
+    """A table for people at a terminal."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(
+        title=Text(table.title), title_justify="left", title_style="bold", show_lines=_has_second_lines(table)
+    )
+    for i, column in enumerate(table.columns):
+        right = _is_numeric(table, i)
+        drawn.add_column(Text(column), justify="right" if right else "left", overflow="fold", no_wrap=right)
+    for row in table.rows[:ROWS_SHOWN]:
+        drawn.add_row(*(_terminal_cell(cell) for cell in row))
+    lines = [Text(line, style="dim") for line in _below(table)]
+    if len(table.rows) > ROWS_SHOWN:
+        lines.append(
+            Text(f"... and {len(table.rows) - ROWS_SHOWN} more; --markdown and --html have all of them")
+        )
+    return Padding(Group(drawn, *lines), (0, 0, 1, 0))
+
+
+def markdown(table: Table, level: int = 2) -> str:
+    """A table as GitHub's Markdown, with a heading of this level."""
+    lines = [f"{'#' * level} {escaped(table.title)}", ""]
+    lines.append("| " + " | ".join(escaped(column) for column in table.columns) + " |")
+    marks = ("---:" if _is_numeric(table, i) else "---" for i in range(len(table.columns)))
+    lines.append("| " + " | ".join(marks) + " |")
+    lines += ["| " + " | ".join(_markdown_cell(cell) for cell in row) + " |" for row in table.rows]
+    for line in _below(table):
+        lines += ["", escaped(line)]
+    return "\n".join(lines) + "\n"
+
+
+def plain(table: Table) -> dict[str, Any]:
+    """A table as JSON holds it; of a cell, only what it has."""
+    rows = [
+        [{k: v for k, v in asdict(cell).items() if v not in ("", None, False)} for cell in row]
+        for row in table.rows
+    ]
+    return {"title": table.title, "columns": list(table.columns), "rows": rows, "note": table.note}
+
+
+def words(cell: Cell) -> str:
+    """A cell in one line: figure and interval."""
+    span = interval(cell)
+    return f"{cell.text} ({span})" if span else cell.text
+
+
+def _terminal_cell(cell: Cell) -> Text:
+    from rich.text import Text
+
+    style = "italic cyan" if cell.published else "bold" if cell.best else ""
+    text = Text(cell.text, style=style)
+    for more in (interval(cell), cell.detail, PUBLISHED if cell.published else ""):
+        if more:
+            text.append(f"\n{more}", style="dim")
+    return text
+
+
+def _markdown_cell(cell: Cell) -> str:
+    text = escaped(cell.text)
+    if cell.published and text.strip(" –"):
+        text = f"*{text}*"
+    if cell.best:
+        text = f"**{text}**"
+    more = [part for part in (interval(cell), cell.detail) if part]
+    return text + "".join(f"<br><sub>{escaped(part)}</sub>" for part in more)
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown and HTML leave as it is."""
+    line = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for mark in ("\\", "|", "*", "_", "`", "[", "]"):
+        line = line.replace(mark, f"\\{mark}")
+    return line
+
+
+def _below(table: Table) -> Iterator[str]:
+    """What stands under a table: its note, and the notes of its cells."""
+    if any(cell.published for row in table.rows for cell in row):
+        yield "In italics: published figures of others, not measured here."
+    if table.note:
+        yield table.note
+    notes = dict.fromkeys(cell.note for row in table.rows for cell in row if cell.note)
+    yield from notes
+
+
+def _is_numeric(table: Table, column: int) -> bool:
+    """Whether a column has numbers only."""
+    cells = [row[column] for row in table.rows]
+    known = [cell for cell in cells if cell.text not in ("", "–")]
+    return bool(known) and all(cell.number is not None for cell in known)
+
+
+def _has_second_lines(table: Table) -> bool:
+    return any(cell.detail or cell.low is not None for row in table.rows for cell in row)
+
+
+def as_markdown(title: str, lead: Sequence[str], tables: Sequence[Table]) -> str:
+    """A whole report as Markdown: heading, lines before the tables, tables."""
+    head = [f"# {escaped(title)}", "", *(f"- {escaped(line)}" for line in lead), ""]
+    return "\n".join(head) + "\n" + "\n".join(markdown(table) for table in tables)
