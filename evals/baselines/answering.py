@@ -16,7 +16,7 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.act import read_values
 from triplewise.nodes.answer import sentence
 from triplewise.nodes.context import Context
-from triplewise.nodes.forms import decides, denies, form_of, normal_values
+from triplewise.nodes.forms import decides, denies, form_of, normal_values, slot_of
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State, Step
@@ -64,7 +64,7 @@ def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:
         reply = reply[marks[-1].end() :]
     elif reasoned:
         said = _SENTENCE.findall(reply)
-        reply = said[-1] if said else ""
+        reply = said[-1].strip().removesuffix(".") if said else ""
     reply = _FENCE.sub("", reply).strip().strip("*")
     texts = (_plain(text) for text in _unnumbered(read_values(reply)))
     return tuple(dict.fromkeys(t for t in texts if t))[:MOST]
@@ -128,8 +128,8 @@ def _linked(text: str, state: State, context: Context, known: Mapping[str, str])
     if not normalise(text):
         return None
     with suppress(ConfigurationError):
-        question, kg = without_brackets(state.question), kg_of(context)
-        found = link(question, kg, given={text: None}, encoder=encoder_of(context))
+        kg = kg_of(context)
+        found = link(plain_question(state), kg, given={text: None}, encoder=encoder_of(context))
         # The graph's own spelling, where the two differ in capitals and signs alone.
         same = normalise(found[0].label) == normalise(text)
         return Named(found[0].id, found[0].label if same else text)
@@ -175,10 +175,15 @@ def said_nothing(reply: str) -> str:
     return f"the model's reply holds no answer: {shown!r}"
 
 
+def plain_question(state: State) -> str:
+    """The question without brackets around its mentions; a slot keeps its `[SEP]`."""
+    return state.question if slot_of(state.question) is not None else without_brackets(state.question)
+
+
 def asked(state: State) -> dict[str, Any]:
     """What prompts of baselines may name of a question."""
     return {
-        "question": without_brackets(state.question),
+        "question": plain_question(state),
         "form": form_of(state.question),
         "decides": decides(state.question),
         "entities": {e.label: e.id for e in state.linked},

@@ -18,6 +18,7 @@ from triplewise.evals.baselines.answering import (
     extended,
     make_step,
     name_answers,
+    plain_question,
     read_answers,
     said_nothing,
 )
@@ -32,7 +33,6 @@ from triplewise.tools.extraction.base import Asked
 from triplewise.tools.facts.base import Passage, RawTriple
 from triplewise.tools.kg.names import normalise
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.linking import without_brackets
 from triplewise.tools.planning.gaps import relations_of
 from triplewise.tools.ranking import rank_relations
 from triplewise.tools.toolsets.base import Call, Feedback
@@ -94,7 +94,7 @@ def _retrieve(state: State, context: Context, limit: int) -> Step:
 
 def _question(state: State) -> str:
     """The question as documents are searched for it: plain words, as their index has them."""
-    return normalise(without_brackets(state.question).replace("[SEP]", " "))
+    return normalise(plain_question(state).replace("[SEP]", " "))
 
 
 def _shown(passage: Passage) -> str:

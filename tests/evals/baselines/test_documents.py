@@ -1,0 +1,101 @@
+"""Documents alone: passages for the question, read by a model or by the extraction reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.film_library import film_context
+from tests.support.openai_server import OpenAIServer
+from triplewise.evals.systems import build_system
+from triplewise.nodes.extract import CHARACTERS
+from triplewise.tools.errors import ConfigurationError
+
+Server = Callable[..., OpenAIServer]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def read(
+    folder: Path, server: OpenAIServer | None, question: str, *, passages: int = 3, **settings: Any
+) -> Any:
+    model = {} if server is None else {"model": "openai:scripted", "base_url": server.url}
+    context = film_context(folder, **model, **{"documents": str(folder / "texts"), **settings})
+    return build_system("documents", passages=passages).invoke({"question": question}, context=context)
+
+
+def test_a_model_reads_the_passages_of_the_question(tmp_path: Path, openai_server: Server) -> None:
+    server = openai_server(["Ridley Scott"])
+    found = read(tmp_path, server, "Who directed [Alien]?")
+    answer = found["answer"]
+    assert (answer.values, answer.labels, answer.usage.calls) == (("Ridley_Scott",), ("Ridley Scott",), 1)
+    passages = found["steps"][0].feedback.detail["passages"]
+    assert passages[0]["source"] == "Alien.txt"
+    assert len(passages) == 3
+    assert "[1] Alien: Alien" in server.chats[0].text
+    assert "[4]" not in server.chats[0].text
+    assert "Question: Who directed Alien?" in server.chats[0].text
+
+
+def test_what_the_passages_do_not_tell_is_not_found(tmp_path: Path, openai_server: Server) -> None:
+    answer = read(tmp_path, openai_server(["unknown"]), "Who wrote Alien?")["answer"]
+    assert (answer.status, answer.reason) == ("not_found", "the model says that it does not know")
+
+
+def test_claims_and_slots_are_searched_in_plain_words(tmp_path: Path, openai_server: Server) -> None:
+    server = openai_server(["false", "Ridley Scott"])
+    assert read(tmp_path, server, "Steven Spielberg directed Alien.")["answer"].values == ("false",)
+    found = read(tmp_path, server, "Alien [SEP] directed by")
+    assert found["answer"].values == ("Ridley_Scott",)
+    assert found["steps"][0].feedback.arguments == ("alien directed by",)
+    assert "Alien [SEP] directed by" in server.chats[1].text
+
+
+def test_a_budget_spent_on_the_way_ends_the_run(tmp_path: Path, openai_server: Server) -> None:
+    server = openai_server(["Ridley Scott"])
+    answer = read(tmp_path, server, "Who directed Alien?", max_steps=1)["answer"]
+    assert (answer.status, answer.values, len(server.chats)) == ("budget_spent", (), 0)
+
+
+def test_no_more_is_shown_than_fits(tmp_path: Path, openai_server: Server) -> None:
+    context = film_context(tmp_path)
+    assert context.kg
+    (tmp_path / "texts" / "long.txt").write_text("Alien. " + "word " * 10_000, encoding="utf-8")
+    server = openai_server(["Ridley Scott"])
+    read(tmp_path, server, "Alien word", passages=50)
+    assert len(server.chats[0].text) < CHARACTERS + 2_000
+
+
+def test_without_a_model_the_reader_extracts_what_is_stated(tmp_path: Path) -> None:
+    found = read(tmp_path, None, "who directed Alien?", passages=5)
+    answer = found["answer"]
+    assert (answer.values, answer.labels, answer.usage.calls) == (("Ridley_Scott",), ("Ridley Scott",), 0)
+    assert (
+        found["steps"][-1].thought
+        == "It is stated: It was directed by Ridley Scott, who was born in South Shields."
+    )
+
+
+def test_the_reader_says_why_it_has_nothing(tmp_path: Path) -> None:
+    assert read(tmp_path, None, "who is it?")["answer"].reason == "no entity of the question was found"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.txt").write_text("Nothing is said here.", encoding="utf-8")
+    answer = read(tmp_path, None, "who directed Alien?", documents=str(tmp_path / "other"))["answer"]
+    assert answer.reason == "no passage states what is asked"
+
+
+def test_documents_are_needed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="baseline documents needs documents to read: --set"):
+        read(tmp_path, None, "who?", documents=None)
+
+
+@pytest.mark.parametrize("passages", [0, 1.5, "all"])
+def test_a_number_of_passages_that_cannot_work_is_refused(passages: Any) -> None:
+    with pytest.raises(ConfigurationError, match="passages must be a whole number above 0"):
+        build_system("documents", passages=passages)

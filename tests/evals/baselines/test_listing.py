@@ -1,0 +1,112 @@
+"""The registry: every system can be listed, compiled and run by a benchmark."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tests.support.openai_server import OpenAIServer
+from triplewise.evals import run
+from triplewise.evals.baselines import BASELINES, Builder
+from triplewise.evals.baselines.listing import SOURCES, register
+from triplewise.evals.running import make_task
+from triplewise.evals.systems import build_system
+from triplewise.graphs.presets import FAITHFUL, PRESETS
+from triplewise.tools.errors import ConfigurationError
+
+OURS = ("direct", "cot", "self-consistency", "react", "documents", "rog")
+SYSTEMS = [*PRESETS, *(f"{name}-faithful" for name in FAITHFUL), *BASELINES]
+
+
+def listed(*arguments: str) -> str:
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    register(app)
+    done = CliRunner().invoke(app, ["systems", *arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_all_systems_are_listed_with_what_they_need() -> None:
+    found = {system["name"]: system for system in json.loads(listed("--json"))}
+    assert list(found) == SYSTEMS
+    assert all(system["summary"] and system["source"] for system in found.values())
+    assert found["self-consistency"]["parameters"] == {"samples": 10, "temperature": 0.7, "link": "index"}
+    assert found["oda"]["parameters"]["observe"] == "oda"
+    assert found["oda"]["settings"]["toolset"] == "explore"
+    needing = {name for name, system in found.items() if system["needs_model"]}
+    assert {"direct", "cot", "self-consistency"} <= needing
+    assert not needing & {"react", "documents", "rog", *PRESETS}
+    assert set(SOURCES) == set(SYSTEMS) - set(BASELINES)
+
+
+def test_people_are_shown_all_of_them_too() -> None:
+    shown = listed()
+    assert all(name in shown for name in SYSTEMS)
+    assert "needs a language model" in shown
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_system_can_be_compiled(name: str) -> None:
+    graph = build_system(name)
+    assert graph.name in (name, name.removesuffix("-r"))
+    assert {"question", "answer", "steps", "usage"} <= set(graph.channels)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_parameter_of_a_baseline_has_a_default(name: str) -> None:
+    parameters = inspect.signature(BASELINES[name].build).parameters
+    assert "link" in parameters
+    assert all(p.default is not inspect.Parameter.empty for p in parameters.values())
+
+
+def test_agentbench_stands_beside_itself_without_eraser() -> None:
+    assert build_system("agentbench", link="known").name == "agentbench"
+    assert build_system("agentbench-plain", link="known").name == "agentbench-plain"
+
+
+def test_unknown_names_are_told_with_the_legal_ones() -> None:
+    with pytest.raises(ConfigurationError, match=r"unknown preset or baseline 'rag'; choose one of: .*rog"):
+        build_system("rag")
+    with pytest.raises(ConfigurationError, match=r"unknown parameter of baseline rog 'beam'.*link, plans"):
+        build_system("rog", beam=2)
+
+
+def test_a_builder_is_imported_when_it_is_needed() -> None:
+    code = (
+        "import sys\nfrom triplewise.evals.baselines import BASELINES\n"
+        "print([m for m in sys.modules if m.startswith('triplewise.evals.baselines.')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert list(inspect.signature(Builder("rog")).parameters) == ["plans", "link"]
+
+
+@pytest.mark.usefixtures("leaks_of_inspect", "data")
+@pytest.mark.parametrize("name", ["react", "rog"])
+def test_a_benchmark_runs_with_a_baseline(tmp_path: Path, name: str) -> None:
+    log = run(make_task("metaqa", {"preset": name, "n": 4}), log_dir=tmp_path / "logs")
+    assert log.status == "success"
+    assert all(sample.error is None for sample in log.samples or ())
+    assert all(set(s.store["Run:labels"]) == set(s.target) for s in log.samples or ())
+
+
+@pytest.mark.usefixtures("leaks_of_inspect", "data")
+def test_a_benchmark_runs_with_a_baseline_of_a_model(
+    tmp_path: Path, openai_server: Callable[..., OpenAIServer]
+) -> None:
+    server = openai_server(lambda messages: "Ridley Scott")
+    given = {"preset": "direct", "n": 4, "model": "openai:scripted", "base_url": server.url}
+    log = run(make_task("metaqa", given), log_dir=tmp_path / "logs", jobs=4)
+    assert log.status == "success"
+    assert len(server.chats) == 4
+    assert {s.store["Run:status"] for s in log.samples or ()} == {"answered"}
+    assert sum(s.store["Run:values"] == ["Ridley Scott"] for s in log.samples or ()) == 4

@@ -1,0 +1,130 @@
+"""Plan, retrieve, reason: with a model's paths and with mined ones, and with nothing to be found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.film_library import film_context
+from tests.support.openai_server import OpenAIServer
+from triplewise.evals.baselines.rog import instances
+from triplewise.evals.systems import build_system
+from triplewise.nodes.resources import kg_of
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.rules import Atom, Rule
+
+Server = Callable[..., OpenAIServer]
+BORN = "Where was the director of Alien born?"
+
+
+def rog(folder: Path, server: OpenAIServer | None, question: str, *, plans: int = 3, **settings: Any) -> Any:
+    model = {} if server is None else {"model": "openai:scripted", "base_url": server.url}
+    context = film_context(folder, **model, **settings)
+    return build_system("rog", plans=plans).invoke({"question": question}, context=context)
+
+
+def test_a_model_plans_paths_and_answers_from_their_instances(tmp_path: Path, openai_server: Server) -> None:
+    server = openai_server(["[directed_by, place_of_birth]\n[release_year]", "South Shields"])
+    found = rog(tmp_path, server, BORN)
+    answer = found["answer"]
+    assert (answer.status, answer.values, answer.usage.calls) == ("answered", ("South_Shields",), 2)
+    assert len(answer.proof) == 2
+    assert "directed_by" in answer.sparql
+    assert [rule.relations for rule in found["rules"]] == [
+        ("directed_by", "place_of_birth"),
+        ("release_year",),
+    ]
+    planning, reasoning = (request.text for request in server.chats)
+    assert "at most 3 rules" in planning
+    assert "[directed_by]" in planning  # of a seed question
+    path = "(Alien, directed by, Ridley Scott) -> (Ridley Scott, place of birth, South Shields)"
+    assert path in reasoning
+
+
+def test_no_more_paths_than_planned_are_retrieved(tmp_path: Path, openai_server: Server) -> None:
+    server = openai_server(["[release_year]\n[directed_by]\n[directed_by, place_of_birth]", "1979"])
+    found = rog(tmp_path, server, "When is Alien of?", plans=1)
+    assert [rule.relations for rule in found["rules"]] == [("release_year",)]
+    assert found["answer"].values == ("1979",)
+
+
+@pytest.mark.parametrize("plan", ["I cannot say.", "[painted_by]", "[place_of_birth]", ""])
+def test_without_a_path_it_answers_from_what_it_knows_and_says_so(
+    tmp_path: Path, openai_server: Server, plan: str
+) -> None:
+    server = openai_server([plan, "Ridley Scott"])
+    answer = rog(tmp_path, server, "Who directed Alien?")["answer"]
+    assert (answer.status, answer.values, answer.proof) == ("answered", ("Ridley_Scott",), ())
+    assert answer.reason == "no retrieved path leads to the answer: it is what the model knows"
+    assert "No reasoning path was found" in server.chats[1].text
+
+
+def test_nonsense_in_place_of_an_answer_is_kept_as_it_is(tmp_path: Path, openai_server: Server) -> None:
+    answer = rog(tmp_path, openai_server(["[directed_by]", "Blorb"]), "Who directed Alien?")["answer"]
+    assert (answer.values, answer.labels, answer.proof) == (("Blorb",), ("Blorb",), ())
+    unsaid = rog(tmp_path, openai_server(["[directed_by]", "unknown"]), "Who directed Alien?")["answer"]
+    assert (unsaid.status, unsaid.reason) == ("not_found", "the model says that it does not know")
+
+
+def test_yes_or_no_is_asked_for_as_such(tmp_path: Path, openai_server: Server) -> None:
+    server = openai_server(["[directed_by]", "No."])
+    answer = rog(tmp_path, server, "Did Steven Spielberg direct Alien?")["answer"]
+    assert (answer.values, answer.text) == (("false",), "No.")
+    assert "true or false" in server.chats[1].text
+
+
+def test_between_the_steps_budgets_hold(tmp_path: Path, openai_server: Server) -> None:
+    server = openai_server(["[directed_by]", "Ridley Scott"])
+    answer = rog(tmp_path, server, "Who directed Alien?", max_model_calls=1)["answer"]
+    assert (answer.status, answer.values, len(server.chats)) == ("budget_spent", (), 1)
+    assert "1 model calls" in answer.reason
+
+
+def test_without_a_model_paths_are_mined_from_seed_questions(tmp_path: Path) -> None:
+    found = rog(tmp_path, None, "who directed Alien?")
+    answer = found["answer"]
+    assert (answer.values, answer.labels, answer.usage.calls) == (("Ridley_Scott",), ("Ridley Scott",), 0)
+    assert [p.text for p in answer.proof] == ["(Alien, directed by, Ridley Scott)"]
+    assert [step.feedback.action for step in found["steps"]] == ["plan", "retrieve", "answer"]
+    assert rog(tmp_path, None, "who directed Alien?")["steps"] == found["steps"]
+
+
+def test_without_seeds_the_words_of_the_question_choose_the_paths(tmp_path: Path) -> None:
+    assert rog(tmp_path, None, "who directed Alien?", seeds="none")["answer"].values == ("Ridley_Scott",)
+
+
+@pytest.mark.parametrize("seeds", ["none", None])
+def test_with_nothing_linked_nothing_is_found(tmp_path: Path, seeds: str | None) -> None:
+    given: dict[str, Any] = {} if seeds is None else {"seeds": seeds}
+    answer = rog(tmp_path, None, "who is it?", **given)["answer"]
+    assert (answer.status, answer.reason) == ("not_found", "no relation path fits the question")
+
+
+def test_a_rule_that_leads_nowhere_has_no_instances(tmp_path: Path) -> None:
+    kg = kg_of(film_context(tmp_path))
+    forth = Rule("Alien", (Atom("directed_by", True, "x"),))
+    assert [len(path) for path in instances(kg, forth)] == [1]
+    assert instances(kg, Rule("Alien", (Atom("place_of_birth", True, "x"),))) == []
+    assert instances(kg, Rule("Nowhere", (Atom("directed_by", True, "x"),))) == []
+
+
+@pytest.mark.parametrize("plans", [0, -1, 1.5, "many"])
+def test_a_number_of_plans_that_cannot_work_is_refused(plans: Any) -> None:
+    with pytest.raises(ConfigurationError, match="plans must be a whole number above 0"):
+        build_system("rog", plans=plans)
+
+
+def test_many_run_beside_each_other(tmp_path: Path) -> None:
+    graph, context = build_system("rog"), film_context(tmp_path)
+    films = {"Alien": "Ridley_Scott", "Jaws": "Steven_Spielberg", "Ran": "Akira_Kurosawa"}
+
+    async def all_at_once() -> Any:
+        asked = [{"question": f"who directed {film}?"} for film in films]
+        return await asyncio.gather(*(graph.ainvoke(q, context=context) for q in asked))
+
+    found = asyncio.run(all_at_once())
+    assert [state["answer"].values for state in found] == [(who,) for who in films.values()]
