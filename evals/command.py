@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from triplewise.evals.running import TASKS, make_task, parse_settings, run
 from triplewise.evals.table import crashes, render, scores_of
-from triplewise.graphs.cli.console import examples
+from triplewise.graphs.cli.console import examples, say
 
 HELP = ("-h", "--help")
 PARTS = ("grid_command", "report.command", "tasks.listing", "baselines.listing")
@@ -100,24 +100,50 @@ def run_task(
         Path | None,
         typer.Option(metavar="DIR", help="Folder for the log. [dim](the user's state folder)[/dim]"),
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew, also where an earlier run was killed or interrupted.")
+    ] = False,
+    retry_crashed: Annotated[
+        bool,
+        typer.Option(
+            "--retry-crashed", help="Keep the results of an earlier run; ask only what crashed again."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Run a benchmark and print its scores. The log opens with `inspect view`."""
     named = {"n": limit, "preset": system, "model": model, "base_url": base_url}
     given = parse_settings(sets or ()) | {name: value for name, value in named.items() if value is not None}
     chosen = make_task(task, given)
-    errors = Console(stderr=True)
-    shown = errors.is_terminal and not as_json
-    log = run(chosen, jobs=jobs, log_dir=log_dir, display="rich" if shown else "none")
+    shown = sys.stderr.isatty() and not as_json
+    log = run(
+        chosen,
+        jobs=jobs,
+        log_dir=log_dir,
+        display="rich" if shown else "none",
+        fresh=fresh,
+        retry_crashed=retry_crashed,
+        told=say,
+    )
+    _check_end(log)
     if as_json:
         typer.echo(json.dumps(_summary(log), indent=2, ensure_ascii=False))
     else:
         console = Console(width=None if sys.stdout.isatty() else 200)
         console.print(render(log))
         console.print(f"log: {log.location}", highlight=False, soft_wrap=True)
-    if log.status != "success":
-        errors.print(f"the evaluation ended with status {log.status}", style="red")
-        raise typer.Exit(3)
+
+
+def _check_end(log: EvalLog) -> None:
+    """Leave, with a line that says how to go on, unless the evaluation ran to its end."""
+    if log.status == "success":
+        return
+    if log.status == "cancelled":
+        say("interrupted; what is done is kept, and the same command goes on from there", "notice")
+        raise typer.Exit(130)
+    reason = log.error.message if log.error else log.status
+    say(f"the evaluation failed ({reason}); the same command goes on from there", "error")
+    raise typer.Exit(3)
 
 
 def _summary(log: EvalLog) -> dict[str, Any]:

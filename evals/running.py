@@ -6,14 +6,16 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 import yaml
 from inspect_ai import Task
 from inspect_ai import eval as inspect_eval
-from inspect_ai.log import EvalLog
+from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
 from platformdirs import user_state_path
 
 from triplewise.evals import tasks
+from triplewise.evals.journal import Journal, journaled, key_of
 from triplewise.nodes import VARIANTS
 from triplewise.nodes.context import Context
 from triplewise.tools.errors import ConfigurationError
@@ -56,15 +58,59 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
     return given
 
 
-def run(task: Task, *, jobs: int = 1, log_dir: Path | str | None = None, display: str = "none") -> EvalLog:
-    """Run one task with small logs.
+def run(
+    task: Task,
+    *,
+    jobs: int = 1,
+    log_dir: Path | str | None = None,
+    display: str = "none",
+    fresh: bool = False,
+    retry_crashed: bool = False,
+    told: Callable[[str], None] | None = None,
+) -> EvalLog:
+    """Run one task with small logs; one that was killed goes on where it was.
 
     Args:
         task: what to run. jobs: questions in flight.
         log_dir: folder of the log (default: the user's state folder).
         display: Inspect's display (`none`, `plain`, `rich`, `full`).
+        fresh: begin anew, also where an earlier run of the same evaluation left results.
+        retry_crashed: take the results of an earlier run, finished or not, and ask what crashed again.
+        told: gets what a person should know, a line each.
+
+    Raises:
+        ConfigurationError: another process is running the same evaluation.
     """
     folder = Path(log_dir) if log_dir is not None else user_state_path("triplewise") / "evals"
+    key = key_of(task)
+    journal = _opened(folder, f"{plain_name(task.name)}-{key}", fresh, retry_crashed)
+    if len(journal) and told is not None:
+        told(f"goes on with an earlier run: {len(journal)} of {len(task.dataset)} questions are done")
+    asked, task.solver = task.solver, journaled(task.solver, journal)
+    task.metadata = {**(task.metadata or {}), "evaluation": key}
+    try:
+        log = _through_inspect(task, folder, jobs, display)
+        if log.status == "success":
+            journal.finish()
+            _sweep(folder, log)
+    finally:
+        task.solver = asked
+        journal.close()
+    return log
+
+
+def _opened(folder: Path, name: str, fresh: bool, retry_crashed: bool) -> Journal:
+    """The journal of the evaluation, with what may be taken from an earlier run of it."""
+    journal = Journal(folder, name)
+    if retry_crashed:
+        journal.forget(crashed_only=True)
+    elif fresh or journal.finished:
+        journal.forget()
+    return journal
+
+
+def _through_inspect(task: Task, folder: Path, jobs: int, display: str) -> EvalLog:
+    """The log of an evaluation that ended, or was interrupted."""
     logs = inspect_eval(
         task,
         model=None,
@@ -77,3 +123,22 @@ def run(task: Task, *, jobs: int = 1, log_dir: Path | str | None = None, display
         display=display,  # type: ignore[arg-type]
     )
     return logs[0]
+
+
+def _sweep(folder: Path, finished: EvalLog) -> None:
+    """Delete the logs that earlier, killed runs of an evaluation left: this one holds it all."""
+    key = (finished.eval.metadata or {})["evaluation"]
+
+    def superseded(log: EvalLog) -> bool:
+        return log.status != "success" and (log.eval.metadata or {}).get("evaluation") == key
+
+    for info in list_eval_logs(str(folder), recursive=False):
+        if info.task == plain_name(finished.eval.task):
+            path = Path(unquote(urlparse(info.name).path))
+            if superseded(read_eval_log(str(path), header_only=True)):
+                path.unlink(missing_ok=True)
+
+
+def plain_name(task: str) -> str:
+    """A task's name without the package that Inspect puts before it."""
+    return task.rpartition("/")[2]

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
-from inspect_ai.util import Store
 
 from triplewise.evals.record import Run
-from triplewise.evals.systems import build_system
-from triplewise.graphs import Answer, Context
+from triplewise.evals.systems import Graph, build_system
+from triplewise.graphs import Answer, Context, State
+from triplewise.graphs.trace import trace_of
 from triplewise.nodes.phase import Phase
+from triplewise.nodes.resources import kg_of
 from triplewise.nodes.state import Input
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.errors import ConfigurationError, RunError
 
 _MACHINERY = {"langgraph", "langchain_core", "anyio", "asyncio"}
 
@@ -49,21 +51,21 @@ def agent(
     Raises:
         ConfigurationError: unknown preset, phase, variant or setting.
     """
-    graph = build_system(preset, **(phases or {}))
+    graph = _graph(preset, phases or {})
     context = context_of(settings or {})
 
-    def ask(question: str, entities: Mapping[str, str | None]) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = graph.invoke(
-            Input(question=question, entities=dict(entities)), context=context
-        )
-        return found
+    def ask(question: str, entities: Mapping[str, str | None]) -> dict[str, Any]:
+        start = time.perf_counter()
+        found = graph.invoke(Input(question=question, entities=dict(entities)), context=context)
+        seconds = time.perf_counter() - start
+        return _told({"question": question, **found}, seconds, context)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         start = time.perf_counter()
         entities = state.metadata.get("entities", {})
         try:
             # A limiter of its own for each call: how many run at a time is for Inspect's max_samples to say.
-            found = await to_thread.run_sync(
+            told = await to_thread.run_sync(
                 ask, state.input_text, entities, abandon_on_cancel=True, limiter=CapacityLimiter(1)
             )
         except Exception as error:
@@ -71,7 +73,7 @@ def agent(
             error.__traceback__ = without_machinery(error.__traceback__)
             error.__suppress_context__ = True  # Inspect makes its task group the context
             raise
-        run = _run_of(state.store, found, time.perf_counter() - start)
+        run = Run(store=state.store, **told)
         if context.db is None:
             run.kg, run.profile = context.kg, context.profile or ""
         text = "; ".join(run.labels) or run.reason
@@ -93,30 +95,53 @@ def without_machinery(traceback: TracebackType | None) -> TracebackType | None:
     return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
 
 
-def _run_of(store: Store, found: Mapping[str, Any], seconds: float) -> Run:
-    """What the run found and cost, put into the sample's store. Raises ValueError without an answer."""
+def _graph(preset: str, phases: Mapping[str, str | Phase]) -> Graph:
+    """The compiled system; compiled once where its parts have names alone."""
+    parts = tuple(sorted(phases.items()))
+    try:
+        return _compiled(build_system, preset, parts)
+    except TypeError:  # a part that cannot be hashed
+        return build_system(preset, **phases)
+
+
+@lru_cache(maxsize=8)
+def _compiled(build: Callable[..., Graph], preset: str, parts: tuple[tuple[str, Any], ...]) -> Graph:
+    return build(preset, **dict(parts))
+
+
+def _told(found: Mapping[str, Any], seconds: float, context: Context) -> dict[str, Any]:
+    """What the run found and cost, as the fields of a `Run`. Raises ValueError without an answer."""
     answer: Answer | None = found.get("answer")
     if answer is None:
         raise ValueError("the graph ended without an answer")
-    return Run(
-        store=store,
-        status=answer.status,
-        reason=answer.reason,
-        values=list(answer.values),
-        labels=list(answer.labels),
-        sparql=answer.sparql,
-        proof=len(answer.proof),
-        seconds=seconds,
-        queries=answer.usage.queries,
-        steps=len(found.get("steps", ())),
-        model_calls=answer.usage.calls,
-        input_tokens=answer.usage.input_tokens,
-        output_tokens=answer.usage.output_tokens,
-        cost=answer.usage.cost,
-        hallucinated=answer.usage.hallucinated,
-        corrections=[correction.guideline for correction in answer.corrections],
-        outcomes=[str(s.feedback.outcome) for s in found.get("steps", ())],
-        errors=[s.feedback.error for s in found.get("steps", ())],
-        rolled_back=sum(s.rolled_back for s in found.get("steps", ())),
-        notes=[s.guideline for s in found.get("steps", ()) if s.guideline and not s.rolled_back],
-    )
+    steps = found.get("steps", ())
+    return {
+        "status": answer.status,
+        "reason": answer.reason,
+        "values": list(answer.values),
+        "labels": list(answer.labels),
+        "sparql": answer.sparql,
+        "proof": len(answer.proof),
+        "seconds": seconds,
+        "queries": answer.usage.queries,
+        "steps": len(steps),
+        "model_calls": answer.usage.calls,
+        "input_tokens": answer.usage.input_tokens,
+        "output_tokens": answer.usage.output_tokens,
+        "cost": answer.usage.cost,
+        "hallucinated": answer.usage.hallucinated,
+        "corrections": [correction.guideline for correction in answer.corrections],
+        "outcomes": [str(s.feedback.outcome) for s in steps],
+        "errors": [s.feedback.error for s in steps],
+        "rolled_back": sum(s.rolled_back for s in steps),
+        "notes": [s.guideline for s in steps if s.guideline and not s.rolled_back],
+        "trace": _trace(State.model_construct(**found), context),
+    }
+
+
+def _trace(state: State, context: Context) -> dict[str, Any]:
+    """The run as reports show it; without labels where the graph no longer gives any."""
+    try:
+        return trace_of(state, kg_of(context))
+    except RunError:  # the answer is there, and counts
+        return trace_of(state)
