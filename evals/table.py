@@ -51,15 +51,41 @@ def _cells(scores: Scores) -> Iterator[tuple[str, str]]:
     for name, heading in (("f1", "F1"), ("hits_at_1", "Hits@1"), ("exact_match", "exact match")):
         if f"{name}.mean" in scores:
             yield heading, _share(scores[f"{name}.mean"], scores.get(f"{name}.stderr"))
+    yield from _lenient_cells(scores)
     if scores.get("accuracy.count", 0) > 0:  # not a number where nothing was scored
         decided = "" if "proven.mean" in scores else f" ({_number(scores['accuracy.count'], 0)} yes/no)"
         yield f"accuracy{decided}", _share(scores["accuracy.mean"], scores.get("accuracy.stderr"))
     yield from _part_cells(scores)
-    yield "queries/question", _number(scores.get("queries.mean"), 1)
-    yield "model calls/question", _number(scores.get("model_calls.mean"), 1)
-    yield "median s/question", _number(scores.get("seconds.median"), 2)
+    if scores.get("denotation.count", 0) > 0:
+        yield "denotation accuracy", _share(scores["denotation.mean"], scores.get("denotation.stderr"))
+    yield from _cost_cells(scores)
     yield "not found", _share(scores.get("not_found.mean"))
     yield "crashes", _number(scores.get("crashed.total"), 0)
+
+
+def _lenient_cells(scores: Scores) -> Iterator[tuple[str, str]]:
+    """What published code calls Hits@1, beside the strict figure."""
+    for name, heading in (("", "substring Hits@1"), ("_single", "substring Hits@1, one gold answer")):
+        value = scores.get(f"substring_hits_at_1{name}.mean")
+        if value is not None and (not name or scores.get(f"substring_hits_at_1{name}.count", 0) > 0):
+            yield f"{heading} (lenient)", _share(value)
+
+
+def _cost_cells(scores: Scores) -> Iterator[tuple[str, str]]:
+    """Queries and time a question; where a model was asked, also its calls and what they cost.
+
+    TPQ, QPQ and CPQ are the figures of QueryAgent's table 4.
+    """
+    if not scores.get("model_calls.mean"):
+        yield "queries/question", _number(scores.get("queries.mean"), 1)
+        yield "median s/question", _number(scores.get("seconds.median"), 2)
+        return
+    yield "TPQ (s)", _number(scores.get("seconds.mean"), 2)
+    yield "QPQ", _number(scores.get("queries.mean"), 1)
+    yield "CPQ ($)", _number(scores.get("cost.mean"), 4)
+    yield "model calls/question", _number(scores.get("model_calls.mean"), 1)
+    tokens = [scores.get(f"{name}_tokens.mean", math.nan) for name in ("input", "output")]
+    yield "tokens in/out", "/".join(_number(value, 0) for value in tokens)
 
 
 def _part_cells(scores: Scores) -> Iterator[tuple[str, str]]:

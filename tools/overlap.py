@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from triplewise.tools.values import (
+    CONVERTED,
     NOT_A_NUMBER,
-    TOLERANCE,
     Compare,
     Names,
     Value,
@@ -167,7 +167,7 @@ class _Index:
 
 def _near(value: Value, number: float, others: Sequence[tuple[float, Value]]) -> bool:
     """Whether any of the others, by rising number, is the same number or quantity as a value."""
-    reach = 2 * TOLERANCE * abs(number)
+    reach = 2 * CONVERTED * abs(number)  # wide enough for any: `same_number` decides
     at = bisect_left(others, number - reach, key=_first)
     while at < len(others) and others[at][0] <= number + reach:
         if same_number(value, others[at][1]):

@@ -22,7 +22,7 @@ _SPELLED = (
     (re.compile(r"\bdegrees? (celsius|centigrade)\b|\bcentigrade\b", re.I), "degC"),
     (re.compile(r"\bdegrees? fahrenheit\b", re.I), "degF"),
     (re.compile(r"\b(light|nautical|astronomical|metric)[ -](year|mile|unit|ton)s?\b", re.I), r"\1_\2"),
-    (re.compile(r"\bsq\.? ?(?=[a-z])", re.I), "square "),
+    (re.compile(r"\bsq(\. ?| )(?=[a-z])", re.I), "square "),
 )
 _PERCENT = ("percent", "per cent")
 _CACHED = 10_000

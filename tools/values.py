@@ -26,6 +26,9 @@ Names = Mapping[str, Collection[str]]
 TOLERANCE = 1e-6
 """Relative difference at which two numbers are still the same, unless both are whole."""
 
+CONVERTED = 1e-5
+"""The same for quantities with units, some of which have two definitions (survey and international acre)."""
+
 NOT_A_NUMBER = "not a number"
 """The key of NaN, which is the same as nothing, not even itself."""
 
@@ -123,7 +126,7 @@ def same_number(one: Value, other: Value) -> bool:
     if one.quantity is not None and other.quantity is not None:
         if one.quantity.dimension != other.quantity.dimension:
             return False
-        return math.isclose(one.quantity.magnitude, other.quantity.magnitude, rel_tol=TOLERANCE)
+        return math.isclose(one.quantity.magnitude, other.quantity.magnitude, rel_tol=CONVERTED)
     if one.number is None or other.number is None:
         return False
     if isinstance(one.number, int) and isinstance(other.number, int):
