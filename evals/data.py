@@ -10,7 +10,7 @@ import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ class DataFile:
 class Graph:
     """The files of a KG: parts of facts by name (`observed`, `gold_derived`, ...), and label tables.
 
-    `partial` says that the absence of a fact means nothing.
+    `partial` says that the absence of a fact means nothing. A graph without `profile` has it inferred.
     """
 
     name: str
@@ -53,8 +53,27 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """How many questions a task has, and how many of them its graph can answer.
+
+    `observed` counts those that it can answer without the facts made from gold answers (None: there are no
+    such facts, or the same holds).
+    """
+
+    questions: int
+    answerable: int
+    observed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A set of questions: its files by path, the graph it is asked of, licence and citation."""
+    """A set of questions: its files by path, the graph it is asked of, licence and citation.
+
+    Attributes:
+        seeds: files of training questions, which may be shown to the agent.
+        asked: how many questions by the task's parameters ("hops=2"; "" where there is one set only).
+        judged: what it takes for a question to count as answerable.
+    """
 
     name: str
     title: str
@@ -63,12 +82,20 @@ class Benchmark:
     citation: str
     published: str
     files: Mapping[str, DataFile] = field(default_factory=dict)
+    seeds: Mapping[str, DataFile] = field(default_factory=dict)
+    asked: Mapping[str, Asked] = field(default_factory=dict)
+    judged: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Catalog:
     graphs: Mapping[str, Graph]
     benchmarks: Mapping[str, Benchmark]
+
+
+def benchmarks() -> tuple[str, ...]:
+    """Names of the benchmarks in the catalog."""
+    return tuple(_catalog().benchmarks)
 
 
 def graph(name: str) -> Graph:
@@ -130,8 +157,26 @@ def changed(files: list[DataFile]) -> list[str]:
     return names
 
 
+def own_file(path: str | Path, published: str) -> DataFile:
+    """A file of the user's own in the place of a catalog's: no checksum is expected of it.
+
+    Raises:
+        DataError: there is no such file.
+    """
+    found = Path(path).expanduser().absolute()
+    if not found.is_file():
+        raise DataError(f"no such file; questions in this form are published at {published}", found)
+    return DataFile(str(found), "", published)
+
+
 def checksum(path: Path) -> str:
-    """The sha256 of a file, as hexadecimal digits."""
+    """The sha256 of a file, as hexadecimal digits; read once for each state of the file."""
+    state = path.stat()
+    return _checksum(path, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _checksum(path: Path, size: int, changed_at: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -185,7 +230,7 @@ def _graph(name: str, entry: Mapping[str, Any]) -> Graph:
     return Graph(
         name=name,
         title=entry["title"],
-        profile=entry["profile"],
+        profile=entry.get("profile", ""),
         licence=entry["licence"],
         partial=entry["partial"],
         facts={part: _files(files, where) for part, files in entry["facts"].items()},
@@ -194,7 +239,7 @@ def _graph(name: str, entry: Mapping[str, Any]) -> Graph:
 
 
 def _benchmark(name: str, entry: Mapping[str, Any]) -> Benchmark:
-    files = _files(entry["files"], entry["published"])
+    files, seeds = (_files(entry.get(key, {}), entry["published"]) for key in ("files", "seeds"))
     return Benchmark(
         name=name,
         title=entry["title"],
@@ -203,6 +248,9 @@ def _benchmark(name: str, entry: Mapping[str, Any]) -> Benchmark:
         citation=entry["citation"],
         published=entry["published"],
         files={file.name: file for file in files},
+        seeds={file.name: file for file in seeds},
+        asked={which: Asked(**numbers) for which, numbers in entry.get("asked", {}).items()},
+        judged=entry.get("judged", ""),
     )
 
 

@@ -13,7 +13,9 @@ from platformdirs import user_cache_path
 
 from triplewise.evals.data import Graph, checksum, locate
 from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.load import FORMAT, is_store, load_kg, read_manifest
+from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.sources import Progress
 
 
@@ -23,7 +25,8 @@ class LoadedKG:
 
     Attributes:
         path: the store's folder, or the URL or path that the user gave instead.
-        profile: name of its profile. title: what it is, for people. partial: whether facts are missing.
+        profile: name of its profile ("" where it was inferred). title: what it is, for people.
+        partial: whether facts are missing.
         parts: which parts of the graph are in it. triples: distinct facts, labels included (0: not known).
         checksum: sha256 over the checksums of its source files ("" for a graph of the user's own).
     """
@@ -40,6 +43,15 @@ class LoadedKG:
     def gold_derived(self) -> bool:
         """Whether some of its facts were made from gold answers."""
         return "gold_derived" in self.parts
+
+    @property
+    def own(self) -> bool:
+        """Whether it is a graph of the user's, not the benchmark's."""
+        return not self.checksum
+
+    def open(self) -> KnowledgeGraph:
+        """The graph, opened. Raises what `open_kg` raises."""
+        return open_kg(self.path, profile=None if self.own else self.profile or None)
 
 
 def prepared(graph: Graph, parts: Sequence[str] | None = None) -> LoadedKG:
@@ -61,7 +73,7 @@ def prepared(graph: Graph, parts: Sequence[str] | None = None) -> LoadedKG:
     folder = user_cache_path("triplewise") / "evals" / f"{graph.name}-{mark[:16]}"
     if not is_store(folder):
         with _shown(f"loading {graph.name}") as progress:
-            load_kg(facts, folder, profile=graph.profile, labels=labels, progress=progress)
+            load_kg(facts, folder, profile=graph.profile or None, labels=labels, progress=progress)
     triples = int(read_manifest(folder)["triples"])
     return LoadedKG(str(folder), graph.profile, graph.title, graph.partial, chosen, triples, mark)
 

@@ -19,6 +19,7 @@ from triplewise.evals.tasks.common import (
     Questions,
     build_task,
     check_linking,
+    tags,
     the_graph,
     with_known,
 )
@@ -100,6 +101,7 @@ def _sample(record: Record, linking: Linking, majority: str) -> Sample:
             "entities": linked if linking == "gold" else {},
             "answerable": record["kg_topic_degree"] > 0,
             "majority": majority,
+            "tags": tags(type=record["label"]),
         },
     )
 

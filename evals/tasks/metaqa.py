@@ -8,7 +8,7 @@ from typing import Any
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 
-from triplewise.evals.data import Record, benchmark, locate, read_records
+from triplewise.evals.data import Benchmark, Record, benchmark, locate
 from triplewise.evals.scorers import strict
 from triplewise.evals.tasks.common import (
     DEFAULT_N,
@@ -17,9 +17,11 @@ from triplewise.evals.tasks.common import (
     Questions,
     build_task,
     check_linking,
-    seed_files,
+    records_of,
+    tags,
     the_graph,
 )
+from triplewise.evals.training import Seeds
 from triplewise.tools.errors import ConfigurationError
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.linking import without_brackets
@@ -35,7 +37,8 @@ def metaqa(
     hops: int = 1,
     split: str = "test",
     linking: Linking = "gold",
-    seeds: bool = True,
+    seeds: bool | str = True,
+    file: str | None = None,
     n: int | None = DEFAULT_N,
     sample_seed: int = 0,
     preset: str = "agent",
@@ -48,7 +51,8 @@ def metaqa(
     Args:
         hops: 1, 2, or 3. split: `test`, or `dev` (whose questions are the seeds: then pass seeds=False).
         linking: `gold` gives the topic entity; with `own` the agent finds it, no brackets around it.
-        seeds: whether the planner reads the dev questions of all hops.
+        seeds: whether the planner reads the dev questions of all hops; or a file of your own.
+        file: questions of your own in the form of the benchmark's, in the place of its test questions.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test.
 
@@ -60,41 +64,54 @@ def metaqa(
         raise ConfigurationError(
             f"MetaQA has 1, 2 and 3 hops in splits test and dev, not {hops!r} in {split!r}"
         )
-    if seeds and split == "dev":
+    if seeds is True and split == "dev":
         raise ConfigurationError(
             "the dev questions are the seeds: pass seeds=false to be asked the dev split"
         )
     own = benchmark("metaqa")
     tested = Agent(preset, model, settings or {}, phases or {})
-    questions = _questions(hops, split, linking)
-    dev = [own.files[f"metaqa/dev_{h}hop.jsonl.gz"] for h in HOPS]
     return build_task(
         own,
-        questions,
+        _questions(hops, split, linking, file),
         tested,
         version=VERSION,
         scorers=[strict(compare="names")],
         kg=the_graph(own, tested.settings),
         n=n,
         sample_seed=sample_seed,
-        defaults={"row_limit": ROW_LIMIT, "seeds": seed_files(dev) if seeds else "none"},
+        seeds=_seeds(own, seeds),
+        defaults={"row_limit": ROW_LIMIT},
     )
 
 
-def _questions(hops: int, split: str, linking: Linking) -> Questions:
-    file = benchmark("metaqa").files[f"metaqa/{split}_{hops}hop.jsonl.gz"]
-    records = read_records(locate(file), "id", "question", "topic_entity", "answers")
+def _seeds(of: Benchmark, asked: bool | str) -> Seeds:
+    """The dev questions, whose files have answers; without them not even those kept for the graph."""
+    if isinstance(asked, str):
+        return Seeds(asked, note=asked)
+    if not asked:
+        return Seeds("none")
+    files = list(of.seeds.values())
+    return Seeds(",".join(str(locate(file)) for file in files), files, "the dev questions of all hops")
+
+
+def _questions(hops: int, split: str, linking: Linking, given: str | None) -> Questions:
+    name = f"metaqa/{split}_{hops}hop.jsonl.gz"
+    records, file = records_of(benchmark("metaqa"), name, given, "id", "question", "topic_entity", "answers")
     profile = load_profile("metaqa")
-    samples = [_sample(record, profile, linking) for record in records]
+    samples = [_sample(record, profile, linking, hops) for record in records]
     return Questions(samples, len(samples), len(samples), [file])
 
 
-def _sample(record: Record, profile: Profile, linking: Linking) -> Sample:
+def _sample(record: Record, profile: Profile, linking: Linking, hops: int) -> Sample:
     topic = record["topic_entity"]
     entities = {topic: profile.short(profile.name_iri(topic))} if linking == "gold" else {}
     return Sample(
         id=record["id"],
         input=without_brackets(record["question"]),
         target=[str(answer) for answer in record["answers"]],
-        metadata={"entities": entities, "qtype": record.get("qtype", "")},
+        metadata={
+            "entities": entities,
+            "qtype": record.get("qtype", ""),
+            "tags": tags(hops=hops, type=record.get("qtype")),
+        },
     )

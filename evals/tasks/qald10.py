@@ -8,7 +8,7 @@ from typing import Any
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 
-from triplewise.evals.data import Record, benchmark, locate, read_records
+from triplewise.evals.data import Record, benchmark
 from triplewise.evals.scorers import accuracy, answerable, strict
 from triplewise.evals.tasks.common import (
     DEFAULT_N,
@@ -17,9 +17,13 @@ from triplewise.evals.tasks.common import (
     Questions,
     build_task,
     check_linking,
+    counted,
+    records_of,
+    tags,
     the_graph,
     with_known,
 )
+from triplewise.evals.training import seeds_of
 
 VERSION = 1
 FILE = "qald10/test_en.jsonl.gz"
@@ -34,6 +38,8 @@ def qald10(
     linking: Linking = "own",
     kg_exact: bool = True,
     gold_derived: bool = True,
+    seeds: bool | str = False,
+    file: str | None = None,
     n: int | None = DEFAULT_N,
     sample_seed: int = 0,
     preset: str = "agent",
@@ -47,6 +53,9 @@ def qald10(
         linking: `own`: the agent links; `gold`: linked entities are given, questions without them left out.
         kg_exact: ask only questions whose gold query gives the gold answers on the graph.
         gold_derived: whether the graph holds the facts that were made from gold answers.
+        seeds: whether the planner reads training questions, answered by their gold query on the graph; or
+            a file of your own.
+        file: questions of your own in the form of the benchmark's, in the place of its test questions.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 
@@ -56,25 +65,26 @@ def qald10(
     check_linking(linking)
     own = benchmark("qald10")
     tested = Agent(preset, model, settings or {}, with_known(phases, linking))
+    kg = the_graph(own, tested.settings, gold_derived)
     return build_task(
         own,
-        _questions(linking, kg_exact, "kg_exact" if gold_derived else "kg_exact_no_gold"),
+        _questions(linking, kg_exact, "kg_exact" if gold_derived else "kg_exact_no_gold", file),
         tested,
         version=VERSION,
         scorers=[strict(), accuracy(), answerable()],
-        kg=the_graph(own, tested.settings, gold_derived),
+        kg=kg,
+        seeds=seeds_of(own, kg, seeds),
         n=n,
         sample_seed=sample_seed,
     )
 
 
-def _questions(linking: Linking, kg_exact: bool, flag: str) -> Questions:
-    file = benchmark("qald10").files[FILE]
-    records = read_records(locate(file), "id", "question", "answers", flag)
+def _questions(linking: Linking, kg_exact: bool, flag: str, given: str | None) -> Questions:
+    records, file = records_of(benchmark("qald10"), FILE, given, "id", "question", "answers", flag=flag)
     fitting = [r for r in records if linking == "own" or r.get("topic_entity")]
-    asked = [r for r in fitting if r[flag] or not kg_exact]
-    samples = [_sample(record, linking, bool(record[flag])) for record in asked]
-    return Questions(samples, sum(bool(r[flag]) for r in fitting), len(fitting), [file], NOTE)
+    asked = [r for r in fitting if r.get(flag, True) or not kg_exact]
+    samples = [_sample(record, linking, bool(record.get(flag))) for record in asked]
+    return Questions(samples, *counted(fitting, flag), [file], NOTE)
 
 
 def _sample(record: Record, linking: Linking, answerable: bool) -> Sample:
@@ -89,5 +99,6 @@ def _sample(record: Record, linking: Linking, answerable: bool) -> Sample:
             "entities": entities,
             "answer_type": record.get("answer_type", ""),
             "answerable": answerable,
+            "tags": tags(type=record.get("answer_type")),
         },
     )

@@ -16,6 +16,7 @@ from triplewise.evals.tasks.common import (
     Questions,
     build_task,
     check_linking,
+    tags,
     the_graph,
 )
 from triplewise.tools.errors import ConfigurationError
@@ -88,6 +89,7 @@ def _sample(record: Record, linking: Linking) -> Sample:
             "entities": linked if linking == "gold" else {},
             "relation": record.get("relation") or "",
             "answerable": bool(record["kg_has_fact"]),
+            "tags": tags(type=record.get("relation")),
             "topic_known": record["kg_topic_degree"] > 0,
         },
     )

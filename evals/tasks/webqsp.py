@@ -9,7 +9,7 @@ from typing import Any
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 
-from triplewise.evals.data import Record, benchmark, locate, read_records
+from triplewise.evals.data import Record, benchmark
 from triplewise.evals.scorers import strict
 from triplewise.evals.tasks.common import (
     DEFAULT_N,
@@ -18,8 +18,12 @@ from triplewise.evals.tasks.common import (
     Questions,
     build_task,
     check_linking,
+    counted,
+    records_of,
+    tags,
     the_graph,
 )
+from triplewise.evals.training import seeds_of
 
 VERSION = 1
 FILE = "webqsp/test.jsonl.gz"
@@ -33,6 +37,8 @@ def webqsp(
     linking: Linking = "gold",
     kg_exact: bool = True,
     gold_derived: bool = True,
+    seeds: bool | str = False,
+    file: str | None = None,
     n: int | None = DEFAULT_N,
     sample_seed: int = 0,
     preset: str = "agent",
@@ -46,6 +52,9 @@ def webqsp(
         linking: `gold` gives the linked entities; with `own` the agent links.
         kg_exact: ask only questions whose gold query gives the gold answers on the graph.
         gold_derived: whether the graph holds the facts that were made from gold answers.
+        seeds: whether the planner reads training questions, answered by their gold query on the graph; or
+            a file of your own.
+        file: questions of your own in the form of the benchmark's, in the place of its test questions.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 
@@ -55,24 +64,26 @@ def webqsp(
     check_linking(linking)
     own = benchmark("webqsp")
     tested = Agent(preset, model, settings or {}, phases or {})
+    kg = the_graph(own, tested.settings, gold_derived)
     return build_task(
         own,
-        _questions(linking, kg_exact, "kg_exact" if gold_derived else "kg_exact_observed_only"),
+        _questions(linking, kg_exact, "kg_exact" if gold_derived else "kg_exact_observed_only", file),
         tested,
         version=VERSION,
         scorers=[strict()],
-        kg=the_graph(own, tested.settings, gold_derived),
+        kg=kg,
+        seeds=seeds_of(own, kg, seeds),
         n=n,
         sample_seed=sample_seed,
     )
 
 
-def _questions(linking: Linking, kg_exact: bool, flag: str) -> Questions:
-    file = benchmark("webqsp").files[FILE]
-    records = read_records(locate(file), "id", "question", "answers", "alt_answer_sets", flag)
-    asked = [r for r in records if r[flag] or not kg_exact]
+def _questions(linking: Linking, kg_exact: bool, flag: str, given: str | None) -> Questions:
+    keys = ("id", "question", "answers", "alt_answer_sets")
+    records, file = records_of(benchmark("webqsp"), FILE, given, *keys, flag=flag)
+    asked = [r for r in records if r.get(flag, True) or not kg_exact]
     samples = [_sample(record, linking) for record in asked]
-    return Questions(samples, sum(bool(r[flag]) for r in records), len(records), [file], NOTE)
+    return Questions(samples, *counted(records, flag), [file], NOTE)
 
 
 def _sample(record: Record, linking: Linking) -> Sample:
@@ -85,5 +96,6 @@ def _sample(record: Record, linking: Linking) -> Sample:
         metadata={
             "entities": linked if linking == "gold" else {},
             "gold_sets": record["alt_answer_sets"] or [record["answers"]],
+            "tags": tags(relations=str(record.get("pyql") or "").count("add_fact(") or None),
         },
     )

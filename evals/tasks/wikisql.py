@@ -27,10 +27,11 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from platformdirs import user_cache_path
 
 from triplewise.evals.data import Benchmark, Record, benchmark, changed, checksum, locate, read_records
+from triplewise.evals.provenance import of_system
 from triplewise.evals.record import Run
 from triplewise.evals.scorers import count, effort, strict
-from triplewise.evals.solver import agent
-from triplewise.evals.tasks.common import DEFAULT_N, draw
+from triplewise.evals.solver import agent, context_of
+from triplewise.evals.tasks.common import DEFAULT_N, draw, tags
 from triplewise.evals.values import overlap
 from triplewise.tools.encoder import open_encoder
 from triplewise.tools.errors import ConfigurationError
@@ -100,7 +101,8 @@ def wikisql(
         score_on_error=True,
         version=VERSION,
         metadata=_provenance(own, len(drawn), len(records))
-        | {"preset": preset, "model": model, "split": split},
+        | of_system(preset, context_of({**(settings or {}), "model": model}), phases or {})
+        | {"sample_seed": sample_seed, "split": split},
     )
 
 
@@ -172,6 +174,7 @@ def _sample(record: Record, folder: Path) -> Sample:
             "db": str(folder / _file(record["table_id"])),
             "aggregation": record["sql"]["agg"] or "none",
             "conditions": str(len(record["sql"]["conds"])),
+            "tags": tags(function=record["sql"]["agg"] or "none", conditions=len(record["sql"]["conds"])),
         },
     )
 
@@ -282,7 +285,7 @@ def _provenance(of: Benchmark, drawn: int, asked: int) -> dict[str, Any]:
         "licence": of.licence,
         "citation": of.citation,
         "published": of.published,
-        "data_files": {file.name: file.sha256 for file in of.files.values()},
+        "data_files": {file.name: checksum(locate(file)) for file in of.files.values()},
         "changed_files": changed(list(of.files.values())),
         "drawn": drawn,
         "drawn_from": asked,

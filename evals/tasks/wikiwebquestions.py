@@ -9,7 +9,7 @@ from typing import Any
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 
-from triplewise.evals.data import Record, benchmark, locate, read_records
+from triplewise.evals.data import Record, benchmark
 from triplewise.evals.kgs import LoadedKG
 from triplewise.evals.scorers import answerable, strict
 from triplewise.evals.tasks.common import (
@@ -19,10 +19,13 @@ from triplewise.evals.tasks.common import (
     Questions,
     build_task,
     check_linking,
+    counted,
+    records_of,
+    tags,
     the_graph,
     with_known,
 )
-from triplewise.tools.kg import open_kg
+from triplewise.evals.training import entities_of, seeds_of
 from triplewise.tools.kg.terms import IRI
 
 VERSION = 1
@@ -32,8 +35,7 @@ NOTE = (
     "gold linking is the entities of the gold query but the classes it asks for"
 )
 
-_ENTITY = re.compile(r"\bwd:(Q[0-9]+)")
-_CLASS = re.compile(r"\b(?:wdt:P31|wdt:P279|ps:P31)[^\s]*\s+wd:Q[0-9]+")
+_RELATION = re.compile(r"\b(?:wdt|ps|pq):P\d+")
 
 
 @task
@@ -41,6 +43,8 @@ def wikiwebquestions(
     linking: Linking = "gold",
     kg_exact: bool = False,
     gold_derived: bool = True,
+    seeds: bool | str = False,
+    file: str | None = None,
     n: int | None = DEFAULT_N,
     sample_seed: int = 0,
     preset: str = "agent",
@@ -54,6 +58,9 @@ def wikiwebquestions(
         linking: `gold` gives the entities of the gold query; with `own` the agent links.
         kg_exact: ask only questions whose gold query gives the gold answers on the graph.
         gold_derived: whether the graph holds the facts that were made from gold answers.
+        seeds: whether the planner reads training questions, answered by their gold query on the graph; or
+            a file of your own.
+        file: questions of your own in the form of the benchmark's, in the place of its test questions.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 
@@ -67,37 +74,32 @@ def wikiwebquestions(
     flag = "kg_exact" if gold_derived else "kg_exact_no_gold"
     return build_task(
         own,
-        _questions(linking, kg_exact, flag, kg),
+        _questions(linking, kg_exact, flag, kg, file),
         tested,
         version=VERSION,
         scorers=[strict(), answerable()],
         kg=kg,
+        seeds=seeds_of(own, kg, seeds),
         n=n,
         sample_seed=sample_seed,
     )
 
 
-def _questions(linking: Linking, kg_exact: bool, flag: str, kg: LoadedKG) -> Questions:
-    file = benchmark("wikiwebquestions").files[FILE]
-    records = read_records(locate(file), "id", "question", "sparql", "answers", flag)
-    asked = [r for r in records if r[flag] or not kg_exact]
+def _questions(linking: Linking, kg_exact: bool, flag: str, kg: LoadedKG, given: str | None) -> Questions:
+    keys = ("id", "question", "sparql", "answers")
+    records, file = records_of(benchmark("wikiwebquestions"), FILE, given, *keys, flag=flag)
+    asked = [r for r in records if r.get(flag, True) or not kg_exact]
     linked = {r["id"]: entities_of(r["sparql"]) for r in asked} if linking == "gold" else {}
     names = _names(kg, (qid for ids in linked.values() for qid in ids))
     samples = [_sample(r, {names.get(q, q): q for q in linked.get(r["id"], ())}, flag) for r in asked]
-    return Questions(samples, sum(bool(r[flag]) for r in records), len(records), [file], NOTE)
-
-
-def entities_of(sparql: str) -> tuple[str, ...]:
-    """The entities that a gold query names, without the classes it asks for unless it names nothing else."""
-    found = _ENTITY.findall(_CLASS.sub(" ", sparql)) or _ENTITY.findall(sparql)
-    return tuple(dict.fromkeys(found))
+    return Questions(samples, *counted(records, flag), [file], NOTE)
 
 
 def _names(kg: LoadedKG, ids: Iterable[str]) -> dict[str, str]:
     """What the graph calls entities, so that they are found in the words of the question."""
     if not (wanted := list(dict.fromkeys(ids))):
         return {}
-    opened = open_kg(kg.path, profile=kg.profile if kg.checksum else None)
+    opened = kg.open()
     nodes = {iri: i for i in wanted if isinstance(iri := opened.profile.expand(i), IRI)}
     return {nodes[iri]: label for iri, label in opened.labels(nodes).items() if isinstance(iri, IRI)}
 
@@ -107,5 +109,9 @@ def _sample(record: Record, entities: Mapping[str, str], flag: str) -> Sample:
         id=record["id"],
         input=record["question"],
         target=[str(a) for a in record["answers"]],
-        metadata={"entities": dict(entities), "answerable": bool(record[flag])},
+        metadata={
+            "entities": dict(entities),
+            "answerable": bool(record.get(flag)),
+            "tags": tags(relations=len(_RELATION.findall(record["sparql"])) or None),
+        },
     )

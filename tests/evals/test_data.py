@@ -78,7 +78,7 @@ def test_the_catalog_names_graphs_and_profiles_that_exist() -> None:
         assert graph(own.graph).profile in profile_names()
         files = [*own.files.values(), *(f for part in graph(own.graph).facts.values() for f in part)]
         assert all(len(f.sha256) == 64 and f.published for f in files)
-    with pytest.raises(ConfigurationError, match="choose one of: creak, metaqa, qald10, trex, webqsp"):
+    with pytest.raises(ConfigurationError, match="choose one of: agentbench_kg, ck25, creak, cwq"):
         benchmark("trivia")
     with pytest.raises(ConfigurationError, match="unknown graph"):
         graph("dbpedia")

@@ -16,7 +16,7 @@ from triplewise.evals import creak, run, trex, wikiwebquestions, zeroshot_re
 from triplewise.evals.command import make_task
 from triplewise.evals.scorers import is_accepted
 from triplewise.evals.table import crashes, scores_of
-from triplewise.evals.tasks.wikiwebquestions import entities_of
+from triplewise.evals.training import entities_of
 from triplewise.tools.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 
@@ -142,7 +142,11 @@ def test_claim_records_become_samples(sets: Path) -> None:
 
 def test_questions_are_linked_by_the_gold_query(sets: Path) -> None:
     by_id = {s.id: s for s in wikiwebquestions(**DEMO).dataset}
-    assert (by_id["w0"].metadata or {}) == {"entities": {"Peru": "Q419"}, "answerable": True}
+    assert (by_id["w0"].metadata or {}) == {
+        "entities": {"Peru": "Q419"},
+        "answerable": True,
+        "tags": {"relations": "1"},
+    }
     assert "Q525" in (by_id["w1"].metadata or {})["entities"].values()
     assert [s.id for s in wikiwebquestions(kg_exact=True, **DEMO).dataset] == ["w0"]
     scores = figures(wikiwebquestions(preset="oda", phases={"observe": "none"}, **DEMO), sets)

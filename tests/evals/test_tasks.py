@@ -102,7 +102,8 @@ def test_a_log_says_what_it_was_measured_on(log: EvalLog) -> None:
     assert log.eval.task_version == 1
     assert (about["kg_triples"], about["kg_partial"], about["kg_gold_derived"]) == (7 + 9, False, False)
     assert (about["answerable"], about["asked"], about["drawn"]) == (4, 4, 4)
-    assert about["changed_files"] == ["metaqa/test_1hop.jsonl.gz", "metaqa/kb.txt.gz"]
+    dev = [f"metaqa/dev_{hops}hop.jsonl.gz" for hops in (1, 2, 3)]
+    assert about["changed_files"] == ["metaqa/test_1hop.jsonl.gz", *dev, "metaqa/kb.txt.gz"]
     assert "AAAI 2018" in about["citation"]
     assert about["licence"] == "CC BY 3.0"
 
@@ -165,7 +166,7 @@ def test_names_in_set_go_to_task_phases_or_settings(data: Path) -> None:
     assert len(task.dataset) == 1
     with pytest.raises(ConfigurationError, match="unknown name in --set 'hop'"):
         command.make_task("metaqa", {"hop": 2})
-    with pytest.raises(ConfigurationError, match="unknown task 'triviaqa'; choose one of: creak, metaqa"):
+    with pytest.raises(ConfigurationError, match="unknown task 'triviaqa'; choose one of: agentbench_kg, ck25"):
         command.make_task("triviaqa", {})
     for pair in ("hops", "=2", "hops=["):
         with pytest.raises(ConfigurationError, match="--set"):

@@ -1,0 +1,123 @@
+"""What a result has to carry so that it can be had again: commit, versions, settings, prices."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from triplewise.graphs import PRESETS
+from triplewise.graphs.presets import find_preset
+from triplewise.nodes.context import Context
+from triplewise.nodes.usage import prices_path
+from triplewise.tools.errors import DataError
+
+PACKAGES = (
+    "langgraph",
+    "langchain-core",
+    "langchain-openai",
+    "inspect-ai",
+    "pyoxigraph",
+    "sentence-transformers",
+    "transformers",
+    "torch",
+    "numpy",
+)
+"""Packages whose version can change a figure."""
+
+
+def of_system(preset: str, context: Context, phases: Mapping[str, Any]) -> dict[str, Any]:
+    """What was tested, and with what: part of every result.
+
+    `settings` are all of the context's; a preset lays its own (`preset_settings`) over those that still have
+    the default. `phases` are all of the machine's, for a baseline only those that were given.
+
+    Args:
+        preset: preset or baseline. context: the settings of the runs. phases: those that were swapped.
+
+    Raises:
+        DataError: the price table that the context names cannot be read.
+    """
+    own = find_preset(preset) if preset in PRESETS or "-faithful" in preset else None
+    return {
+        **software(),
+        "preset": preset,
+        "model": context.model,
+        "settings": asdict(context),
+        "preset_settings": dict(own.settings) if own else {},
+        "phases": {**(own.phases if own else {}), **{name: _plain(part) for name, part in phases.items()}},
+        "prices_sha256": prices_checksum(context.prices),
+    }
+
+
+def _plain(part: Any) -> Any:
+    """A phase by its name, also where it is a function."""
+    return (
+        part if isinstance(part, str | int | float | bool | None) else getattr(part, "__name__", repr(part))
+    )
+
+
+@cache
+def software() -> dict[str, Any]:
+    """The product's version and commit, and what it runs on.
+
+    `commit` is "" outside a source checkout; `commit_clean` says whether its files are as committed.
+    """
+    commit, clean = _commit(Path(__file__).resolve().parent.parent)
+    return {
+        "triplewise": _version("triplewise"),
+        "commit": commit,
+        "commit_clean": clean,
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def prices_checksum(path: str | None = None) -> str:
+    """The sha256 over the price table in force: the shipped one, and the user's where there is one.
+
+    Raises:
+        DataError: the user's cannot be read.
+    """
+    digest = hashlib.sha256((files("triplewise.nodes") / "pricing.yaml").read_bytes())
+    if (chosen := prices_path(path)) is not None:
+        try:
+            digest.update(b"\0" + Path(chosen).read_bytes())
+        except OSError as error:
+            raise DataError(f"cannot read the price table ({error})", chosen) from error
+    return digest.hexdigest()
+
+
+def _version(package: str) -> str:
+    """The version that is installed; "" if it is not."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _commit(root: Path) -> tuple[str, bool]:
+    """The commit of a checkout, and whether its tracked files are unchanged; ("", False) if it is none."""
+    if not (root / ".git").exists():
+        return "", False
+    commit = _git(root, "rev-parse", "HEAD")
+    changes = _git(root, "status", "--porcelain", "--untracked-files=no")
+    return commit or "", commit is not None and changes == ""
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    """What git says; None if it is not there or refuses."""
+    try:
+        ran = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return ran.stdout.strip()

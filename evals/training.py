@@ -1,0 +1,181 @@
+"""Training questions with answers: legal seeds of a test, and what self-learning starts from.
+
+Where a file has gold queries but no answers, a training question's query is run on the graph, and what it
+finds is the answer. Nothing else is taken from the query but the entities that it and the question name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from triplewise.evals.data import Benchmark, DataFile, Record, checksum, locate, read_records
+from triplewise.evals.kgs import LoadedKG
+from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.terms import IRI, Term
+from triplewise.tools.learning.questions import Question
+
+ROWS = 1_000
+FORMAT = 1
+"""Raised when the same training questions would give other seeds."""
+
+_MID = re.compile(r"<http://rdf\.freebase\.com/ns/([mg]\.\w+)>")
+_ENTITY = re.compile(r"(?:\bwd:|<http://www\.wikidata\.org/entity/)(Q[0-9]+)")
+_CLASS = re.compile(r"\b(?:wdt:P31|wdt:P279|ps:P31)[^\s]*\s+wd:Q[0-9]+")
+_STOP = frozenset(("the", "of", "and", "in", "a", "is", "what", "who"))
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Seed questions as a context takes them.
+
+    Attributes:
+        setting: the context's `seeds` (None: it keeps its default). files: what they were made from.
+        note: how many there are, in words.
+    """
+
+    setting: str | None = None
+    files: Sequence[DataFile] = ()
+    note: str = "none"
+
+
+def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
+    """The seeds of a task.
+
+    Args:
+        of: the benchmark. kg: the graph whose answers the seeds have.
+        asked: whether its training questions are taken, or files of the user's own, joined by commas.
+
+    Raises:
+        ConfigurationError: there are no training questions for this graph. DataError: a missing file.
+    """
+    if isinstance(asked, str):
+        return Seeds(asked, note=asked)
+    if not asked:
+        return Seeds()
+    if not of.seeds:
+        raise ConfigurationError(f"{of.name} has no training questions here; pass seeds=FILE with your own")
+    if kg.own:
+        raise ConfigurationError(
+            f"the answers of {of.name}'s training questions are computed on its own graph; for another one "
+            "pass seeds=FILE with questions and answers"
+        )
+    files = list(of.seeds.values())
+    path, total = _written(of, kg, files)
+    count = sum(1 for line in path.open(encoding="utf-8") if line.strip())
+    return Seeds(
+        str(path), files, f"{count:,} of {total:,} training questions, those whose query finds answers"
+    )
+
+
+def _written(of: Benchmark, kg: LoadedKG, files: Sequence[DataFile]) -> tuple[Path, int]:
+    """The file of seeds in the user's cache, written now if it is not there yet, and how many were asked."""
+    paths = [locate(file) for file in files]
+    mark = hashlib.sha256("\0".join([str(FORMAT), kg.checksum, *map(checksum, paths)]).encode()).hexdigest()
+    target = user_cache_path("triplewise") / "evals" / f"{of.name}-seeds-{mark[:16]}.jsonl"
+    total = sum(len(read_records(path)) for path in paths)
+    if not target.is_file():
+        graph = kg.open()
+        lines = [_line(question) for path in paths for question in training_questions(path, graph)]
+        part = target.with_name(f"{target.name}.{os.getpid()}")
+        part.write_text("".join(lines), encoding="utf-8")
+        part.replace(target)
+    return target, total
+
+
+def _line(question: Question) -> str:
+    record = {
+        "id": question.id,
+        "question": question.question,
+        "entities": dict(question.entities),
+        "answers": list(question.answers),
+    }
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def training_questions(path: Path, kg: KnowledgeGraph, topics: int | None = None) -> list[Question]:
+    """Training questions whose answers the graph holds, with the entities that their gold query names.
+
+    Of several queries for one question the first that finds anything counts.
+
+    Args:
+        path: JSON lines with `id`, `question`, and `sparql11` or `sparql`. kg: the graph.
+        topics: how many mids of a query are looked at, the first ones; None for all.
+
+    Raises:
+        DataError: a missing or broken file.
+    """
+    found: dict[str, Question] = {}
+    for record in read_records(path, "id", "question"):
+        sparql = str(record.get("sparql11") or record.get("sparql") or "")
+        given = [str(a) for a in record.get("answers") or [] if a is not None]
+        answers = (given or _answers(kg, sparql)) if sparql else []
+        entities = dict(_entities(record, sparql, kg, topics)) if answers else {}
+        if entities:
+            question = Question(record["id"], record["question"], entities, tuple(answers))
+            found.setdefault(question.id, question)
+    return list(found.values())
+
+
+def _answers(kg: KnowledgeGraph, sparql: str) -> list[str]:
+    """What a training question's query finds on the graph."""
+    result = kg.query(sparql, limit=ROWS)
+    if not result.rows:
+        return []
+    return list(dict.fromkeys(_text(kg, v) for v in result.column(result.variables[0])))
+
+
+def _text(kg: KnowledgeGraph, value: Term) -> str:
+    return kg.profile.short(value) if isinstance(value, IRI) else str(getattr(value, "value", value))
+
+
+def _entities(
+    record: Record, sparql: str, kg: KnowledgeGraph, topics: int | None
+) -> Iterator[tuple[str, str]]:
+    """Mention and id of the topic entities: those of the query that the graph has and the question names."""
+    ids = entities_of(sparql) or tuple(dict.fromkeys(_MID.findall(sparql)))[:topics]
+    for short in ids:
+        iri = kg.profile.expand(short)
+        if iri is None:
+            continue
+        around = kg.relations(iri)
+        mention = mention_of(record["question"], kg.labels([iri]).get(iri, ""))
+        if mention and (around.forward or around.backward):
+            yield mention, short
+
+
+def entities_of(sparql: str) -> tuple[str, ...]:
+    """The entities that a gold query names, without the classes it asks for unless it names nothing else."""
+    found = _ENTITY.findall(_CLASS.sub(" ", sparql)) or _ENTITY.findall(sparql)
+    return tuple(dict.fromkeys(found))
+
+
+def mention_of(question: str, name: str) -> str:
+    """The words of a question that name something: its name, or the longest run of words like its own."""
+    at = question.casefold().find(name.casefold()) if name else -1
+    if at >= 0:
+        return question[at : at + len(name)]
+    own = [w.casefold() for w in _WORD.findall(name)]
+    best, run = (0, 0), (0, 0)
+    for match in _WORD.finditer(question):
+        word = match.group().casefold()
+        if any(_alike(word, o) for o in own) and (run[1] > run[0] or word not in _STOP):
+            run = (run[0] if run[1] > run[0] else match.start(), match.end())
+            best = max(best, run, key=lambda r: r[1] - r[0])
+        else:
+            run = (0, 0)
+    return question[best[0] : best[1]]
+
+
+def _alike(word: str, other: str) -> bool:
+    """Whether words are the same but for an ending ("jamaican", "Jamaica")."""
+    return word == other or (min(len(word), len(other)) > 3 and word[:4] == other[:4])
