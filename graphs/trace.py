@@ -43,7 +43,7 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     - `program`; `queries` planned over a database; `written`: facts that a model wrote by itself.
     - `memory`: paths of (subject, relation, object). `observation`: `from` entities, `facts` of (subject,
       relation, object, score), and in words what was left out of sight as `cuts`.
-    - `names`: id -> label of what is mentioned by id. A fact of the proof gets `ids`.
+    - `names`: id -> label of what is mentioned by id. Facts of the proof, and those read, get `ids`.
     - `cut`: name of a list -> how many of its entries were left out here; a step has `cut` characters.
 
     Args:
@@ -63,6 +63,8 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     if kg is not None:
         for told, proof in zip(trace["proof"], state.answer.proof if state.answer else (), strict=True):
             told["ids"] = _fact_of(proof.triple, shown)
+        for told, fact in zip(trace["facts"], state.facts, strict=True):
+            told["ids"] = _fact_of(fact.triple, shown)
     trace["cut"] = _cut(trace)
     trace["observation"] = {
         "from": list(state.observed),
@@ -196,7 +198,8 @@ def _names(state: State, trace: Mapping[str, Any], kg: KnowledgeGraph | None) ->
 def _mentioned(state: State, trace: Mapping[str, Any]) -> tuple[set[str], set[str]]:
     """Short ids that a trace mentions: of nodes, and of relations."""
     triples = [t for path in trace["memory"] for t in path]
-    triples += [p["ids"] for p in trace["proof"]] + [o[:3] for o in trace["observation"]["facts"]]
+    triples += [p["ids"] for p in (*trace["proof"], *trace["facts"])]
+    triples += [o[:3] for o in trace["observation"]["facts"]]
     nodes = {n for s, _, o in triples for n in (s, o) if not n.startswith('"')}
     nodes |= {*state.focus, *state.observed, *(d.anchor for d in state.dropped)}
     relations = {r for _, r, _ in triples} | {r for d in state.dropped for r in d.relations}

@@ -33,6 +33,10 @@ File = Annotated[
     typer.Option("--checkpoints", metavar="FILE", help="Checkpoint file instead of the user's own."),
 ]
 Without = Annotated[bool, typer.Option("--no-checkpoints", help="Save nothing; a killed run is lost.")]
+Trace = Annotated[
+    Path | None,
+    typer.Option("--trace", metavar="FILE.html", help="Write the run as a page to open in a browser, too."),
+]
 Asked = Annotated[
     str | None, typer.Argument(metavar="QUESTION", help="The question, in quotes.", show_default=False)
 ]
@@ -46,6 +50,7 @@ EPILOG = examples(
     'triplewise ask "Which film won most awards?" --db films.sqlite',
     'triplewise ask "Who directed Early Frost?" --kg films.ttl --documents texts --review',
     'triplewise ask "Who wrote Dracula?" --config learned/settings.yaml',
+    'triplewise ask "Who wrote Dracula?" --trace dracula.html',
     "triplewise ask --resume",
 )
 
@@ -78,10 +83,13 @@ def ask(
     thread: Thread = None,
     checkpoints: File = None,
     no_checkpoints: Without = False,
+    trace: Trace = None,
 ) -> None:
     """Answer a question, with the query, the facts that prove it, and what was corrected."""
     from triplewise.graphs.cli.runs import Checkpoints
+    from triplewise.graphs.cli.tracing import place_of
 
+    page = place_of(trace)
     named = o.given(kg=kg, profile=profile, db=db, model=model, base_url=base_url, seeds=seeds)
     named |= o.given(documents=documents, overlay=overlay, facts=facts)
     if resume and (
@@ -106,7 +114,7 @@ def ask(
     try:
         order = order or _unfinished(store, thread)
         with chdir(order.folder), store.running(order) if store else nullcontext():
-            answer = _run(order, store, resume, as_json, quiet)
+            answer = _run(order, store, resume, as_json, quiet, page)
     except KeyboardInterrupt:
         if store and store.saver:
             say("cut off; `triplewise ask --resume` goes on", "notice")
@@ -123,8 +131,10 @@ def _unfinished(store: Checkpoints | None, thread: str | None) -> Order:
     return store.unfinished(thread)
 
 
-def _run(order: Order, store: Checkpoints | None, resume: bool, as_json: bool, quiet: bool) -> Answer:
-    """Run to the end, printing as asked for; the answer."""
+def _run(
+    order: Order, store: Checkpoints | None, resume: bool, as_json: bool, quiet: bool, page: Path | None
+) -> Answer:
+    """Run to the end, printing as asked for, and to a page where one is wanted; the answer."""
     from triplewise.graphs.cli.document import document
     from triplewise.graphs.cli.reviewing import ask_person, check_terminal
     from triplewise.graphs.cli.running import Run
@@ -137,10 +147,14 @@ def _run(order: Order, store: Checkpoints | None, resume: bool, as_json: bool, q
             continue
         state, answer = run.end()
         typer.echo(document(order, state) if as_json else "\n".join(answer.labels) or answer.text)
-        return answer
-    report = _follow(run, resume)
-    _, answer = run.end()
-    report.answer(answer)
+    else:
+        report = _follow(run, resume)
+        state, answer = run.end()
+        report.answer(answer)
+    if page is not None:
+        from triplewise.graphs.cli.tracing import write_run
+
+        write_run(page, run, state)
     return answer
 
 

@@ -141,7 +141,8 @@ function laidOut(facts, terms, isTopic, room) {
   fitTexts(boxes, terms, Math.min(300, room));
   if (columnsOf(layers).width <= room) return { boxes, lines, ...leftToRight(layers) };
   if (Math.max(...layers.map(across)) <= room) return { boxes, lines, ...topToBottom(layers) };
-  fitTexts(boxes, terms, Math.max(100, Math.min(190, (room - GAP * (layers.length - 1)) / layers.length)));
+  const share = (room - GAP * (layers.length - 1)) / layers.length;
+  fitTexts(boxes, terms, share < 120 ? 170 : Math.min(190, share));
   const wide = columnsOf(layers).width;
   if (wide > room && busiest < 4 && Math.max(...layers.map(across)) < wide) return { boxes, lines, ...topToBottom(layers) };
   return { boxes, lines, ...leftToRight(layers) };

@@ -211,9 +211,17 @@ function correction(told, terms, before) {
     "aside",
     { class: "correction" },
     el("p", { class: "correction-head" }, before || "", "Corrected by ", el("code", {}, told.guideline), told.source ? el("span", { class: "id" }, ` ${told.source}`) : null),
-    el("p", { class: "observed" }, terms.text(told.text)),
+    toldText(told.text, terms),
     told.mends.length ? el("div", { class: "mends" }, el("p", {}, "Mends that were tried on the graph and offered:"), el("ul", {}, told.mends.map((mend) => el("li", {}, el("code", {}, terms.text(mend)))))) : null,
   );
+}
+
+// What the agent was told: its beginning, and all of it when asked.
+function toldText(text, terms) {
+  const whole = el("div", { class: "observed" }, terms.rule(text));
+  if (text.length <= 320) return whole;
+  const begin = text.slice(0, 180).replace(/\s+\S*$/, "");
+  return el("details", { class: "long" }, el("summary", {}, terms.text(begin), " …"), whole);
 }
 
 function distinct(facts) {
@@ -233,13 +241,33 @@ function graphCard(trace, terms, question) {
   const bare = new Set([...topics].filter((t) => facts.some(([s, , o]) => s === t || o === t)));
   // Without short ids the entities of the question are known by the end of their IRI.
   for (const [s, , o] of bare.size ? [] : facts) for (const n of [s, o]) if (topics.has(terms.read(n).label)) bare.add(n);
-  requestAnimationFrame(() => place.append(drawFacts(facts.slice(0, 60), terms, bare, answers, place.clientWidth)));
+  const draw = (room) => drawFacts(facts.slice(0, 60), terms, bare, answers, room);
+  requestAnimationFrame(() => placeGraph(place, draw));
+  const title = memory.length ? "Memory" : "Facts of the proof";
+  const larger = facts.length > 6 ? el("button", { type: "button", class: "more", onclick: () => enlarge(title, draw) }, "Enlarge") : null;
+  const legend = ["topic", "in the question", "answer", "answer", "relation", "relation"];
   return section(
-    memory.length ? "Memory" : "Facts of the proof",
-    el("ul", { class: "legend" }, el("li", { class: "topic" }, "in the question"), el("li", { class: "answer" }, "answer"), el("li", { class: "relation" }, "relation")),
+    title,
+    el("div", { class: "legend" }, [0, 2, 4].map((i) => el("span", { class: legend[i] }, legend[i + 1])), larger),
     place,
     leftOut((trace.cut || {})[memory.length ? "memory" : "proof"], "fact"),
   );
+}
+
+function placeGraph(place, draw) {
+  place.replaceChildren(draw(place.clientWidth));
+  const canvas = place.querySelector(".canvas"), topic = canvas.querySelector(".topic") || canvas.querySelector(".box");
+  canvas.scrollTop = topic.getBoundingClientRect().top - canvas.getBoundingClientRect().top - canvas.clientHeight / 2;
+}
+
+// The graph alone, as large as the window.
+function enlarge(title, draw) {
+  const place = el("div", {}), close = el("button", { type: "button", class: "more" }, "Close");
+  const dialog = el("dialog", { class: "card", "aria-label": title, onclose: () => dialog.remove() }, el("div", { class: "dialog-head" }, el("h2", {}, title), close), place);
+  close.addEventListener("click", () => dialog.close());
+  document.body.append(dialog);
+  dialog.showModal();
+  placeGraph(place, draw);
 }
 
 function proofCard(trace, terms) {
@@ -272,10 +300,9 @@ function documentsCard(trace, terms) {
   const facts = trace.facts || [], written = trace.written || [];
   if (!facts.length && !written.length) return null;
   const items = facts.map((f) => {
-    for (const [id, label] of Object.entries(f.labels || {})) terms.names.set(`<${id}>`, label);
     const clash = (f.conflicts || []).length ? el("p", { class: "notice" }, "contradicts the graph: ", f.conflicts.join("; ")) : null;
     const known = el("p", { class: "under" }, `${f.status} · confidence ${Number(f.confidence).toFixed(2)} · read by ${f.reader}`);
-    return factLine(terms, [f.subject, f.relation, f.object], sentence(f), known, clash);
+    return factLine(terms, proofFact(f), sentence(f), known, clash);
   });
   return section(
     "Read from documents",

@@ -1,10 +1,16 @@
 // Ids, labels and literals of one question.
 
+// Whether a label says no more than its id, as `place of birth` and `people.person.place_of_birth` do.
+function isSame(id, label) {
+  const bare = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
+  return bare(id).endsWith(bare(label));
+}
+
 class Terms {
   constructor(trace) {
     this.names = new Map(Object.entries(trace.names || {}));
     for (const e of trace.entities || []) if (e.label && e.label !== e.id) this.names.set(e.id, e.label);
-    const ids = [...this.names.keys()].filter((id) => !/^[a-z]+$/i.test(id)).sort((a, b) => b.length - a.length);
+    const ids = [...this.names.keys()].filter((id) => !/^.?[a-z]+$/.test(id) && !isSame(id, this.names.get(id))).sort((a, b) => b.length - a.length);
     const any = ids.map((id) => id.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
     this.pattern = any ? new RegExp(`(?<![\\w:/?.])(?:${any})(?![\\w:/])`, "g") : null;
   }
@@ -30,7 +36,7 @@ class Terms {
   // A term as an element: its label, its id behind it.
   show(term, kind) {
     const { label, id, literal } = this.read(term);
-    return el("span", { class: `term ${kind || ""} ${literal ? "literal" : ""}` }, label, id && id !== label ? el("span", { class: "id" }, " ", id) : null);
+    return el("span", { class: `term ${kind || ""} ${literal ? "literal" : ""}`, title: id || null }, label, id && !isSame(id, label) ? el("span", { class: "id" }, " ", id) : null);
   }
 
   // Text with the ids in it turned into labels, as nodes.

@@ -1,0 +1,82 @@
+"""`triplewise ask --trace`: the run as a page."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.graphs.conftest import Cli
+from tests.graphs.test_page import blocks
+
+QUESTION = "Where was Goethe's unmarried partner born?"
+
+
+def the_question(path: Path) -> dict[str, object]:
+    """The one question of a page, its trace in it."""
+    found = blocks(path.read_text(encoding="utf-8"))
+    (question,), (trace,) = found["run-0"]["questions"], found["run-0-0"]
+    return {**question, **trace, "about": dict(found["run-0"]["about"])}
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["-q"]])
+def test_the_page_is_written_however_the_answer_is_printed(cli: Cli, tmp_path: Path, form: list[str]) -> None:
+    path = tmp_path / "run.html"
+    plain = cli("ask", QUESTION, *form)
+    done = cli("ask", QUESTION, *form, "--trace", str(path))
+    assert (done.code, done.err) == (0, f"the run as a page: {path}\n")
+    if "--json" not in form:
+        assert done.out.splitlines()[:3] == plain.out.splitlines()[:3]
+    told = the_question(path)
+    assert (told["question"], told["labels"]) == (QUESTION, ["Offenbach am Main"])
+    assert told["memory"] == [[["Q5879", "P451", "Q96902"], ["Q96902", "P19", "Q3042"]]]
+    assert told["about"] == {"graph": "demo", "model": "embedded", "preset": "agent"} | {
+        "triplewise": told["about"]["triplewise"]  # type: ignore[index]
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [(["Who wrote Xyzzyplugh?"], "not_found"), ([QUESTION, "--set", "max_steps=1"], "budget_spent")],
+)
+def test_a_run_without_an_answer_is_shown_too(
+    cli: Cli, tmp_path: Path, asked: list[str], status: str
+) -> None:
+    path = tmp_path / "run.html"
+    assert cli("ask", *asked, "--trace", str(path)).code == 1
+    told = the_question(path)
+    assert told["status"] == status
+    assert told["reason"]
+
+
+def test_a_database_is_shown_without_its_password(cli: Cli, tmp_path: Path) -> None:
+    from triplewise.graphs.cli.document import shown_url
+
+    assert shown_url("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
+    with sqlite3.connect(tmp_path / "films.sqlite") as connection:
+        connection.execute("create table film (title text, awards integer)")
+        connection.executemany("insert into film values (?, ?)", [("Alien", 3), ("Jaws", 5)])
+    connection.close()
+    path = tmp_path / "run.html"
+    cli("ask", "Which film won most awards?", "--db", str(tmp_path / "films.sqlite"), "--trace", str(path))
+    told = the_question(path)
+    assert str(told["sql"]).startswith("SELECT")
+    assert told["labels"] == ["Jaws"]
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_bad_place_is_told_before_anything_runs(cli: Cli, tmp_path: Path, resume: bool) -> None:
+    asked = ["--resume"] if resume else [QUESTION]
+    done = cli("ask", *asked, "--trace", str(tmp_path / "nowhere" / "run.html"))
+    assert (done.code, done.out) == (2, "")
+    assert "no folder" in done.err
+    assert "make it first" in done.err
+
+
+def test_a_path_is_meant_from_where_the_command_runs(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli("ask", QUESTION, "-q", "--trace", "run.html").code == 0
+    assert the_question(tmp_path / "run.html")["status"] == "answered"
