@@ -1,7 +1,8 @@
 """From the words of a model to an answer: linked to the knowledge graph, with its own words kept.
 
 Benchmarks score ids, a model that answers from memory or from texts writes names. They are linked by the
-product's own linker, in the context of the question; a name that the graph does not know stays as it is.
+product's own linker, in the context of the question, to nodes that have such a name or alias in full; a name
+that the graph does not know stays as it is.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State, Step
 from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.extraction.values import literal
 from triplewise.tools.kg.names import normalise
-from triplewise.tools.linking import link, without_brackets
+from triplewise.tools.kg.terms import XSD
+from triplewise.tools.linking import EntityCandidate, link, without_brackets
 from triplewise.tools.toolsets.base import Call, Feedback
 from triplewise.tools.values import read_value
 
 MOST = 200
 """Answers that are read from one reply."""
+LONGEST = 200
+"""Characters above which a text is no name."""
 QUOTED = 120
 """Characters of a reply that a reason quotes."""
 SAID = "answer"
@@ -40,6 +45,7 @@ _MARK = re.compile(
 _SENTENCE = re.compile(r"\bthe (?:final )?answers? (?:is|are):?\s+(\S[^\n]*)", re.IGNORECASE)
 _PARTS = re.compile(r"\s*;\s*|,\s+(?:and\s+)?|\s+and\s+")
 _NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)]\s+(?=\S)")
+_ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)", re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
 _ABBREVIATED = re.compile(r"(?:\.\S*|\b\w{1,3})\.$")
 
@@ -125,14 +131,22 @@ def _linked(text: str, state: State, context: Context, known: Mapping[str, str])
     value = read_value(text)
     if value.number is not None or value.date:
         return Named(text, text)
-    if not normalise(text):
-        return None
+    for name in dict.fromkeys((text, _ARTICLE.sub("", text))):
+        if normalise(name) and len(name) <= LONGEST and (found := _node(name, state, context)):
+            # The graph's own spelling, where the two differ in capitals and signs alone.
+            same = normalise(found.label) == normalise(text)
+            return Named(found.id, found.label if same else text)
+    # A date or a number as people write it: 9 November 1989, 12,000.
+    written = literal(text, XSD + "date") or literal(text, XSD + "decimal")
+    return Named(written.value, text) if written is not None else None
+
+
+def _node(name: str, state: State, context: Context) -> EntityCandidate | None:
+    """The likeliest node that is called so in full: what is merely like it is no answer that was given."""
     with suppress(ConfigurationError):
-        kg = kg_of(context)
-        found = link(plain_question(state), kg, given={text: None}, encoder=encoder_of(context))
-        # The graph's own spelling, where the two differ in capitals and signs alone.
-        same = normalise(found[0].label) == normalise(text)
-        return Named(found[0].id, found[0].label if same else text)
+        given = {name: None}
+        (found,) = link(plain_question(state), kg_of(context), given=given, encoder=encoder_of(context))
+        return next((c for c in found.candidates if c.kind in ("exact", "alias")), None)
     return None
 
 
