@@ -32,6 +32,10 @@ from triplewise.tools.planning.question import MENTION, masked
 
 UNREAD = "the reply had no readable score: the encoder's likeness decided"
 """What a step says where a model's reply could not be used."""
+NEXT = 0.8
+"""What the next likeliest entity behind a relation scores, as a share of the one before it."""
+LEAST = 1e-6
+"""Likeness of a chain that is not like the question at all: still better than no way on."""
 
 
 class Pruner(Protocol):
@@ -75,12 +79,15 @@ class LikenessPruner:
     notes: list[str] = field(default_factory=list)
 
     def relations(self, path: Path, ways: Sequence[Step]) -> list[float]:
-        """The likeness of each longer chain, at least a little above 0."""
+        """The likeness of each longer chain, `LEAST` at least."""
         texts = chain_texts(kg_of(self.context), [path.toward(way, 0.0) for way in ways])
-        return [max(float(s), _LEAST) for s in self._ranker().closeness(texts)] if texts else []
+        return [max(float(s), LEAST) for s in self._ranker().closeness(texts)] if texts else []
 
     def entities(self, path: Path, hops: Sequence[Hop]) -> list[float]:
-        """The chain's likeness for the likeliest entities, a hair less for each next one; 0 for the rest."""
+        """The chain's likeness for the likeliest entity, less for each next one; 0 for those not kept.
+
+        Less, so that a beam is not filled with the entities of one chain.
+        """
         kg = kg_of(self.context)
         ends = [path.over(hop, 0.0).end for hop in hops]
         names, step = node_texts(kg, ends), path.ahead
@@ -89,7 +96,7 @@ class LikenessPruner:
         best = self._ranker().best(pairs, self.width)
         scores = [0.0] * len(hops)
         for rank, (place, _) in enumerate(best):
-            scores[place] = path.score * (1 - rank * _HAIR)
+            scores[place] = path.score * NEXT**rank
         return scores
 
     def _ranker(self) -> PairRanker:
@@ -98,9 +105,6 @@ class LikenessPruner:
         words = masked(self.state.question, spans).split()
         asked = " ".join(w for w in words if w != MENTION) or self.state.question
         return PairRanker(kg_of(self.context), asked, encoder_of(self.context))
-
-
-_LEAST, _HAIR = 1e-6, 1e-3
 
 
 @dataclass(slots=True)

@@ -1,0 +1,233 @@
+"""Think-on-Graph and ToG-R over a graph of films, with a scripted model over HTTP and without any."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.films import BASE, iri, write_graph
+from tests.support.openai_server import Fault, Messages, OpenAIServer
+from triplewise.evals.systems import build_system
+from triplewise.graphs import Answer, Context
+from triplewise.graphs.trace import trace_of
+from triplewise.nodes.state import State
+from triplewise.tools.errors import ConfigurationError, ModelUnavailableError
+from triplewise.tools.kg.base import metered
+
+BORN = "where was the director of Alien born?"
+Server = Callable[..., OpenAIServer]
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The films, and a town with a hundred relations and three hundred residents."""
+    path = write_graph(tmp_path_factory.mktemp("films") / "films.nt")
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    london = iri("London")
+    lines = [f'<{london}> <{BASE}fact_{n}> "{n}" .' for n in range(100)]
+    for n in range(300):
+        lines += [f"<{BASE}p{n}> <{BASE}lives_in> <{london}> .", f'<{BASE}p{n}> {label} "Resident {n}"@en .']
+    with path.open("a", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def ask(films: Path) -> Ask:
+    """`ask("tog", question, server, width=2)`: the final state of a run."""
+
+    def run(
+        system: str, question: str = BORN, server: OpenAIServer | None = None, **given: Any
+    ) -> dict[str, Any]:
+        settings = {k: given.pop(k) for k in list(given) if k in Context.__dataclass_fields__}
+        model: dict[str, Any] = {"model": "openai:scripted", "base_url": server.url} if server else {}
+        context = Context(kg=str(films), **model, **settings)
+        found: dict[str, Any] = build_system(system, **given).invoke({"question": question}, context=context)
+        return found
+
+    return run
+
+
+def walker(scores: str = "1: 0.8\n2: 0.2", until: str = "South Shields", says: str = "South Shields") -> Any:
+    """A model that scores alike, is content once it reads `until`, and answers `says`."""
+
+    def reply(messages: Messages) -> str:
+        text = messages[-1]["content"]
+        if "Options:" in text:
+            return scores
+        if "yes or no" in text:
+            return "Yes." if until in text else "{No}. More is needed."
+        return says
+
+    return reply
+
+
+def test_a_model_walks_to_the_answer(ask: Ask, openai_server: Server) -> None:
+    server = openai_server(walker())
+    found = ask("tog", server=server)
+    answer: Answer = found["answer"]
+    assert (answer.status, answer.values, answer.labels) == (
+        "answered",
+        ("South_Shields",),
+        ("South Shields",),
+    )
+    assert answer.reason == "the paths suffice"
+    assert [p.text for p in answer.proof] == [
+        "(Alien, directed by, Ridley Scott)",
+        "(Ridley Scott, place of birth, South Shields)",
+    ]
+    assert "place_of_birth ?answer" in answer.sparql
+    # Relations of Alien, judge, relations of Ridley Scott, judge, answer: single entities need no call.
+    assert answer.usage.calls == len(server.chats) == 5
+    assert found["memory"][0][-1].object.value == iri("South Shields")
+    assert found["rules"][0].text().startswith("Alien -[directed_by]-> ?directed_by -[place_of_birth]")
+    trace = trace_of(State.model_validate({**found, "entities": {}}))
+    assert [s["action"].partition("(")[0] for s in trace["steps"]] == [
+        *("search_relations", "search_entities", "judge") * 2,
+        "answer",
+    ]
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        "1. {directed by (Score: 0.9)}: the director\n2. {release year (Score: 0.1)}: no",
+        '{"directed by": 0.6, "place of birth": 1}',
+        "| place of birth | 90% |\n| directed by | 10% |",
+    ],
+)
+def test_scores_in_other_forms_lead_there_too(ask: Ask, openai_server: Server, scores: str) -> None:
+    assert ask("tog", server=openai_server(walker(scores)))["answer"].values == ("South_Shields",)
+
+
+def test_nonsense_leaves_the_choice_to_likeness_and_ends(ask: Ask, openai_server: Server) -> None:
+    server = openai_server(lambda _: "As a language model, I like turtles!")
+    found = ask("tog", server=server, depth=2)
+    answer = found["answer"]
+    assert "the encoder's likeness decided" in found["steps"][0].observation
+    assert answer.status == "answered"
+    assert answer.values == ("As a language model, I like turtles!",)
+    assert answer.reason.startswith("depth 2 is exhausted: answered from the paths and the model's own")
+    assert "on no path: As a language model" in answer.reason
+    assert answer.proof == ()
+    assert len(server.chats) <= 2 * 3 * 2 + 2 + 1  # 2ND + D + 1
+
+
+def test_no_option_helps_so_the_model_answers_from_what_it_knows(ask: Ask, openai_server: Server) -> None:
+    server = openai_server(walker("1: 0\n2: 0", says="Cincinnati\nParis, Texas"))
+    answer = ask("tog", server=server)["answer"]
+    assert answer.values == ("Cincinnati", "Paris, Texas")
+    assert answer.reason.startswith("nothing around the paths leads on: ")
+    assert "own knowledge" in answer.reason
+    assert "from what you know yourself" in server.chats[-1].text
+
+
+def test_a_model_that_cannot_tell_finds_nothing(ask: Ask, openai_server: Server) -> None:
+    answer = ask("tog", server=openai_server(walker(until="Atlantis", says="unknown")), depth=1)["answer"]
+    assert (answer.status, answer.values) == ("not_found", ())
+    assert "depth 1 is exhausted" in answer.reason
+    assert "does not know" in answer.reason
+
+
+def test_a_spent_budget_stops_between_the_calls_of_one_phase(ask: Ask, openai_server: Server) -> None:
+    server = openai_server(walker(until="Atlantis"))
+    answer = ask("tog", server=server, max_model_calls=3, depth=3)["answer"]
+    assert len(server.chats) == answer.usage.calls == 3
+    assert answer.status == "budget_spent"
+    assert "the budget of 3 model calls is spent" in answer.reason
+    assert answer.values  # the end of the best path so far
+
+
+def test_tokens_count_within_a_phase_too(ask: Ask, openai_server: Server) -> None:
+    answer = ask("tog", server=openai_server(walker()), max_tokens=1)["answer"]
+    assert (answer.status, answer.usage.calls) == ("budget_spent", 1)
+    assert "model tokens is spent" in answer.reason
+
+
+def test_prompts_stay_bounded_at_a_hub(ask: Ask, openai_server: Server) -> None:
+    server = openai_server(walker("1: 1", until="Resident"))
+    found = ask("tog", "who lives in London?", server)
+    shown = [re.findall(r"(?m)^\d+\. ", chat.text) for chat in server.chats if "Options:" in chat.text]
+    assert [len(options) for options in shown] == [40, 20]
+    assert max(len(chat.text) for chat in server.chats) < 4_000
+    assert found["answer"].status == "answered"
+    ask(
+        "tog",
+        "who lives in London?",
+        again := openai_server(walker("1: 1", until="Resident")),
+        relation_cut=7,
+    )
+    assert len(re.findall(r"(?m)^\d+\. ", again.chats[0].text)) == 7
+
+
+def test_entities_of_tog_r_are_drawn_by_seed(ask: Ask, openai_server: Server) -> None:
+    def drawn(seed: int, hash_: str = "who lives in London?") -> list[str]:
+        server = openai_server(walker("1: 1", until="Resident", says="unknown"))
+        found = ask("tog-r", hash_, server, seed=seed)
+        assert sum("Options:" in chat.text for chat in server.chats) == 1  # entities are not asked about
+        return [path[-1].subject.value for path in found["memory"]]
+
+    first = drawn(1)
+    assert len(first) == 3
+    assert drawn(1) == first
+    assert any(drawn(seed) != first for seed in (2, 3))
+
+
+def test_a_dead_server_fails_the_question_after_bounded_tries(
+    ask: Ask, openai_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    clock = SimpleNamespace(sleep=waits.append, perf_counter=time.perf_counter)
+    monkeypatch.setattr("triplewise.nodes.models.time", clock)
+    server = openai_server(walker(), [None, *[Fault.SERVER_ERROR] * 20])
+    with pytest.raises(ModelUnavailableError, match="given up after 5 tries"):
+        ask("tog", server=server)
+    assert (len(server.chats), len(waits)) == (6, 4)
+    server.close()
+    with pytest.raises((ConfigurationError, ModelUnavailableError), match=r"refuses|failed"):
+        ask("tog", server=server)
+
+
+def test_without_a_model_likeness_prunes_and_the_best_chain_answers(ask: Ask) -> None:
+    for system in ("tog", "tog-r"):
+        answer = ask(system)["answer"]
+        assert (answer.status, answer.values) == ("answered", ("South_Shields",))
+        assert answer.usage.calls == 0
+        assert len(answer.proof) == 2
+        assert "all that Alien -[directed_by]-> ?directed_by -[place_of_birth]->" in answer.reason
+
+
+def test_without_a_model_two_runs_are_the_same(ask: Ask) -> None:
+    first, second = (ask("tog", "which films were made by residents of London?") for _ in range(2))
+    assert first["memory"] == second["memory"]
+    assert first["answer"].values == second["answer"].values
+
+
+def test_a_depth_takes_a_few_queries_whatever_the_number_of_entities(ask: Ask) -> None:
+    ask("tog", "who lives in London?", depth=1)  # relation texts are fetched once per graph
+    with metered() as meter:
+        found = ask("tog", "who lives in London?", depth=1)
+    assert found["answer"].values
+    assert meter.queries <= 12
+
+
+def test_no_entity_is_said_to_be_missing(ask: Ask, openai_server: Server) -> None:
+    answer = ask("tog", "who is it?")["answer"]
+    assert (answer.status, answer.values) == ("not_found", ())
+    assert "no entity of the question" in answer.reason
+    answer = ask("tog", "who is it?", openai_server(walker(says="Gladiator")))["answer"]
+    assert answer.values == ("Gladiator",)
+    assert "own knowledge (on no path: Gladiator)" in answer.reason
+
+
+@pytest.mark.parametrize("wrong", [{"width": 0}, {"depth": 0}, {"link": "magic"}, {"beams": 3}])
+def test_impossible_parameters_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        build_system("tog", **wrong)
