@@ -27,7 +27,6 @@ from triplewise.tools.kg.names import normalise
 from triplewise.tools.kg.terms import XSD
 from triplewise.tools.linking import EntityCandidate, link, without_brackets
 from triplewise.tools.toolsets.base import Call, Feedback
-from triplewise.tools.values import read_value
 
 MOST = 200
 """Answers that are read from one reply."""
@@ -128,17 +127,20 @@ def _linked(text: str, state: State, context: Context, known: Mapping[str, str])
     """A text as a node of the KG, a number or a date; None if it is none of them."""
     if (id_ := known.get(normalise(text))) is not None:
         return Named(id_, text)
-    value = read_value(text)
-    if value.number is not None or value.date:
-        return Named(text, text)
+    if value := _written(text):
+        return Named(value, text)
     for name in dict.fromkeys((text, _ARTICLE.sub("", text))):
         if normalise(name) and len(name) <= LONGEST and (found := _node(name, state, context)):
             # The graph's own spelling, where the two differ in capitals and signs alone.
             same = normalise(found.label) == normalise(text)
             return Named(found.id, found.label if same else text)
-    # A date or a number as people write it: 9 November 1989, 12,000.
-    written = literal(text, XSD + "date") or literal(text, XSD + "decimal")
-    return Named(written.value, text) if written is not None else None
+    return None
+
+
+def _written(text: str) -> str:
+    """A date or a number as data has it, read from how people write it: 9 November 1989; 12,000."""
+    found = literal(text, XSD + "date") or literal(text, XSD + "decimal")
+    return found.value if found is not None else ""
 
 
 def _node(name: str, state: State, context: Context) -> EntityCandidate | None:

@@ -92,6 +92,7 @@ def test_what_is_written_as_asked_is_read_as_meant(names: list[str]) -> None:
             ("9 November 1989", "May 1990"),
         ),
         ("how many?", ["12,000"], ("12000",), ("12,000",)),
+        ("what?", ["21 Grams"], ("21 Grams",), ("21 Grams",)),
         ("Is Alien a film?", ["Yes"], ("true",), ("true",)),
         ("Alien is a film.", ["False"], ("false",), ("false",)),
         ("who said no?", ["no"], ("no",), ("no",)),
