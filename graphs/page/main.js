@@ -102,7 +102,8 @@ function sortable(table) {
     const number = cell.dataset.number ?? parseFloat(text.replace(/,/g, ""));
     return Number.isNaN(Number(number)) ? text : Number(number);
   };
-  const compare = (a, b) => (typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1);
+  // What is no number stands last, whichever way numbers are sorted.
+  const compare = (a, b, sign) => (typeof a === typeof b ? sign * (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1);
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, i) => {
     const button = el("button", { type: "button" });
@@ -113,7 +114,7 @@ function sortable(table) {
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       if (next !== "none") head.setAttribute("aria-sort", next);
       const sign = next === "ascending" ? 1 : -1;
-      body.append(...(next === "none" ? rows : [...rows].sort((a, b) => sign * compare(value(a, i), value(b, i)))));
+      body.append(...(next === "none" ? rows : [...rows].sort((a, b) => compare(value(a, i), value(b, i), sign))));
     });
   });
 }

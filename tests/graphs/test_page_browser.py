@@ -1,0 +1,425 @@
+"""The page in Chromium: what is seen, clicked, typed and copied, at two widths, light and dark.
+
+Screenshots go into the folder that TRIPLEWISE_SCREENSHOTS names, where it is set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triplewise.graphs import Context, State, build_graph
+from triplewise.graphs.page import Cell, Chart, Page, Question, RunBlock, Table, write_page
+from triplewise.graphs.trace import trace_of
+from triplewise.tools.kg import open_kg
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright for Python")
+pytest.importorskip("vl_convert", reason="needs the extra evals, for plots")
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
+
+SIZES = {"laptop": (1280, 800), "phone": (390, 844)}
+GOETHE = "Where was Goethe's unmarried partner born?"
+KUBRICK = "Which films were directed by Stanley Kubrick?"
+HOSTILE = '</script><img src=x onerror="window.hacked=1"><b>bold</b>'
+MANY = 1_200
+
+
+@lru_cache(maxsize=8)
+def asked(question: str, preset: str) -> dict[str, Any]:
+    """The trace of a real run of the embedded default."""
+    found = build_graph(preset).invoke({"question": question}, context=Context(kg="demo", model="embedded"))
+    return trace_of(State.model_validate(found), open_kg("demo"))
+
+
+def question(id: str, text: str, preset: str, gold: list[str], score: float | None) -> Question:
+    trace = asked(text, preset)
+    wrong = "reasoning error" if score == 0 else ""
+    tags = [preset, "2-hop" if text == GOETHE else "1-hop"]
+    return Question(id, text, gold, trace["labels"], trace["status"], score, wrong, tags, trace)
+
+
+def corrected() -> Question:
+    """A question with a step that was rolled back, and a fact from a document; with hostile labels."""
+    trace = asked(GOETHE, "agent")
+    step = {"guideline": "fact_empty", "rolled_back": True, "outcome": "empty", "observation": "told"}
+    told = {
+        "guideline": "fact_empty",
+        "source": "kb",
+        "text": HOSTILE * 8,
+        "mends": ["add_fact(Q5879, P19, ?x)"],
+    }
+    read = {"id": "0a1b", "document": HOSTILE, "source": "https://example.org/a", "sentence": "She was born."}
+    trace = {
+        **trace,
+        "steps": [trace["steps"][0], trace["steps"][1] | step, *trace["steps"][2:]],
+        "corrections": [{"step": 2, "call": "add_fact()", **told}],
+        "proof": [trace["proof"][0], trace["proof"][1] | {"from_document": read}],
+        "names": {**trace["names"], "Q96902": HOSTILE, "P451": HOSTILE},
+        "reason": HOSTILE,
+        "sparql": trace["sparql"] + "# " + HOSTILE,
+    }
+    labels = [HOSTILE, "Offenbach am Main"]
+    return Question(HOSTILE, HOSTILE, [HOSTILE], labels, "answered", 0.5, HOSTILE, [HOSTILE], trace)
+
+
+def crowded() -> Question:
+    """A question whose memory is as large as it gets."""
+    facts = [[f"Q{n % 9}", f"P{n % 4}", f"Q{10 + n}"] for n in range(60)]
+    names = {f"Q{n}": f"Entity number {n} with a name" for n in range(70)}
+    trace = {
+        "memory": [[f] for f in facts],
+        "names": {**names, **{f"P{n}": f"relation {n}" for n in range(4)}},
+        "entities": [{"mention": "it", "id": "Q0", "label": names["Q0"], "score": 1.0}],
+        "answer": ["Q10"],
+        "labels": [names["Q10"]],
+    }
+    return Question(
+        "crowded", "What is near it?", [], [names["Q10"]], "answered", None, "", ["crowded"], trace
+    )
+
+
+def evaluation() -> Page:
+    """Tables, plots, and three runs, one of them large."""
+    some = [
+        question("goethe", GOETHE, "agent", ["Offenbach am Main"], 1.0),
+        question("kubrick", KUBRICK, "agent", ["The Shining"], 0.14),
+        question("nobody", "Who wrote Xyzzyplugh?", "agent", ["Nobody"], 0.0),
+    ]
+    large = [
+        Question(
+            f"q{n}",
+            f"{q.question} ({n})",
+            q.gold,
+            q.answer,
+            q.status,
+            q.score,
+            q.error_class,
+            q.tags,
+            q.trace,
+        )
+        for n in range(MANY)
+        for q in [some[n % 3]]
+    ]
+    oda = [question("goethe", GOETHE, "oda", ["Offenbach am Main"], 1.0), crowded(), corrected()]
+    published = Cell("60.5", detail="gpt-3.5-turbo, 2024", published=True)
+    rows = [
+        [Cell("QueryAgent"), published, Cell("–")],
+        [Cell("agent", link="demo/agent"), Cell("58.2", low=52.1, high=64.0, best=True), Cell("0.4")],
+        [Cell("direct answer"), Cell("8.2", low=4.9, high=12.0, note="3 questions failed"), Cell("0.1")],
+        [Cell(HOSTILE), Cell(HOSTILE, detail=HOSTILE, note=HOSTILE), Cell("0.2")],
+    ]
+    values = [
+        {"system": s, "cost": i + 1, "f1": 0.2 * i + 0.1} for i, s in enumerate(("agent", "oda", HOSTILE))
+    ]
+    encoding = {
+        "x": {"field": "cost", "type": "quantitative"},
+        "y": {"field": "f1", "type": "quantitative"},
+        "color": {"field": "system", "type": "nominal"},
+    }
+    spec = {"data": {"values": values}, "mark": {"type": "point", "tooltip": True}, "encoding": encoding}
+    bars = {**spec, "mark": "bar", "encoding": {**encoding, "x": {"field": "system", "type": "nominal"}}}
+    return Page(
+        "Evaluation",
+        "A page of everything",
+        ["The graph is partial.", HOSTILE],
+        [Table("F1 by system", ["System", "F1", "Seconds"], rows, "Intervals are 95 % bootstrap.")],
+        [Chart("Accuracy against cost", spec, alt="three points"), Chart("F1", bars, note="a note")],
+        [
+            RunBlock("demo/agent", {"commit": "0123abc", "seeds": [1, 2]}, some, "F1"),
+            RunBlock("oda", {}, oda, "F1"),
+            RunBlock("large", {}, large, "F1"),
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as p:
+        running = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Addresses of the two pages."""
+    folder = tmp_path_factory.mktemp("pages")
+    one = Question("1", GOETHE, answer=["Offenbach am Main"], status="answered", trace=asked(GOETHE, "agent"))
+    run = Page(GOETHE, runs=[RunBlock("run", {"graph": "demo", "preset": "agent"}, [one])])
+    written = {"run": run, "evaluation": evaluation()}
+    return {name: write_page(folder / f"{name}.html", page).as_uri() for name, page in written.items()}
+
+
+class Watched:
+    """A tab that fails a test on errors, on anything asked of a network, and on sideways scrolling."""
+
+    def __init__(self, browser: Any, size: str = "laptop", scheme: str = "light") -> None:
+        width, height = SIZES[size]
+        self.context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            has_touch=size == "phone",
+            permissions=["clipboard-read", "clipboard-write"],
+        )
+        self.page = self.context.new_page()
+        self.wrong: list[str] = []
+        self.page.on(
+            "console", lambda m: self.wrong.append(m.text) if m.type in ("error", "warning") else None
+        )
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", lambda request: self._asked(request.url))
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith(("file:", "blob:", "data:", "about:")) or url.endswith("/x"):
+            self.wrong.append(url)
+
+    def open(self, url: str) -> Any:
+        self.page.goto("about:blank")
+        self.page.goto(url)
+        self.page.wait_for_selector("html[data-drawn=yes]")
+        return self.page
+
+    def check(self) -> None:
+        """See that nothing went wrong, and that the page is not wider than the window."""
+        assert self.wrong == []
+        assert self.page.evaluate("window.hacked") is None
+        assert self.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Watched]:
+    watched = Watched(browser)
+    yield watched
+    watched.check()
+    watched.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_both_pages_look_right(
+    browser: Any, pages: dict[str, str], size: str, scheme: str, tmp_path: Path
+) -> None:
+    folder = Path(os.environ.get("TRIPLEWISE_SCREENSHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    tab = Watched(browser, size, scheme)
+    places = {
+        "run": pages["run"],
+        "evaluation": pages["evaluation"],
+        "question": pages["evaluation"] + "#oda/goethe",
+        "crowded": pages["evaluation"] + "#oda/crowded",
+        "corrected": pages["evaluation"] + "#oda/" + re.sub(r"\W", lambda m: f"%{ord(m[0]):02X}", HOSTILE),
+    }
+    for name, url in places.items():
+        tab.open(url).wait_for_timeout(100)
+        tab.check()
+        path = folder / f"{name}-{size}-{scheme}.png"
+        tab.page.screenshot(path=path, full_page=True)
+        assert path.stat().st_size > 10_000
+    tab.context.close()
+
+
+def test_a_run_opens_with_all_that_happened(tab: Watched, pages: dict[str, str]) -> None:
+    page = tab.open(pages["run"])
+    assert page.title() == GOETHE
+    assert page.locator("#overview").is_hidden()
+    said = page.locator("#question").inner_text()
+    for part in (
+        "Offenbach am Main",
+        "Q3042",
+        "Johann Wolfgang von Goethe",
+        "SPARQL",
+        "execute()",
+        "graph queries",
+    ):
+        assert part in said
+    assert page.locator(".step").count() == 6
+    page.get_by_text("dropped, and why").click()
+    assert "dropped: it leaves out what the question says" in page.locator(".dropped").inner_text()
+
+
+def test_the_query_is_copied_as_it_is(tab: Watched, pages: dict[str, str]) -> None:
+    page = tab.open(pages["run"])
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == asked(GOETHE, "agent")["sparql"].strip()
+
+
+def boxes(page: Any) -> list[tuple[str, dict[str, float]]]:
+    """What the graph of facts shows, and where."""
+    page.wait_for_selector(".network")
+    script = (
+        "nodes => nodes.map(n => [n.ariaLabel, n.querySelector('rect').getBoundingClientRect().toJSON()])"
+    )
+    return [(label, box) for label, box in page.locator(".network .box").evaluate_all(script)]
+
+
+def test_memory_is_drawn_from_the_question_to_the_answer(tab: Watched, pages: dict[str, str]) -> None:
+    page = tab.open(pages["run"])
+    labels = {label for label, _ in boxes(page)}
+    assert labels == {
+        "Johann Wolfgang von Goethe, Q5879, in the question",
+        "unmarried partner, P451",
+        "Lili Schönemann, Q96902",
+        "place of birth, P19",
+        "Offenbach am Main, Q3042, answer",
+    }
+    told = page.locator(".told")
+    page.locator(".box.answer").hover()
+    assert "Lili Schönemann" in told.inner_text()
+    page.mouse.move(1, 1)
+    assert "Point at" in told.inner_text()
+    page.locator(".box.topic").focus()
+    assert "unmarried partner" in told.inner_text()
+    page.keyboard.press("Escape")
+    assert "Point at" in told.inner_text()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_no_boxes_of_a_crowded_graph_overlap(browser: Any, pages: dict[str, str], size: str) -> None:
+    tab = Watched(browser, size)
+    drawn = boxes(tab.open(pages["evaluation"] + "#oda/crowded"))
+    assert len(drawn) >= 70
+    for number, (_, a) in enumerate(drawn):
+        for _, b in drawn[:number]:
+            apart = a["x"] + a["width"] <= b["x"] or b["x"] + b["width"] <= a["x"]
+            assert apart or a["y"] + a["height"] <= b["y"] or b["y"] + b["height"] <= a["y"]
+    tab.check()
+    tab.context.close()
+
+
+def test_a_graph_is_enlarged_and_put_back(tab: Watched, pages: dict[str, str]) -> None:
+    page = tab.open(pages["evaluation"] + "#oda/crowded")
+    page.get_by_role("button", name="Enlarge").click()
+    assert page.locator("dialog .network").bounding_box()["width"] > 600
+    page.keyboard.press("Escape")
+    assert page.locator("dialog").count() == 0
+
+
+def test_touch_shows_the_facts_of_a_part(browser: Any, pages: dict[str, str]) -> None:
+    tab = Watched(browser, "phone")
+    page = tab.open(pages["run"])
+    page.locator(".box.relation").first.tap()
+    assert "Lili Schönemann" in page.locator(".told").inner_text()
+    tab.check()
+    tab.context.close()
+
+
+def test_from_the_list_to_a_question_and_back(tab: Watched, pages: dict[str, str]) -> None:
+    page = tab.open(pages["evaluation"])
+    page.get_by_label("Search").fill("kubrick")
+    assert page.locator(".rows .row").count() == 1
+    page.locator(".rows .row").click()
+    page.locator("#question h1", has_text=KUBRICK).wait_for()
+    assert page.url.endswith("#demo%2Fagent/kubrick")
+    assert page.title() == KUBRICK
+    assert page.locator(".chips .miss").count() > 5
+    page.go_back()
+    page.locator("#overview").wait_for()
+    assert page.get_by_label("Search").input_value() == "kubrick"
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "#demo%2Fagent/kubrick"
+    page.go_forward()
+    page.locator("#question h1", has_text=KUBRICK).wait_for()
+    page.get_by_role("link", name="← Questions").click()
+    page.locator("#overview").wait_for()
+
+
+def test_a_list_is_walked_with_the_keyboard(tab: Watched, pages: dict[str, str]) -> None:
+    page = tab.open(pages["evaluation"])
+    page.locator(".rows .row").first.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.locator("#question h1", has_text=KUBRICK).wait_for()
+    page.locator(":focus", has_text=KUBRICK).wait_for()
+    page.get_by_role("link", name="Next").press("Enter")
+    page.locator("#question h1", has_text="Xyzzyplugh").wait_for()
+    assert page.get_by_role("link", name="Next").count() == 0
+
+
+def test_filters_narrow_the_list(tab: Watched, pages: dict[str, str]) -> None:
+    page = tab.open(pages["evaluation"])
+    count = page.locator(".count")
+    page.get_by_label("Outcome").select_option("wrong")
+    assert count.inner_text() == "1 of 3 questions"
+    page.get_by_label("Outcome").select_option("")
+    page.get_by_label("Tag").select_option("2-hop")
+    assert page.locator(".rows").inner_text().count(GOETHE) == 1
+    page.get_by_label("Tag").select_option("")
+    page.get_by_label("What went wrong").select_option("reasoning error")
+    assert "Xyzzyplugh" in page.locator(".rows").inner_text()
+    page.get_by_label("Outcome").select_option("right")
+    assert count.inner_text() == "0 of 3 questions"
+
+
+def test_a_large_run_opens_fast_and_shows_its_questions_in_parts(tab: Watched, pages: dict[str, str]) -> None:
+    page = tab.open(pages["evaluation"])
+    page.locator("#run").select_option(label="large")
+    page.locator(".count", has_text=f"{MANY:,} questions").wait_for()
+    assert page.locator(".rows .row").count() == 100
+    page.get_by_role("button", name="Show more").click()
+    assert page.locator(".rows .row").count() == 200
+    tab.open(pages["evaluation"] + f"#large/q{MANY - 3}")
+    page.locator("#question h1", has_text=f"{GOETHE} ({MANY - 3})").wait_for()
+    assert page.locator(".step").count() == 6
+
+
+def test_hostile_labels_are_text(tab: Watched, pages: dict[str, str]) -> None:
+    page = tab.open(pages["evaluation"])
+    assert HOSTILE in page.locator("table").inner_text()
+    page.locator("#run").select_option(label="oda")
+    page.locator(".rows .row", has_text="onerror").click()
+    page.locator("#question h1", has_text=HOSTILE).wait_for()
+    page.wait_for_selector(".network")
+    assert page.locator("#question img, #question b").count() == 0
+    for part in (
+        "rolled back",
+        "fact_empty",
+        "Mends that were tried",
+        "read from documents",
+        "She was born.",
+    ):
+        assert part in page.locator("#question").inner_text()
+    assert page.locator("blockquote a").get_attribute("href") == "https://example.org/a"
+
+
+def test_tables_are_sorted_and_published_figures_set_apart(tab: Watched, pages: dict[str, str]) -> None:
+    page = tab.open(pages["evaluation"])
+    first = page.locator("tbody th").first
+    page.get_by_role("button", name="F1").click()
+    assert "QueryAgent" in first.inner_text()
+    page.get_by_role("button", name="F1").click()
+    assert "direct answer" in first.inner_text()
+    page.get_by_role("button", name="F1").click()
+    assert "QueryAgent" in first.inner_text()
+    published = page.locator("td.published")
+    assert "PUBLISHED" in published.inner_text()
+    assert "gpt-3.5-turbo, 2024" in published.inner_text()
+    assert "52.1–64.0" in page.locator("td.best").inner_text()
+    page.locator("tbody a", has_text="agent").click()
+    assert page.url.endswith("#demo%2Fagent")
+    assert page.locator("#runs").bounding_box()["y"] < 400
+
+
+def test_plots_are_drawn_in_the_colours_of_the_page(tab: Watched, pages: dict[str, str]) -> None:
+    page = tab.open(pages["evaluation"])
+    assert page.locator(".plot.drawn svg").count() == 2
+    axis = page.locator(".plot svg text").first
+    light = axis.evaluate("node => getComputedStyle(node).fill")
+    page.emulate_media(color_scheme="dark")
+    assert axis.evaluate("node => getComputedStyle(node).fill") != light
+    page.locator(".plot .mark-symbol path").first.hover()
+    page.locator("#vg-tooltip-element.visible").wait_for()
+
+
+def test_an_address_of_nothing_shows_the_overview(tab: Watched, pages: dict[str, str]) -> None:
+    for place in ("#oda/nothing", "#nothing", "#%", "#/"):
+        page = tab.open(pages["evaluation"] + place)
+        assert page.locator("#overview").is_visible()
