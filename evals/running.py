@@ -16,7 +16,7 @@ from platformdirs import user_state_path
 
 from triplewise.evals import tasks
 from triplewise.evals.journal import Journal, journaled, key_of
-from triplewise.nodes import VARIANTS
+from triplewise.evals.systems import parts_of
 from triplewise.nodes.context import Context
 from triplewise.tools.errors import ConfigurationError
 
@@ -26,6 +26,8 @@ TASKS: Mapping[str, Callable[..., Task]] = {name: getattr(tasks, name) for name 
 def make_task(name: str, given: Mapping[str, Any]) -> Task:
     """A task by name, with values for its own parameters, phases of the graph, or settings of the context.
 
+    A name that is both a parameter of the baseline that is asked and a setting is the baseline's.
+
     Raises:
         ConfigurationError: unknown task or name; lists the legal ones.
     """
@@ -34,9 +36,10 @@ def make_task(name: str, given: Mapping[str, Any]) -> Task:
     own = set(inspect.signature(TASKS[name]).parameters)
     arguments: dict[str, Any] = {key: value for key, value in given.items() if key in own}
     rest = {key: value for key, value in given.items() if key not in own}
-    phases = {key: rest.pop(key) for key in list(rest) if key in VARIANTS}
+    parts = parts_of(str(given.get("preset", "")))
+    phases = {key: rest.pop(key) for key in list(rest) if key in parts}
     if unknown := set(rest) - set(Context.__dataclass_fields__):
-        legal = [*own, *VARIANTS, *Context.__dataclass_fields__]
+        legal = {*own, *parts, *Context.__dataclass_fields__}
         raise ConfigurationError.unknown("name in --set", unknown.pop(), legal)
     for key, values in (("phases", phases), ("settings", rest)):
         if values:

@@ -13,7 +13,7 @@ from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from triplewise.evals.record import Run
-from triplewise.evals.systems import Graph, build_system
+from triplewise.evals.systems import Graph, build_system, check_model
 from triplewise.graphs import Answer, Context, State
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.phase import Phase
@@ -49,10 +49,11 @@ def agent(
         phases: phase -> variant, to swap some of the preset's; a baseline's own parameters by name.
 
     Raises:
-        ConfigurationError: unknown preset, phase, variant or setting.
+        ConfigurationError: unknown preset, phase, variant or setting; a baseline without the model it needs.
     """
     graph = _graph(preset, phases or {})
     context = context_of(settings or {})
+    check_model(preset, context)
 
     def ask(question: str, entities: Mapping[str, str | None]) -> dict[str, Any]:
         start = time.perf_counter()

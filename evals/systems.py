@@ -9,6 +9,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from triplewise.evals.baselines import BASELINES, without_model
 from triplewise.graphs import PRESETS, Context, State, build_graph
+from triplewise.nodes import VARIANTS
 from triplewise.tools.errors import ConfigurationError
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
@@ -34,6 +35,15 @@ def build_system(name: str, **parts: Any) -> Graph:
         raise ConfigurationError.unknown(f"parameter of baseline {name}", unknown.pop(), known)
     built: Graph = build(**parts)
     return built
+
+
+def parts_of(name: str) -> set[str]:
+    """The names by which a system is changed: phases, and for a baseline its own parameters too.
+
+    A baseline has no phase but `link`; the others are listed so that `build_system` can say so.
+    """
+    own = inspect.signature(BASELINES[name].build).parameters if name in BASELINES else ()
+    return {*VARIANTS, *own}
 
 
 def check_model(name: str, context: Context) -> None:

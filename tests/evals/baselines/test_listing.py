@@ -110,3 +110,22 @@ def test_a_benchmark_runs_with_a_baseline_of_a_model(
     assert len(server.chats) == 4
     assert {s.store["Run:status"] for s in log.samples or ()} == {"answered"}
     assert sum(s.store["Run:values"] == ["Ridley Scott"] for s in log.samples or ()) == 4
+
+
+@pytest.mark.usefixtures("data")
+def test_parameters_of_a_baseline_are_set_by_name() -> None:
+    given = {"preset": "self-consistency", "samples": 2, "temperature": 0.2, "model": "openai:x", "n": 1}
+    task = make_task("metaqa", {**given, "base_url": "http://127.0.0.1:1/v1"})
+    assert task.solver is not None
+    with pytest.raises(ConfigurationError, match="samples must be a whole number above 0"):
+        make_task("metaqa", {**given, "samples": 0})
+    with pytest.raises(ConfigurationError, match="unknown name in --set 'samples'"):
+        make_task("metaqa", {"samples": 2})
+    with pytest.raises(ConfigurationError, match="unknown parameter of baseline self-consistency 'reflect'"):
+        make_task("metaqa", {**given, "reflect": "none"})
+
+
+@pytest.mark.usefixtures("data")
+def test_a_baseline_without_its_model_is_one_error_before_the_first_question() -> None:
+    with pytest.raises(ConfigurationError, match="baseline cot needs a language model: --set model"):
+        make_task("metaqa", {"preset": "cot", "n": 4})
