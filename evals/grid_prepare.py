@@ -27,7 +27,7 @@ from triplewise.tools.thinning import THINNED, ThinOrder, thin_kg
 READER = "symagent"
 """The preset that reads documents for `thin.read`."""
 
-_ELSEWHERE = ("base_url", "api_key_env")
+ELSEWHERE = ("base_url", "api_key_env")
 """Settings that say where a model is, not which."""
 _FILES = ("seeds", "documents", "prompt", "prices", "profile", "facts")
 
@@ -63,7 +63,7 @@ def digest_of(cell: Cell, task: Task) -> str:
         "task": [cell.task, task.version, dict(cell.arguments)],
         "questions": [str(sample.id) for sample in task.dataset],
         "system": [cell.system, dict(cell.phases), cell.model],
-        "settings": {n: _with_content(n, v) for n, v in cell.settings.items() if n not in _ELSEWHERE},
+        "settings": {n: _with_content(n, v) for n, v in cell.settings.items() if n not in ELSEWHERE},
         "thin": cell.thin.model_dump() if cell.thin else None,
         "learn": cell.learn.model_dump() if cell.learn else None,
         "data": [about.get("data_files", {}), about.get("kg_checksum", ""), list(about.get("kg_parts", ()))],

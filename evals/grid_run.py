@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote, urlparse
 
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
 from platformdirs import user_state_path
 
 from triplewise.evals.grid import GridFile
 from triplewise.evals.grid_cells import Cell
-from triplewise.evals.grid_prepare import digest_of, prepared_task, task_of
+from triplewise.evals.grid_prepare import ELSEWHERE, digest_of, prepared_task, task_of
 from triplewise.evals.running import run
 from triplewise.evals.table import scores_of
 from triplewise.tools.kg.sources import Progress
@@ -93,35 +94,37 @@ def run_grid(
     """
     folder = log_dir or default_folder(file.grid.name)
     finished = complete_logs(folder)
-    pace = _Pace(len(cells))
+    pace = _Pace(sum(not cell.why_not for cell in cells))
     for number, cell in enumerate(cells):
-        tell(Told(number, len(cells), cell.name, left=pace.left(number)))
+        tell(Told(number, len(cells), cell.name, left=pace.left))
 
         def stage(what: str, done: int, total: int | None, number: int = number, cell: Cell = cell) -> None:
-            tell(Told(number, len(cells), cell.name, what, pace.left(number)))
+            tell(Told(number, len(cells), cell.name, what, pace.left))
 
         start = time.perf_counter()
         outcome = _outcome(file, cell, finished, folder, jobs, stage)
         pace.add(outcome, time.perf_counter() - start)
-        tell(Told(number + 1, len(cells), left=pace.left(number + 1), last=outcome))
+        tell(Told(number + 1, len(cells), left=pace.left, last=outcome))
         yield outcome
 
 
 class _Pace:
     """How long cells take."""
 
-    def __init__(self, total: int) -> None:
-        self.total = total
+    def __init__(self, runnable: int) -> None:
+        self.left_over = runnable
         self.seconds: list[float] = []
 
     def add(self, outcome: Outcome, seconds: float) -> None:
         """Take a cell's time into account, if it was run."""
+        self.left_over -= outcome.state != "skipped"
         if outcome.state == "done":
             self.seconds.append(seconds)
 
-    def left(self, done: int) -> float | None:
+    @property
+    def left(self) -> float | None:
         """Seconds for the cells that are left, if all take as long as those that were run."""
-        return statistics.fmean(self.seconds) * (self.total - done) if self.seconds else None
+        return statistics.fmean(self.seconds) * self.left_over if self.seconds else None
 
 
 def complete_logs(folder: Path) -> dict[str, str]:
@@ -136,7 +139,7 @@ def complete_logs(folder: Path) -> dict[str, str]:
             continue
         grid = (log.eval.metadata or {}).get("grid", {})
         if log.status == "success" and "digest" in grid:
-            found[str(grid["digest"])] = info.name
+            found[str(grid["digest"])] = unquote(urlparse(info.name).path)
     return found
 
 
@@ -205,6 +208,6 @@ def about(file: GridFile, cell: Cell, digest: str) -> dict[str, Any]:
         "system": cell.system,
         "model": cell.model,
         "phases": dict(cell.phases),
-        "settings": dict(cell.settings),
+        "settings": {n: v for n, v in cell.settings.items() if n not in ELSEWHERE},
         "digest": digest,
     }

@@ -1,0 +1,405 @@
+"""Grids: their files, their cells, and running, keeping and resuming them on a tiny MetaQA."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import list_eval_logs, read_eval_log
+
+from tests.support.openai_server import Messages, OpenAIServer
+from triplewise.evals.grid import GridFile, load_grid, shipped
+from triplewise.evals.grid_cells import Cell, Choices, cells_of
+from triplewise.evals.grid_run import Outcome, Told, run_grid
+from triplewise.evals.report.published import published
+from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.kg.open import close_all
+
+from .conftest import write_questions
+
+PAPERS = {
+    *(f"queryagent-table-{n}" for n in (3, 6, 7, 8, 9)),
+    *(f"oda-table-{n}" for n in (2, 3, 4)),
+    *(f"symagent-table-{n}" for n in (1, 3, 4, 5)),
+    *(f"symagent-figure-{n}" for n in (3, 4)),
+}
+GRID = """name: tiny
+title: A tiny grid
+defaults: {system: agent}
+columns:
+  - {column: one hop, task: metaqa, arguments: {hops: 1}}
+rows:
+  - row: rules
+  - {row: no plan, phases: {plan: none}}
+"""
+
+
+def test_the_papers_tables_are_shipped() -> None:
+    assert set(shipped()) == PAPERS
+
+
+@pytest.mark.parametrize("name", sorted(PAPERS))
+@pytest.mark.parametrize("model", ["embedded", "openai:any"])
+def test_every_cell_of_a_shipped_grid_has_legal_names(name: str, model: str) -> None:
+    file = load_grid(name)
+    cells = cells_of(file, Choices(model, {} if model == "embedded" else {"*": model}))
+    assert file.grid.name == file.grid.published == name
+    assert file.grid.notes
+    assert len(cells) == len(file.grid.rows) * len(file.grid.columns)
+    for cell in cells:
+        why = cell.why_not
+        assert not why or why.startswith(
+            ("needs a language model", "no documents", "models that others", "the same")
+        )
+        assert model == "embedded" or not why.startswith("needs")
+        assert cell.note is not None
+
+
+@pytest.mark.parametrize("name", sorted(PAPERS))
+def test_a_shipped_grid_has_all_rows_and_columns_of_its_table(name: str) -> None:
+    file, table = load_grid(name), published()[name]
+    if file.grid.layout == "cells":
+        assert {row.row for row in table.rows} == {row.row for row in file.grid.rows if not row.own}
+        assert [c.column for c in table.columns if c.task] == [c.column for c in file.grid.columns]
+    tasks = {c.column: c.task for c in table.columns}
+    assert all(c.task in (None, tasks[c.column]) for c in file.grid.columns if c.column in tasks)
+
+
+def write(tmp_path: Path, text: str = GRID) -> GridFile:
+    """A grid file, loaded."""
+    path = tmp_path / "grid.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_grid(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        (
+            "system: agent",
+            "system: agnet",
+            3,
+            "defaults.system: unknown system 'agnet'; choose one of: agent, qu",
+        ),
+        ("task: metaqa", "task: metaq", 5, "columns.0.task: unknown task 'metaq'; choose one of: "),
+        (
+            "{hops: 1}",
+            "{hop: 1}",
+            5,
+            "unknown parameter of metaqa 'hop'; choose one of: file, hops, linking, sam",
+        ),
+        ("{hops: 1}", "{preset: oda}", 5, "parameter 'preset' of a task is set by system"),
+        ("{plan: none}", "{plans: none}", 8, "unknown phase 'plans'; choose one of: link, plan, observe"),
+        ("{plan: none}", "{plan: noon}", 8, "unknown variant of phase plan 'noon'; choose one of: mined, "),
+        (
+            "phases: {plan: none}",
+            "settings: {observe_deph: 2}",
+            8,
+            "unknown setting 'observe_deph'; choose one",
+        ),
+        ("phases: {plan: none}", "settings: {observe_depth: 0}", 8, "observe_depth must be a number above 0"),
+        ("phases: {plan: none}", "phase: {plan: none}", 8, "rows.1.phase: unknown key; choose one of: argum"),
+        ("title: A tiny grid", "titel: A tiny grid", 1, "title: field required"),
+        ("row: no plan", "row: rules", 8, "'rules' is there twice"),
+        ("name: tiny", "name: tiny\nvary: {plan_hopz: [2]}", 2, "unknown setting 'plan_hopz'"),
+        (
+            "name: tiny",
+            "name: tiny\npublished: table-3",
+            2,
+            "unknown published table 'table-3'; choose one of: ",
+        ),
+        ("name: tiny", "name: tiny\npublished: oda-table-3", 9, "unknown row of oda-table-3 'no plan'"),
+        (
+            "name: tiny",
+            "name: tiny\ncells:\n  - {row: no plans}",
+            3,
+            "unknown row 'no plans'; choose one of: rules",
+        ),
+        (
+            "system: agent",
+            "system: rog",
+            8,
+            "unknown parameter of baseline rog 'plan'; choose one of: plans, link",
+        ),
+        ("system: agent", "limit: 3", 1, "a cell without system"),
+        ("name: tiny", "name: tiny\nseeds: [0]", 2, "seeds.0: input should be greater than or equal to 1"),
+    ],
+)
+def test_what_is_wrong_is_named_with_file_line_and_legal_names(
+    tmp_path: Path, old: str, new: str, line: int, said: str
+) -> None:
+    text = GRID.replace("  - row: rules\n", "  - {row: rules, own: true}\n") if "oda-table" in new else GRID
+    with pytest.raises(DataError) as caught:
+        cells_of(write(tmp_path, text.replace(old, new)))
+    assert str(caught.value).startswith(f"{tmp_path / 'grid.yaml'}:{line}: ")
+    assert said in str(caught.value)
+
+
+def test_an_unknown_grid_is_answered_with_the_shipped_ones() -> None:
+    with pytest.raises(ConfigurationError, match="queryagent-table-3"):
+        load_grid("queryagent-table-33")
+
+
+def test_a_cell_is_what_defaults_column_row_and_overrides_say_the_last_winning(tmp_path: Path) -> None:
+    text = """name: order
+title: Order
+seeds: [3, 4]
+defaults: {system: agent, limit: 9, settings: {plan_hops: 1, plan_beam: 1, plan_rules: 1}}
+columns:
+  - {column: c, task: metaqa, settings: {plan_beam: 2, plan_rules: 2}}
+  - {column: d, task: metaqa, limit: 8}
+rows:
+  - {row: r, settings: {plan_rules: 3}}
+cells:
+  - {row: "?", column: d, settings: {plan_rules: 4}, limit: 7}
+"""
+    cells = cells_of(write(tmp_path, text))
+    assert [(c.column, c.seed, c.limit) for c in cells] == [
+        ("c", 3, 9),
+        ("c", 4, 9),
+        ("d", 3, 7),
+        ("d", 4, 7),
+    ]
+    plan = [tuple(c.settings[f"plan_{n}"] for n in ("hops", "beam", "rules", "seed")) for c in cells]
+    assert plan == [(1, 2, 3, 3), (1, 2, 3, 4), (1, 1, 4, 3), (1, 1, 4, 4)]
+
+
+def test_vary_makes_a_row_of_every_combination(tmp_path: Path) -> None:
+    text = GRID.partition("rows:")[0] + "vary: {plan: [mined, none], plan_hops: [2, 3], hops: [2]}\n"
+    cells = cells_of(write(tmp_path, text))
+    assert [c.row for c in cells][:2] == [
+        "plan=mined, plan_hops=2, hops=2",
+        "plan=mined, plan_hops=3, hops=2",
+    ]
+    assert [(c.phases, c.settings["plan_hops"], c.arguments["hops"]) for c in cells][-1] == (
+        {"plan": "none"},
+        3,
+        2,
+    )
+    assert len(cells) == 4
+
+
+def test_choices_of_the_command_line_win(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    given = {"plan": "proposed", "hops": 3, "max_steps": 5}
+    first, second = cells_of(file, Choices(limit=4, given=given, seeds=[7]))
+    assert (first.limit, first.seed, first.settings["plan_seed"]) == (4, 7, 7)
+    assert first.phases == second.phases == {"plan": "proposed"}
+    assert (first.arguments["hops"], first.settings["max_steps"]) == (3, 5)
+    with pytest.raises(
+        ConfigurationError, match="unknown name in --set 'planner'; choose one of: act, answer, "
+    ):
+        cells_of(file, Choices(given={"planner": 1}))
+    with pytest.raises(ConfigurationError, match="--set plan: unknown variant of phase plan 'x'"):
+        cells_of(file, Choices(given={"plan": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "chosen"),
+    [
+        ("w*", ["w/o RR", "w HS"]),
+        ("W/O RR/b", ["w/o RR"]),
+        ("w/o RR", ["w/o RR", "w/o RR"]),
+        ("/b", ["w/o RR", "w HS"]),
+        ("w hs/*", ["w HS", "w HS"]),
+    ],
+)
+def test_only_takes_rows_with_slashes_in_them(tmp_path: Path, pattern: str, chosen: list[str]) -> None:
+    text = """name: only
+title: Only
+defaults: {system: agent, task: metaqa}
+columns: [{column: a}, {column: b}]
+rows: [{row: w/o RR}, {row: w HS}]
+"""
+    found = cells_of(write(tmp_path, text), Choices(only=[pattern]))
+    assert [c.row for c in found] == (
+        chosen if "/" in pattern or pattern != "w*" else ["w/o RR", "w/o RR", "w HS", "w HS"]
+    )
+    with pytest.raises(ConfigurationError, match="no cell matches --only x/y; there are: w/o RR/a, "):
+        cells_of(write(tmp_path, text), Choices(only=["x/y"]))
+
+
+BACKBONES = """name: models
+title: Models
+defaults: {task: metaqa, system: oda}
+columns: [{column: a}]
+rows:
+  - {row: plain}
+  - {row: needs, needs: [model]}
+  - {row: direct, system: direct}
+  - {row: big, backbone: big, needs: [model]}
+  - {row: learned, backbone: learned}
+"""
+
+
+@pytest.mark.parametrize(
+    ("choices", "run"),
+    [
+        (Choices(), {"plain": "embedded", "learned": "embedded"}),
+        (Choices("openai:x"), {"plain": "openai:x", "needs": "openai:x", "direct": "openai:x"}),
+        (
+            Choices("openai:x", {"big": "openai:y"}),
+            {"plain": "openai:x", "needs": "openai:x", "direct": "openai:x", "big": "openai:y"},
+        ),
+        (
+            Choices("embedded", {"*": "openai:z"}),
+            {"plain": "embedded", "big": "openai:z", "learned": "openai:z"},
+        ),
+    ],
+)
+def test_rows_about_one_model_are_run_with_that_model_only(
+    tmp_path: Path, choices: Choices, run: dict[str, str]
+) -> None:
+    cells = cells_of(write(tmp_path, BACKBONES), choices)
+    assert {c.row: c.model for c in cells if not c.why_not} == run
+    whys = {c.row: c.why_not for c in cells}
+    if "big" not in run:
+        assert "--model big=openai:NAME" in whys["big"]
+
+
+@pytest.fixture
+def closed(data: Path, leaks_of_inspect: None) -> Iterator[Path]:
+    """The tiny MetaQA; its graph is closed afterwards."""
+    yield data
+    close_all()
+
+
+def run(file: GridFile, folder: Path, cells: list[Cell] | None = None, **more: Any) -> list[Outcome]:
+    """All outcomes of a grid."""
+    return list(run_grid(file, cells or cells_of(file), log_dir=folder, **more))
+
+
+def test_a_grid_runs_is_kept_and_runs_again_where_something_changed(closed: Path, tmp_path: Path) -> None:
+    file, logs, told = write(tmp_path), tmp_path / "logs", list[Told]()
+    first = run(file, logs, tell=told.append)
+    assert [(o.cell.row, o.state, o.questions) for o in first] == [
+        ("rules", "done", 4),
+        ("no plan", "done", 4),
+    ]
+    assert first[0].figure("f1") == 1.0
+    assert (told[-1].done, told[-1].total) == (2, 2)
+    grid = (read_eval_log(first[1].log, header_only=True).eval.metadata or {})["grid"]
+    assert {key: grid[key] for key in ("name", "title", "row", "column", "seed", "published")} == {
+        "name": "tiny",
+        "title": "A tiny grid",
+        "row": "no plan",
+        "column": "one hop",
+        "seed": 1,
+        "published": "",
+    }
+    again = run(file, logs)
+    assert [(o.state, o.log, o.figure("f1")) for o in again] == [
+        ("kept", o.log, o.figure("f1")) for o in first
+    ]
+    changed = write(tmp_path, GRID.replace("{plan: none}", "{plan: proposed}"))
+    assert [o.state for o in run(changed, logs)] == ["kept", "done"]
+    write_questions(closed / "metaqa" / "test_1hop.jsonl.gz", "other")
+    assert [o.state for o in run(file, logs)] == ["done", "done"]
+    assert len(list_eval_logs(str(logs))) == 5
+
+
+def test_a_failing_cell_is_listed_and_the_grid_goes_on(closed: Path, tmp_path: Path) -> None:
+    text = GRID.replace("{row: no plan, phases", "{row: no plan, arguments: {hops: 9}, phases")
+    text = text.replace("  - row: rules\n", "") + "  - {row: without, skip: no reason}\n  - row: rules\n"
+    outcomes = run(write(tmp_path, text), tmp_path / "logs")
+    assert [(o.cell.row, o.state) for o in outcomes] == [
+        ("no plan", "failed"),
+        ("without", "skipped"),
+        ("rules", "done"),
+    ]
+    assert "MetaQA has 1, 2 and 3 hops" in outcomes[0].why
+    assert outcomes[1].why == "no reason"
+
+
+def test_a_thinned_graph_is_asked_and_named(closed: Path, tmp_path: Path) -> None:
+    text = GRID + "  - {row: thin, thin: {share: 1, documents: true}}\n"
+    whole, _, thin = run(write(tmp_path, text), tmp_path / "logs")
+    assert thin.state == "done", thin.why
+    about = read_eval_log(thin.log, header_only=True).eval.metadata or {}
+    assert about["kg_partial"]
+    assert "made incomplete for these questions: 4 of 4 triples" in about["kg"]
+    assert (thin.figure("f1") or 0.0) < (whole.figure("f1") or 0.0)
+
+
+def reply(messages: Messages) -> str:
+    """Steps of QueryAgent that always look from the topic forward to its director."""
+    text = str(messages[-1]["content"])
+    entity = text.rpartition("Entities: ")[2].partition(": ")[2].partition("\n")[0].strip()
+    steps = text.count("Observation")
+    calls = ("get_relation({e})", "add_fact({e}, directed_by, ?x)", "set_answer(?x)", "execute()")
+    return f"Thought: on.\nAction: {calls[min(steps, 3)].format(e=entity)}"
+
+
+def test_a_grid_with_a_model_over_http(closed: Path, tmp_path: Path) -> None:
+    text = GRID.replace("system: agent", "system: queryagent, needs: [model]").replace(
+        "plan: none", "correct: raw"
+    )
+    file = write(tmp_path, text)
+    with OpenAIServer(reply) as server:
+        given = {"base_url": server.url, "max_steps": 6}
+        os.environ.setdefault("OPENAI_API_KEY", "none")
+        outcomes = run(
+            file, tmp_path / "logs", cells_of(file, Choices("openai:scripted", given=given)), jobs=2
+        )
+        assert [o.state for o in outcomes] == ["done", "done"], outcomes
+        assert server.chats
+    with OpenAIServer(reply) as server:
+        given["base_url"] = server.url
+        kept = run(file, tmp_path / "logs", cells_of(file, Choices("openai:scripted", given=given)))
+        assert [o.state for o in kept] == ["kept", "kept"]
+        assert not server.chats
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from triplewise.evals.grid import load_grid
+from triplewise.evals.grid_cells import Choices, cells_of
+from triplewise.evals.grid_run import run_grid
+
+file = load_grid(sys.argv[1])
+cells = cells_of(file, Choices("openai:scripted", given={"base_url": sys.argv[3]}))
+for outcome in run_grid(file, cells, log_dir=Path(sys.argv[2])):
+    print(outcome.cell.row, outcome.state, flush=True)
+"""
+
+
+def test_a_killed_grid_goes_on_where_it_was(closed: Path, tmp_path: Path) -> None:
+    text = GRID.replace("system: agent", "system: direct").replace(", phases: {plan: none}", "")
+    file, logs = write(tmp_path, text), tmp_path / "logs"
+
+    def answer(messages: Messages) -> str:
+        asked.append(json.dumps(messages))
+        if len(asked) > 6:
+            time.sleep(20)  # in the middle of the second cell
+        return "Ridley Scott"
+
+    asked: list[str] = []
+    with OpenAIServer(answer) as server:
+        command = [sys.executable, "-c", SCRIPT, str(file.document.path), str(logs), server.url]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OPENAI_API_KEY": "x"}
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "rules done\n"
+            until = time.monotonic() + 60
+            while len(asked) < 7 and time.monotonic() < until:
+                time.sleep(0.05)
+            process.send_signal(signal.SIGKILL)
+    asked.clear()
+    with OpenAIServer(lambda messages: "Ridley Scott") as server:
+        cells = cells_of(file, Choices("openai:scripted", given={"base_url": server.url}))
+        outcomes = run(file, logs, cells)
+        assert [(o.cell.row, o.state, o.questions) for o in outcomes] == [
+            ("rules", "kept", 4),
+            ("no plan", "done", 4),
+        ]
+        assert 1 <= len(server.chats) <= 4
