@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from triplewise.evals.errors import ERROR_CLASSES
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _GUIDELINES_SHOWN = 15
+_OF_ALL = ("hops", "level")
+"""Tags that mean the same in every task, which therefore share a plot."""
+_COLOURS = 8
+_FORMS = ("circle", "square", "triangle-up", "diamond")
+_FAR = 20
+"""A cost this many times another is shown on a logarithmic scale."""
+_SHORT_NAME = 16
+"""Characters of a name of which three stand beside each other in a legend."""
+_LABEL = 230
+"""Width of the names beside bars, in pixels."""
 _FEWEST = 5
 """Questions that a bar stands for at least; fewer say nothing."""
 _MOST_VALUES = 12
@@ -27,9 +38,17 @@ _MOST_VALUES = 12
 
 
 def charts(results: Sequence[Result]) -> list[Chart]:
-    """All plots for which the logs have something to show."""
-    found = [*_cost_charts(results), *_tag_charts(results), _error_chart(results), _guideline_chart(results)]
-    return [chart for chart in found if chart is not None]
+    """All plots for which the logs have something to show; grids apart from each other and from the rest."""
+    parts = groups(results, lambda r: r.cell.title or r.cell.name if r.cell else "")
+    found: list[Chart | None] = []
+    for title, part in parts.items():
+        drawn = [*_cost_charts(part), *_tag_charts(part), _error_chart(part)]
+        found += [_titled(chart, title) for chart in drawn if chart] if len(parts) > 1 else drawn
+    return [chart for chart in [*found, _guideline_chart(results)] if chart is not None]
+
+
+def _titled(chart: Chart, part: str) -> Chart:
+    return replace(chart, title=f"{chart.title} ({part or 'no grid'})")
 
 
 def _cost_charts(results: Sequence[Result]) -> Iterator[Chart | None]:
@@ -66,41 +85,85 @@ def _point(result: Result, system: str) -> Row:
 def _cost_chart(of: Measure, points: Sequence[Row]) -> Chart:
     import altair as alt
 
-    wide = [point["cost"] for point in points if point["cost"] > 0]
-    log = len(wide) == len(points) and max(wide) > 20 * min(wide)
-    unit = {"seconds": "seconds", "dollars": "US$", "count": of.heading.lower()}[of.unit]
-    x = alt.X("cost:Q", title=f"{unit} a question", scale=alt.Scale(type="log" if log else "linear"))
-    base = alt.Chart(alt.InlineData(values=_rounded(points))).encode(x=x)
+    scale = _scale([point["cost"] for point in points])
+    base = alt.Chart(alt.InlineData(values=_rounded(points))).encode(
+        x=alt.X("cost:Q", title=f"{of.plotted} a question", scale=scale)
+    )
     ranges = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title="main score, %"), y2="high:Q")
+    shown = ["task:N", "system:N", "measure:N", "score:Q", "low:Q", "high:Q"]
     dots = base.mark_point().encode(
         y=alt.Y("score:Q", title="main score, %", scale=alt.Scale(domain=[0, 100])),
-        color=alt.Color("task:N", title="task"),
-        shape=alt.Shape("system:N", title="system") if _several(points, "system") else alt.value("circle"),
-        tooltip=[
-            "task:N",
-            "system:N",
-            "measure:N",
-            "score:Q",
-            "low:Q",
-            "high:Q",
-            alt.Tooltip("cost:Q", title=unit),
-        ],
+        **_looks(points),
+        tooltip=[*shown, alt.Tooltip("cost:Q", title=of.plotted)],
     )
     best = max(points, key=lambda point: point["score"])
     return Chart(
-        f"Accuracy against {unit}",
+        f"Accuracy against {of.plotted}",
         _spec(ranges + dots),
         "Main score (F1, Hits@1, accuracy or denotation accuracy) in percent, with its 95% interval.",
-        f"{len(points)} points, main score against {unit} a question; the highest is {best['task']} with "
+        f"{len(points)} points, main score against {of.plotted} a question; highest: {best['task']} with "
         f"{best['system']}: {best['score']:.1f}% at {best['cost']:.3g}.",
     )
+
+
+def _looks(points: Sequence[Row]) -> dict[str, Any]:
+    """Colours and shapes of points: of one system by task, of several systems by system and task."""
+    import altair as alt
+
+    tasks = list(dict.fromkeys(point["task"] for point in points))
+    # Colours repeat after eight, so that the second eight get another shape.
+    forms = [_FORMS[i // _COLOURS % len(_FORMS)] for i in range(len(tasks))]
+    if not _several(points, "system"):
+        scale, legend = alt.Scale(domain=tasks, range=forms), _legend(tasks)
+        return {
+            "color": alt.Color("task:N", title=None, sort=tasks, legend=legend),
+            "shape": alt.Shape("task:N", title=None, scale=scale, legend=legend),
+        }
+    systems = [point["system"] for point in points]
+    return {
+        "color": alt.Color("system:N", title=None, sort=None, legend=_legend(systems)),
+        "shape": alt.Shape("task:N", title=None, legend=alt.Legend(orient="top", columns=_columns(tasks))),
+    }
+
+
+def _scale(costs: Sequence[float]) -> alt.Scale:
+    """From nothing on, or logarithmic where costs lie far apart."""
+    import altair as alt
+
+    if min(costs) > 0 and max(costs) > _FAR * min(costs):
+        return alt.Scale(type="log", padding=12)
+    return alt.Scale(domain=[0, 1.05 * max(costs)])
+
+
+def _legend(names: Sequence[str]) -> alt.Legend | None:
+    """A legend in as many columns as the names leave room for; none for a single name."""
+    import altair as alt
+
+    return alt.Legend(columns=_columns(names)) if len(set(names)) > 1 else None
+
+
+def _columns(names: Sequence[str]) -> int:
+    longest = max(map(len, names))
+    return 3 if longest <= _SHORT_NAME else 2 if longest <= 2 * _SHORT_NAME else 1
 
 
 def _tag_charts(results: Sequence[Result]) -> Iterator[Chart | None]:
     """Accuracy by each tag of the questions: hops, level, type, ..."""
     names = dict.fromkeys(tag for r in results for asked in r.questions for tag in asked.tags)
-    for tag in sorted(names, key=lambda name: (name not in ("hops", "level"), name)):
-        yield _tag_chart(tag, [row for r, name in _named(results) for row in _by_tag(r, name, tag)])
+    for tag in sorted(names, key=lambda name: (name not in _OF_ALL, name)):
+        rows = _apart([row for r, name in _named(results) for row in _by_tag(r, name, tag)])
+        if tag in _OF_ALL:
+            yield _tag_chart(tag, rows)
+        else:
+            for task in dict.fromkeys(row["task"] for row in rows):
+                yield _tag_chart(tag, [row for row in rows if row["task"] == task])
+
+
+def _apart(rows: Sequence[Row]) -> list[Row]:
+    """Rows named by task alone where that tells them apart, otherwise with the task's arguments."""
+    keys = [(row["task"], row["system"], row["value"]) for row in rows]
+    unique = len(set(keys)) == len(keys)
+    return [row if unique else {**row, "task": row["name"]} for row in rows]
 
 
 def _by_tag(result: Result, system: str, tag: str) -> list[Row]:
@@ -121,6 +184,7 @@ def _bar(result: Result, system: str, value: str, found: Sequence[float]) -> Row
     known = not math.isnan(span.low)
     return {
         "task": result.cell.column if result.cell else result.task,
+        "name": result.cell.column if result.cell else result.name,
         "system": system,
         "value": value,
         "score": round(100 * span.mean, 2),
@@ -141,14 +205,14 @@ def _tag_chart(tag: str, rows: Sequence[Row]) -> Chart | None:
         xOffset=alt.XOffset("of:N"),
     )
     bars = base.mark_bar().encode(
-        y=alt.Y("score:Q", title="main score, %", scale=alt.Scale(domain=[0, 100])),
-        color=alt.Color("of:N", title=None),
+        y=alt.Y("score:Q", title="main score, %", stack=None, scale=alt.Scale(domain=[0, 100])),
+        color=alt.Color("of:N", title=None, legend=_legend([row["of"] for row in named])),
         tooltip=["of:N", "value:N", "score:Q", "low:Q", "high:Q", "questions:Q"],
     )
     ranges = base.mark_rule().encode(y=alt.Y("low:Q", title="main score, %"), y2="high:Q")
     words = "; ".join(f"{row['of']}, {tag} {row['value']}: {row['score']:.1f}%" for row in named)
     return Chart(
-        f"Accuracy by {tag}",
+        f"Accuracy by {tag}" + ("" if _several(rows, "task") else f", {rows[0]['task']}"),
         _spec(bars + ranges),
         f"Main score in percent with its 95% interval; groups of fewer than {_FEWEST} questions left out.",
         words,
@@ -175,7 +239,7 @@ def _error_chart(results: Sequence[Result]) -> Chart | None:
         .mark_bar()
         .encode(
             x=alt.X("share:Q", title="% of all questions", stack=True),
-            y=alt.Y("of:N", title=None, sort=None),
+            y=alt.Y("of:N", title=None, sort=None, axis=alt.Axis(labelLimit=_LABEL)),
             color=alt.Color(
                 "error:N", title="why", sort=order, scale=alt.Scale(domain=_present(order, named))
             ),
@@ -244,7 +308,7 @@ def _guideline_chart(results: Sequence[Result]) -> Chart | None:
         .mark_bar()
         .encode(
             x=alt.X("times:Q", title="times fired", axis=alt.Axis(tickMinStep=1)),
-            y=alt.Y("guideline:N", title=None, sort=shown),
+            y=alt.Y("guideline:N", title=None, sort=shown, axis=alt.Axis(labelLimit=_LABEL)),
             color=alt.Color("system:N", title="system") if _several(rows, "system") else alt.Undefined,
             tooltip=["guideline:N", "system:N", "times:Q"],
         )

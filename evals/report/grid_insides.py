@@ -51,7 +51,10 @@ def inside_tables(
 
 def error_table(title: str, results: Sequence[Result], table: PublishedTable | None = None) -> Table:
     """Of the questions that were not answered right, how many percent fell into each class."""
-    rows = [_error_row(_name(result), _place(result), result) for result in results]
+    rows = [
+        _error_row(result.cell.row if result.cell else _name(result), _place(result), result)
+        for result in results
+    ]
     if table:
         for printed in table.rows:
             values = [table.value(printed.row, name) for name in FAILURES]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triplewise.evals.logged import Result
 from triplewise.evals.report.grid_insides import inside_tables
@@ -81,7 +81,8 @@ def _tables(grid: GridLogs) -> list[Table]:
         grid.title, ["Method", "Figures", *(column.heading for column in columns)], rows, _note(grid)
     )
     tested = _comparison_rows(grid, columns)
-    return [table, comparisons(tested, short_note(grid.results))] if tested else [table]
+    title = f"{grid.title}: differences between rows"
+    return [table, comparisons(title, "Column", tested, short_note(grid.results))] if tested else [table]
 
 
 def rows_of(grid: GridLogs) -> list[str]:
@@ -141,8 +142,7 @@ def _own_cell(grid: GridLogs, row: str, column: Column, columns: Sequence[Column
     unfinished = any(not r.finished for r in logs)
     detail = ", ".join(filter(None, [cell.detail, "UNFINISHED" * unfinished]))
     mark = dict.fromkeys(graph_mark(r) for r in logs if graph_mark(r))
-    note = f"{column.name}: {'; '.join(mark)}" if mark else ""
-    return Cell(cell.text, detail, False, cell.best, cell.low, cell.high, cell.number, note=note)
+    return replace(cell, detail=detail, note="; ".join(mark))
 
 
 def _average_cell(grid: GridLogs, row: str, column: Column, columns: Sequence[Column]) -> Cell:
@@ -179,7 +179,7 @@ def _published_line(table: PublishedTable, row: str, columns: Sequence[Column]) 
 def _published_cell(value: float | None) -> Cell:
     if value is None:
         return Cell(NOTHING, published=True)
-    return Cell(f"{value:,g}" if value < 1 else f"{value:,.1f}", published=True, number=value)
+    return Cell(f"{value:,.2f}" if value < 1 else f"{value:,.1f}", published=True, number=value)
 
 
 def _note(grid: GridLogs) -> str:
@@ -204,9 +204,7 @@ def _comparison_rows(grid: GridLogs, columns: Sequence[Column]) -> list[list[Cel
     for name, (first, *_) in groups_of_columns(columns).items():
         variants = [(row, _by_question(grid.at(row, name), first.of)) for row in rows_of(grid)]
         known = [(row, values) for row, values in variants if values]
-        rows += [
-            comparison_row(f"{grid.title}: {name}", first.of, one) for one in family(known, first.of.name)
-        ]
+        rows += [comparison_row(name, first.of, one) for one in family(known, first.of.name)]
     return rows
 
 

@@ -92,24 +92,26 @@ def short_note(results: Sequence[Result]) -> str:
     return " ".join([*lines, *_file_notes(results)])
 
 
+def model_note(results: Sequence[Result]) -> str:
+    """Language model, commit, and what is not as it should be, for tables whose rows tell graph and limit."""
+    return " ".join([_model_note(results), *_file_notes(results)])
+
+
+def graph_note(result: Result) -> str:
+    """The graph of a log in a sentence."""
+    about = result.about
+    size = f", {about.triples:,} triples" if about.triples else ""
+    parts = f" (parts: {', '.join(part.replace('_', '-') for part in about.parts)})" if about.partial else ""
+    partial = " It is partial: that it lacks a fact means nothing." if about.partial else ""
+    gold = (
+        " Its part gold-derived was made from gold answers, which makes questions easier than on the whole "
+        "graph."
+    )
+    return f"{about.kg or 'an unknown graph'}{size}{parts}.{partial}{gold * about.gold_derived}"
+
+
 def _graph_notes(results: Sequence[Result]) -> list[str]:
-    lines = []
-    for kg, same in groups(results, lambda r: (r.about.kg, r.about.parts)).items():
-        about = same[0].about
-        size = f", {about.triples:,} triples" if about.triples else ""
-        parts = (
-            f" (parts: {', '.join(part.replace('_', '-') for part in about.parts)})" if about.partial else ""
-        )
-        line = f"{_names(same)}: asked of {kg[0] or 'an unknown graph'}{size}{parts}."
-        if about.partial:
-            line += " It is partial: that it lacks a fact means nothing."
-        if about.gold_derived:
-            line += (
-                " Its part gold-derived was made from gold answers, which makes questions easier than on the "
-                "whole graph."
-            )
-        lines.append(line)
-    return lines
+    return [f"{_names(same)}: asked of {note}" for note, same in groups(results, graph_note).items()]
 
 
 def _limit_note(results: Sequence[Result]) -> str:

@@ -17,12 +17,13 @@ NOTHING = "–"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is measured: its name in logs, its heading, its unit, and whether less is better."""
+    """What is measured: name in logs, heading, unit, whether less is better, name in a plot."""
 
     name: str
     heading: str
     unit: Unit = "percent"
     less_is_better: bool = False
+    plotted: str = ""
 
     def text(self, value: float) -> str:
         """A value as text, in the unit's usual number of digits; percent from a share."""
@@ -57,11 +58,11 @@ LENIENT = (
 )
 """The substring matching of some published code, under its own name."""
 COST = (
-    Measure("queries", "Queries (QPQ)", "count", True),
-    Measure("model_calls", "Model calls", "count", True),
-    Measure("tokens", "Tokens", "count", True),
-    Measure("cost", "US$ (CPQ)", "dollars", True),
-    Measure("seconds", "Seconds (TPQ)", "seconds", True),
+    Measure("queries", "Queries (QPQ)", "count", True, "queries"),
+    Measure("model_calls", "Model calls", "count", True, "model calls"),
+    Measure("tokens", "Tokens", "count", True, "tokens"),
+    Measure("cost", "US$ (CPQ)", "dollars", True, "US$"),
+    Measure("seconds", "Seconds (TPQ)", "seconds", True, "seconds"),
 )
 """What a question takes on average."""
 _MORE = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN = 30
 """Rows of a table on the terminal; the files have all of them."""
-PUBLISHED = "published"
 
 
 def terminal(table: Table) -> RenderableType:
@@ -31,8 +30,9 @@ def terminal(table: Table) -> RenderableType:
     for i, column in enumerate(table.columns):
         right = _is_numeric(table, i)
         drawn.add_column(Text(column), justify="right" if right else "left", overflow="fold", no_wrap=right)
+    notes = _numbered(table)
     for row in table.rows[:ROWS_SHOWN]:
-        drawn.add_row(*(_terminal_cell(cell) for cell in row))
+        drawn.add_row(*(_terminal_cell(cell, notes) for cell in row))
     lines = [Text(line, style="dim") for line in _below(table)]
     if len(table.rows) > ROWS_SHOWN:
         lines.append(
@@ -47,7 +47,8 @@ def markdown(table: Table, level: int = 2) -> str:
     lines.append("| " + " | ".join(escaped(column) for column in table.columns) + " |")
     marks = ("---:" if _is_numeric(table, i) else "---" for i in range(len(table.columns)))
     lines.append("| " + " | ".join(marks) + " |")
-    lines += ["| " + " | ".join(_markdown_cell(cell) for cell in row) + " |" for row in table.rows]
+    notes = _numbered(table)
+    lines += ["| " + " | ".join(_markdown_cell(cell, notes) for cell in row) + " |" for row in table.rows]
     for line in _below(table):
         lines += ["", escaped(line)]
     return "\n".join(lines) + "\n"
@@ -68,23 +69,27 @@ def words(cell: Cell) -> str:
     return f"{cell.text} ({span})" if span else cell.text
 
 
-def _terminal_cell(cell: Cell) -> Text:
+def _terminal_cell(cell: Cell, notes: Mapping[str, int]) -> Text:
     from rich.text import Text
 
     style = "italic cyan" if cell.published else "bold" if cell.best else ""
     text = Text(cell.text, style=style)
-    for more in (interval(cell), cell.detail, PUBLISHED if cell.published else ""):
+    if cell.note:
+        text.append(f" [{notes[cell.note]}]", style="dim")
+    for more in (interval(cell), cell.detail):
         if more:
             text.append(f"\n{more}", style="dim")
     return text
 
 
-def _markdown_cell(cell: Cell) -> str:
+def _markdown_cell(cell: Cell, notes: Mapping[str, int]) -> str:
     text = escaped(cell.text)
     if cell.published and text.strip(" –"):
         text = f"*{text}*"
     if cell.best:
         text = f"**{text}**"
+    if cell.note:
+        text += f" <sup>{notes[cell.note]}</sup>"
     more = [part for part in (interval(cell), cell.detail) if part]
     return text + "".join(f"<br><sub>{escaped(part)}</sub>" for part in more)
 
@@ -103,8 +108,14 @@ def _below(table: Table) -> Iterator[str]:
         yield "In italics: published figures of others, not measured here."
     if table.note:
         yield table.note
+    for note, number in _numbered(table).items():
+        yield f"[{number}] {note}"
+
+
+def _numbered(table: Table) -> dict[str, int]:
+    """The different notes of a table's cells, numbered from 1."""
     notes = dict.fromkeys(cell.note for row in table.rows for cell in row if cell.note)
-    yield from notes
+    return {note: number for number, note in enumerate(notes, 1)}
 
 
 def _is_numeric(table: Table, column: int) -> bool:

@@ -20,7 +20,7 @@ COMMAND = "triplewise eval results"
 HONESTY = (
     "No language model, no key and no network were used: these are figures of the embedded default.",
     "Graphs marked partial are extracts that hold a part of the benchmark's graph and, where it says so, "
-    "facts made from gold answers: figures on them are of these extracts, comparable with no published figure.",
+    "facts made from gold answers: figures are of these extracts, comparable with no published figure.",
     "All drawn questions are asked, also those that the graph cannot answer; the last column of the first "
     "table counts the answerable ones alone.",
     "A question that crashed counts as wrong and is listed.",

@@ -58,7 +58,7 @@ def all_shipped() -> list[Shipped]:
 
 
 def _fitting(task: str, listed: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Arguments without those that a task does not have."""
+    """Arguments that the task has."""
     known = inspect.signature(TASKS[task]).parameters
     for given in listed:
         yield {name: value for name, value in given.items() if name in known}

@@ -7,7 +7,13 @@ import statistics
 from collections.abc import Sequence
 
 from triplewise.evals.logged import Result
-from triplewise.evals.report.labels import graph_mark, groups, short_note, system_labels
+from triplewise.evals.report.labels import (
+    graph_mark,
+    graph_note,
+    groups,
+    model_note,
+    system_labels,
+)
 from triplewise.evals.report.measures import (
     COST,
     LENIENT,
@@ -53,7 +59,7 @@ def scores_table(results: Sequence[Result]) -> Table:
         [_score_row(result, results, [*shown, *lenient]) for result in results],
         f"Percent, averaged over questions; a question that crashed counts as wrong. {INTERVALS} "
         "Answerable: share of the task's questions whose gold answers the graph holds; the last column: the "
-        f"task's main score over those of them that were asked. {short_note(results)}",
+        f"task's main score over those of them that were asked. {model_note(results)}",
     )
 
 
@@ -66,7 +72,7 @@ def effort_table(results: Sequence[Result]) -> Table:
         [*columns, "Corrections", "Not found %", "Budget spent %", "Crashes"],
         [_effort_row(result, results, rest) for result in results],
         "Averages over questions. QPQ: queries that reached the graph; CPQ: US dollars at list prices; TPQ: "
-        f"wall-clock seconds of a question. {short_note(results)}",
+        f"wall-clock seconds of a question. {model_note(results)}",
     )
 
 
@@ -75,7 +81,7 @@ def sources_table(results: Sequence[Result]) -> Table:
     columns = [*_heads(results), "Benchmark", "Knowledge graph", "Of the whole", "Gold-derived facts"]
     return Table(
         "What it was measured on",
-        [*columns, "Questions asked", "Code", "Data"],
+        [*columns, "Questions", "Code", "Data"],
         [_source_row(result, results) for result in results],
         "Checksums are the first digits of sha256: of the question files, and of the graph's source files.",
     )
@@ -107,7 +113,7 @@ def comparison_table(results: Sequence[Result]) -> Table:
         of = measure(same[0].metric)
         pairs = [(labels[r.path], r.scores(of.name)) for r in same]
         rows += [comparison_row(name, of, one) for one in family(pairs, of.name)]
-    return comparisons(rows, short_note(results))
+    return comparisons("Differences between systems", "Task", rows, model_note(results))
 
 
 def family(variants: Sequence[tuple[str, dict[str, float]]], of: str) -> list[Comparison]:
@@ -127,16 +133,16 @@ def family(variants: Sequence[tuple[str, dict[str, float]]], of: str) -> list[Co
     return corrected(found)
 
 
-def comparisons(rows: list[list[Cell]], note: str) -> Table:
-    """Rows of comparisons as a table."""
-    columns = ["Task", "First", "Second", "Measure", "Pairs", "First minus second", "p", "p (Holm)", "Test"]
+def comparisons(title: str, where: str, rows: list[list[Cell]], note: str) -> Table:
+    """Rows of comparisons as a table; `where` heads its first column."""
+    columns = [where, "First", "Second", "Measure", "Pairs", "First minus second", "p", "p (Holm)", "Test"]
     return Table(
-        "Differences between systems",
+        title,
         columns,
         rows,
         "Paired by question: only questions that both were asked, and none where they share none. Percentage "
-        "points; p is two-sided, Holm's correction is over the rows of one task. "
-        f"{INTERVALS} {note}",
+        "points with their 95% interval (bootstrap); p is two-sided, Holm's correction is over the rows of "
+        f"one {where.lower()}. {note}",
     )
 
 
@@ -152,8 +158,7 @@ def comparison_row(task: str, of: Measure, found: Comparison) -> list[Cell]:
         Cell(f"{found.n:,}", left_out, number=found.n),
         Cell(
             f"{found.difference * of.scale:+.1f}",
-            low=found.low * of.scale if known else None,
-            high=found.high * of.scale if known else None,
+            f"{found.low * of.scale:+.1f} to {found.high * of.scale:+.1f}" if known else "",
             number=found.difference * of.scale,
             best=found.significant,
         ),
@@ -169,7 +174,8 @@ def _heads(results: Sequence[Result]) -> list[str]:
 
 def _head_cells(result: Result, results: Sequence[Result]) -> list[Cell]:
     mark = graph_mark(result) + ("" if result.finished else ", UNFINISHED")
-    cells = [Cell(result.name, mark.removeprefix(", ")), Cell(system_labels(results)[result.path])]
+    name = Cell(result.name, mark.removeprefix(", "), note=graph_note(result))
+    cells = [name, Cell(system_labels(results)[result.path])]
     return cells + [Cell(result.model)] * (len(_heads(results)) > 2)
 
 
@@ -179,13 +185,19 @@ def _score_row(result: Result, results: Sequence[Result], shown: Sequence[Measur
     part = figure_cell(figure([result], main, answerable=True), main, n=True)
     return [
         *_head_cells(result, results),
-        number_cell(len(result.questions)),
+        _asked_cell(result),
         *(figure_cell(figure([result], one), one, best=_is_best(result, others, one)) for one in shown),
         _share_cell(result),
         Cell(part.text, f"{main.heading}, {part.detail}", low=part.low, high=part.high, number=part.number)
         if part.text != NOTHING
         else part,
     ]
+
+
+def _asked_cell(result: Result) -> Cell:
+    """How many questions were asked, and of how many they were drawn."""
+    asked, whole = len(result.questions), result.about.drawn_from
+    return Cell(f"{asked:,}", f"of {whole:,}" if asked < whole else "all", number=asked)
 
 
 def _share_cell(result: Result) -> Cell:
@@ -233,7 +245,7 @@ def _source_row(result: Result, results: Sequence[Result]) -> list[Cell]:
         Cell(about.kg, f"{about.triples:,} triples" if about.triples else ""),
         Cell("partial" if about.partial else "complete"),
         Cell("yes" if about.gold_derived else "no"),
-        Cell(f"{len(result.questions):,} of {about.drawn_from:,}", number=len(result.questions)),
+        _asked_cell(result),
         Cell(about.commit[:7] or "unknown", "with changes" if about.dirty else ""),
         Cell(
             sums, f"{changed}; graph {about.checksum[:8]}".removeprefix("; ") if about.checksum else changed
