@@ -112,7 +112,7 @@ def _read(state: State, context: Context) -> Step:
     passages = _passages(state)
     if context.embedded:
         return _extracted(state, context, passages)
-    written = own_prompt("documents").render("read", **asked(state), passages=_fitting(passages))
+    written = own_prompt("documents", context).render("read", **asked(state), passages=_fitting(passages))
     reply = model_of(context).complete([{"role": "user", "content": written}]).text
     named = name_answers(read_answers(reply), state, context)
     return answer_step(state, "", named, said_nothing(reply))

@@ -94,7 +94,7 @@ def _thought_of(state: State, context: Context) -> Step:
 
 def _ask(part: str, state: State, context: Context) -> Reply:
     """The model's reply to one of the prompts."""
-    written = own_prompt("knowledge").render(part, **asked(state))
+    written = own_prompt("knowledge", context).render(part, **asked(state))
     return model_of(context).complete([{"role": "user", "content": written}])
 
 

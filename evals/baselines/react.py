@@ -2,7 +2,8 @@
 
 The actions, their interpreter and the knowledge graph are those of the agent. What is left out is what the
 papers add to it: no plan, no observed subgraph, no inspection or correction, no reflection. What an action
-says, an error too, is the observation; the trajectory is concatenated and nothing of it is taken back.
+says, an error too, is the observation; the trajectory is concatenated and nothing of it is taken back. A
+query that went wrong stays so, for PyQL has no action that takes a fact out; exploring builds no query.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines.wiring import Graph, wire
-from triplewise.evals.baselines.wiring import own_prompt_path as prompt_path
+from triplewise.evals.baselines.wiring import Graph, own_prompt_path, wire
 from triplewise.nodes import act as acting
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
@@ -44,7 +44,7 @@ def build(*, link: str = "index") -> Graph:
 
 def act(state: State, runtime: Runtime[Context]) -> Update:
     """One thought and one action; whatever comes of it is what is observed."""
-    context = fill(runtime.context, {"prompt": prompt_path(f"react_{runtime.context.toolset}")})
+    context = fill(runtime.context, {"prompt": own_prompt_path(f"react_{runtime.context.toolset}")})
     update = acting.act(state, runtime.override(context=context))
     *before, step = update["steps"]
     feedback = step.feedback

@@ -115,7 +115,7 @@ def _mined(state: State, context: Context) -> list[Rule]:
 def _proposed(state: State, context: Context, limit: int) -> tuple[str, Plan]:
     """Paths that the model writes, aligned to relations of the graph; its reply too."""
     kg, encoder = kg_of(context), encoder_of(context)
-    written = own_prompt("rog").render(
+    written = own_prompt("rog", context).render(
         "plan",
         **asked(state),
         demonstrations=_demonstrations(state, context),
@@ -166,7 +166,9 @@ def _reason(state: State, context: Context) -> Update:
     if context.embedded:
         return extended(state, _weighed(state, context))
     kg = kg_of(context)
-    written = own_prompt("rog").render("reason", **asked(state), paths=memory_lines(kg, state.memory))
+    written = own_prompt("rog", context).render(
+        "reason", **asked(state), paths=memory_lines(kg, state.memory)
+    )
     reply = model_of(context).complete([{"role": "user", "content": written}]).text
     named = name_answers(read_answers(reply), state, context, _names(kg, state.memory))
     return extended(state, answer_step(state, "", named, said_nothing(reply)))

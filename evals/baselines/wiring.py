@@ -118,6 +118,6 @@ def own_prompt_path(name: str) -> str:
     return str(_kept.enter_context(as_file(files(__package__ or "") / f"prompts_{name}.yaml")))
 
 
-def own_prompt(name: str) -> Prompt:
-    """A prompt of this package, `prompts_NAME.yaml`."""
-    return load_prompt(own_prompt_path(name))
+def own_prompt(name: str, context: Context) -> Prompt:
+    """The prompt of a run: the file that its context names, else `prompts_NAME.yaml` of this package."""
+    return load_prompt(context.prompt or own_prompt_path(name))

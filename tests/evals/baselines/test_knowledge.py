@@ -170,6 +170,18 @@ def test_the_entities_of_the_caller_are_taken(tmp_path: Path, openai_server: Ser
     assert [e.id for e in found["linked"]] == ["Alien"]
 
 
+def test_the_words_of_a_prompt_can_be_ones_own(tmp_path: Path, openai_server: Server) -> None:
+    prompt = tmp_path / "mine.yaml"
+    prompt.write_text("parts: {direct: 'Say it: {{ question }}'}", encoding="utf-8")
+    server = openai_server(["Ran"])
+    assert run("direct", "What?", asking(tmp_path, server, prompt=str(prompt))).values == ("Ran",)
+    assert server.chats[0].text == "Say it: What?"
+    with pytest.raises(
+        ConfigurationError, match=r"unknown part of prompt .* 'reasoned'; choose one of: direct"
+    ):
+        run("cot", "What?", asking(tmp_path, server, prompt=str(prompt)))
+
+
 @pytest.mark.parametrize("name", ["direct", "cot", "self-consistency"])
 def test_without_a_model_they_say_what_they_need(tmp_path: Path, name: str) -> None:
     context = film_context(tmp_path)
