@@ -5,6 +5,8 @@
 // In pixels: from row to row, between columns, between boxes side by side, between rows of boxes, height of a
 // box, and room left and right of its label.
 const ROW = 34, GAP = 34, SIDE = 14, DROP = 26, BOX = 26, PAD = 22;
+// In an outline, from one depth to the next, and the room for lines at the right.
+const INDENT = 20, MARGIN = 24;
 
 const measure = (() => {
   const context = document.createElement("canvas").getContext("2d");
@@ -132,20 +134,21 @@ function pooled(layer, size, space) {
   for (const group of groups) for (let i = 0; i < group.count; i += 1, at += 1) layer[at].across = group.sum / group.count + layer[at].offset;
 }
 
-// Left to right where that fits with whole labels, else top to bottom where that does, else with shorter labels.
-function laidOut(facts, terms, isTopic, room) {
+// Left to right where that fits with whole labels, else top to bottom where that does, else left to right with
+// labels cut where they stay readable, else as an outline, which always fits.
+function laidOut(facts, terms, isTopic, isAnswer, room) {
   const { boxes, lines } = boxesOf(facts);
   const layers = ordered(layersOf(boxes, isTopic));
-  const busiest = Math.max(...layers.map((layer) => layer.length));
   const across = (layer) => layer.reduce((sum, box) => sum + box.width + SIDE, -SIDE);
   fitTexts(boxes, terms, Math.min(300, room));
   if (columnsOf(layers).width <= room) return { boxes, lines, ...leftToRight(layers) };
   if (Math.max(...layers.map(across)) <= room) return { boxes, lines, ...topToBottom(layers) };
   const share = (room - GAP * (layers.length - 1)) / layers.length;
-  fitTexts(boxes, terms, share < 120 ? 170 : Math.min(190, share));
-  const wide = columnsOf(layers).width;
-  if (wide > room && busiest < 4 && Math.max(...layers.map(across)) < wide) return { boxes, lines, ...topToBottom(layers) };
-  return { boxes, lines, ...leftToRight(layers) };
+  if (share >= 120) {
+    fitTexts(boxes, terms, share);
+    return { boxes, lines, ...leftToRight(layers) };
+  }
+  return { boxes, lines, ...outline(boxes, layers, terms, isAnswer, room) };
 }
 
 function fitTexts(boxes, terms, widest) {
@@ -177,6 +180,39 @@ function topToBottom(layers) {
   return { size: [width, layers.length * (BOX + DROP) - DROP], upright: true };
 }
 
+// A box below the other, each a little to the right of the one it comes from; ways to an answer come first.
+function outline(boxes, layers, terms, isAnswer, room) {
+  for (const box of boxes) box.below = [];
+  const roots = [];
+  for (const box of layers.flat()) {
+    box.up = [...box.next].find((other) => other.layer < box.layer);
+    (box.up ? box.up.below : roots).push(box);
+    if (isAnswer(box.term) && !box.relation) for (let at = box; at && !at.leads; at = at.up) at.leads = true;
+  }
+  const first = (list) => [...list.filter((box) => box.leads), ...list.filter((box) => !box.leads)];
+  let row = 0;
+  const place = (box, depth) => {
+    const left = depth * INDENT;
+    box.text = clipped(terms.read(box.term).label, Math.max(80, room - left - MARGIN - PAD - 4));
+    box.width = measure(box.text, FONT) + PAD;
+    [box.x, box.y] = [left + box.width / 2, row * ROW + BOX / 2];
+    row += 1;
+    first(box.below).forEach((other) => place(other, depth + 1));
+  };
+  first(roots).forEach((box) => place(box, 0));
+  const width = Math.max(...boxes.map((box) => box.x + box.width / 2));
+  return { size: [width + MARGIN, row * ROW - (ROW - BOX)], outlined: true };
+}
+
+// In an outline: down from a box and right to the one below it, or around the right where the two are not so.
+function elbow({ from, to }) {
+  const left = (box) => box.x - box.width / 2, right = (box) => box.x + box.width / 2;
+  if (to.up === from) return `M${left(from) + 9},${from.y + BOX / 2} V${to.y} H${left(to)}`;
+  if (from.up === to) return `M${left(from)},${from.y} H${left(to) + 9} V${to.y + BOX / 2}`;
+  const far = Math.max(right(from), right(to)) + MARGIN - 6;
+  return `M${right(from)},${from.y} C${far},${from.y} ${far},${to.y} ${right(to)},${to.y}`;
+}
+
 // From the edge of one box to the edge of the other, as a soft curve.
 function curve({ from, to }, upright) {
   const sign = to.layer > from.layer ? 1 : -1;
@@ -191,10 +227,10 @@ let drawings = 0;
 
 function drawFacts(facts, terms, topics, answers, room) {
   const isTopic = (term) => topics.has(term), isAnswer = (term) => answers.has(term) || answers.has(terms.read(term).label);
-  const { boxes, lines, size, upright } = laidOut(facts, terms, isTopic, room);
+  const { boxes, lines, size, upright, outlined } = laidOut(facts, terms, isTopic, isAnswer, room);
   const head = `head-${(drawings += 1)}`;
   const [width, height] = [size[0] + 4, size[1] + 4];
-  const edges = lines.map((line) => svg("path", { class: "edge", d: curve(line, upright), "marker-end": line.head ? `url(#${head})` : null }));
+  const edges = lines.map((line) => svg("path", { class: "edge", d: outlined ? elbow(line) : curve(line, upright), "marker-end": line.head ? `url(#${head})` : null }));
   const shapes = boxes.map((box) => shape(box, terms, isTopic, isAnswer));
   const marker = svg("marker", { id: head, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, svg("path", { d: "M0 0 L8 4 L0 8 z", class: "head" }));
   const drawing = svg(

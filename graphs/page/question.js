@@ -31,7 +31,7 @@ function questionView(question, run, trace) {
   return [
     answerCard(question, run, trace, terms),
     left.length + right.length ? null : el("p", { class: "notice" }, "No record of this run was kept."),
-    el("div", { class: "columns" }, el("div", { class: "way" }, left), el("div", { class: "found" }, right)),
+    el("div", { class: left.length && right.length ? "columns two" : "columns" }, el("div", { class: "way" }, left), el("div", { class: "found" }, right)),
   ];
 }
 
