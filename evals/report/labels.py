@@ -78,8 +78,12 @@ def graph_mark(result: Result) -> str:
 
 def notes(results: Sequence[Result]) -> list[str]:
     """Everything figures of these logs depend on, a sentence a line."""
-    lines = [*_graph_notes(results), _limit_note(results), _model_note(results)]
-    return [*lines, *_budget_notes(results), *_file_notes(results)]
+    return [*_graph_notes(results), _limit_note(results), *condition_notes(results)]
+
+
+def condition_notes(results: Sequence[Result]) -> list[str]:
+    """Model, commit, budgets, prices, and what is not as it should be, a sentence a line."""
+    return [_model_note(results), *_budget_notes(results), *_file_notes(results)]
 
 
 def short_note(results: Sequence[Result]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
+_MARKS = re.compile(r"[\\|*`\[\]]|(?<!\w)_|_(?!\w)")
+"""What Markdown would take for a mark; an underscore within a word it does not."""
 ROWS_SHOWN = 30
 """Rows of a table on the terminal; the files have all of them."""
 
@@ -33,7 +36,8 @@ def terminal(table: Table) -> RenderableType:
     notes = _numbered(table)
     for row in table.rows[:ROWS_SHOWN]:
         drawn.add_row(*(_terminal_cell(cell, notes) for cell in row))
-    lines = [Text(line, style="dim") for line in _below(table)]
+    below = [*_below(table), *(f"[{number}] {note}" for note, number in notes.items())]
+    lines = [Text(line, style="dim") for line in below]
     if len(table.rows) > ROWS_SHOWN:
         lines.append(
             Text(f"... and {len(table.rows) - ROWS_SHOWN} more; --markdown and --html have all of them")
@@ -49,8 +53,8 @@ def markdown(table: Table, level: int = 2) -> str:
     lines.append("| " + " | ".join(marks) + " |")
     notes = _numbered(table)
     lines += ["| " + " | ".join(_markdown_cell(cell, notes) for cell in row) + " |" for row in table.rows]
-    for line in _below(table):
-        lines += ["", escaped(line)]
+    lines += [f"\n{escaped(line)}" for line in _below(table)]
+    lines += [f"\n<sup>{number}</sup> {escaped(note)}" for note, number in notes.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -97,19 +101,15 @@ def _markdown_cell(cell: Cell, notes: Mapping[str, int]) -> str:
 def escaped(text: str) -> str:
     """Text that Markdown and HTML leave as it is."""
     line = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    for mark in ("\\", "|", "*", "_", "`", "[", "]"):
-        line = line.replace(mark, f"\\{mark}")
-    return line
+    return _MARKS.sub(r"\\\g<0>", line)
 
 
 def _below(table: Table) -> Iterator[str]:
-    """What stands under a table: its note, and the notes of its cells."""
+    """What stands under a table."""
     if any(cell.published for row in table.rows for cell in row):
         yield "In italics: published figures of others, not measured here."
     if table.note:
         yield table.note
-    for note, number in _numbered(table).items():
-        yield f"[{number}] {note}"
 
 
 def _numbered(table: Table) -> dict[str, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triplewise.evals.logged import Result
-from triplewise.evals.report.labels import groups, notes
+from triplewise.evals.report.labels import condition_notes, groups
 from triplewise.evals.report.page import report_tables, subtitle
 from triplewise.evals.report.render import escaped, markdown
 from triplewise.evals.results import read_results
@@ -55,20 +55,18 @@ def results_text(results: Sequence[Result], failed: Sequence[str], limit: int) -
         "",
         f"{escaped(subtitle(ordered))}. Made by `{command}`; change nothing here by hand, run it again.",
         "",
-        *(f"- {escaped(line)}" for line in HONESTY),
-        *(f"- {escaped(line)}" for line in notes(ordered)),
+        *(f"- {escaped(line)}" for line in [*HONESTY, *condition_notes(ordered)]),
         *(f"- NOT RUN TO ITS END: {escaped(line)}" for line in failed),
-        "",
-        *_graph_lines(ordered),
         "",
     ]
     tables = [markdown(table) for table in report_tables(ordered)]
-    return "\n".join(lines) + "\n" + "\n".join([*tables, *_crash_line(ordered)])
+    crashes = [] if any(result.crashes for result in ordered) else ["No question crashed.", ""]
+    return "\n".join([*lines, *tables, *crashes, *_graph_lines(ordered)]) + "\n"
 
 
 def _graph_lines(results: Sequence[Result]) -> list[str]:
     """What each task asks, and what its reader has to know."""
-    lines = ["## Tasks", ""]
+    lines = ["## The tasks", ""]
     for name, same in groups(results, lambda result: result.name).items():
         about = same[0].about
         note = f" Note: {' '.join(about.note.split())}." if about.note else ""
@@ -77,10 +75,7 @@ def _graph_lines(results: Sequence[Result]) -> list[str]:
         )
         lines.append(
             f"- **{escaped(name)}** (version {same[0].version}): {escaped(about.benchmark)}, of "
-            f"{escaped(about.kg)}.{share}{escaped(note)}"
+            f"{escaped(about.kg)}. {escaped(f'{share} {note}')} Citation: {escaped(about.citation)}. "
+            f"Licence: {escaped(about.licence)}."
         )
     return lines
-
-
-def _crash_line(results: Sequence[Result]) -> list[str]:
-    return [] if any(result.crashes for result in results) else ["No question crashed.\n"]
