@@ -71,7 +71,7 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
         )
     files = list(of.seeds.values())
     path, total = _written(of, kg, files)
-    count = sum(1 for line in path.open(encoding="utf-8") if line.strip())
+    count = len(read_records(path))
     return Seeds(
         str(path), files, f"{count:,} of {total:,} training questions, those whose query finds answers"
     )

@@ -158,7 +158,15 @@ def build_task(
         scorers: beside `effort`, which every task has.
         n, sample_seed: see `draw`. seeds: its seed questions.
         defaults: settings of the context that the task needs, unless `tested` has its own.
+
+    Raises:
+        ConfigurationError: no question is left to ask, or the system cannot be as it is given.
     """
+    if not questions.samples:
+        raise ConfigurationError(
+            f"no question of {of.name} is left: the graph can answer none of those that were asked for; ask "
+            "all (kg_exact=false, answerable=false) or take the whole graph (gold_derived=true)"
+        )
     own = {"kg": kg.path, "profile": None if kg.own else kg.profile or None, "model": tested.model}
     seeded = {} if seeds.setting is None else {"seeds": seeds.setting}
     settings = {**own, **seeded, **(defaults or {}), **tested.settings}
