@@ -118,6 +118,7 @@ def own_prompt_path(name: str) -> str:
     return str(_kept.enter_context(as_file(files(__package__ or "") / f"prompts_{name}.yaml")))
 
 
-def own_prompt(name: str, context: Context) -> Prompt:
+def own_prompt(name: str, context: Context | None = None) -> Prompt:
     """The prompt of a run: the file that its context names, else `prompts_NAME.yaml` of this package."""
-    return load_prompt(context.prompt or own_prompt_path(name))
+    given = context.prompt if context is not None else None
+    return load_prompt(given or own_prompt_path(name))
