@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 SCRIPTS = ("base.js", "terms.js", "code.js", "network.js", "question.js", "list.js", "charts.js", "main.js")
 """The page's script, in the order in which it is read."""
 
+_FIGURE = re.compile(r"\s*[-−+~<>≤≥±$€£]?\s*\.?\d")
+_WORD = re.compile(r"\w")
+
 
 def render_page(page: Page) -> str:
     """The page as one HTML document.
@@ -47,6 +50,7 @@ def render_page(page: Page) -> str:
         blocks=blocks,
         interval=interval,
         footnotes=_footnotes,
+        in_words=_columns_in_words,
         link=lambda cell: _link(cell, links),
     )
 
@@ -94,6 +98,16 @@ def interval(cell: Cell) -> str:
     decimals = re.search(r"\.(\d+)", cell.text)
     places = len(decimals.group(1)) if decimals else 0
     return f"{cell.low:.{places}f}–{cell.high:.{places}f}"
+
+
+def _columns_in_words(table: Table) -> set[int]:
+    """Indices of the columns, beside the first, that hold words and no figure."""
+    cells: dict[int, list[str]] = {}
+    for row in table.rows:
+        for column, cell in enumerate(row):
+            cells.setdefault(column, []).append(cell.text)
+    figures = {i for i, texts in cells.items() if any(_FIGURE.match(text) for text in texts)}
+    return {i for i, texts in cells.items() if any(_WORD.search(text) for text in texts)} - figures - {0}
 
 
 def _footnotes(table: Table) -> dict[str, int]:

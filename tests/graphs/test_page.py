@@ -124,6 +124,14 @@ def test_published_figures_say_that_they_are() -> None:
     assert " gpt-4, 2024" in texts
 
 
+def test_columns_of_words_stand_left_and_figures_right() -> None:
+    rows = [[Cell("a"), Cell("GrailQA"), Cell("0.5"), Cell("–"), Cell("–")]]
+    rows += [[Cell("b"), Cell("12 %"), Cell("n. a."), Cell("none"), Cell("")]]
+    html = render_page(Page("p", tables=[Table("t", list("abcde"), rows)]))
+    heads = [a.get("class") for tag, a in Elements(html).found if tag == "th" and a.get("scope") == "col"]
+    assert heads == [None, None, None, "words", None]
+
+
 def test_plots_bring_their_library_and_other_pages_do_not() -> None:
     pytest.importorskip("vl_convert")
     with_plot = render_page(Page("plots", charts=[Chart("one", SPEC)]))
