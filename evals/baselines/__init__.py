@@ -116,5 +116,11 @@ BASELINES: Mapping[str, Baseline] = {
         Builder("tog", "build_relations"),
         embedded=True,
     ),
+    "kb-binder": Baseline(
+        "programs drafted after like questions, bound to what the graph has, run, and voted on",
+        "Li et al. 2023 (KB-BINDER), section 3",
+        Builder("kb_binder"),
+        embedded=True,
+    ),
 }
 """Name -> baseline."""

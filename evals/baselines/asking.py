@@ -45,7 +45,7 @@ class Asker:
         self.over = spent(self.state.model_copy(update={"usage": usage}), self.context)
         if self.over:
             return None
-        text = own_prompt(self.prompt).render(part, **asked(self.state), **values)
+        text = own_prompt(self.prompt, self.context).render(part, **asked(self.state), **values)
         reply = model_of(self.context).complete([{"role": "user", "content": text}])
         self._used += reply.usage
         return reply.text
