@@ -1,0 +1,112 @@
+"""Logs of real runs on the graph of films, for the tests of reports; one question of each crashes."""
+
+from __future__ import annotations
+
+import gc
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from inspect_ai import Task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.log import EvalLog
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+from tests.support.films import write_graph, write_questions
+from triplewise.evals.running import run
+from triplewise.evals.scorers import effort, strict
+from triplewise.evals.solver import agent
+from triplewise.tools.kg.open import close_all
+
+CRASHING = "Psycho"
+
+
+@solver
+def crashing(inner: Solver) -> Solver:
+    """Asks the system, and fails at one question before it is asked."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        if str(state.sample_id) == CRASHING:
+            raise RuntimeError("the graph fell over")
+        return await inner(state, generate)
+
+    return solve
+
+
+def films_task(folder: Path, preset: str = "agent", **more: Any) -> Task:
+    """Who directed a film, of ten films and one question that nothing answers; Psycho's crashes."""
+    kg, questions = folder / "films.nt", folder / "films.jsonl"
+    if not kg.exists():
+        write_graph(kg)
+        write_questions(questions)
+    records = [json.loads(line) for line in questions.read_text(encoding="utf-8").splitlines()]
+    settings = {"kg": str(kg), "model": "embedded", "seeds": "none"}
+    return Task(
+        name="films",
+        dataset=MemoryDataset([sample(record) for record in records], name="films"),
+        solver=crashing(agent(preset, settings)),
+        scorer=[strict(compare="names"), effort()],
+        fail_on_error=False,
+        score_on_error=True,
+        version=3,
+        metadata={**ABOUT, "preset": preset, "drawn": len(records), **more},
+    )
+
+
+def sample(record: Mapping[str, Any]) -> Sample:
+    """A question with its tags; the graph cannot answer the last one."""
+    return Sample(
+        id=record["id"],
+        input=record["question"],
+        target=record["answers"],
+        metadata={
+            "entities": record["entities"],
+            "answerable": record["id"] != "none",
+            "tags": {"hops": 1, "level": "iid" if len(record["id"]) < 6 else "zero-shot"},
+        },
+    )
+
+
+def cell(row: str, seed: int = 1, column: str = "GrailQA", **more: Any) -> dict[str, Any]:
+    """Metadata of a cell of a grid after QueryAgent's table 3."""
+    told = {"name": "modes", "title": "Ways of correcting", "published": "queryagent-table-3"}
+    return {"grid": {**told, "row": row, "column": column, "seed": seed, **more}}
+
+
+def run_films(folder: Path, preset: str = "agent", **more: Any) -> EvalLog:
+    """The log of one run, in the folder `logs`; streams that Inspect leaves open are collected here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Unclosed <MemoryObject", ResourceWarning)
+        log = run(films_task(folder, preset, **more), log_dir=folder / "logs")
+        close_all()
+        gc.collect()
+    return log
+
+
+def logs_in(folder: Path) -> list[Path]:
+    """The logs of a folder, the oldest first."""
+    return sorted(folder.glob("*.eval"))
+
+
+ABOUT: Mapping[str, Any] = {
+    "benchmark": "Films",
+    "model": "embedded",
+    "kg": "ten films",
+    "kg_parts": ["observed", "gold_derived"],
+    "kg_triples": 60,
+    "kg_checksum": "abcdef0123456789",
+    "kg_partial": True,
+    "kg_gold_derived": True,
+    "data_files": {"films.jsonl": "0123456789abcdef"},
+    "changed_files": [],
+    "drawn_from": 40,
+    "answerable": 30,
+    "asked": 40,
+    "note": "made up",
+    "licence": "CC0",
+    "citation": "nobody",
+    "commit": "1234567890",
+    "commit_clean": True,
+}
