@@ -16,7 +16,6 @@ from triplewise.tools.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from triplewise.evals.grid import GridFile
     from triplewise.evals.grid_cells import Cell, Choices
@@ -124,10 +123,11 @@ def grid(
     """Run a grid; see `HELP`."""
     from triplewise.evals.grid import load_grid
     from triplewise.evals.grid_cells import cells_of
+    from triplewise.evals.grid_tables import plan, result, shipped_grids
     from triplewise.evals.running import parse_settings
 
     if file is None:
-        _out().print(_shipped())
+        _out().print(shipped_grids())
         return
     found = load_grid(file)
     chosen = _models(models or ())
@@ -136,10 +136,10 @@ def grid(
         found, replace(chosen, limit=limit, train=train, given=given, only=only or (), seeds=seeds or ())
     )
     if dry_run:
-        _out().print(_plan(found, cells))
+        _out().print(plan(found, cells))
         return
     outcomes, interrupted = _run(found, cells, log_dir, jobs)
-    _out().print(_result(found, outcomes))
+    _out().print(result(found, outcomes))
     _list_rest(outcomes, cells)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -182,6 +182,8 @@ def _display(total: int) -> Iterator[Tell]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from triplewise.evals.grid_tables import duration, line
+
     console = Console(stderr=True, highlight=False, markup=False)
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -196,126 +198,29 @@ def _display(total: int) -> Iterator[Tell]:
 
         def tell(told: Any) -> None:
             doing = f"{told.cell}{f': {told.stage}' if told.stage else ''}" if told.cell else "cells"
-            left = f"about {_duration(told.left)} left" if told.left else ""
+            left = f"about {duration(told.left)} left" if told.left else ""
             bar.update(whole, completed=told.done, description=doing, left=left)
-            if told.last is not None:
-                ahead = f"; {left}" if left and told.done < told.total else ""
-                console.print(f"{told.done}/{told.total} {_line(told.last)}{ahead}", soft_wrap=True)
+            if told.last is not None and told.last.state != "skipped":
+                ahead = f"; {left}" if left else ""
+                console.print(f"{told.done}/{told.total} {line(told.last)}{ahead}", soft_wrap=True)
 
         yield tell
 
 
-def _line(outcome: Outcome) -> str:
-    """What became of a cell, in a line."""
-    if outcome.state in ("skipped", "failed"):
-        return f"{outcome.cell.name}: {outcome.state}: {outcome.why}"
-    metric = outcome.cell.metrics[0]
-    value = outcome.figure(metric)
-    shown = f"{metric} {100 * value:.1f}" if value is not None else "done"
-    took = "complete before" if outcome.state == "kept" else f"{outcome.seconds:.1f} s"
-    return f"{outcome.cell.name}: {shown} ({outcome.questions} questions, {took})"
-
-
-def _duration(seconds: float) -> str:
-    """Seconds in words."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _shipped() -> Table:
-    """The grids that come with the package."""
-    from rich.table import Table
-
-    from triplewise.evals.grid import load_grid, shipped
-
-    table = Table(title="Shipped grids", title_justify="left", box=None)
-    for heading in ("name", "rows", "columns", "what"):
-        table.add_column(heading)
-    for name in shipped():
-        found = load_grid(name).grid
-        table.add_row(name, str(len(found.rows)), str(len(found.columns)), found.title)
-    return table
-
-
-def _plan(file: GridFile, cells: Sequence[Cell]) -> Table:
-    """The cells that would be run."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=f"{file.grid.title}: {len(cells)} cells", title_justify="left", show_lines=False)
-    for heading in ("row", "column", "seed", "system", "model", "with", "limit", "runs"):
-        table.add_column(heading, overflow="fold")
-    for c in cells:
-        swapped = {
-            **c.arguments,
-            **c.phases,
-            **{k: v for k, v in c.settings.items() if not k.endswith("_seed")},
-        }
-        extra = [n for n, given in (("thinned graph", c.thin), ("self-learning", c.learn)) if given]
-        words = ", ".join([*(f"{name}={value}" for name, value in swapped.items()), *extra])
-        limit = "task's own" if c.limit is None else "all" if c.limit == 0 else str(c.limit)
-        runs = "yes" if not c.why_not else f"no: {c.why_not}"
-        row = (c.row, c.column, str(c.seed), f"{c.system} on {c.task}", c.model, words, limit, runs)
-        table.add_row(*map(Text, row))
-    return table
-
-
-def _result(file: GridFile, outcomes: Sequence[Outcome]) -> Table:
-    """The figures laid out as the published table, its own in brackets."""
-    from rich.table import Table
-    from rich.text import Text
-
-    grid, metrics = file.grid, ", ".join(dict.fromkeys(m for o in outcomes for m in o.cell.metrics))
-    table = Table(title=f"{grid.title} ({metrics})", title_justify="left", caption_justify="left")
-    if file.table is not None:
-        table.caption = (
-            f"in brackets: published {file.table.date}, {file.table.model}, other questions and graph"
-        )
-    table.add_column("")
-    columns = [c.column for c in grid.columns if any(o.cell.column == c.column for o in outcomes)]
-    for column in columns:
-        table.add_column(column, justify="right")
-    for row in dict.fromkeys(o.cell.row for o in outcomes):
-        table.add_row(Text(row), *(Text(_figures(file, outcomes, row, column)) for column in columns))
-    return table
-
-
-def _figures(file: GridFile, outcomes: Sequence[Outcome], row: str, column: str) -> str:
-    """A cell of the table: means over seeds, metric by metric."""
-    here = [o for o in outcomes if (o.cell.row, o.cell.column) == (row, column)]
-    ran = [o for o in here if o.state in ("done", "kept")]
-    if not ran:
-        return here[0].state if here else ""
-    parts = []
-    for number, metric in enumerate(ran[0].cell.metrics):
-        values = [v for o in ran if (v := o.figure(metric)) is not None]
-        mean = f"{100 * sum(values) / len(values):.1f}" if values else "–"
-        theirs = _published(file, row, column, number)
-        parts.append(f"{mean} [{theirs:.1f}]" if theirs is not None else mean)
-    return " / ".join(parts)
-
-
-def _published(file: GridFile, row: str, column: str, metric: int) -> float | None:
-    """The published figure beside ours, if it is a percentage."""
-    table = file.table
-    if table is None or not table.unit.startswith("percent") or metric >= len(table.metrics):
-        return None
-    return table.value(row, column, table.metrics[metric])
-
-
 def _list_rest(outcomes: Sequence[Outcome], cells: Sequence[Cell]) -> None:
     """Say on stderr which cells have no figure and why, and where the logs are."""
+    from triplewise.evals.grid_tables import line, reasons
     from triplewise.graphs.cli.console import say
 
+    for text in reasons([o for o in outcomes if o.state == "skipped"]):
+        say(f"skipped: {text}", "notice")
     for outcome in outcomes:
-        if outcome.state in ("skipped", "failed"):
-            say(_line(outcome), "error" if outcome.state == "failed" else "notice")
+        if outcome.state == "failed":
+            say(line(outcome), "error")
     if len(outcomes) < len(cells):
         say(f"interrupted: {len(cells) - len(outcomes)} cells left; run the same again to go on", "notice")
-    logs = {str(Path(o.log).parent) for o in outcomes if o.log}
-    for folder in sorted(logs):
-        say(f"logs: {folder}")
+    for folder in sorted({str(Path(o.log).parent) for o in outcomes if o.log}):
+        say(f"logs: {folder} (triplewise eval report makes a page of them)")
 
 
 def _out() -> Console:

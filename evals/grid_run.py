@@ -158,7 +158,7 @@ def _outcome(
             return _read(cell, log, "kept", 0.0)
         task = prepared_task(cell, base, stage)
         task.metadata = {**(task.metadata or {}), "grid": about(file, cell, digest)}
-        log = run(task, jobs=jobs, log_dir=folder)
+        log = run(task, jobs=jobs, log_dir=folder, told=lambda line: stage(line, 0, None))
     except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
         return Outcome(cell, "failed", _words(error), time.perf_counter() - start)
     if log.status == "cancelled":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from inspect_ai.log import list_eval_logs, read_eval_log
+from typer.testing import CliRunner
 
 from tests.support.openai_server import Messages, OpenAIServer
-from triplewise.evals.grid import GridFile, load_grid, shipped
+from triplewise.evals.grid import Column, Grid, GridFile, Learn, Row, Thin, load_grid, shipped
 from triplewise.evals.grid_cells import Cell, Choices, cells_of
+from triplewise.evals.grid_command import register
 from triplewise.evals.grid_run import Outcome, Told, run_grid
 from triplewise.evals.report.published import published
 from triplewise.tools.errors import ConfigurationError, DataError
@@ -363,6 +365,7 @@ import sys
 from pathlib import Path
 from triplewise.evals.grid import load_grid
 from triplewise.evals.grid_cells import Choices, cells_of
+from triplewise.evals.grid_command import register
 from triplewise.evals.grid_run import run_grid
 
 file = load_grid(sys.argv[1])
@@ -372,29 +375,65 @@ for outcome in run_grid(file, cells, log_dir=Path(sys.argv[2])):
 """
 
 
-def test_a_killed_grid_goes_on_where_it_was(closed: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def app() -> typer.Typer:
+    """The command alone; a group, as `triplewise eval` is one."""
+    app = typer.Typer(pretty_exceptions_enable=False)
+    register(app)
+    app.command("other")(lambda: None)
+    return app
+
+
+def test_the_command_lists_shows_runs_and_tells_what_failed(
+    app: typer.Typer, closed: Path, tmp_path: Path
+) -> None:
+    asked = CliRunner()
+    assert all(name in asked.invoke(app, ["grid"]).output for name in PAPERS)
+    text = GRID + "  - {row: no hops, arguments: {hops: 9}}\n  - {row: words, system: direct}\n"
+    path = str(write(tmp_path, text).document.path)
+    shown = asked.invoke(app, ["grid", path, "--dry-run", "--limit", "2", "--set", "plan_hops=2"])
+    assert shown.exit_code == 0
+    for words in (
+        "3 of 4 cells to run",
+        "agent on metaqa",
+        "plan=none, plan_hops=2",
+        "needs a language model",
+    ):
+        assert words in " ".join(shown.output.split())
+    ran = asked.invoke(app, ["grid", path, "--limit", "2", "--log-dir", str(tmp_path / "logs")])
+    assert ran.exit_code == 3
+    said = " ".join(ran.output.split())
+    assert "no hops / one hop (seed 1): failed: MetaQA has 1, 2 and 3 hops" in said
+    assert "skipped: words / one hop: needs a language model: --model openai:NAME" in said
+    assert "f1; 2 questions a cell" in said
+    kept = asked.invoke(
+        app, ["grid", path, "--limit", "2", "--log-dir", str(tmp_path / "logs"), "--only", "rules"]
+    )
+    assert kept.exit_code == 0
+    assert "rules / one hop (seed 1): f1 100.0 (2 questions, complete before)" in kept.output
+
+
+def test_the_help_of_the_command_has_every_key_of_a_file(app: typer.Typer) -> None:
+    said = CliRunner().invoke(app, ["grid", "--help"]).output
+    keys = {key for model in (Grid, Row, Column, Learn, Thin) for key in model.model_fields}
+    assert not {key for key in keys - {"read", "train", "iterations", "hops", "seed"} if key not in said}
+
+
+def test_a_model_is_given_once_for_each_backbone(app: typer.Typer) -> None:
+    refused = CliRunner().invoke(
+        app, ["grid", "oda-table-4", "--dry-run", "--model", "openai:a", "--model", "openai:b"]
+    )
+    assert isinstance(refused.exception, ConfigurationError)
+    assert "--model is given twice for all rows" in str(refused.exception)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_or_interrupted_grid_goes_on_where_it_was(
+    closed: Path, tmp_path: Path, how: signal.Signals
+) -> None:
     text = GRID.replace("system: agent", "system: direct").replace(", phases: {plan: none}", "")
     file, logs = write(tmp_path, text), tmp_path / "logs"
-
-    def answer(messages: Messages) -> str:
-        asked.append(json.dumps(messages))
-        if len(asked) > 6:
-            time.sleep(20)  # in the middle of the second cell
-        return "Ridley Scott"
-
-    asked: list[str] = []
-    with OpenAIServer(answer) as server:
-        command = [sys.executable, "-c", SCRIPT, str(file.document.path), str(logs), server.url]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OPENAI_API_KEY": "x"}
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "rules done\n"
-            until = time.monotonic() + 60
-            while len(asked) < 7 and time.monotonic() < until:
-                time.sleep(0.05)
-            process.send_signal(signal.SIGKILL)
-    asked.clear()
+    broken_off(file, logs, how)
     with OpenAIServer(lambda messages: "Ridley Scott") as server:
         cells = cells_of(file, Choices("openai:scripted", given={"base_url": server.url}))
         outcomes = run(file, logs, cells)
@@ -403,3 +442,28 @@ def test_a_killed_grid_goes_on_where_it_was(closed: Path, tmp_path: Path) -> Non
             ("no plan", "done", 4),
         ]
         assert 1 <= len(server.chats) <= 4
+    finished = [read_eval_log(log, header_only=True).status for log in list_eval_logs(str(logs))]
+    assert finished.count("success") == 2
+
+
+def broken_off(file: GridFile, logs: Path, how: signal.Signals) -> None:
+    """Run a grid in a process of its own, which gets a signal in the middle of its second cell."""
+
+    def answer(messages: Messages) -> str:
+        if len(server.chats) > 6:
+            server.closing.wait(60)
+        return "Ridley Scott"
+
+    with OpenAIServer(answer) as server:
+        command = [sys.executable, "-c", SCRIPT, str(file.document.path), str(logs), server.url]
+        environment = {**os.environ, "OPENAI_API_KEY": "x"}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "rules done\n"
+            until = time.monotonic() + 60
+            while len(server.chats) < 7 and time.monotonic() < until:
+                time.sleep(0.05)
+            process.send_signal(how)
+            server.closing.set()
+            assert process.wait(60) != 0
+            assert process.stdout.read() == ""
