@@ -13,7 +13,7 @@ from inspect_ai.log import EvalLog
 from rich.console import Console
 from typer.core import TyperGroup
 
-from triplewise.evals.running import TASKS, make_task, parse_settings, run
+from triplewise.evals.running import GO_ON, TASKS, make_task, parse_settings, run
 from triplewise.evals.table import crashes, render, scores_of
 from triplewise.graphs.cli.console import examples, say
 
@@ -136,14 +136,10 @@ def run_task(
 
 def _check_end(log: EvalLog) -> None:
     """Leave, with a line that says how to go on, unless the evaluation ran to its end."""
-    if log.status == "success":
-        return
-    if log.status == "cancelled":
-        say("interrupted; what is done is kept, and the same command goes on from there", "notice")
-        raise typer.Exit(130)
-    reason = log.error.message if log.error else log.status
-    say(f"the evaluation failed ({reason}); the same command goes on from there", "error")
-    raise typer.Exit(3)
+    if log.status != "success":
+        reason = log.error.message if log.error else log.status
+        say(f"the evaluation failed ({reason}); {GO_ON}", "error")
+        raise typer.Exit(3)
 
 
 def _summary(log: EvalLog) -> dict[str, Any]:

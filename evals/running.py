@@ -22,6 +22,8 @@ from triplewise.tools.errors import ConfigurationError
 
 TASKS: Mapping[str, Callable[..., Task]] = {name: getattr(tasks, name) for name in tasks.__all__}
 
+GO_ON = "the same command goes on from there"
+
 
 def make_task(name: str, given: Mapping[str, Any]) -> Task:
     """A task by name, with values for its own parameters, phases of the graph, or settings of the context.
@@ -69,7 +71,7 @@ def run(
     display: str = "none",
     fresh: bool = False,
     retry_crashed: bool = False,
-    told: Callable[[str], None] | None = None,
+    told: Callable[[str], None] = lambda line: None,
 ) -> EvalLog:
     """Run one task with small logs; one that was killed goes on where it was.
 
@@ -83,11 +85,12 @@ def run(
 
     Raises:
         ConfigurationError: another process is running the same evaluation.
+        KeyboardInterrupt: it was interrupted; what is done is kept.
     """
     folder = Path(log_dir) if log_dir is not None else user_state_path("triplewise") / "evals"
     key = key_of(task)
     journal = _opened(folder, f"{plain_name(task.name)}-{key}", fresh, retry_crashed)
-    if len(journal) and told is not None:
+    if len(journal):
         told(f"goes on with an earlier run: {len(journal)} of {len(task.dataset)} questions are done")
     asked, task.solver = task.solver, journaled(task.solver, journal)
     task.metadata = {**(task.metadata or {}), "evaluation": key}
@@ -96,6 +99,9 @@ def run(
         if log.status == "success":
             journal.finish()
             _sweep(folder, log)
+    except KeyboardInterrupt:
+        told(f"{len(journal)} of {len(task.dataset)} questions are done and kept; {GO_ON}")
+        raise
     finally:
         task.solver = asked
         journal.close()
@@ -113,7 +119,7 @@ def _opened(folder: Path, name: str, fresh: bool, retry_crashed: bool) -> Journa
 
 
 def _through_inspect(task: Task, folder: Path, jobs: int, display: str) -> EvalLog:
-    """The log of an evaluation that ended, or was interrupted."""
+    """The log of an evaluation that ended. Raises KeyboardInterrupt if it was interrupted."""
     logs = inspect_eval(
         task,
         model=None,
@@ -125,6 +131,8 @@ def _through_inspect(task: Task, folder: Path, jobs: int, display: str) -> EvalL
         ctl_server=False,
         display=display,  # type: ignore[arg-type]
     )
+    if not logs or logs[0].status == "cancelled":
+        raise KeyboardInterrupt
     return logs[0]
 
 

@@ -150,6 +150,15 @@ def running(latency: float = 0.0, replies: Path | None = None) -> Iterator[str]:
             process.stdout.close()
 
 
+def counts(url: str) -> dict[str, Any]:
+    """What a stub has counted so far. Raises OSError where none listens."""
+    from urllib.request import urlopen
+
+    with urlopen(f"{url.removesuffix('/v1')}/counts", timeout=10) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
 def main(
     port: Annotated[int, typer.Option(help="Port on loopback; 0 takes a free one.")] = 8089,
     latency: Annotated[float, typer.Option(min=0, help="Seconds from a request to its answer.")] = 0.0,

@@ -14,6 +14,7 @@ from rich.table import Table
 from triplewise.evals.bench import fuzzing
 from triplewise.evals.bench.cut import cut
 from triplewise.evals.bench.incomplete import incomplete
+from triplewise.evals.bench.inflight import inflight
 from triplewise.evals.bench.mends import mends
 from triplewise.evals.bench.observe import observe
 from triplewise.evals.bench.paths import paths
@@ -61,6 +62,7 @@ app.command()(paths)
 app.command()(rules)
 app.command()(incomplete)
 app.command()(reading)
+app.command()(inflight)
 
 
 def _table(found: Sequence[Measured]) -> Table:

@@ -1,0 +1,123 @@
+"""Evaluations that are killed or interrupted: no finished question is asked twice, none is lost."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import list_eval_logs, read_eval_log
+
+from triplewise.evals import Run, stub
+
+QUESTIONS, JOBS, LATENCY = 30, 4, 0.03
+CALLS = 4 * QUESTIONS
+"""The stand-in's script takes four steps."""
+
+
+@pytest.fixture
+def many(data: Path) -> Path:
+    """The data folder with as many questions."""
+    with gzip.open(data / "metaqa" / "test_1hop.jsonl.gz", "wt", encoding="utf-8") as file:
+        for i in range(QUESTIONS):
+            record = {"id": f"q{i}", "question": f"number {i}: who directed [Alien]", "topic_entity": "Alien"}
+            file.write(json.dumps({**record, "answers": ["Ridley Scott"]}) + "\n")
+    return data
+
+
+@pytest.fixture
+def model() -> Iterator[str]:
+    """The URL of a stand-in model that counts."""
+    with stub.running(LATENCY) as url:
+        yield url
+
+
+def start(url: str, logs: Path) -> subprocess.Popen[str]:
+    """An evaluation in a process of its own."""
+    command = [sys.executable, "-m", "triplewise.evals", "metaqa", "--limit", "0", "--system", "queryagent"]
+    command += [
+        "--model",
+        stub.MODEL,
+        "--base-url",
+        url,
+        "--jobs",
+        str(JOBS),
+        "--log-dir",
+        str(logs),
+        "--json",
+    ]
+    command += ["--set", "seeds=false", "--set", "ranking=none"]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    )
+
+
+def stop(process: subprocess.Popen[str], url: str, calls: int, how: signal.Signals) -> tuple[str, str]:
+    """Send a signal once the model has answered so many calls; what the process printed."""
+    while process.poll() is None and stub.counts(url)["calls"] < calls:
+        time.sleep(0.005)
+    process.send_signal(how)
+    return process.communicate(timeout=300)
+
+
+def kept(logs: Path) -> set[str]:
+    """Questions of the journal, each a whole line."""
+    texts = [path.read_text(encoding="utf-8") for path in (logs / ".unfinished").glob("*.jsonl")]
+    lines = [line for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    return {json.loads(line)["id"] for line in lines}
+
+
+def begun(url: str) -> dict[str, int]:
+    """Question id -> how often its first step was asked for."""
+    return {f"q{text.split()[1].rstrip(':')}": n for text, n in stub.counts(url)["begun"].items()}
+
+
+def the_log(logs: Path) -> Any:
+    """The only log that is left."""
+    (info,) = list_eval_logs(str(logs))
+    return read_eval_log(info.name)
+
+
+def check(logs: Path, stdout: str) -> None:
+    """Every question has its answer, once."""
+    log = the_log(logs)
+    assert log.status == "success"
+    assert sorted(s.id for s in log.samples) == sorted(f"q{i}" for i in range(QUESTIONS))
+    runs = [s.store_as(Run) for s in log.samples]
+    assert {(r.status, tuple(r.values)) for r in runs} == {("answered", ("Ridley Scott",))}
+    assert json.loads(stdout)["scores"]["f1.mean"] == 1.0
+    assert list((logs / ".unfinished").glob("*")) == []
+
+
+def test_a_killed_and_interrupted_evaluation_asks_nothing_twice_and_loses_nothing(
+    many: Path, model: str, tmp_path: Path
+) -> None:
+    logs, moments = tmp_path / "logs", random.Random()
+    done: dict[str, int] = {}
+    for share, how, code in ((0.3, signal.SIGKILL, -signal.SIGKILL), (0.7, signal.SIGINT, 130)):
+        process = start(model, logs)
+        _, err = stop(process, model, int(CALLS * share) + moments.randrange(8), how)
+        assert process.returncode == code, err
+        assert "Traceback" not in err
+        asked = begun(model)
+        assert {q: asked[q] for q in done} == done
+        done = {q: asked[q] for q in kept(logs)}
+        assert done
+    assert f"{len(done)} of {QUESTIONS} questions are done and kept; the same command goes on" in err
+    process = start(model, logs)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert f"{len(done)} of {QUESTIONS} questions are done" in err
+    check(logs, out)
+    asked = begun(model)
+    assert {q: asked[q] for q in done} == done
+    assert sum(asked.values()) <= QUESTIONS + 2 * JOBS  # only what was in flight is asked again
