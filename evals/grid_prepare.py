@@ -32,15 +32,22 @@ ELSEWHERE = ("base_url", "api_key_env")
 _FILES = ("seeds", "documents", "prompt", "prices", "profile", "facts")
 
 
+_OF_BASE = ("seed_questions", "data_files", "changed_files", "kg_parts", "kg_gold_derived", "kg_profile")
+"""What the log of a thinned graph takes from the task on the whole one."""
+
+
 def task_of(cell: Cell, settings: Mapping[str, Any] | None = None) -> Task:
     """The task of a cell as it stands, on the graph of its benchmark; `settings` are added to the cell's own.
+
+    Seed questions among them take the place of those that the task itself would take.
 
     Raises:
         UserError: a value that the task refuses, a missing file.
     """
     limit = {} if cell.limit is None else {"n": cell.limit}
+    seeds = {"seeds": False} if settings and "seeds" in settings and "seeds" in cell.arguments else {}
     return TASKS[cell.task](
-        **cell.arguments,
+        **{**cell.arguments, **seeds},
         **limit,
         preset=cell.system,
         model=cell.model,
@@ -135,19 +142,24 @@ def _thinned(cell: Cell, base: Task, tell: Progress) -> tuple[dict[str, Any], di
         asked = ThinOrder(thin.share, thin.seed, thin.hops)
         thin_kg(kg, questions, folder / "kg", asked, profile=profile, progress=tell)
     report = json.loads((folder / "kg" / THINNED).read_text(encoding="utf-8"))
-    settings: dict[str, Any] = {"kg": str(folder / "kg")}
+    settings: dict[str, Any] = {"kg": str(folder / "kg"), **_seeds_of(cell, base)}
     if thin.documents or thin.read:
-        settings |= _documents(cell, folder, tell)
+        settings |= _documents(cell, base, folder, tell)
     said = {
         "kg": f"{about.get('kg', kg)}, made incomplete for these questions: {report['dropped']:,} of "
         f"{report['collected']:,} triples on their paths dropped (seed {thin.seed})",
         "kg_partial": True,
         "kg_checksum": mark,
-        "kg_parts": list(about.get("kg_parts", ())),
-        "kg_gold_derived": about.get("kg_gold_derived", False),
+        **{key: about[key] for key in _OF_BASE if key in about},
         "thinned": {name: report[name] for name in ("collected", "dropped", "questions", "hit_questions")},
     }
     return settings, said
+
+
+def _seeds_of(cell: Cell, base: Task) -> dict[str, Any]:
+    """The seed questions of the task on the whole graph, whose answers were found there."""
+    given = (base.metadata or {}).get("settings", {}).get("seeds")
+    return {"seeds": given} if given and "seeds" not in cell.settings else {}
 
 
 def _whole(cell: Cell, base: Task) -> tuple[str, str | None]:
@@ -167,7 +179,7 @@ def _record(sample: Sample) -> dict[str, Any]:
     return {"question": str(sample.input), "entities": about.get("entities", {}), "answers": answers}
 
 
-def _documents(cell: Cell, folder: Path, tell: Progress) -> dict[str, Any]:
+def _documents(cell: Cell, base: Task, folder: Path, tell: Progress) -> dict[str, Any]:
     """Settings that let a system read what was dropped, or see what another one has read of it.
 
     Facts that are read go to a file of the cell's own, not among those that a person reviews.
@@ -190,7 +202,12 @@ def _documents(cell: Cell, folder: Path, tell: Progress) -> dict[str, Any]:
     facts, logs = folder / f"read-{mark}.sqlite", folder / f"read-{mark}"
     if not (logs / DONE).is_file():
         tell("reading documents", 0, None)
-        given = {"kg": str(folder / "kg"), "documents": str(documents), "facts": str(facts)}
+        given = {
+            "kg": str(folder / "kg"),
+            "documents": str(documents),
+            "facts": str(facts),
+            **_seeds_of(cell, base),
+        }
         reader = replace(cell, system=READER, phases={})
         run(task_of(reader, given), log_dir=logs)
         (logs / DONE).touch()
