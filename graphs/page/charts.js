@@ -9,7 +9,7 @@ const CHART_STYLE = {
     labelColor: MUTED, titleColor: INK, gridColor: LINE, domainColor: LINE, tickColor: LINE,
     labelFontSize: 12, titleFontSize: 12, titleFontWeight: 600, titlePadding: 8, labelLimit: 160,
   },
-  legend: { labelColor: INK, titleColor: INK, labelFontSize: 12, titleFontSize: 12, orient: "bottom", columns: 3, labelLimit: 260, symbolStrokeWidth: 2 },
+  legend: { labelColor: INK, titleColor: INK, labelFontSize: 12, titleFontSize: 12, orient: "bottom", columns: 3, labelLimit: 260, symbolStrokeWidth: 2, symbolBaseFillColor: MUTED, symbolBaseStrokeColor: MUTED },
   header: { labelColor: INK, titleColor: INK, labelFontSize: 12, titleFontSize: 12 },
   title: { color: INK, subtitleColor: MUTED },
   text: { color: INK, fill: INK },
@@ -60,6 +60,8 @@ async function drawCharts() {
   });
   URL.revokeObjectURL(library);
   for (const place of places) {
+    // Between two plots the page may answer to its reader.
+    await new Promise((resolve) => setTimeout(resolve));
     try {
       const options = { renderer: "svg", actions: false, ast: true, tooltip: { theme: "custom" } };
       await window.vegaEmbed(place, fitted(specs[Number(place.dataset.chart)], place.clientWidth), options);

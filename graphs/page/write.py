@@ -51,6 +51,7 @@ def render_page(page: Page) -> str:
         interval=interval,
         footnotes=_footnotes,
         in_words=_columns_in_words,
+        marks=_marks,
         link=lambda cell: _link(cell, links),
     )
 
@@ -108,6 +109,18 @@ def _columns_in_words(table: Table) -> set[int]:
             cells.setdefault(column, []).append(cell.text)
     figures = {i for i, texts in cells.items() if any(_FIGURE.match(text) for text in texts)}
     return {i for i, texts in cells.items() if any(_WORD.search(text) for text in texts)} - figures - {0}
+
+
+def _marks(table: Table) -> tuple[set[int], set[int]]:
+    """Rows and columns that are published throughout: marked once, at their head, not in each cell."""
+    rows = {i for i, row in enumerate(table.rows) if len(row) > 1 and all(cell.published for cell in row)}
+    others = [row for i, row in enumerate(table.rows) if i not in rows]
+    columns = {
+        i
+        for i in range(1, len(table.columns))
+        if others and all(i < len(row) and row[i].published for row in others)
+    }
+    return rows, columns
 
 
 def _footnotes(table: Table) -> dict[str, int]:
