@@ -67,7 +67,7 @@ def _features(result: Result) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool | None) else str(value)
 
 
 def graph_mark(result: Result) -> str:

@@ -1,0 +1,316 @@
+"""Tables, plots and pages of reports, from logs of real runs on the graph of films."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from tests.evals.reported import CRASHING, cell, logs_in, run_films
+from triplewise.evals.command import app
+from triplewise.evals.logged import GridCell, Result
+from triplewise.evals.report.charts import charts
+from triplewise.evals.report.grids import grid_tables
+from triplewise.evals.report.labels import notes, run_names, system_labels
+from triplewise.evals.report.page import report_page, report_tables
+from triplewise.evals.report.render import as_markdown, escaped, markdown, plain, terminal
+from triplewise.evals.report.tables import crash_table, scores_table, task_tables
+from triplewise.evals.results import read_results
+from triplewise.graphs.page.model import Cell, Table
+from triplewise.tools.errors import DataError, UserError
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("films")
+    run_films(folder)
+    run_films(folder, "oda", **cell("w/o ERASER"))
+    return folder / "logs"
+
+
+@pytest.fixture(scope="module")
+def ran(logs: Path) -> list[Result]:
+    return read_results([logs], traces=True)
+
+
+@pytest.fixture
+def agent(ran: list[Result]) -> Result:
+    return ran[0]
+
+
+@pytest.fixture
+def oda(ran: list[Result]) -> Result:
+    return replace(ran[1], cell=None)
+
+
+def texts(table: Table) -> str:
+    console = Console(width=400, file=io.StringIO())
+    console.print(terminal(table))
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def column(table: Table, name: str) -> list[Cell]:
+    at = list(table.columns).index(name)
+    return [row[at] for row in table.rows]
+
+
+def with_scores(result: Result, scores: Sequence[float], **more: object) -> Result:
+    """The same log with other values of F1."""
+    pairs = zip(result.questions, scores, strict=True)
+    questions = tuple(replace(q, scores={"f1": s}, error="", error_class="") for q, s in pairs)
+    return replace(result, questions=questions, **more)  # type: ignore[arg-type]
+
+
+def in_grid(result: Result, row: str, column: str = "GrailQA", seed: int = 1, **more: Any) -> Result:
+    told = {"table": "queryagent-table-3", "layout": "cells", "metrics": ["f1"], **more}
+    place = GridCell("modes", "Ways of correcting", row, column, seed, "queryagent-table-3", told)
+    return replace(result, cell=place, seed=seed, path=f"{row}-{column}-{seed}")
+
+
+def test_a_figure_has_its_interval_and_the_questions_it_is_of(agent: Result, oda: Result) -> None:
+    table = scores_table([agent, oda])
+    first = column(table, "F1")[0]
+    assert first.number == pytest.approx(100 * agent.mean("f1"))
+    assert (first.low or 0) <= 100 * agent.mean("f1") <= (first.high or 0)
+    assert column(table, "Questions")[0].detail == "of 40"
+    assert column(table, "Answerable")[0].text == "75"
+    assert "F1, n = 10" in column(table, "Main score, answerable")[0].detail
+
+
+def test_every_table_names_graph_gold_derived_facts_and_commit(agent: Result, oda: Result) -> None:
+    for table in task_tables([agent, oda]):
+        shown = texts(table)
+        assert "1234567" in shown, table.title
+    for table in (*task_tables([agent, oda])[:2], *grid_tables([in_grid(agent, "Ours")])):
+        shown = " ".join(texts(table).split())
+        for words in ("ten films", "partial", "made from gold answers"):
+            assert words in shown, table.title
+
+
+def test_failed_questions_are_listed(agent: Result, oda: Result) -> None:
+    table = crash_table([agent, oda])
+    assert [row[1].text for row in table.rows] == [CRASHING, CRASHING]
+    assert "the graph fell over" in table.rows[0][3].text
+    assert crash_table([]).rows == []
+
+
+def test_the_better_system_is_set_off_and_the_difference_is_tested(agent: Result) -> None:
+    good = with_scores(agent, [1.0] * 11, system="good", path="good")
+    bad = with_scores(agent, [0.0] * 10 + [1.0], system="bad", path="bad")
+    scores, _, differences, _ = task_tables([good, bad])
+    assert [cell.best for cell in column(scores, "F1")] == [False, True]  # rows are sorted by name
+    (row,) = differences.rows
+    assert [cell.text for cell in row[:6]] == ["films", "bad", "good", "F1", "11", "-90.9"]
+    assert row[6].number == pytest.approx(2 / 2**10)
+    assert row[8].text == "McNemar, exact"
+
+
+def test_systems_of_different_questions_are_not_paired(agent: Result) -> None:
+    other = tuple(replace(q, id=f"other {q.id}") for q in agent.questions)
+    tables = task_tables([agent, replace(agent, questions=other, system="oda", path="other")])
+    assert [table.title for table in tables] == [
+        "Answers by task and system",
+        "Cost of a question",
+        "What it was measured on",
+    ]
+    half = replace(agent, questions=agent.questions[:5], system="oda", path="half")
+    (row,) = task_tables([agent, half])[2].rows
+    assert (row[4].text, row[4].detail) == ("5", "6 asked of one only")
+
+
+def test_unfinished_logs_are_marked(agent: Result) -> None:
+    cut = replace(agent, status="started", questions=agent.questions[:4])
+    assert "UNFINISHED" in texts(scores_table([cut]))
+    assert any(line.startswith("UNFINISHED: films") for line in notes([cut]))
+
+
+def test_systems_are_called_by_what_tells_them_apart(agent: Result) -> None:
+    swapped = replace(agent, phases={"correct": "raw"}, path="b")
+    assert list(system_labels([agent, swapped]).values()) == ["agent (correct=none)", "agent (correct=raw)"]
+    assert list(system_labels([agent]).values()) == ["agent"]
+    again = replace(agent, about=replace(agent.about, commit="abcdef999"), path="c")
+    assert list(system_labels([agent, again]).values()) == [
+        "agent (commit=1234567)",
+        "agent (commit=abcdef9)",
+    ]
+    assert len(set(run_names([agent, replace(agent, path="d")]).values())) == 2
+
+
+def test_a_grid_has_the_layout_of_the_published_table(agent: Result, oda: Result) -> None:
+    cells = [in_grid(agent, "Ours"), in_grid(oda, "w/o ERASER"), in_grid(oda, "our own way")]
+    table = grid_tables(cells)[0]
+    assert list(table.columns) == ["Method", "Figures", "GrailQA", "GraphQ"]
+    assert [(row[0].text, row[1].text) for row in table.rows] == [
+        ("Ours", "ours"),
+        ("Ours", "published"),
+        ("w/o ERASER", "ours"),
+        ("w/o ERASER", "published"),
+        ("w/ zero-shot SC", "published"),
+        ("w/ few-shot SC", "published"),
+        ("our own way", "ours"),
+    ]
+    ours, printed = table.rows[:2]
+    assert ours[2].number == pytest.approx(100 * agent.mean("f1"))
+    assert (ours[3].text, printed[2].text, printed[3].text) == ("–", "60.5", "50.8")
+    assert all(cell.published for cell in printed[1:])
+    assert not any(cell.published for cell in ours)
+    assert "gpt-3.5-turbo" in printed[1].detail
+    assert "2024-03" in printed[1].detail
+    assert "no comparison of systems" in table.note
+
+
+def test_seeds_of_a_cell_are_averaged_with_their_spread(agent: Result) -> None:
+    seeds = [with_scores(agent, [value] * 5 + [1.0] * 6) for value in (0.0, 1.0)]
+    cells = [in_grid(result, "Ours", seed=i) for i, result in enumerate(seeds)]
+    row = grid_tables(cells)[0].rows[0]
+    assert row[2].text == f"{100 * (6 / 11 + 1) / 2:.1f}"
+    assert row[2].detail == "n = 11, ± 32.1 over 2 seeds"
+
+
+def test_a_grid_of_error_classes_counts_failed_questions(agent: Result) -> None:
+    told = {"table": "symagent-table-5", "layout": "error-classes"}
+    (table,) = grid_tables([in_grid(agent, "WebQSP", "SymAgent", 1, **told)])
+    ours, printed = table.rows[0], table.rows[1]
+    failed = sum(bool(question.error_class) for question in agent.questions)
+    assert ours[-1].text == str(failed)
+    assert column(table, "Crashed")[0].number == pytest.approx(100 / failed)
+    assert [cell.text for cell in printed[1:5]] == ["3.77", "0", "1.89", "94.34"]
+    assert printed[1].published
+
+
+@pytest.mark.parametrize("layout", ["guidelines", "guideline-sources"])
+def test_grids_of_guidelines_count_what_fired(agent: Result, layout: str) -> None:
+    first = agent.questions[0]
+    run = first.run.model_copy()
+    run.corrections = ["other_error", "other_error"]
+    fired = replace(agent, questions=(replace(first, run=run), *agent.questions[1:]))
+    key = {"guidelines": "queryagent-table-9", "guideline-sources": "queryagent-table-8"}[layout]
+    (table,) = grid_tables([in_grid(fired, "QueryAgent", table=key, layout=layout)])
+    times = {row[0].text: row[column_of(table, "Triggered")] for row in table.rows}
+    assert times["other_error" if layout == "guidelines" else "Python"].text == "2"
+    assert any(cell.published and cell.number in (204, 2867) for row in table.rows for cell in row)
+
+
+def column_of(table: Table, name: str) -> int:
+    return list(table.columns).index(name)
+
+
+def test_a_grid_without_a_published_table_is_a_table_too(agent: Result) -> None:
+    place = GridCell("mine", "My grid", "a", "films", 1, "", {"metrics": ["f1", "hits_at_1"]})
+    table = grid_tables([replace(agent, cell=place)])[0]
+    assert list(table.columns) == ["Method", "Figures", "films F1", "films Hits@1"]
+    assert len(table.rows) == 1
+
+
+def test_markdown_is_stable_and_harmless(ran: list[Result]) -> None:
+    first, again = (as_markdown("Report", notes(ran), report_tables(ran)) for _ in range(2))
+    assert first == again
+    assert "<br><sub>" in first
+    table = Table("a|b", ["*c*"], [[Cell("<script>|x|", "one\ntwo", published=True)]], "see [1](http://x)")
+    text = markdown(table)
+    assert "<script>" not in text
+    assert r"*&lt;script&gt;\|x\|*<br><sub>one two</sub>" in text
+    assert r"see \[1\](http://x)" in text
+    assert escaped("a_b _c_") == r"a_b \_c\_"
+
+
+def test_json_has_what_a_cell_has(agent: Result) -> None:
+    found = plain(scores_table([agent]))
+    json.dumps(found)
+    assert found["rows"][0][3].keys() >= {"text", "low", "high", "number"}
+    assert "published" not in found["rows"][0][3]
+
+
+def test_plots_show_cost_hops_levels_and_failures(agent: Result, oda: Result) -> None:
+    # With a hop more for every other question there are enough of each kind for a bar.
+    two = replace(
+        oda,
+        questions=tuple(
+            replace(q, tags={"hops": str(1 + i % 2), "level": "iid" if i % 2 else "zero-shot"})
+            for i, q in enumerate(oda.questions)
+        ),
+    )
+    drawn = {chart.title: chart for chart in charts([agent, two])}
+    assert {
+        "Accuracy against queries",
+        "Accuracy by hops, films",
+        "Accuracy by level, films",
+        "Where questions fail",
+    } <= set(drawn)
+    assert all(chart.alt for chart in drawn.values())
+    assert all("$schema" in chart.spec for chart in drawn.values())
+    failed = json.dumps(drawn["Where questions fail"].spec)
+    assert '"error": "crashed"' in failed
+    levels = drawn["Accuracy by level, films"].alt
+    assert "level iid" in levels
+    assert "level zero-shot" in levels
+
+
+def test_a_page_has_every_question_with_its_trace(ran: list[Result]) -> None:
+    page = report_page(ran)
+    assert len({run.name for run in page.runs}) == 2
+    questions = {question.id: question for question in page.runs[0].questions}
+    jaws = questions["Jaws"]
+    assert (jaws.answer, jaws.score, jaws.error_class) == (("Steven Spielberg",), 1.0, "")
+    assert jaws.trace["steps"]
+    assert "1-hop" in jaws.tags
+    assert "not answerable" in questions["none"].tags
+    assert questions[CRASHING].status == "crashed"
+    assert "fell over" in questions[CRASHING].trace["reason"]
+    about = page.runs[0].about
+    assert about["commit"] == "1234567890"
+    assert about["data (sha256)"]["films.jsonl"] == "0123456789abcdef"
+
+
+class Words(HTMLParser):
+    """The text of a page that is shown without its script."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_command_writes_page_and_markdown(logs: Path, tmp_path: Path) -> None:
+    html, text = tmp_path / "report.html", tmp_path / "report.md"
+    given = ["report", str(logs), "--html", str(html), "--markdown", str(text)]
+    result = CliRunner().invoke(app, given, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    page = html.read_text(encoding="utf-8")
+    words = Words()
+    words.feed(page)
+    assert "Answers by task and system" in words.text
+    assert "Ways of correcting" in words.text
+    assert not re.search(r'(src|href)="https?:', page)
+    assert "## Answers by task and system" in text.read_text(encoding="utf-8")
+    shown = CliRunner().invoke(app, ["report", *map(str, logs_in(logs))])
+    assert "Cost of a question" in shown.output
+    as_json = CliRunner().invoke(app, ["report", str(logs), "--json"])
+    assert {table["title"] for table in json.loads(as_json.stdout)} >= {"Ways of correcting"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["nowhere"], "nowhere: nothing is here"),
+        (["LOGS", "--html", "no/folder/report.html"], "no folder .* to write it in"),
+        (["LOGS", "--markdown", "."], "is a folder; name a file in it"),
+    ],
+)
+def test_what_cannot_be_read_or_written_is_said_first(logs: Path, given: list[str], message: str) -> None:
+    arguments = [str(logs) if word == "LOGS" else word for word in given]
+    result = CliRunner().invoke(app, ["report", *arguments])
+    assert isinstance(result.exception, UserError)
+    with pytest.raises(DataError, match=message):
+        raise result.exception
