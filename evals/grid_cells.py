@@ -266,18 +266,21 @@ def _check(document: Document, merged: _Merged) -> None:
             raise document.error(f"parameter {name!r} of a task is set by {TAKEN[name]}", place)
         if name not in _parameters(task):
             raise _refused(document, f"parameter of {task}", name, sorted(_parameters(task)), place)
-    for name in values.get("settings", {}):
-        if name not in Context.__dataclass_fields__:
-            place = merged.place("settings", name)
-            raise _refused(document, "setting", name, sorted(Context.__dataclass_fields__), place)
+    _check_settings(document, merged)
+
+
+def _check_settings(document: Document, merged: _Merged) -> None:
+    """Settings that there are, with values that can work."""
+    given = merged.values.get("settings", {})
+    settable = sorted(set(Context.__dataclass_fields__) - {"model"})  # that is for --model to say
+    for name in given:
+        if name not in settable:
+            raise _refused(document, "setting", name, settable, merged.place("settings", name))
     try:
-        Context(**values.get("settings", {}))
+        Context(**given)
     except ConfigurationError as error:
-        raise document.error(str(error), merged.place("settings", _first(values["settings"]))) from error
-
-
-def _first(names: Iterable[str]) -> str:
-    return next(iter(names), "")
+        blamed = next((name for name in given if name in str(error).split()), next(iter(given)))
+        raise document.error(str(error), merged.place("settings", blamed)) from error
 
 
 def _systems(task: str) -> list[str]:

@@ -202,6 +202,8 @@ def test_choices_of_the_command_line_win(tmp_path: Path) -> None:
         cells_of(file, Choices(given={"planner": 1}))
     with pytest.raises(ConfigurationError, match="--set plan: unknown variant of phase plan 'x'"):
         cells_of(file, Choices(given={"plan": "x"}))
+    with pytest.raises(ConfigurationError, match="--set model: unknown setting 'model'"):
+        cells_of(file, Choices(given={"model": "openai:x"}))
 
 
 @pytest.mark.parametrize(
