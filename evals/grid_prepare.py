@@ -45,13 +45,14 @@ def task_of(cell: Cell, settings: Mapping[str, Any] | None = None) -> Task:
         UserError: a value that the task refuses, a missing file.
     """
     limit = {} if cell.limit is None else {"n": cell.limit}
-    seeds = {"seeds": False} if settings and "seeds" in settings and "seeds" in cell.arguments else {}
+    merged = {**cell.settings, **(settings or {})}
+    seeds = {"seeds": False} if settings and "seeds" in merged and "seeds" in cell.arguments else {}
     return TASKS[cell.task](
         **{**cell.arguments, **seeds},
         **limit,
         preset=cell.system,
         model=cell.model,
-        settings={**cell.settings, **(settings or {})},
+        settings=merged,
         phases=dict(cell.phases),
     )
 
