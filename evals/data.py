@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from triplewise.evals.formats.places import find_published
 from triplewise.tools.errors import ConfigurationError, DataError
 
 DATA_VARIABLE = "TRIPLEWISE_DATA"
@@ -130,15 +131,18 @@ def data_folder() -> Path:
 
 
 def locate(file: DataFile) -> Path:
-    """Where a file lies.
+    """Where a file lies; or what its authors publish in its place, under the name that they gave it.
 
     Raises:
-        DataError: it is missing; says where it is published and where to put it.
+        DataError: neither is there; says where it is published and where to put it.
     """
-    path = data_folder() / file.name
-    if not path.is_file():
-        raise DataError(f"missing; get it ({file.published}) and put it at this path", path)
-    return path
+    folder = data_folder()
+    path = folder / file.name
+    if path.is_file():
+        return path
+    if (published := find_published(folder, file.name)) is not None:
+        return published
+    raise DataError(f"missing; get it ({file.published}) and put it at this path", path)
 
 
 def changed(files: list[DataFile]) -> list[str]:

@@ -65,7 +65,7 @@ def agentbench_kg(
         linking: `gold` gives the entities of the task; with `own` the agent links.
         answerable: ask only questions whose gold answers are in the graph near what they name.
         gold_derived: whether the graph holds the facts made from gold answers of other benchmarks.
-        file: questions of your own in the form of the benchmark's, in the place of the split.
+        file: a file of questions in the place of the split, in our form or as the benchmark publishes it.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset: `agentbench` (with ERASER), `agentbench-plain` (as published), or any other.
         model, settings, phases: the agent under test; `settings.kg` asks another graph.

@@ -9,6 +9,7 @@ from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 
 from triplewise.evals.data import Record, benchmark
+from triplewise.evals.formats import with_results
 from triplewise.evals.rows import GOLD_ROWS, rows
 from triplewise.evals.scorers import accuracy
 from triplewise.evals.tasks.common import (
@@ -20,6 +21,7 @@ from triplewise.evals.tasks.common import (
     tags,
     the_graph,
 )
+from triplewise.tools.kg.base import KnowledgeGraph
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.terms import IRI
 
@@ -45,7 +47,7 @@ def ck25(
     """CK25 questions; answers are rows of ids and literals, or true and false. The agent links.
 
     Args:
-        file: questions of your own in the form of the benchmark's, in the place of its questions.
+        file: a file of questions in the place of its questions, in our form or as the benchmark publishes it.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 
@@ -57,7 +59,7 @@ def ck25(
     kg = the_graph(own, tested.settings)
     return build_task(
         own,
-        _questions(kg.open().profile, file),
+        _questions(kg.open(), file),
         tested,
         version=VERSION,
         scorers=[rows(), accuracy()],
@@ -67,10 +69,11 @@ def ck25(
     )
 
 
-def _questions(profile: Profile, given: str | None) -> Questions:
-    keys = ("id", "question", "result_columns", "result_rows")
-    records, file = records_of(benchmark("ck25"), FILE, given, *keys)
-    samples = [_sample(record, profile) for record in records]
+def _questions(kg: KnowledgeGraph, given: str | None) -> Questions:
+    records, file = records_of(benchmark("ck25"), FILE, given, "id", "question", "sparql")
+    if any("result_rows" not in record for record in records):  # as published: queries without results
+        records = with_results(records, kg)
+    samples = [_sample(record, kg.profile) for record in records]
     return Questions(samples, len(samples), len(samples), [file], NOTE)
 
 

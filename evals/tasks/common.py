@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from inspect_ai import Task
@@ -22,9 +23,10 @@ from triplewise.evals.data import (
     own_file,
     read_records,
 )
+from triplewise.evals.formats import read_public, sniff
 from triplewise.evals.kgs import LoadedKG, prepared
 from triplewise.evals.provenance import of_system
-from triplewise.evals.scorers import effort
+from triplewise.evals.scorers import GOLD_NAMES, effort
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import Seeds
 from triplewise.tools.errors import ConfigurationError
@@ -83,15 +85,22 @@ def records_of(
 ) -> tuple[list[Record], DataFile]:
     """The records of one of a benchmark's files, and the file.
 
+    Where it is not in the data folder, the file that the benchmark's authors publish in its place is read, if
+    that is there.
+
     Args:
-        of: the benchmark. name: its file in the catalog. given: a file of the user's own in its place.
-        *required: keys that every record must have. flag: another, which a file of the user's own may lack.
+        of: the benchmark. name: its file in the catalog.
+        given: a file of the user's own in its place, in our form or the published one.
+        *required: keys that every record must have. flag: another, which only the catalog's file has to have.
 
     Raises:
         DataError: a missing or broken file, a record without one of the keys.
     """
     file = own_file(given, of.published) if given else of.files[name]
-    return read_records(locate(file), *required, *((flag,) if flag and not given else ())), file
+    path = locate(file)
+    if not given and path.name == Path(name).name:
+        return read_records(path, *required, *filter(None, [flag])), file
+    return (read_public(of.name, path) if sniff(path) else read_records(path, *required)), file
 
 
 def counted(records: Sequence[Record], flag: str) -> tuple[int, int]:
@@ -245,6 +254,13 @@ def judged_questions(
 def gold_values(answers: Iterable[Mapping[str, Any]]) -> list[str]:
     """Gold answers in GrailQA's form: mids and values."""
     return [str(answer["answer_argument"]) for answer in answers]
+
+
+def names_of(record: Record) -> dict[str, dict[str, list[str]]]:
+    """What a record says that gold ids are called, as part of a sample's metadata."""
+    labels = {str(id_): [str(name)] for id_, name in (record.get("answer_labels") or {}).items() if name}
+    found = record.get(GOLD_NAMES) or labels
+    return {GOLD_NAMES: found} if found else {}
 
 
 def gold_names(answers: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:

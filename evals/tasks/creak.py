@@ -10,7 +10,7 @@ from typing import Any
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 
-from triplewise.evals.data import Record, benchmark, locate, read_records
+from triplewise.evals.data import Record, benchmark
 from triplewise.evals.scorers import verdict
 from triplewise.evals.tasks.common import (
     DEFAULT_N,
@@ -19,6 +19,8 @@ from triplewise.evals.tasks.common import (
     Questions,
     build_task,
     check_linking,
+    counted,
+    records_of,
     tags,
     the_graph,
     with_known,
@@ -26,6 +28,7 @@ from triplewise.evals.tasks.common import (
 
 VERSION = 1
 FILE = "creak/dev.jsonl.gz"
+FLAG = "kg_topic_degree"
 NOTE = (
     "a claim counts as answerable where the graph has any fact of its topic, which is the most that can be "
     "decided: most claims of common sense follow from no fact of it. With closed_world a claim that no fact "
@@ -43,6 +46,7 @@ def creak(
     answerable: bool = False,
     closed_world: bool = True,
     gold_derived: bool = True,
+    file: str | None = None,
     n: int | None = DEFAULT_N,
     sample_seed: int = 0,
     preset: str = "oda",
@@ -58,6 +62,7 @@ def creak(
         closed_world: a claim that no fact decides is judged by what is linked at all, which the
             reason says; otherwise it stays undecided, and counts as wrong.
         gold_derived: whether the graph holds the facts made from gold answers of other benchmarks.
+        file: a file of claims in the place of its claims, in our form or as the benchmark publishes it.
         n, sample_seed: how many claims are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 
@@ -69,7 +74,7 @@ def creak(
     tested = Agent(preset, model, settings or {}, with_known(phases, linking))
     return build_task(
         own,
-        _questions(linking, answerable),
+        _questions(linking, answerable, file),
         tested,
         version=VERSION,
         scorers=[verdict()],
@@ -80,15 +85,14 @@ def creak(
     )
 
 
-def _questions(linking: Linking, answerable: bool) -> Questions:
-    file = benchmark("creak").files[FILE]
-    records = read_records(locate(file), "id", "sentence", "label", "topic_entity", "kg_topic_degree")
+def _questions(linking: Linking, answerable: bool, given: str | None) -> Questions:
+    keys = ("id", "sentence", "label", "topic_entity")
+    records, file = records_of(benchmark("creak"), FILE, given, *keys, flag=FLAG)
     majority, most = Counter(r["label"] for r in records).most_common(1)[0]
-    asked = [r for r in records if r["kg_topic_degree"] or not answerable]
+    asked = [r for r in records if r.get(FLAG, True) or not answerable]
     samples = [_sample(r, linking, majority) for r in asked]
-    known = sum(r["kg_topic_degree"] > 0 for r in records)
     note = f'always saying "{majority}" is right for {most / len(records):.1%} of all claims; {NOTE}'
-    return Questions(samples, known, len(records), [file], note)
+    return Questions(samples, *counted(records, FLAG), [file], note)
 
 
 def _sample(record: Record, linking: Linking, majority: str) -> Sample:
@@ -99,7 +103,7 @@ def _sample(record: Record, linking: Linking, majority: str) -> Sample:
         target=[record["label"]],
         metadata={
             "entities": linked if linking == "gold" else {},
-            "answerable": record["kg_topic_degree"] > 0,
+            "answerable": bool(record.get(FLAG)),
             "majority": majority,
             "tags": tags(type=record["label"]),
         },

@@ -19,6 +19,7 @@ from triplewise.evals.tasks.common import (
     check_linking,
     counted,
     mentions,
+    names_of,
     records_of,
     tags,
     the_graph,
@@ -53,7 +54,7 @@ def cwq(
         gold_derived: whether the graph holds the facts that were made from gold answers (of WebQSP, GrailQA).
         seeds: whether the planner reads dev questions, answered by their gold query on the graph; or a file
             of your own.
-        file: questions of your own in the form of the benchmark's, in the place of its test questions.
+        file: a file of questions in the place of these, in our form or as the benchmark publishes it.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 
@@ -96,5 +97,6 @@ def _sample(record: Record, linking: Linking, flag: str) -> Sample:
             "answerable": bool(record.get(flag)),
             SINGLE_GOLD: record.get("answer_tog") or "",
             "tags": tags(type=record.get("compositionality_type")),
+            **names_of(record),
         },
     )

@@ -54,7 +54,7 @@ def grailqa(
         linking: `gold` gives the linked entities; with `own` the agent links.
         kg_exact: ask only questions whose gold query gives the gold answers on the graph.
         gold_derived: whether the graph holds the facts that were made from gold answers.
-        file: questions of your own in the form of the benchmark's, in the place of its questions.
+        file: a file of questions in the place of its questions, in our form or as the benchmark publishes it.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 

@@ -57,7 +57,7 @@ def graphq(
         linking: `gold` gives the entities that came with the questions; with `own` the agent links.
         answerable: ask only questions whose gold answers are in the graph near what they name.
         gold_derived: whether the graph holds the facts made from gold answers of other benchmarks.
-        file: questions of your own in the form of the benchmark's, in the place of its test questions.
+        file: a file of questions in the place of these, in our form or as the benchmark publishes it.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 

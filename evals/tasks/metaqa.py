@@ -52,7 +52,7 @@ def metaqa(
         hops: 1, 2, or 3. split: `test`, or `dev` (whose questions are the seeds: then pass seeds=False).
         linking: `gold` gives the topic entity; with `own` the agent finds it, no brackets around it.
         seeds: whether the planner reads the dev questions of all hops; or a file of your own.
-        file: questions of your own in the form of the benchmark's, in the place of its test questions.
+        file: a file of questions in the place of these, in our form or as the benchmark publishes it.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test.
 

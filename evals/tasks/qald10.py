@@ -18,6 +18,7 @@ from triplewise.evals.tasks.common import (
     build_task,
     check_linking,
     counted,
+    names_of,
     records_of,
     tags,
     the_graph,
@@ -55,7 +56,7 @@ def qald10(
         gold_derived: whether the graph holds the facts that were made from gold answers.
         seeds: whether the planner reads training questions, answered by their gold query on the graph; or
             a file of your own.
-        file: questions of your own in the form of the benchmark's, in the place of its test questions.
+        file: a file of questions in the place of these, in our form or as the benchmark publishes it.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 
@@ -100,5 +101,6 @@ def _sample(record: Record, linking: Linking, answerable: bool) -> Sample:
             "answer_type": record.get("answer_type", ""),
             "answerable": answerable,
             "tags": tags(type=record.get("answer_type")),
+            **names_of(record),
         },
     )

@@ -56,7 +56,7 @@ def simplequestions(
         linking: `gold` gives the topic entity; with `own` the agent links.
         answerable: ask only questions whose fact is in the graph.
         gold_derived: whether the graph holds the facts made from gold answers of other benchmarks.
-        file: questions of your own in the form of the benchmark's, in the place of its test questions.
+        file: a file of questions in the place of these, in our form or as the benchmark publishes it.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 

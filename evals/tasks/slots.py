@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 
-from triplewise.evals.data import Record, benchmark, locate, read_records
+from triplewise.evals.data import Record, benchmark
 from triplewise.evals.scorers import slot
 from triplewise.evals.tasks.common import (
     Agent,
@@ -16,6 +16,8 @@ from triplewise.evals.tasks.common import (
     Questions,
     build_task,
     check_linking,
+    counted,
+    records_of,
     tags,
     the_graph,
 )
@@ -38,6 +40,7 @@ def slot_task(
     linking: Linking,
     asked: str,
     gold_derived: bool,
+    file: str | None,
     n: int | None,
     sample_seed: int,
 ) -> Task:
@@ -52,7 +55,7 @@ def slot_task(
     own = benchmark(name)
     return build_task(
         own,
-        _questions(name, linking, asked),
+        _questions(name, linking, asked, file),
         tested,
         version=version,
         scorers=[slot()],
@@ -62,20 +65,18 @@ def slot_task(
     )
 
 
-def _questions(name: str, linking: Linking, asked: str) -> Questions:
-    (file,) = benchmark(name).files.values()
-    keys = ("id", "input", "answer", "alias", "topic_entity", "kg_has_fact", "kg_topic_degree")
-    records = read_records(locate(file), *keys)
+def _questions(name: str, linking: Linking, asked: str, given: str | None) -> Questions:
+    (own,) = benchmark(name).files
+    keys = ("id", "input", "answer", "alias", "topic_entity")
+    records, file = records_of(benchmark(name), own, given, *keys, flag="kg_has_fact")
     flag = {"answerable": "kg_has_fact", "topic": "kg_topic_degree"}.get(asked)
-    samples = [_sample(r, linking) for r in records if flag is None or r[flag]]
-    return Questions(
-        samples, sum(bool(r["kg_has_fact"]) for r in records), len(records), [file], _note(records)
-    )
+    samples = [_sample(r, linking) for r in records if flag is None or r.get(flag, True)]
+    return Questions(samples, *counted(records, "kg_has_fact"), [file], _note(records))
 
 
 def _note(records: Sequence[Record]) -> str:
     """What a reader has to know, with how many subjects the graph knows at all."""
-    known = sum(r["kg_topic_degree"] > 0 for r in records)
+    known = sum(r.get("kg_topic_degree", 0) > 0 for r in records)
     return f"the graph has any fact of the subject for {known} of {len(records)} slots; {NOTE}"
 
 
@@ -88,8 +89,8 @@ def _sample(record: Record, linking: Linking) -> Sample:
         metadata={
             "entities": linked if linking == "gold" else {},
             "relation": record.get("relation") or "",
-            "answerable": bool(record["kg_has_fact"]),
+            "answerable": bool(record.get("kg_has_fact")),
             "tags": tags(type=record.get("relation")),
-            "topic_known": record["kg_topic_degree"] > 0,
+            "topic_known": record.get("kg_topic_degree", 0) > 0,
         },
     )

@@ -19,6 +19,7 @@ from triplewise.evals.tasks.common import (
     build_task,
     check_linking,
     counted,
+    names_of,
     records_of,
     tags,
     the_graph,
@@ -54,7 +55,7 @@ def webqsp(
         gold_derived: whether the graph holds the facts that were made from gold answers.
         seeds: whether the planner reads training questions, answered by their gold query on the graph; or
             a file of your own.
-        file: questions of your own in the form of the benchmark's, in the place of its test questions.
+        file: a file of questions in the place of these, in our form or as the benchmark publishes it.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 
@@ -97,5 +98,6 @@ def _sample(record: Record, linking: Linking) -> Sample:
             "entities": linked if linking == "gold" else {},
             "gold_sets": record["alt_answer_sets"] or [record["answers"]],
             "tags": tags(relations=str(record.get("pyql") or "").count("add_fact(") or None),
+            **names_of(record),
         },
     )

@@ -20,6 +20,7 @@ from triplewise.evals.tasks.common import (
     build_task,
     check_linking,
     counted,
+    names_of,
     records_of,
     tags,
     the_graph,
@@ -60,7 +61,7 @@ def wikiwebquestions(
         gold_derived: whether the graph holds the facts that were made from gold answers.
         seeds: whether the planner reads training questions, answered by their gold query on the graph; or
             a file of your own.
-        file: questions of your own in the form of the benchmark's, in the place of its test questions.
+        file: a file of questions in the place of these, in our form or as the benchmark publishes it.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 
@@ -113,5 +114,6 @@ def _sample(record: Record, entities: Mapping[str, str], flag: str) -> Sample:
             "entities": dict(entities),
             "answerable": bool(record.get(flag)),
             "tags": tags(relations=len(_RELATION.findall(record["sparql"])) or None),
+            **names_of(record),
         },
     )

@@ -18,6 +18,7 @@ def zeroshot_re(
     linking: Linking = "gold",
     asked: str = "all",
     gold_derived: bool = True,
+    file: str | None = None,
     n: int | None = DEFAULT_N,
     sample_seed: int = 0,
     preset: str = "oda",
@@ -32,6 +33,7 @@ def zeroshot_re(
         asked: `all` slots, those with the asked fact in the graph (`answerable`), or with any fact of the
             subject (`topic`).
         gold_derived: whether the graph holds the facts made from gold answers of other benchmarks.
+        file: a file of slots in the place of its slots, in our form or as KILT publishes it.
         n, sample_seed: how many slots are drawn (0 for all), and with which seed.
         preset, model, settings, phases: the agent under test; `settings.kg` asks another graph.
 
@@ -45,6 +47,7 @@ def zeroshot_re(
         linking=linking,
         asked=asked,
         gold_derived=gold_derived,
+        file=file,
         n=n,
         sample_seed=sample_seed,
     )

@@ -152,6 +152,7 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
     "ck25/questions.jsonl.gz": [
         {
             "id": "k1",
+            "sparql": "ASK {}",
             "question": "Who is the manager of Anna Ahorn?",
             "features": ["SELECT"],
             "result_columns": ["result"],
@@ -159,6 +160,7 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
         },
         {
             "id": "k2",
+            "sparql": "ASK {}",
             "question": "Names and phones?",
             "features": ["SELECT", "OPTIONAL"],
             "result_columns": ["name", "phone"],
@@ -166,6 +168,7 @@ RECORDS: dict[str, list[dict[str, Any]]] = {
         },
         {
             "id": "k3",
+            "sparql": "ASK {}",
             "question": "Do we have staff?",
             "features": ["ASK"],
             "result_columns": None,
@@ -347,6 +350,39 @@ def test_a_file_of_ones_own_takes_the_place_of_the_questions(sets: Path, tmp_pat
         DataError, match=r"no such file; questions in this form are published at https://allenai"
     ):
         cwq(file=str(tmp_path / "nowhere.jsonl"))
+
+
+def test_files_are_read_as_their_authors_publish_them(sets: Path, tmp_path: Path) -> None:
+    published = {
+        "ID": "p1",
+        "question": "Where was its director born?",
+        "answers": [{"answer_id": "m.03", "answer": "South Shields", "aliases": ["Shields"]}],
+        "topic_entity": {"m.01": "Alien"},
+        "sparql": "",
+    }
+    own = tmp_path / "any_name.json"
+    own.write_text(json.dumps([published]), encoding="utf-8")
+    (sample,) = cwq(file=str(own)).dataset
+    assert (list(sample.target), _about(sample)["gold_names"]) == (
+        ["m.03"],
+        {"m.03": ["South Shields", "Shields"]},
+    )
+    (sets / "cwq" / "test.jsonl.gz").unlink()
+    own.rename(sets / "cwq" / "ComplexWebQuestions_test.json")  # in the data folder by its published name
+    task = cwq()
+    assert list(_samples(task)) == ["p1"]
+    assert "cwq/test.jsonl.gz" in (task.metadata or {})["changed_files"]
+
+
+def test_a_published_file_without_results_is_asked_for_them(sets: Path, tmp_path: Path) -> None:
+    own = tmp_path / "questions.yml"
+    own.write_text(
+        "questions:\n- id: 1\n  question: {en: Who}\n  query:\n    sparql: SELECT ?e { ?e a "
+        "<http://ld.company.org/prod-vocab/Employee> }\n",
+        encoding="utf-8",
+    )
+    (sample,) = ck25(file=str(own)).dataset
+    assert len(list(sample.target)) == 2
 
 
 def test_every_result_says_what_it_takes_to_have_it_again(
