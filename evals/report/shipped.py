@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -54,14 +53,7 @@ def all_shipped() -> list[Shipped]:
     """Every task, each with the arguments that the results are of."""
     text = (files("triplewise.evals.report") / "shipped.yaml").read_text(encoding="utf-8")
     listed: Mapping[str, list[dict[str, Any]]] = yaml.safe_load(text)
-    return [Shipped(task, given) for task in TASKS for given in _fitting(task, listed.get(task) or [{}])]
-
-
-def _fitting(task: str, listed: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Arguments that the task has."""
-    known = inspect.signature(TASKS[task]).parameters
-    for given in listed:
-        yield {name: value for name, value in given.items() if name in known}
+    return [Shipped(task, given) for task in TASKS for given in listed.get(task) or [{}]]
 
 
 def run_shipped(

@@ -1,0 +1,104 @@
+"""`eval results`: what is run, what is kept, and the file that is made from the logs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import Task
+from typer.testing import CliRunner
+
+from tests.evals.reported import films_task
+from triplewise.evals.command import app
+from triplewise.evals.report import shipped
+from triplewise.evals.report.results_page import results_text
+from triplewise.evals.report.shipped import Shipped, all_shipped, run_shipped
+from triplewise.evals.results import read_results
+from triplewise.evals.running import TASKS
+from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.kg.open import close_all
+
+pytestmark = pytest.mark.usefixtures("leaks_of_inspect")
+
+
+@pytest.fixture
+def films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Puts films in the place of the shipped tasks, one of which lacks its data; gives what was made."""
+    made: list[str] = []
+
+    def make(name: str, given: dict[str, Any]) -> Task:
+        made.append(f"{name} {given['n']}")
+        if name == "webqsp":
+            raise DataError("missing; get it", tmp_path / "webqsp.jsonl")
+        return films_task(tmp_path, "agent" if name == "metaqa" else "oda")
+
+    monkeypatch.setattr(shipped, "make_task", make)
+    monkeypatch.setattr(
+        shipped, "all_shipped", lambda: [Shipped("metaqa"), Shipped("trex"), Shipped("webqsp")]
+    )
+    return lambda: made
+
+
+def test_every_task_is_run_with_arguments_that_it_has() -> None:
+    found = all_shipped()
+    assert {one.task for one in found} == set(TASKS)
+    assert [one.name for one in found if one.task == "metaqa"] == [f"metaqa hops={n}" for n in (1, 2, 3)]
+    for one in found:
+        assert set(one.arguments) <= set(inspect.signature(TASKS[one.task]).parameters), one.name
+
+
+def test_results_are_written_and_what_is_finished_is_kept(
+    films: Callable[[], list[str]], tmp_path: Path
+) -> None:
+    out = tmp_path / "RESULTS.md"
+    given = ["results", "--limit", "11", "--log-dir", str(tmp_path / "logs"), "--out", str(out)]
+    first = CliRunner().invoke(app, given)
+    close_all()
+    assert first.exit_code == 3, first.output  # one task has no data
+    assert films() == ["metaqa 11", "trex 11", "webqsp 11"]
+    text = out.read_text(encoding="utf-8")
+    for words in (
+        "NOT RUN TO ITS END: webqsp: ",
+        "missing; get it",
+        "some facts made from gold answers",
+        "commit 1234567",
+        "## Questions that failed",
+        "the graph fell over",
+        "--limit 11 --out evals/RESULTS.md",
+    ):
+        assert words in text
+    again = CliRunner().invoke(app, given)
+    assert "metaqa: kept, it was finished" in again.stderr
+    assert len(list((tmp_path / "logs").glob("*.eval"))) == 2
+    assert out.read_text(encoding="utf-8") == text
+
+
+def test_the_same_logs_give_the_same_file(films: Callable[[], list[str]], tmp_path: Path) -> None:
+    done = list(run_shipped([Shipped("metaqa")], 11, tmp_path / "logs"))
+    close_all()
+    assert done[0].log is not None
+    results = read_results([done[0].log])
+    assert results_text(results, [], 11) == results_text(list(reversed(results)), [], 11)
+
+
+def test_changed_code_is_run_again(
+    films: Callable[[], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for code in ("one", "one", "two"):
+        monkeypatch.setattr(shipped, "_code", lambda code=code: code)
+        (done,) = run_shipped([Shipped("metaqa")], 11, tmp_path / "logs")
+        assert done.kept == (code == "one" and len(films()) == 2)
+        close_all()
+
+
+def test_impossible_arguments_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    for given, kind, message in (
+        (["--task", "triviaqa"], ConfigurationError, "unknown task 'triviaqa'"),
+        (["--out", str(tmp_path / "no" / "R.md")], DataError, "no folder to write it in"),
+    ):
+        result = CliRunner().invoke(app, ["results", *given])
+        with pytest.raises(kind, match=message):
+            raise result.exception or AssertionError(result.output)
