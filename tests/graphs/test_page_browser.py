@@ -109,7 +109,7 @@ def evaluation() -> Page:
         for n in range(MANY)
         for q in [some[n % 3]]
     ]
-    oda = [question("goethe", GOETHE, "oda", ["Offenbach am Main"], 1.0), crowded(), corrected()]
+    oda = [question("goethe", GOETHE, "oda", ["Q3042"], 1.0), crowded(), corrected()]
     published = Cell("60.5", detail="gpt-3.5-turbo, 2024", published=True)
     rows = [
         [Cell("QueryAgent"), published, Cell("–")],
@@ -244,6 +244,11 @@ def test_a_run_opens_with_all_that_happened(tab: Watched, pages: dict[str, str])
     assert page.locator(".step").count() == 6
     page.get_by_text("dropped, and why").click()
     assert "dropped: it leaves out what the question says" in page.locator(".dropped").inner_text()
+
+
+def test_right_answers_that_are_ids_are_named(tab: Watched, pages: dict[str, str]) -> None:
+    page = tab.open(pages["evaluation"] + "#oda/goethe")
+    assert page.locator(".answers .card").nth(1).inner_text().split("\n")[1:] == ["Offenbach am Main Q3042"]
 
 
 def test_the_query_is_copied_as_it_is(tab: Watched, pages: dict[str, str]) -> None:
