@@ -24,6 +24,17 @@ _SPELLED = (
     (re.compile(r"\b(light|nautical|astronomical|metric)[ -](year|mile|unit|ton)s?\b", re.I), r"\1_\2"),
     (re.compile(r"\bsq(\. ?| )(?=[a-z])", re.I), "square "),
 )
+# What people measure things in. Pint knows hundreds more, among them "th" (thou), "b" (barn), "nd" (nanoday).
+_PREFIXED = re.compile(
+    r"(kilo|mega|giga|tera|hecto|deci|centi|milli|micro|nano)?"
+    r"(meter|gram|liter|second|metric_ton|parsec|hertz|pascal|bar|watt|watt_hour|joule|calorie|newton|volt"
+    r"|ampere|byte|bit)"
+)
+_PLAIN = re.compile(
+    r"inch|foot|yard|mile|nautical_mile|light_year|astronomical_unit|ton|pound|ounce|stone|minute|hour|day"
+    r"|week|month|year|decade|century|hectare|acre|gallon|pint|cubic_centimeter|mile_per_hour"
+    r"|kilometer_per_hour|knot|kelvin|degree_Celsius|degree_Fahrenheit|horsepower|revolutions_per_minute"
+)
 _PERCENT = ("percent", "per cent")
 _CACHED = 10_000
 
@@ -59,24 +70,32 @@ def _scale(unit: str) -> tuple[float, float, str] | None:
         return None
     for pattern, plain in _SPELLED:
         unit = pattern.sub(plain, unit)
-    for writing in dict.fromkeys((unit, unit.lower())):
+    for writing in dict.fromkeys((unit, unit.lower() if len(unit) > 1 else unit)):
         if (read := _parsed(registry, writing)) is not None:
             return read
     return None
 
 
 def _parsed(registry: UnitRegistry[Any], unit: str) -> tuple[float, float, str] | None:
-    """A unit as pint reads it; None for an unknown one, and for one that measures nothing (radian, bit)."""
+    """A unit as pint reads it; None for an unknown one, and for one that people hardly mean."""
     from pint.errors import PintError
 
     try:
+        if not _is_common(registry, unit):
+            return None
         none = registry.Quantity(0.0, unit).to_base_units()
         one = registry.Quantity(1.0, unit).to_base_units()
     except (PintError, TypeError, ValueError, AttributeError):
         return None
-    if none.dimensionless:
-        return None
     return float(one.magnitude - none.magnitude), float(none.magnitude), str(none.dimensionality)
+
+
+def _is_common(registry: UnitRegistry[Any], unit: str) -> bool:
+    """Whether a unit is a common one, with a prefix or not, or one such per another."""
+    powers: dict[str, Any] = dict(registry.parse_units(unit)._units)
+    per = sorted(power > 0 for power in powers.values())
+    known = all(_PREFIXED.fullmatch(name) or _PLAIN.fullmatch(name) for name in powers)
+    return known and per in ([True], [False, True])
 
 
 @cache

@@ -36,7 +36,11 @@ _LONGEST = 60
 """Characters of a text that is still read as a number."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")
-_QUANTITY = re.compile(r"(?P<number>[+-]?[\d.,]*\d([eE][+-]?\d{1,3})?)\s*(?P<unit>[%°A-Za-zµμΩ].{0,40})")
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?[\d.,]*\d([eE][+-]?\d{1,3})?)"
+    # Without a space, one letter is more often something else: "1950s", "200k", "3d".
+    r"(?:\s+(?P<unit>[%°A-Za-zµμΩ].{0,40})|(?P<attached>[%°].{0,10}|[A-Za-zµμ]{2}.{0,40}))"
+)
 _YEAR = re.compile(r"[+-]?\d{4,}")
 _DATE = re.compile(
     r"(?P<year>[+-]?\d{4,})(-(?P<month>\d{2})(-(?P<day>\d{2})"
@@ -90,8 +94,11 @@ def read_value(value: Any, compare: Compare = "ids", names: Names | None = None)
     plain = normal_text(text)
     if compare == "names":
         return Value(f"text {plain}", frozenset({plain}))
-    text = term["text"] if (term := _TERM.fullmatch(text.strip())) else text.strip()
-    return _by_form(text) or Value(f"text {normal_text(text)}", frozenset({normal_text(text)}))
+    text = text.strip()
+    if text.startswith('"') and (term := _TERM.fullmatch(text)):
+        text, plain = term["text"], normal_text(term["text"])
+    known = frozenset({plain})
+    return _by_form(text, known) or Value(f"text {plain}", known)
 
 
 def normal_text(text: str) -> str:
@@ -141,19 +148,25 @@ def _same_date(answer: Value, gold: Value) -> bool:
     return bool(gold.date) and answer.date[: len(gold.date)] == gold.date
 
 
-def _by_form(text: str) -> Value | None:
+def _by_form(text: str, names: frozenset[str]) -> Value | None:
     """A boolean, number, quantity or date; None for any other text."""
-    names = frozenset({normal_text(text)})
     if text in ("NaN", "nan"):
         return Value(NOT_A_NUMBER)
     if (boolean := _BOOLEANS.get(text.casefold())) is not None:
         return Value(f"boolean {boolean}", names)
+    if not text[:1].isascii() or text[:1].isalpha():
+        return _dated(_worded_date(text), (), names)
     if (number := _number(text)) is not None:
         year = (_year(text),) if _YEAR.fullmatch(text) else ()
         return Value(f"number {number!r}", names, number=number, date=year)
-    if date := _date(text) or _worded_date(text):
-        return Value(f"date {date!r} {_instant(text)!r}", names, date=date, instant=_instant(text))
-    return _quantity(text, names)
+    if date := _date(text):
+        return _dated(date, _instant(text), names)
+    return _quantity(text, names) or _dated(_worded_date(text), (), names)
+
+
+def _dated(date: tuple[str, ...], instant: tuple[str, ...], names: frozenset[str]) -> Value | None:
+    """A date, unless there is none."""
+    return Value(f"date {date!r} {instant!r}", names, date=date, instant=instant) if date else None
 
 
 def _quantity(text: str, names: frozenset[str]) -> Value | None:
@@ -162,7 +175,7 @@ def _quantity(text: str, names: frozenset[str]) -> Value | None:
     number = _number(found["number"]) if found else None
     if found is None or number is None:
         return None
-    quantity = read_quantity(number, found["unit"])
+    quantity = read_quantity(number, found["unit"] or found["attached"])
     if quantity is None:
         return None
     key = f"quantity {quantity.magnitude!r} {quantity.dimension}"

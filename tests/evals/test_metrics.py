@@ -121,6 +121,11 @@ DIFFERENT = [
     ("5000", "5 km"),
     ("20 °C", "20 °F"),
     ("12 Monkeys", "12"),
+    ("1950s", "1950"),
+    ("5th", "5"),
+    ("200k", "200"),
+    ("2000 AD", "2000"),
+    ("2nd", "2"),
     ("12 Monkeys", "12 monkeys and more"),
     # a less precise date is not the date
     ("1980", "1980-05-01"),
@@ -168,10 +173,10 @@ def test_different(answer: Any, gold: Any) -> None:
 
 
 def test_what_looks_like_arithmetic_is_a_text_and_quickly_so() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     for text in ("9**9**9", "2 km**99999999999", "1" * 100_000, "5 " + "k" * 10_000, "1e999", "7 m**m**m"):
         assert read_value(text).key.startswith("text")
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 # -- sets
@@ -210,10 +215,10 @@ def test_sets_of_many_thousands_are_compared_in_a_moment() -> None:
     numbers = [str(n + 0.5) for n in range(30_000)]
     dates = [f"{1000 + n // 28}-01-{n % 28 + 1:02}" for n in range(30_000)]
     wrong = [f"{n}.25" for n in range(30_000)]
-    started = time.perf_counter()
+    started = time.process_time()
     assert overlap([*numbers, *dates], [*dates, *numbers])[:3] == (1.0, 1.0, 1.0)
     assert overlap(wrong, numbers) == NONE
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_multisets() -> None:
