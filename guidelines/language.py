@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
 from jinja2 import ChainableUndefined, DictLoader, Environment, pass_context
@@ -90,9 +90,23 @@ def _just_insisted(feedback: Feedback, memory: ReasoningMemory) -> bool:
     return feedback.finished and memory.last in memory.doubted and memory.last.startswith("set_answer(")
 
 
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """The sandbox; looks once whether an attribute of a type is safe: every step reads the same few."""
+
+    _safe: ClassVar[dict[tuple[type, str], bool]] = {}
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Whether an expression may read it; depends on the object's type alone."""
+        key = (type(obj), attr)
+        known = self._safe.get(key)
+        if known is None:
+            known = self._safe[key] = bool(super().is_safe_attribute(obj, attr, value))
+        return known
+
+
 def environment(snippets: Mapping[str, str]) -> Environment:
     """The sandbox in which guidelines are compiled; `snippets` are what they may `{% include %}`."""
-    env = ImmutableSandboxedEnvironment(
+    env = _Sandbox(
         undefined=ChainableUndefined, loader=DictLoader(dict(snippets)), trim_blocks=True, lstrip_blocks=True
     )
     env.globals.clear()

@@ -1,6 +1,7 @@
 """What a query's result says beyond its values, as facts that guidelines weigh (`Feedback.detail`).
 
-Nothing here asks the KG: everything is read off the program, and off a result and names fetched already.
+Everything is read off the program, and off a result and names fetched already. One thing alone is asked of
+the KG: what lies beside answers without a name.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import Any, Final
 
-from triplewise.tools.kg.base import KnowledgeGraph, Result
+from triplewise.tools.kg.base import KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.pyql import Count, Extreme, Fact, Not, PyQL, Union
@@ -22,6 +23,9 @@ from triplewise.tools.toolsets.show import UNNAMED
 KINDS: Final = ("number", "date", "year", "boolean", "text", "dated", "entity", "unnamed", "unseen")
 """Kinds of values: a `year` may be a number too; `dated` is an entity whose name may tell a time, as
 "2011 Finals"; `unnamed` a mediator, `unseen` an entity whose name was not fetched."""
+
+_LOOKED_AT, _BESIDE = 20, 1_000
+"""Nodes without a name that are looked at, and facts about them that are read."""
 
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?%?")
 _YEAR = re.compile(r"1\d{3}|20\d\d")
@@ -76,6 +80,8 @@ def result_facts(
         solutions: rows fetched. kinds: variable -> kind -> how many of its distinct values.
         answer_kinds: the same for all answer variables together, where they are set.
         topics: linked entities among the answers only because a relation was walked there and back.
+        ends: answer variables whose values have no name and nothing else beside them: no mediators, though
+            they look like ones.
         tied: `variable`, `owner` and `count`, where the newest clause is a superlative that several share.
     """
     if not result.rows:
@@ -91,6 +97,7 @@ def result_facts(
         total = sum((kinds[v] for v in answers), Counter[str]())
         facts["answer_kinds"] = dict(total)
         facts["topics"] = _topics(kg, program, memory, columns)
+        facts["ends"] = [v for v in answers if set(kinds[v]) == {"unnamed"} and _are_ends(kg, columns[v])]
     if tied := _tied(program, columns, kinds):
         facts["tied"] = tied
     return {key: value for key, value in facts.items() if value}
@@ -100,6 +107,27 @@ def _name(kg: KnowledgeGraph, term: Term, named: Mapping[Term, str]) -> str | No
     """The name of a term, where it is known without a query."""
     known = named.get(term)
     return kg.profile.short(term) if known is None and kg.profile.percent_names else known
+
+
+def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
+    """Whether none of the first nodes has two others beside it: what joins nothing is no mediator."""
+    shown = [node for node in nodes if isinstance(node, IRI)][:_LOOKED_AT]
+    values = " ".join(node.n3() for node in shown)
+    result = kg.query(
+        f"SELECT DISTINCT ?node ?relation ?other WHERE {{ VALUES ?node {{ {values} }} "
+        "{ ?node ?relation ?other } UNION { ?other ?relation ?node } }",
+        limit=_BESIDE,
+    )
+    if result.outcome != Outcome.ROWS:
+        return False
+    types = set(kg.profile.type_predicates)
+    beside: dict[Term, set[Term]] = {}
+    for node, relation, other in result.rows:
+        if not isinstance(relation, IRI) or relation.value in types or kg.profile.excludes(relation):
+            continue
+        if node is not None and other is not None:
+            beside.setdefault(node, set()).add(other)
+    return all(len(others) < 2 for others in beside.values())
 
 
 def _topics(

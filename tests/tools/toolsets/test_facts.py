@@ -146,3 +146,23 @@ def test_relations_of_a_program_stand_in_unions_and_negations_too(kg: EmbeddedKG
 def test_what_a_fact_has_to_do_with_classes(kg: EmbeddedKG, fact: str, facts: dict[str, Any]) -> None:
     detail = taken(kg, DIRECTED, fact).detail
     assert {k: v for k, v in detail.items() if k in ("hierarchy", "class_relations")} == facts
+
+
+def test_a_node_without_a_name_that_joins_nothing_is_an_end() -> None:
+    ns = "http://rdf.freebase.com/ns/"
+    store = ox.Store()
+    store.load(
+        f"""@prefix : <{ns}> .
+        :m.01 <{ns}a.person.child> :m.02 , :m.03 ; <{ns}a.person.office> :m.04 .
+        :m.02 <{ns}type.object.type> <{ns}a.person> . :m.04 <{ns}a.office.title> "mayor" .""".encode(),
+        format=ox.RdfFormat.TURTLE,
+    )
+    graph = EmbeddedKG(store, load_profile("freebase"), "people")
+    child = ("add_fact(m.01, a.person.child, ?x)", "set_answer(?x)")
+    office = ("add_fact(m.01, a.person.office, ?x)", "set_answer(?x)")
+    assert (
+        set(taken(graph, *child).values["x"]) == set(taken(graph, *office).values["x"]) == {"UnName_Entity"}
+    )
+    assert taken(graph, *child).detail["ends"] == taken(graph, *child, "execute()").detail["ends"] == ["x"]
+    assert "ends" not in taken(graph, *office).detail
+    assert "ends" not in taken(graph, *child[:1]).detail
