@@ -99,7 +99,7 @@ def _cost_chart(of: Measure, points: Sequence[Row]) -> Chart:
     best = max(points, key=lambda point: point["score"])
     return Chart(
         f"Accuracy against {of.plotted}",
-        _spec(ranges + dots),
+        {**_spec(ranges + dots), "height": _height(points)},
         "Main score (F1, Hits@1, accuracy or denotation accuracy) in percent, with its 95% interval.",
         f"{len(points)} points, main score against {of.plotted} a question; highest: {best['task']} with "
         f"{best['system']}: {best['score']:.1f}% at {best['cost']:.3g}.",
@@ -113,7 +113,7 @@ def _looks(points: Sequence[Row]) -> dict[str, Any]:
     tasks = list(dict.fromkeys(point["task"] for point in points))
     # Colours repeat after eight, so that the second eight get another shape.
     forms = [_FORMS[i // _COLOURS % len(_FORMS)] for i in range(len(tasks))]
-    if not _several(points, "system"):
+    if not _is_compared(points):
         scale, legend = alt.Scale(domain=tasks, range=forms), _legend(tasks)
         return {
             "color": alt.Color("task:N", title=None, sort=tasks, legend=legend),
@@ -124,6 +124,19 @@ def _looks(points: Sequence[Row]) -> dict[str, Any]:
         "color": alt.Color("system:N", title=None, sort=None, legend=_legend(systems)),
         "shape": alt.Shape("task:N", title=None, legend=alt.Legend(orient="top", columns=_columns(tasks))),
     }
+
+
+def _is_compared(points: Sequence[Row]) -> bool:
+    """Whether several systems were asked one task."""
+    pairs = {(point["task"], point["system"]) for point in points}
+    return len({task for task, _ in pairs}) < len(pairs)
+
+
+def _height(points: Sequence[Row]) -> int:
+    """Pixels of a plot with room for its legends."""
+    names = [list(dict.fromkeys(point[name] for point in points)) for name in ("task", "system")]
+    rows = sum(-(-len(part) // _columns(part)) for part in (names if _is_compared(points) else names[:1]))
+    return 240 + 19 * rows
 
 
 def _scale(costs: Sequence[float]) -> alt.Scale:
@@ -241,7 +254,7 @@ def _error_chart(results: Sequence[Result]) -> Chart | None:
             x=alt.X("share:Q", title="% of all questions", stack=True),
             y=alt.Y("of:N", title=None, sort=None, axis=alt.Axis(labelLimit=_LABEL)),
             color=alt.Color(
-                "error:N", title="why", sort=order, scale=alt.Scale(domain=_present(order, named))
+                "error:N", title=None, sort=order, scale=alt.Scale(domain=_present(order, named))
             ),
             order=alt.Order("rank:Q"),
             tooltip=["of:N", "error:N", "questions:Q", "share:Q"],

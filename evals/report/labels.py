@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from triplewise.evals.logged import Result
@@ -77,13 +77,14 @@ def graph_mark(result: Result) -> str:
 
 
 def notes(results: Sequence[Result]) -> list[str]:
-    """Everything figures of these logs depend on, a sentence a line."""
-    return [*_graph_notes(results), _limit_note(results), *condition_notes(results)]
-
-
-def condition_notes(results: Sequence[Result]) -> list[str]:
-    """Model, commit, budgets, prices, and what is not as it should be, a sentence a line."""
-    return [_model_note(results), *_budget_notes(results), *_file_notes(results)]
+    """What a reader has to know before any figure, a sentence a line; the tables say the rest."""
+    marked = groups([r for r in results if graph_mark(r)], graph_mark)
+    graphs = [
+        f"{_names(same)}: {mark}. That such a graph lacks a fact means nothing"
+        + ("; questions are easier than on the whole graph." if GOLD in mark else ".")
+        for mark, same in marked.items()
+    ]
+    return [*graphs, _model_note(results), *_file_notes(results)]
 
 
 def short_note(results: Sequence[Result]) -> str:
@@ -114,10 +115,6 @@ def graph_note(result: Result) -> str:
     return f"{about.kg or 'an unknown graph'}{size}{parts}.{partial}{gold * about.gold_derived}"
 
 
-def _graph_notes(results: Sequence[Result]) -> list[str]:
-    return [f"{_names(same)}: asked of {note}" for note, same in groups(results, graph_note).items()]
-
-
 def _limit_note(results: Sequence[Result]) -> str:
     told = []
     for (name, total, drawn_from), same in groups(
@@ -136,16 +133,10 @@ def _model_note(results: Sequence[Result]) -> str:
     return f"Language model: {', '.join(sorted(models))}. Code: commit {', '.join(sorted(commits))}."
 
 
-def _budget_notes(results: Sequence[Result]) -> list[str]:
-    lines = []
-    budgets = groups(results, lambda r: _words(r.about.budgets))
-    for words, same in budgets.items():
-        if words:
-            whose = "" if len(budgets) == 1 else f" ({_names(same)})"
-            lines.append(f"A question may take at most{whose}: {words}.")
-    if prices := sorted({r.about.prices[:12] for r in results if r.about.prices}):
-        lines.append(f"Costs are by the price table with sha256 {', '.join(prices)}.")
-    return lines
+def price_note(results: Sequence[Result]) -> str:
+    """By which price table costs are."""
+    known = sorted({result.about.prices[:12] for result in results if result.about.prices})
+    return f"Costs are by the price table with sha256 {', '.join(known)}." if known else ""
 
 
 def _file_notes(results: Sequence[Result]) -> list[str]:
@@ -163,6 +154,8 @@ def _names(results: Sequence[Result]) -> str:
     return ", ".join(dict.fromkeys(result.name for result in results))
 
 
-def _words(budgets: Mapping[str, Any]) -> str:
+def budget_words(result: Result) -> str:
+    """What a question may take, in words."""
+    budgets = result.about.budgets
     told = (f"{value:,} {name.removeprefix('max_').replace('_', ' ')}" for name, value in budgets.items())
     return ", ".join(told)

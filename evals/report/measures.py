@@ -49,7 +49,7 @@ QUALITY = (
     Measure("hits_at_1", "Hits@1"),
     Measure("exact_match", "EM"),
     Measure("accuracy", "Accuracy"),
-    Measure("denotation", "Denotation acc."),
+    Measure("denotation", "Denotation"),
 )
 """How right the answers are, strictly, in the order of the tables' columns."""
 LENIENT = (

@@ -109,7 +109,7 @@ def _below(table: Table) -> Iterator[str]:
     if any(cell.published for row in table.rows for cell in row):
         yield "In italics: published figures of others, not measured here."
     if table.note:
-        yield table.note
+        yield " ".join(table.note.split())
 
 
 def _numbered(table: Table) -> dict[str, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triplewise.evals.logged import Result
-from triplewise.evals.report.labels import condition_notes, groups
+from triplewise.evals.report.labels import groups, notes
 from triplewise.evals.report.page import report_tables, subtitle
 from triplewise.evals.report.render import escaped, markdown
 from triplewise.evals.results import read_results
@@ -55,7 +55,7 @@ def results_text(results: Sequence[Result], failed: Sequence[str], limit: int) -
         "",
         f"{escaped(subtitle(ordered))}. Made by `{command}`; change nothing here by hand, run it again.",
         "",
-        *(f"- {escaped(line)}" for line in [*HONESTY, *condition_notes(ordered)]),
+        *(f"- {escaped(line)}" for line in [*HONESTY, *notes(ordered)]),
         *(f"- NOT RUN TO ITS END: {escaped(line)}" for line in failed),
         "",
     ]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from triplewise.evals.logged import Result
 from triplewise.evals.report.labels import (
+    budget_words,
     graph_mark,
     graph_note,
     groups,
     model_note,
+    price_note,
     system_labels,
 )
 from triplewise.evals.report.measures import (
@@ -33,6 +36,7 @@ INTERVALS = (
     f"Ranges are {LEVEL:.0%} confidence intervals over questions (bootstrap, {RESAMPLES:,} resamples; exact "
     "binomial where all are right or all wrong)."
 )
+ANSWERABLE = "Answerable only"
 _PAIRS_OF = 5
 """Systems of a task that are all compared with each other; of more, each with the first."""
 _TEXT_SHOWN = 160
@@ -52,14 +56,14 @@ def scores_table(results: Sequence[Result]) -> Table:
     known = {name for result in results for name in result.measures()}
     shown = [one for one in QUALITY if one.name in known]
     lenient = [one for one in LENIENT if one.name in known]
-    columns = [*_heads(results), "Questions", *(one.heading for one in (*shown, *lenient))]
+    columns = [*_heads(results), "Questions", *(one.heading for one in shown)]
     return Table(
         "Answers by task and system",
-        [*columns, "Answerable", "Main score, answerable"],
-        [_score_row(result, results, [*shown, *lenient]) for result in results],
+        [*columns, ANSWERABLE, "Answerable %", *(one.heading for one in lenient)],
+        [_score_row(result, results, shown, lenient) for result in results],
         f"Percent, averaged over questions; a question that crashed counts as wrong. {INTERVALS} "
-        "Answerable: share of the task's questions whose gold answers the graph holds; the last column: the "
-        f"task's main score over those of them that were asked. {model_note(results)}",
+        f"{ANSWERABLE}: the main score over those questions asked whose gold answers the graph holds; beside "
+        f"it their share of the task's questions. {model_note(results)}",
     )
 
 
@@ -72,16 +76,16 @@ def effort_table(results: Sequence[Result]) -> Table:
         [*columns, "Corrections", "Not found %", "Budget spent %", "Crashes"],
         [_effort_row(result, results, rest) for result in results],
         "Averages over questions. QPQ: queries that reached the graph; CPQ: US dollars at list prices; TPQ: "
-        f"wall-clock seconds of a question. {model_note(results)}",
+        f"wall-clock seconds of a question. {price_note(results)} {model_note(results)}",
     )
 
 
 def sources_table(results: Sequence[Result]) -> Table:
     """What each log was measured on."""
-    columns = [*_heads(results), "Benchmark", "Knowledge graph", "Of the whole", "Gold-derived facts"]
+    columns = [*_heads(results), "Benchmark", "Knowledge graph", "A question may take", "Code", "Data"]
     return Table(
         "What it was measured on",
-        [*columns, "Questions", "Code", "Data"],
+        columns,
         [_source_row(result, results) for result in results],
         "Checksums are the first digits of sha256: of the question files, and of the graph's source files.",
     )
@@ -179,7 +183,9 @@ def _head_cells(result: Result, results: Sequence[Result]) -> list[Cell]:
     return cells + [Cell(result.model)] * (len(_heads(results)) > 2)
 
 
-def _score_row(result: Result, results: Sequence[Result], shown: Sequence[Measure]) -> list[Cell]:
+def _score_row(
+    result: Result, results: Sequence[Result], shown: Sequence[Measure], lenient: Sequence[Measure]
+) -> list[Cell]:
     others = [r for r in results if r.name == result.name]
     main = measure(result.metric)
     part = figure_cell(figure([result], main, answerable=True), main, n=True)
@@ -187,10 +193,9 @@ def _score_row(result: Result, results: Sequence[Result], shown: Sequence[Measur
         *_head_cells(result, results),
         _asked_cell(result),
         *(figure_cell(figure([result], one), one, best=_is_best(result, others, one)) for one in shown),
+        replace(part, detail=f"{main.heading}, {part.detail}") if part.text != NOTHING else part,
         _share_cell(result),
-        Cell(part.text, f"{main.heading}, {part.detail}", low=part.low, high=part.high, number=part.number)
-        if part.text != NOTHING
-        else part,
+        *(figure_cell(figure([result], one), one) for one in lenient),
     ]
 
 
@@ -243,9 +248,7 @@ def _source_row(result: Result, results: Sequence[Result]) -> list[Cell]:
         *_head_cells(result, results),
         Cell(about.benchmark, f"task version {result.version}; {about.licence}"),
         Cell(about.kg, f"{about.triples:,} triples" if about.triples else ""),
-        Cell("partial" if about.partial else "complete"),
-        Cell("yes" if about.gold_derived else "no"),
-        _asked_cell(result),
+        Cell(budget_words(result) or NOTHING),
         Cell(about.commit[:7] or "unknown", "with changes" if about.dirty else ""),
         Cell(
             sums, f"{changed}; graph {about.checksum[:8]}".removeprefix("; ") if about.checksum else changed

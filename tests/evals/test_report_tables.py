@@ -82,8 +82,8 @@ def test_a_figure_has_its_interval_and_the_questions_it_is_of(agent: Result, oda
     assert first.number == pytest.approx(100 * agent.mean("f1"))
     assert (first.low or 0) <= 100 * agent.mean("f1") <= (first.high or 0)
     assert column(table, "Questions")[0].detail == "of 40"
-    assert column(table, "Answerable")[0].text == "75"
-    assert "F1, n = 10" in column(table, "Main score, answerable")[0].detail
+    assert column(table, "Answerable %")[0].text == "75"
+    assert "F1, n = 10" in column(table, "Answerable only")[0].detail
 
 
 def test_every_table_names_graph_gold_derived_facts_and_commit(agent: Result, oda: Result) -> None:
