@@ -19,6 +19,8 @@ Where we differ from the published code, on purpose:
 - Relations, facts and labels come in one query each a depth, whatever the number of entities.
 - An answer of the model's own knowledge is said to be so; the paths alone prove nothing that is not on them.
 
+As published, a beam of N paths names at most N entities, so that questions with many answers have a low F1.
+
 Without a model the encoder's likeness prunes (`LikenessPruner`); the walk ends where no relation makes a path
 more like the question, and the answer is all that the best path's chain of relations leads to. That is our
 stand-in: the paper has none.
