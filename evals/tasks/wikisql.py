@@ -27,12 +27,12 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from platformdirs import user_cache_path
 
 from triplewise.evals.data import Benchmark, Record, benchmark, changed, checksum, locate, read_records
+from triplewise.evals.formats import read_public, read_tables, sniff
 from triplewise.evals.provenance import of_system
 from triplewise.evals.record import Run
-from triplewise.evals.scorers import count, effort, strict
+from triplewise.evals.scorers import count, denotation_of, effort, strict
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.tasks.common import DEFAULT_N, draw, tags
-from triplewise.evals.values import overlap
 from triplewise.tools.encoder import open_encoder
 from triplewise.tools.errors import ConfigurationError
 from triplewise.tools.kg.base import metered
@@ -52,6 +52,7 @@ NOTE = (
     "questions are from WikiSQL's train split, gold answers are computed from its gold SQL: not comparable "
     "with published test figures; weights were fitted on the tables of dev"
 )
+NOTE_PUBLISHED = "questions and tables as published; gold answers are computed from the gold SQL"
 Split = Literal["dev", "test"]
 
 
@@ -107,8 +108,17 @@ def wikisql(
 
 
 def questions(of: Benchmark, split: Split) -> list[Record]:
-    """The questions of a split, as WikiSQL's records."""
-    records = read_records(locate(of.files[QUESTIONS]), "id", "table_id", "question", "sql", "answers")
+    """The questions of a split, as WikiSQL's records; all of a published file are `test`.
+
+    Raises:
+        ConfigurationError: another split of a published file. DataError: a missing or broken file.
+    """
+    path = locate(of.files[QUESTIONS])
+    if sniff(path):
+        if split != "test":
+            raise ConfigurationError(f"{path} is all test questions, as published: leave split={split} out")
+        return read_public("wikisql", path)
+    records = read_records(path, "id", "table_id", "question", "sql", "answers")
     return [record for record in records if split_of(record["table_id"]) == split]
 
 
@@ -121,8 +131,9 @@ def databases(of: Benchmark) -> Path:
     unfinished = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    for table in read_records(source, "id", "header", "rows"):
-        write_table(unfinished / _file(table["id"]), table["id"], table["header"], table["rows"])
+    for table in read_tables(source):
+        rows = [["" if cell is None else str(cell) for cell in row] for row in table["rows"]]
+        write_table(unfinished / _file(table["id"]), table["id"], table["header"], rows)
     unfinished.rename(folder)
     return folder
 
@@ -271,9 +282,7 @@ def denotation() -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         run = state.store_as(Run)
-        right = not run.crashed and overlap(run.values, list(target)).exact_match == 1.0
-        many = right and len(run.values) == len(target)
-        return Score(value={"denotation": float(right), "multiset": float(many)}, explanation=run.sparql)
+        return Score(value=denotation_of(run, list(target)), explanation=run.sparql)
 
     return score
 
@@ -291,6 +300,6 @@ def _provenance(of: Benchmark, drawn: int, asked: int) -> dict[str, Any]:
         "drawn_from": asked,
         "answerable": asked,
         "asked": asked,
-        "note": NOTE,
+        "note": NOTE_PUBLISHED if sniff(locate(of.files[QUESTIONS])) else NOTE,
         "kg": "each question's own table, as a SQLite file",
     }

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from triplewise.evals.formats import READERS, find_published, read_public, sniff, with_results
+from triplewise.evals.tasks.wikisql import wikisql
 from triplewise.tools.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all, open_kg
 
@@ -457,3 +458,16 @@ def test_published_files_are_found_in_the_data_folder(tmp_path: Path) -> None:
     assert find_published(tmp_path, "metaqa/test_2hop.jsonl.gz") == path
     assert find_published(tmp_path, "metaqa/test_3hop.jsonl.gz") is None
     assert find_published(tmp_path, "no/such.jsonl.gz") is None
+
+
+def test_wikisql_as_published_is_asked_of_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIPLEWISE_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    published(tmp_path / "wikisql", "wikisql")
+    task = wikisql(n=0)
+    assert sorted(tuple(sample.target) for sample in task.dataset) == [("2",), ("20.5",), ("ada", "cyd")]
+    about = task.metadata or {}
+    assert about["note"].startswith("questions and tables as published")
+    assert len(about["changed_files"]) == 2
+    with pytest.raises(ConfigurationError, match="is all test questions, as published"):
+        wikisql(split="dev")
