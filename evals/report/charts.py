@@ -116,7 +116,7 @@ def _looks(points: Sequence[Row]) -> dict[str, Any]:
     if not _is_compared(points):
         scale, legend = alt.Scale(domain=tasks, range=forms), _legend(tasks)
         return {
-            "color": alt.Color("task:N", title=None, sort=tasks, legend=legend),
+            "color": alt.Color("task:N", title=None, scale=alt.Scale(domain=tasks), legend=legend),
             "shape": alt.Shape("task:N", title=None, scale=scale, legend=legend),
         }
     systems = [point["system"] for point in points]

@@ -154,8 +154,17 @@ def _names(results: Sequence[Result]) -> str:
     return ", ".join(dict.fromkeys(result.name for result in results))
 
 
-def budget_words(result: Result) -> str:
-    """What a question may take, in words."""
+def budget_note(results: Sequence[Result]) -> str:
+    """What a question may take, of which tasks."""
+    lines = []
+    by_budget = groups(results, _budget_words)
+    for words, same in by_budget.items():
+        whose = "" if len(by_budget) == 1 else f" of {_names(same)}"
+        lines += [f"A question{whose} may take at most {words}."] * bool(words)
+    return " ".join(lines)
+
+
+def _budget_words(result: Result) -> str:
     budgets = result.about.budgets
     told = (f"{value:,} {name.removeprefix('max_').replace('_', ' ')}" for name, value in budgets.items())
     return ", ".join(told)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from triplewise.evals.logged import Result
 from triplewise.evals.report.labels import (
-    budget_words,
+    budget_note,
     graph_mark,
     graph_note,
     groups,
@@ -82,12 +82,13 @@ def effort_table(results: Sequence[Result]) -> Table:
 
 def sources_table(results: Sequence[Result]) -> Table:
     """What each log was measured on."""
-    columns = [*_heads(results), "Benchmark", "Knowledge graph", "A question may take", "Code", "Data"]
+    columns = [*_heads(results), "Benchmark", "Knowledge graph", "Code", "Data"]
     return Table(
         "What it was measured on",
         columns,
         [_source_row(result, results) for result in results],
-        "Checksums are the first digits of sha256: of the question files, and of the graph's source files.",
+        "Checksums are the first digits of sha256: of the question files, and of the graph's source files. "
+        f"{budget_note(results)}",
     )
 
 
@@ -248,7 +249,6 @@ def _source_row(result: Result, results: Sequence[Result]) -> list[Cell]:
         *_head_cells(result, results),
         Cell(about.benchmark, f"task version {result.version}; {about.licence}"),
         Cell(about.kg, f"{about.triples:,} triples" if about.triples else ""),
-        Cell(budget_words(result) or NOTHING),
         Cell(about.commit[:7] or "unknown", "with changes" if about.dirty else ""),
         Cell(
             sums, f"{changed}; graph {about.checksum[:8]}".removeprefix("; ") if about.checksum else changed
