@@ -97,7 +97,8 @@ def result_facts(
         total = sum((kinds[v] for v in answers), Counter[str]())
         facts["answer_kinds"] = dict(total)
         facts["topics"] = _topics(kg, program, memory, columns)
-        facts["ends"] = [v for v in answers if set(kinds[v]) == {"unnamed"} and _are_ends(kg, columns[v])]
+        hidden = [v for v in answers if "unnamed" in kinds[v] and not set(kinds[v]) - {"unnamed", "unseen"}]
+        facts["ends"] = [v for v in hidden if _are_ends(kg, columns[v])]
     if tied := _tied(program, columns, kinds):
         facts["tied"] = tied
     return {key: value for key, value in facts.items() if value}
@@ -110,7 +111,7 @@ def _name(kg: KnowledgeGraph, term: Term, named: Mapping[Term, str]) -> str | No
 
 
 def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
-    """Whether none of the first nodes has two others beside it: what joins nothing is no mediator."""
+    """Whether most of the first nodes have but one other beside them: what joins nothing is no mediator."""
     shown = [node for node in nodes if isinstance(node, IRI)][:_LOOKED_AT]
     values = " ".join(node.n3() for node in shown)
     result = kg.query(
@@ -127,7 +128,7 @@ def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
             continue
         if node is not None and other is not None:
             beside.setdefault(node, set()).add(other)
-    return all(len(others) < 2 for others in beside.values())
+    return 2 * sum(len(others) < 2 for others in beside.values()) > len(beside)
 
 
 def _topics(
