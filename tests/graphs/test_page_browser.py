@@ -306,7 +306,7 @@ def test_a_graph_is_enlarged_and_put_back(tab: Watched, pages: dict[str, str]) -
     page.get_by_role("button", name="Enlarge").click()
     assert page.locator("dialog .network").bounding_box()["width"] > 600
     page.keyboard.press("Escape")
-    assert page.locator("dialog").count() == 0
+    page.locator("dialog").wait_for(state="detached")
 
 
 def test_touch_shows_the_facts_of_a_part(browser: Any, pages: dict[str, str]) -> None:
@@ -410,7 +410,7 @@ def test_tables_are_sorted_and_published_figures_set_apart(tab: Watched, pages: 
     assert "52.1–64.0" in page.locator("td.best").inner_text()
     page.locator("tbody a", has_text="agent").click()
     assert page.url.endswith("#demo%2Fagent")
-    assert page.locator("#runs").bounding_box()["y"] < 400
+    page.wait_for_function("document.getElementById('runs').getBoundingClientRect().top < 400")
 
 
 def test_plots_are_drawn_in_the_colours_of_the_page(tab: Watched, pages: dict[str, str]) -> None:
