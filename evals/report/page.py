@@ -46,7 +46,7 @@ def subtitle(results: Sequence[Result]) -> str:
     asked = sum(len(result.questions) for result in results)
     days = sorted({result.created[:10] for result in results})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    tasks = len({result.name for result in results})
+    tasks = len({result.task for result in results})
     return f"{asked:,} questions, {len(results)} runs of {tasks} tasks, {when}"
 
 

@@ -21,8 +21,8 @@ HONESTY = (
     "No language model, no key and no network were used: these are figures of the embedded default.",
     "Graphs marked partial are extracts that hold a part of the benchmark's graph and, where it says so, "
     "facts made from gold answers: figures are of these extracts, comparable with no published figure.",
-    "All drawn questions are asked, also those that the graph cannot answer; the last column of the first "
-    "table counts the answerable ones alone.",
+    "All drawn questions are asked, also those that the graph cannot answer; a column of the first table "
+    "counts the answerable ones alone, and where a draw has hardly any they are asked alone as well.",
     "A question that crashed counts as wrong and is listed.",
     "Two runs of the same code on the same files give the same answers; seconds differ between machines.",
 )

@@ -21,7 +21,16 @@ from triplewise.tools.errors import TriplewiseError
 MARK = "results"
 """Key of a log's metadata with the digest of what it was run with."""
 _CODE = ("tools", "guidelines", "nodes", "graphs", "evals")
-_NO_PART = ("evals/report/", "evals/grid", "evals/bench/", "graphs/page/", "graphs/cli/", "__pycache__")
+_NO_PART = (
+    "evals/report/",
+    "evals/results.py",
+    "evals/logged.py",
+    "evals/grid",
+    "evals/bench/",
+    "graphs/page/",
+    "graphs/cli/",
+    "__pycache__",
+)
 _KINDS = (".py", ".yaml", ".jinja", ".gz")
 
 
