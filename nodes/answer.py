@@ -19,6 +19,7 @@ from triplewise.tools.claims import LINKED
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.terms import XSD, Literal, Term, Triple
+from triplewise.tools.planning.search import GUESS
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.rules import Rule
@@ -100,7 +101,7 @@ def _build(
     """The answer value; `note` is its reason where it is an answer."""
     kg = kg_of(context)
     status, reason = _status(state, values)
-    reason = reason or note
+    reason = reason or note or _guessed(state, context)
     if status == "not_found" and context.closed_world and decides(state.question):
         values, status = (str(denies(state.question)).lower(),), "answered"
         reason = f"{reason}; assumed, for what the graph does not prove counts as untrue (closed_world)"
@@ -116,6 +117,12 @@ def _build(
         corrections=state.corrections,
     )
     return {"answer": answer}
+
+
+def _guessed(state: State, context: Context) -> str:
+    """That the rule which was followed is a guess, or ""."""
+    followed = state.rules[state.attempt] if context.embedded and state.attempt < len(state.rules) else None
+    return GUESS if followed is not None and followed.provenance == GUESS else ""
 
 
 def _best_effort(program: PyQL, kg: KnowledgeGraph) -> tuple[PyQL, tuple[str, ...]]:

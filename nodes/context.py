@@ -102,6 +102,11 @@ class Context:
         "Answer claims and yes-or-no questions that the graph does not decide too: false, or true where it "
         "links all that a claim names; the reason says that it is assumed.",
     )
+    guess: bool = _setting(
+        False,
+        "Without a model: follow the likeliest rule even where no word of the question speaks of its "
+        "relations; the reason says that the answer is a guess.",
+    )
     relation_cut: int = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
     ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _setting(
         "sentence-transformers",

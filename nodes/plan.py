@@ -34,6 +34,7 @@ def settings_of(context: Context) -> PlanSettings:
         beam=context.plan_beam,
         rules=context.plan_rules,
         documents=context.documents is not None,
+        guess=context.guess,
         caps=caps_of(context),
     )
 

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 
-from triplewise.graphs import Answer, Context, State
+from triplewise.graphs import Answer, Context, State, build_graph
 from triplewise.nodes.act import carry_out
 from triplewise.nodes.answer import memory, program
 from triplewise.nodes.routes import find_routes, route_query
 from triplewise.nodes.state import Step, Verdict
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.terms import IRI, Term, Triple
+from triplewise.tools.planning.search import GUESS
 from triplewise.tools.toolsets import TOOLSETS, parse_call
 from triplewise.tools.toolsets.base import Feedback
 
@@ -196,3 +197,15 @@ def test_the_query_of_routes_finds_their_answers(kg: KnowledgeGraph, triple: Mak
     assert query is not None
     assert kg.query(query.sparql(kg.profile)).column("answer") == (place,)
     assert route_query([]) is None
+
+
+def test_without_a_word_for_it_nothing_is_found_and_a_guess_is_called_one() -> None:
+    question = {"question": "What is the shoe size of Johann Wolfgang von Goethe?"}
+    graph = build_graph("agent")
+    sure = graph.invoke(question, context=Context(kg="demo"))["answer"]
+    assert (sure.status, sure.values) == ("not_found", ())
+    guessed = graph.invoke(question, context=Context(kg="demo", guess=True))["answer"]
+    assert guessed.status == "answered"
+    assert guessed.reason == GUESS
+    known = {"question": "What is the capital of Japan?"}
+    assert not graph.invoke(known, context=Context(kg="demo", guess=True))["answer"].reason

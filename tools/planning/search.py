@@ -29,6 +29,11 @@ GUESSED = 0.28
 """Below this likeness a relation has nothing to do with the question, whatever it leads to."""
 SAMPLE = 60
 """Values of a rule that are looked at."""
+UNSAID = "no word of the question speaks of its relations"
+GUESS = f"a guess: {UNSAID}"
+"""Provenance of a rule that is followed all the same (`PlanSettings.guess`)."""
+FAR_BEHIND = 10.0
+"""What a guess costs: more than any score, so that it comes after every rule that is spoken for."""
 VALUES = 2_000
 """Most values of a body that are compared for a meeting point."""
 
@@ -41,6 +46,7 @@ class PlanSettings:
         seed_count: groups of seeds read. hops: longest body. beam: partial bodies that grow on.
         rules: rules returned. checked: rules run against the KG before they are offered.
         documents: whether documents may fill a gap of the KG: a rule that leads nowhere then stays a plan.
+        guess: whether rules that no word of the question speaks for stay too, behind all others.
         caps: how far mining goes; its `hops` are overruled by these.
     """
 
@@ -50,6 +56,7 @@ class PlanSettings:
     rules: int = 8
     checked: int = 12
     documents: bool = False
+    guess: bool = False
     caps: Caps = field(default_factory=Caps)
 
     @property
@@ -179,7 +186,9 @@ class Search:
             return self._drop(rule, f"it leaves out what the question says by {', '.join(map(repr, left))}")
         if rule.anchor not in self.topics or (surely and all(o >= GUESSED for o in others)):
             return replace(rule, score=rule.score + gain)
-        return self._drop(rule, "no word of the question speaks of its relations")
+        if self.settings.guess:
+            return replace(rule, score=rule.score + gain - FAR_BEHIND, provenance=GUESS)
+        return self._drop(rule, UNSAID)
 
     def _drop(self, rule: Rule, reason: str) -> Rule | None:
         """Note why a rule is none; gives None."""
