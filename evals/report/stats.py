@@ -184,7 +184,7 @@ def _of_differences(differences: Floats) -> Interval:
 def _of_equals(mean: float, n: int, level: float) -> tuple[float, float]:
     if mean not in (0.0, 1.0):
         return (math.nan, math.nan)
-    from scipy.stats import binomtest  # type: ignore[import-untyped]
+    from scipy.stats import binomtest
 
     found = binomtest(n if mean else 0, n).proportion_ci(level, "exact")
     return float(found.low), float(found.high)

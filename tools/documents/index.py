@@ -109,7 +109,7 @@ class PassageIndex:
         if not self.passages or not (query or words):
             return []
         sparse, dense = self._bm25, self._faiss.as_retriever(search_kwargs={"k": WIDE})
-        found = (sparse.invoke(words or query), dense.invoke(query or words))
+        found = (sparse.invoke(normalise(words or query)), dense.invoke(query or words))
         numbers = ([int(d.metadata["number"]) for d in documents] for documents in found)
         return _fused({i: rank for rank, i in enumerate(some, 1)} for some in numbers)
 

@@ -50,3 +50,10 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match=r"bad\.txt: cannot read the document"):
         open_documents(tmp_path)
+
+
+def test_case_and_marks_of_a_question_hide_no_word(folder: Path) -> None:
+    documents = open_documents(folder)
+    asked = [documents.find("", "", words, limit=1) for words in ("Manhattan?", "manhattan", "MANHATTAN!")]
+    assert asked[0] == asked[1] == asked[2]
+    assert "Manhattan" in asked[0][0].text
