@@ -17,6 +17,7 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from typer.testing import CliRunner
 
 from tests.support.openai_server import Messages, OpenAIServer
+from triplewise.evals import learning
 from triplewise.evals.grid import Column, Grid, GridFile, Learn, Row, Thin, load_grid, shipped
 from triplewise.evals.grid_cells import Cell, Choices, cells_of
 from triplewise.evals.grid_command import register
@@ -329,8 +330,29 @@ def test_a_thinned_graph_is_asked_and_named(closed: Path, tmp_path: Path) -> Non
     assert thin.state == "done", thin.why
     about = read_eval_log(thin.log, header_only=True).eval.metadata or {}
     assert about["kg_partial"]
+    assert about["settings"]["seeds"].endswith("dev_3hop.jsonl.gz")
+    assert about["settings"]["documents"].endswith("documents")
+    assert str(tmp_path) in about["settings"]["facts"]
     assert "made incomplete for these questions: 4 of 4 triples" in about["kg"]
     assert (thin.figure("f1") or 0.0) < (whole.figure("f1") or 0.0)
+
+
+def test_a_cell_that_learns_asks_with_the_encoder_of_its_seed_and_recipe(
+    closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[Any, ...]] = []
+
+    def learned(plan: learning.Plan, seed: int, iteration: int, encoder: str, tell: Any) -> str:
+        made.append((plan.name, plan.recipe, plan.train, seed, iteration, encoder))
+        return "embedded"
+
+    monkeypatch.setattr(learning, "learned", learned)
+    text = GRID + "  - {row: learned, learn: {benchmark: webqsp, recipe: no-merge}}\n"
+    cells = cells_of(write(tmp_path, text), Choices(train=7, seeds=[4], only=["learned"]))
+    (outcome,) = run(write(tmp_path, text), tmp_path / "logs", cells)
+    assert made == [("webqsp", "no-merge", 7, 4, n, "embedded") for n in (1, 2)]
+    about = read_eval_log(outcome.log, header_only=True).eval.metadata or {}
+    assert about["learned"] == {"benchmark": "webqsp", "recipe": "no-merge", "iterations": 2, "train": 7}
 
 
 def reply(messages: Messages) -> str:
