@@ -74,10 +74,8 @@ def agent(
             error.__traceback__ = without_machinery(error.__traceback__)
             error.__suppress_context__ = True  # Inspect makes its task group the context
             raise
-        run = Run(store=state.store, **told)
-        if context.db is None:
-            run.kg, run.profile = context.kg, context.profile or ""
-        text = "; ".join(run.labels) or run.reason
+        Run(store=state.store, **told)
+        text = "; ".join(told["labels"]) or told["reason"]
         state.output = ModelOutput.from_content(model=context.model, content=text)
         state.completed = True
         return state
@@ -137,6 +135,8 @@ def _told(found: Mapping[str, Any], seconds: float, context: Context) -> dict[st
         "rolled_back": sum(s.rolled_back for s in steps),
         "notes": [s.guideline for s in steps if s.guideline and not s.rolled_back],
         "trace": _trace(State.model_construct(**found), context),
+        "kg": "" if context.db is not None else context.kg,
+        "profile": (context.db is None and context.profile) or "",
     }
 
 

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from inspect import iscoroutinefunction
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -26,7 +27,7 @@ Phase: TypeAlias = Callable[[State, Runtime[Context]], Update | Awaitable[Update
 """What may stand for a phase: any callable of this shape, `async` or not."""
 
 
-QUESTIONS = 16
+QUESTIONS = 256
 """Questions whose answers of the KG are kept while they are worked on, the least recent ones leave first."""
 
 _kept: OrderedDict[str, Answers] = OrderedDict()
@@ -46,10 +47,17 @@ def fill(context: Context | None, defaults: Mapping[str, Any]) -> Context:
 
     A setting counts as not set while it holds its default, which is None for most that presets give.
     """
-    context, plain = context or Context(), Context()
+    plain = _plain()
+    context = context or plain
     return replace(
         context, **{k: v for k, v in defaults.items() if getattr(context, k) in (None, getattr(plain, k))}
     )
+
+
+@cache
+def _plain() -> Context:
+    """Every setting at its default; built once, since each phase of each step compares with it."""
+    return Context()
 
 
 def metered_phase(phase: Phase, defaults: Mapping[str, Any]) -> Node:
@@ -64,13 +72,13 @@ def metered_phase(phase: Phase, defaults: Mapping[str, Any]) -> Node:
         settled = _settled(runtime, defaults)
         with _charged(state) as bill, reusing(_answers_of(state, settled.context)), reading(state.facts):
             bill.update = cast(Update, phase(state, settled))
-        return bill.total(name)
+        return _settle(state, bill.total(name))
 
     async def run_async(state: State, *, runtime: Runtime[Context]) -> Update:
         settled = _settled(runtime, defaults)
         with _charged(state) as bill, reusing(_answers_of(state, settled.context)), reading(state.facts):
             bill.update = await cast(Awaitable[Update], phase(state, settled))
-        return bill.total(name)
+        return _settle(state, bill.total(name))
 
     name = getattr(phase, "__name__", type(phase).__name__)
     asynchronous = iscoroutinefunction(phase) or iscoroutinefunction(type(phase).__call__)
@@ -90,6 +98,14 @@ def _answers_of(state: State, context: Context) -> Answers | None:
         while len(_kept) > QUESTIONS:
             _kept.popitem(last=False)
         return answers
+
+
+def _settle(state: State, update: Update) -> Update:
+    """An update; with the answer to a question, what the KG said about it is no longer needed."""
+    if update.get("answer") is not None:
+        with _lock:
+            _kept.pop(state.question, None)
+    return update
 
 
 def _settled(runtime: Runtime[Context], defaults: Mapping[str, Any]) -> Runtime[Context]:

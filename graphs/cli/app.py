@@ -72,10 +72,17 @@ def _top(
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    # Imports make objects by the hundred thousand, and they all stay: looking for garbage among them is
-    # a twentieth of the time to an answer.
-    gc.set_threshold(50_000, 20, 20)
+    relax_collector()
     sys.exit(run(sys.argv[1:]))
+
+
+def relax_collector() -> None:
+    """Look for garbage less often.
+
+    Imports make objects by the hundred thousand, and they all stay: looking for garbage among them is a
+    twentieth of the time to an answer, and a seventh of the processor time of an evaluation.
+    """
+    gc.set_threshold(50_000, 20, 20)
 
 
 def run(arguments: Sequence[str], commands: typer.Typer = app, name: str = "triplewise") -> int:
