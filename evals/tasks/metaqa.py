@@ -26,7 +26,7 @@ from triplewise.tools.errors import ConfigurationError
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.linking import without_brackets
 
-VERSION = 1
+VERSION = 2
 HOPS = (1, 2, 3)
 ROW_LIMIT = 20_000
 """Rows of a query: a three-hop question may have thousands of bindings on its way."""

@@ -26,7 +26,7 @@ from triplewise.evals.tasks.common import (
 )
 from triplewise.evals.training import seeds_of
 
-VERSION = 1
+VERSION = 2
 FILE = "qald10/test_en.jsonl.gz"
 NOTE = (
     "yes/no questions whose gold answer is no hold trivially on a partial graph; "

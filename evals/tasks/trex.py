@@ -10,7 +10,7 @@ from inspect_ai import Task, task
 from triplewise.evals.tasks.common import DEFAULT_N, Agent, Linking, with_known
 from triplewise.evals.tasks.slots import slot_task
 
-VERSION = 1
+VERSION = 2
 
 
 @task

@@ -26,7 +26,7 @@ from triplewise.evals.tasks.common import (
 )
 from triplewise.evals.training import seeds_of
 
-VERSION = 1
+VERSION = 2
 FILE = "webqsp/test.jsonl.gz"
 NOTE = "a question with several right parses counts with its best one, as in the official scorer"
 

@@ -41,7 +41,7 @@ from triplewise.tools.sql.planning import plan_queries
 if TYPE_CHECKING:
     from triplewise.tools.sql.database import RelationalDatabase
 
-VERSION = 1
+VERSION = 2
 QUESTIONS = "wikisql/questions_with_tables.jsonl.gz"
 TABLES = "wikisql/tables.jsonl.gz"
 DEV_PERCENT = 40

@@ -29,7 +29,7 @@ from triplewise.evals.tasks.common import (
 from triplewise.evals.training import entities_of, seeds_of
 from triplewise.tools.kg.terms import IRI
 
-VERSION = 1
+VERSION = 2
 FILE = "wikiwebquestions/test.jsonl.gz"
 NOTE = (
     "a question counts as answerable where the gold query gives exactly the gold answers on the graph; "

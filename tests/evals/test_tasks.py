@@ -99,7 +99,7 @@ def test_each_question_leaves_its_run_in_the_log(log: EvalLog) -> None:
 
 def test_a_log_says_what_it_was_measured_on(log: EvalLog) -> None:
     about = log.eval.metadata or {}
-    assert log.eval.task_version == 1
+    assert log.eval.task_version == 2
     assert (about["kg_triples"], about["kg_partial"], about["kg_gold_derived"]) == (7 + 9, False, False)
     assert (about["answerable"], about["asked"], about["drawn"]) == (4, 4, 4)
     dev = [f"metaqa/dev_{hops}hop.jsonl.gz" for hops in (1, 2, 3)]
@@ -112,7 +112,7 @@ def test_the_table_shows_scores_graph_changed_files_and_crashes(log: EvalLog) ->
     console = Console(width=200, file=io.StringIO())
     console.print(render(log))
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    for words in ("41.7 %", "50.0 %", "25.0 %", "metaqa v1", "(complete), 16 triples", "crashed: test-2"):
+    for words in ("41.7 %", "50.0 %", "25.0 %", "metaqa v2", "(complete), 16 triples", "crashed: test-2"):
         assert words in text
     assert "Changed files (no results of the published benchmark): metaqa/test_1hop.jsonl.gz" in text
 
