@@ -17,7 +17,7 @@ from triplewise.evals.grid import GridFile
 from triplewise.evals.grid_cells import Cell
 from triplewise.evals.grid_prepare import ELSEWHERE, digest_of, prepared_task, task_of
 from triplewise.evals.running import run
-from triplewise.evals.table import scores_of
+from triplewise.evals.table import crashes, scores_of
 from triplewise.tools.kg.sources import Progress
 
 State = Literal["done", "kept", "skipped", "failed", "open"]
@@ -40,6 +40,11 @@ class Outcome:
     questions: int = 0
     log: str = ""
     scores: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def crashed(self) -> int:
+        """How many questions crashed; they count as wrong."""
+        return int(self.scores.get("crashed.total", 0))
 
     def figure(self, metric: str) -> float | None:
         """The mean of a score; None where the log has none."""
@@ -128,7 +133,10 @@ class _Pace:
 
 
 def complete_logs(folder: Path) -> dict[str, str]:
-    """Digest -> log of every cell in a folder whose evaluation came to its end; the latest of several."""
+    """Digest -> log of every cell in a folder whose evaluation came to its end; the latest of several.
+
+    Where every question crashed there is nothing to keep: a server was down, a setting cannot work.
+    """
     found: dict[str, str] = {}
     if not folder.is_dir():
         return found
@@ -138,7 +146,7 @@ def complete_logs(folder: Path) -> dict[str, str]:
         except (OSError, ValueError, KeyError):  # a log that was cut off: its cell is run again
             continue
         grid = (log.eval.metadata or {}).get("grid", {})
-        if log.status == "success" and "digest" in grid:
+        if log.status == "success" and "digest" in grid and not _all_crashed(log):
             found[str(grid["digest"])] = unquote(urlparse(info.name).path)
     return found
 
@@ -178,8 +186,17 @@ def _read(cell: Cell, log: EvalLog, state: State, seconds: float) -> Outcome:
     if log.status != "success":
         why = log.error.message if log.error else f"the evaluation ended with status {log.status}"
         return Outcome(cell, "failed", why, seconds, log=log.location)
-    questions = log.results.completed_samples if log.results else 0
+    questions = log.results.total_samples if log.results else 0
+    if _all_crashed(log):
+        first = next((message for _, message in crashes(log)), "no question was answered")
+        return Outcome(cell, "failed", f"every question crashed: {first}", seconds, questions, log.location)
     return Outcome(cell, state, "", seconds, questions, log.location, scores_of(log))
+
+
+def _all_crashed(log: EvalLog) -> bool:
+    """Whether no question came to an answer."""
+    asked = log.results.total_samples if log.results else 0
+    return asked > 0 and scores_of(log).get("crashed.total", 0.0) >= asked
 
 
 def about(file: GridFile, cell: Cell, digest: str) -> dict[str, Any]:

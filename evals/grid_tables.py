@@ -58,7 +58,8 @@ def line(outcome: Outcome) -> str:
         return f"{cell.name}: {outcome.state}: {outcome.why}"
     metric = cell.metrics[0]
     took = "complete before" if outcome.state == "kept" else f"{outcome.seconds:.1f} s"
-    return f"{cell.name}: {metric} {_shown([outcome], metric)} ({outcome.questions} questions, {took})"
+    lost = f", {outcome.crashed} crashed" if outcome.crashed else ""
+    return f"{cell.name}: {metric} {_shown([outcome], metric)} ({outcome.questions} questions{lost}, {took})"
 
 
 def reasons(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -98,6 +99,9 @@ def _captions(file: GridFile, outcomes: Sequence[Outcome]) -> Iterator[str]:
         f"; {asked[0]} to {asked[-1]} questions"
     )  # fmt: skip
     yield f"{', '.join(metrics)}{number} a cell"
+    for o in outcomes:
+        if o.crashed:
+            yield f"{o.cell.name}: {o.crashed} of {o.questions} questions crashed and count as wrong"
     if file.table is not None and file.grid.layout == "cells":
         told = f"published {file.table.date} with {file.table.model}"
         yield f"in brackets: {told}, on other questions and graphs"

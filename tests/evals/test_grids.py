@@ -22,6 +22,7 @@ from triplewise.evals.grid import Column, Grid, GridFile, Learn, Row, Thin, load
 from triplewise.evals.grid_cells import Cell, Choices, cells_of
 from triplewise.evals.grid_command import register
 from triplewise.evals.grid_run import Outcome, Told, run_grid
+from triplewise.evals.grid_tables import line
 from triplewise.evals.report.published import published
 from triplewise.tools.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
@@ -382,6 +383,30 @@ def test_a_grid_with_a_model_over_http(closed: Path, tmp_path: Path) -> None:
         kept = run(file, tmp_path / "logs", cells_of(file, Choices("openai:scripted", given=given)))
         assert [o.state for o in kept] == ["kept", "kept"]
         assert not server.chats
+
+
+def test_crashes_are_counted_and_a_cell_of_nothing_else_has_failed(
+    closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    text = GRID.replace("system: agent", "system: direct").replace(
+        "  - {row: no plan, phases: {plan: none}}\n", ""
+    )
+    file = write(tmp_path, text)
+
+    def asked(server: OpenAIServer) -> Outcome:
+        given = {"base_url": server.url}
+        (outcome,) = run(file, tmp_path / "logs", cells_of(file, Choices("openai:scripted", given=given)))
+        return outcome
+
+    with OpenAIServer(lambda messages: "Ridley Scott", models=["another"]) as server:
+        failed = asked(server)
+    assert failed.state == "failed"
+    assert failed.why.startswith("every question crashed: ")
+    with OpenAIServer(["Ridley Scott"]) as server:
+        some = asked(server)
+    assert (some.state, some.questions, some.crashed) == ("done", 4, 3)
+    assert "(4 questions, 3 crashed, " in line(some)
 
 
 SCRIPT = """
