@@ -132,7 +132,7 @@ def _provenance(about: Mapping[str, Any]) -> Iterator[str]:
     if about.get("asked"):
         share = about["answerable"] / about["asked"]
         yield (
-            f"The KG can answer {share:.0%} of {about['asked']:,} questions; "
+            f"The KG can answer {about['answerable']:,} of {about['asked']:,} questions ({share:.0%}); "
             f"{about['drawn']:,} of {about['drawn_from']:,} were drawn at random."
         )
     if about.get("note"):
