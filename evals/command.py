@@ -18,7 +18,7 @@ from triplewise.evals.table import crashes, render, scores_of
 from triplewise.graphs.cli.console import examples, say
 
 HELP = ("-h", "--help")
-PARTS = ("grid_command", "report.command", "tasks.listing", "baselines.listing")
+PARTS = ("grids.command", "report.command", "tasks.listing", "baselines.listing")
 """Modules of this package that add sub-commands."""
 
 

@@ -79,7 +79,7 @@ def fit(choices: Sequence[Choice], penalty: float = PENALTY) -> dict[str, float]
     Args:
         choices: one a question. penalty: of the squared weights, times the number of choices.
     """
-    from scipy.optimize import minimize  # type: ignore[import-untyped]
+    from scipy.optimize import minimize
 
     names = sorted({name for choice in choices for found in choice.options for name in found})
     place = {name: i for i, name in enumerate(names)}

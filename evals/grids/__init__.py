@@ -1,1 +1,1 @@
-"""Shipped grids of ablations: a YAML file each."""
+"""Grids of ablations: the form of a file, its cells, their runs, the command, and the shipped files."""

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from triplewise.evals.grid_yaml import Document, read_yaml
+from triplewise.evals.grids.reading import Document, read_yaml
 from triplewise.tools.errors import ConfigurationError
 
 Figures = Mapping[str, float]

@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 
 from tests.support.openai_server import Messages, OpenAIServer
 from triplewise.evals import learning
-from triplewise.evals.grid import Column, Grid, GridFile, Learn, Row, Thin, load_grid, shipped
-from triplewise.evals.grid_cells import Cell, Choices, cells_of
-from triplewise.evals.grid_command import register
-from triplewise.evals.grid_run import Outcome, Told, run_grid
-from triplewise.evals.grid_tables import line
+from triplewise.evals.grids.cells import Cell, Choices, cells_of
+from triplewise.evals.grids.command import register
+from triplewise.evals.grids.model import Column, Grid, GridFile, Learn, Row, Thin, load_grid, shipped
+from triplewise.evals.grids.run import Outcome, Told, run_grid
+from triplewise.evals.grids.tables import line
 from triplewise.evals.report.published import published
 from triplewise.tools.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
@@ -412,10 +412,10 @@ def test_crashes_are_counted_and_a_cell_of_nothing_else_has_failed(
 SCRIPT = """
 import sys
 from pathlib import Path
-from triplewise.evals.grid import load_grid
-from triplewise.evals.grid_cells import Choices, cells_of
-from triplewise.evals.grid_command import register
-from triplewise.evals.grid_run import run_grid
+from triplewise.evals.grids.model import load_grid
+from triplewise.evals.grids.cells import Choices, cells_of
+from triplewise.evals.grids.command import register
+from triplewise.evals.grids.run import run_grid
 
 file = load_grid(sys.argv[1])
 cells = cells_of(file, Choices("openai:scripted", given={"base_url": sys.argv[3]}))

@@ -166,7 +166,9 @@ def test_names_in_set_go_to_task_phases_or_settings(data: Path) -> None:
     assert len(task.dataset) == 1
     with pytest.raises(ConfigurationError, match="unknown name in --set 'hop'"):
         command.make_task("metaqa", {"hop": 2})
-    with pytest.raises(ConfigurationError, match="unknown task 'triviaqa'; choose one of: agentbench_kg, ck25"):
+    with pytest.raises(
+        ConfigurationError, match="unknown task 'triviaqa'; choose one of: agentbench_kg, ck25"
+    ):
         command.make_task("triviaqa", {})
     for pair in ("hops", "=2", "hops=["):
         with pytest.raises(ConfigurationError, match="--set"):

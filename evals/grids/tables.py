@@ -8,9 +8,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from triplewise.evals.grid import GridFile, load_grid, shipped
-from triplewise.evals.grid_cells import Cell
-from triplewise.evals.grid_run import Outcome
+from triplewise.evals.grids.cells import Cell
+from triplewise.evals.grids.model import GridFile, load_grid, shipped
+from triplewise.evals.grids.run import Outcome
 
 COUNTED = frozenset(
     ("seconds", "queries", "steps", "model_calls", "input_tokens", "output_tokens", "cost", "corrections")

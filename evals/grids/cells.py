@@ -9,8 +9,19 @@ from fnmatch import fnmatch
 from typing import Any
 
 from triplewise.evals.baselines import BASELINES
-from triplewise.evals.grid import Column, GridFile, Layer, Learn, Part, Row, Thin, layers, rows_of, unknown
-from triplewise.evals.grid_yaml import Document, Place
+from triplewise.evals.grids.model import (
+    Column,
+    GridFile,
+    Layer,
+    Learn,
+    Part,
+    Row,
+    Thin,
+    layers,
+    rows_of,
+    unknown,
+)
+from triplewise.evals.grids.reading import Document, Place
 from triplewise.evals.running import TASKS
 from triplewise.graphs.presets import FAITHFUL, PRESETS
 from triplewise.nodes.context import Context

@@ -13,9 +13,9 @@ from urllib.parse import unquote, urlparse
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
 from platformdirs import user_state_path
 
-from triplewise.evals.grid import GridFile
-from triplewise.evals.grid_cells import Cell
-from triplewise.evals.grid_prepare import ELSEWHERE, digest_of, prepared_task, task_of
+from triplewise.evals.grids.cells import Cell
+from triplewise.evals.grids.model import GridFile
+from triplewise.evals.grids.prepare import ELSEWHERE, digest_of, prepared_task, task_of
 from triplewise.evals.running import run
 from triplewise.evals.table import crashes, scores_of
 from triplewise.tools.kg.sources import Progress

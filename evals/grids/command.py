@@ -17,9 +17,9 @@ from triplewise.tools.errors import ConfigurationError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from triplewise.evals.grid import GridFile
-    from triplewise.evals.grid_cells import Cell, Choices
-    from triplewise.evals.grid_run import Outcome, Tell
+    from triplewise.evals.grids.cells import Cell, Choices
+    from triplewise.evals.grids.model import GridFile
+    from triplewise.evals.grids.run import Outcome, Tell
 
 FAILED, INTERRUPTED = 3, 130
 
@@ -121,9 +121,9 @@ def grid(
     ] = None,
 ) -> None:
     """Run a grid; see `HELP`."""
-    from triplewise.evals.grid import load_grid
-    from triplewise.evals.grid_cells import cells_of
-    from triplewise.evals.grid_tables import plan, result, shipped_grids
+    from triplewise.evals.grids.cells import cells_of
+    from triplewise.evals.grids.model import load_grid
+    from triplewise.evals.grids.tables import plan, result, shipped_grids
     from triplewise.evals.running import parse_settings
 
     if file is None:
@@ -149,7 +149,7 @@ def grid(
 
 def _models(given: Sequence[str]) -> Choices:
     """Which model asks for which rows. Raises `ConfigurationError` where there are two for the same."""
-    from triplewise.evals.grid_cells import EMBEDDED, Choices
+    from triplewise.evals.grids.cells import EMBEDDED, Choices
 
     pairs = [(m.partition("=")[0], m.partition("=")[2]) if "=" in m else ("", m) for m in given]
     names = [name for name, _ in pairs]
@@ -164,7 +164,7 @@ def _run(
     file: GridFile, cells: Sequence[Cell], log_dir: Path | None, jobs: int
 ) -> tuple[list[Outcome], bool]:
     """Run the cells under a progress display; what became of them, and whether that was broken off."""
-    from triplewise.evals.grid_run import run_grid
+    from triplewise.evals.grids.run import run_grid
 
     outcomes: list[Outcome] = []
     try:
@@ -182,7 +182,7 @@ def _display(total: int) -> Iterator[Tell]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from triplewise.evals.grid_tables import duration, line
+    from triplewise.evals.grids.tables import duration, line
 
     console = Console(stderr=True, highlight=False, markup=False)
     columns = (
@@ -209,7 +209,7 @@ def _display(total: int) -> Iterator[Tell]:
 
 def _list_rest(outcomes: Sequence[Outcome], cells: Sequence[Cell]) -> None:
     """Say on stderr which cells have no figure and why, and where the logs are."""
-    from triplewise.evals.grid_tables import line, reasons
+    from triplewise.evals.grids.tables import line, reasons
     from triplewise.graphs.cli.console import say
 
     for text in reasons([o for o in outcomes if o.state == "skipped"]):

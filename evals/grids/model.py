@@ -39,7 +39,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from triplewise.evals.grid_yaml import Document, Place, read_yaml
+from triplewise.evals.grids.reading import Document, Place, read_yaml
 from triplewise.evals.report.published import PublishedTable, published
 from triplewise.tools.errors import ConfigurationError
 

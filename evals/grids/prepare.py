@@ -17,7 +17,7 @@ from inspect_ai.dataset import Sample
 from platformdirs import user_cache_path
 
 from triplewise.evals.data import benchmark, checksum, graph
-from triplewise.evals.grid_cells import EMBEDDED, Cell
+from triplewise.evals.grids.cells import EMBEDDED, Cell
 from triplewise.evals.kgs import prepared
 from triplewise.evals.running import TASKS, run
 from triplewise.tools.errors import ConfigurationError
