@@ -96,6 +96,14 @@ def run_task(
     jobs: Annotated[
         int, typer.Option(min=1, help="Questions in flight; more than 1 stretches the seconds.")
     ] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Processes that the questions in flight are spread over. "
+            "[dim](one for each 16, at most one a core)[/dim]",
+        ),
+    ] = None,
     log_dir: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder for the log. [dim](the user's state folder)[/dim]"),
@@ -123,6 +131,7 @@ def run_task(
         display="rich" if shown else "none",
         fresh=fresh,
         retry_crashed=retry_crashed,
+        workers=workers,
         told=say,
     )
     _check_end(log)

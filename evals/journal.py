@@ -32,8 +32,8 @@ FOLDER = ".unfinished"
 Entry = dict[str, Any]
 
 
-class EarlierCrashError(Exception):
-    """A question that crashed before the evaluation was interrupted; reads like the crash itself."""
+class ToldCrashError(Exception):
+    """A question that crashed in an earlier run or another process; reads like the crash itself."""
 
     def __init__(self, told: str, trace: str) -> None:
         super().__init__(told)
@@ -229,7 +229,7 @@ def _replayed(state: TaskState, entry: Entry) -> TaskState:
     for name, value in entry["store"].items():
         state.store.set(name, value)
     if entry["error"] is not None:
-        raise EarlierCrashError(entry["error"]["message"], entry["error"]["traceback"])
+        raise ToldCrashError(entry["error"]["message"], entry["error"]["traceback"])
     state.output = ModelOutput.from_content(model=entry["model"], content=entry["output"])
     state.completed = True
     return state

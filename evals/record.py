@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from inspect_ai.util import StoreModel
@@ -24,7 +25,9 @@ class Run(StoreModel):
             told the agent something.
         outcomes: of each step, in order: what its query came to (`Outcome`; "" without one).
         errors: of each step, in order: the interpreter's error code, "" where the action could be done.
-        rolled_back: how many steps were taken back. trace: the run as `triplewise.graphs.trace` tells it.
+        rolled_back: how many steps were taken back.
+        told: the run as `triplewise.graphs.trace` tells it, as JSON; see `trace`. One text, since Inspect
+            copies and compares what a store holds at every step of a sample.
         kg, profile: the graph that was asked, for scorers that look up names in it ("": there is none).
         names: id -> names that a scorer looked up, None before one has.
     """
@@ -48,10 +51,16 @@ class Run(StoreModel):
     outcomes: list[str] = Field(default_factory=list)
     errors: list[str] = Field(default_factory=list)
     rolled_back: int = 0
-    trace: dict[str, Any] = Field(default_factory=dict)
+    told: str = ""
     kg: str = ""
     profile: str = ""
     names: dict[str, list[str]] | None = None
+
+    @property
+    def trace(self) -> dict[str, Any]:
+        """The run as `triplewise.graphs.trace` tells it; {} where none was kept."""
+        found: dict[str, Any] = json.loads(self.told or "{}")
+        return found
 
     @property
     def crashed(self) -> bool:

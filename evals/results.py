@@ -232,7 +232,7 @@ def _asked(sample: EvalSample, whole: bool, traces: bool) -> Asked:
     about = sample.metadata or {}
     target = [sample.target] if isinstance(sample.target, str) else sample.target
     if not traces:
-        sample.store.pop("Run:trace", None)
+        sample.store.pop("Run:told", None)
     error = (sample.error.message if sample.error else "") or _limit(sample)
     run, scores = sample.store_as(Run), _flat(sample)
     return Asked(

@@ -17,6 +17,7 @@ from platformdirs import user_state_path
 from triplewise.evals import tasks
 from triplewise.evals.journal import Journal, journaled, key_of
 from triplewise.evals.systems import parts_of
+from triplewise.evals.workers import workers_for, working
 from triplewise.nodes.context import Context
 from triplewise.tools.errors import ConfigurationError
 
@@ -71,6 +72,7 @@ def run(
     display: str = "none",
     fresh: bool = False,
     retry_crashed: bool = False,
+    workers: int | None = None,
     told: Callable[[str], None] = lambda line: None,
 ) -> EvalLog:
     """Run one task with small logs; one that was killed goes on where it was.
@@ -81,6 +83,8 @@ def run(
         display: Inspect's display (`none`, `plain`, `rich`, `full`).
         fresh: begin anew, also where an earlier run of the same evaluation left results.
         retry_crashed: take the results of an earlier run, finished or not, and ask what crashed again.
+        workers: processes that the questions in flight are spread over, 0 for this one alone; by default one
+            for each 16 in flight, at most one a core.
         told: gets what a person should know, a line each.
 
     Raises:
@@ -95,7 +99,8 @@ def run(
     asked, task.solver = task.solver, journaled(task.solver, journal)
     task.metadata = {**(task.metadata or {}), "evaluation": key}
     try:
-        log = _through_inspect(task, folder, jobs, display)
+        with working(workers_for(jobs) if workers is None else workers, jobs):
+            log = _through_inspect(task, folder, jobs, display)
         if log.status == "success":
             journal.finish()
             _sweep(folder, log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -14,6 +15,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from triplewise.evals.record import Run
 from triplewise.evals.systems import Graph, build_system, check_model
+from triplewise.evals.workers import Job, current
 from triplewise.graphs import Answer, Context, State
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.phase import Phase
@@ -51,15 +53,14 @@ def agent(
     Raises:
         ConfigurationError: unknown preset, phase, variant or setting; a baseline without the model it needs.
     """
-    graph = _graph(preset, phases or {})
+    _graph(preset, phases or {})  # what is wrong with them is told before anything runs
     context = context_of(settings or {})
     check_model(preset, context)
 
-    def ask(question: str, entities: Mapping[str, str | None]) -> dict[str, Any]:
-        start = time.perf_counter()
-        found = graph.invoke(Input(question=question, entities=dict(entities)), context=context)
-        seconds = time.perf_counter() - start
-        return _told({"question": question, **found}, seconds, context)
+    def answer(question: str, entities: Mapping[str, str | None]) -> dict[str, Any]:
+        job = Job(preset, phases or {}, settings or {}, question, entities)
+        workers = current()
+        return ask(job) if workers is None or not job.portable else workers.ask(job)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         start = time.perf_counter()
@@ -67,7 +68,7 @@ def agent(
         try:
             # A limiter of its own for each call: how many run at a time is for Inspect's max_samples to say.
             told = await to_thread.run_sync(
-                ask, state.input_text, entities, abandon_on_cancel=True, limiter=CapacityLimiter(1)
+                answer, state.input_text, entities, abandon_on_cancel=True, limiter=CapacityLimiter(1)
             )
         except Exception as error:
             Run(store=state.store, reason=repr(error), seconds=time.perf_counter() - start)
@@ -81,6 +82,14 @@ def agent(
         return state
 
     return solve
+
+
+def ask(job: Job) -> dict[str, Any]:
+    """What a question's run found and cost, as the fields of a `Run`. Raises what the run does."""
+    graph, context = _graph(job.preset, job.phases), context_of(job.settings)
+    start = time.perf_counter()
+    found = graph.invoke(Input(question=job.question, entities=dict(job.entities)), context=context)
+    return _told({"question": job.question, **found}, time.perf_counter() - start, context)
 
 
 def without_machinery(traceback: TracebackType | None) -> TracebackType | None:
@@ -134,7 +143,7 @@ def _told(found: Mapping[str, Any], seconds: float, context: Context) -> dict[st
         "errors": [s.feedback.error for s in steps],
         "rolled_back": sum(s.rolled_back for s in steps),
         "notes": [s.guideline for s in steps if s.guideline and not s.rolled_back],
-        "trace": _trace(State.model_construct(**found), context),
+        "told": json.dumps(_trace(State.model_construct(**found), context), ensure_ascii=False),
         "kg": "" if context.db is not None else context.kg,
         "profile": (context.db is None and context.profile) or "",
     }

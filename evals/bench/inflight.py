@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from triplewise.evals import stub
+from triplewise.graphs.cli.app import relax_collector
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Flight:
     Attributes:
         jobs: questions in flight. questions: how many were asked. calls: model calls they took.
         most: most calls that the server saw at a time. seconds: wall-clock time of the evaluation.
-        busy: seconds of processor time of this process, of all threads.
+        busy: seconds of processor time of this process and its workers, their start included.
     """
 
     jobs: int
@@ -85,25 +87,32 @@ def _fly(url: str, jobs: int, questions: int, system: str, settings: Sequence[st
         "base_url": url,
     }
     task = make_task("metaqa", given | parse_settings(settings))
-    start, busy = time.perf_counter(), time.process_time()
+    start, busy = time.perf_counter(), _processor_seconds()
     log = run(task, jobs=jobs, log_dir=folder, fresh=True)
-    seconds, busy = time.perf_counter() - start, time.process_time() - busy
+    seconds, busy = time.perf_counter() - start, _processor_seconds() - busy
     done = log.results.completed_samples if log.results else 0
     counts = stub.counts(url)
     return Flight(jobs, done, int(counts["calls"]), int(counts["most"]), seconds, busy)
+
+
+def _processor_seconds() -> float:
+    """Of this process and of its children that have ended, which the server has not."""
+    own, ended = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
 
 
 def inflight(
     jobs: Annotated[int, typer.Option(min=2, help="Questions in flight, beside a run with one.")] = 64,
     waves: Annotated[
         int, typer.Option(min=1, help="Questions asked, as a multiple of those in flight.")
-    ] = 10,
+    ] = 20,
     latency: Annotated[float, typer.Option(help="Seconds an answer of the model takes.")] = 0.5,
     system: Annotated[str, typer.Option(help="Preset or baseline that is asked.")] = "queryagent",
     sets: Annotated[list[str] | None, typer.Option("--set", help="As in `triplewise eval`.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Questions a second with many in flight, as a multiple of those with one in flight."""
+    relax_collector()  # as the command line does
     load = os.getloadavg()[0]
     flights = measure((1, jobs), waves, latency, system, sets or ())
     ratio = flights[1].rate / flights[0].rate
