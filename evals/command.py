@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from pathlib import Path
@@ -13,13 +12,15 @@ from inspect_ai.log import EvalLog
 from rich.console import Console
 from typer.core import TyperGroup
 
+from triplewise.evals.baselines import listing as systems
+from triplewise.evals.grids import command as grid
+from triplewise.evals.report import command as report
 from triplewise.evals.running import GO_ON, TASKS, make_task, parse_settings, run
 from triplewise.evals.table import crashes, render, scores_of
+from triplewise.evals.tasks import listing
 from triplewise.graphs.cli.console import examples, say
 
 HELP = ("-h", "--help")
-PARTS = ("grids.command", "report.command", "tasks.listing", "baselines.listing")
-"""Modules of this package that add sub-commands."""
 
 
 class TaskOrCommand(TyperGroup):
@@ -164,15 +165,5 @@ def _summary(log: EvalLog) -> dict[str, Any]:
     }
 
 
-def _register_parts() -> None:
-    """Add the sub-commands of the modules that are there."""
-    for part in PARTS:
-        name = f"triplewise.evals.{part}"
-        try:
-            importlib.import_module(name).register(app)
-        except ModuleNotFoundError as error:
-            if not name.startswith(str(error.name)):
-                raise
-
-
-_register_parts()
+for part in (grid, report, listing, systems):
+    part.register(app)

@@ -73,7 +73,7 @@ class Replies:
         if rule is None:
             return ""
         template = rule.steps[min(asked.step, len(rule.steps)) - 1]
-        return str(template.render({**asked.values, "step": asked.step}))
+        return str(template.render({**asked.values, "step": asked.step})).strip()
 
 
 def load_replies(path: Path | None = None) -> Replies:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from inspect_ai.log import EvalLog
+from inspect_ai.log import EvalLog, read_eval_log_sample_summaries
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -29,8 +29,8 @@ def _plain(name: str) -> str:
 
 
 def crashes(log: EvalLog) -> list[tuple[str, str]]:
-    """Id and error of every question that crashed."""
-    return [(str(s.id), s.error.message) for s in log.samples or [] if s.error]
+    """Id and error of every question that crashed; read from summaries, since whole samples are large."""
+    return [(str(s.id), s.error) for s in read_eval_log_sample_summaries(log.location) if s.error]
 
 
 def render(log: EvalLog) -> Group:
