@@ -17,8 +17,8 @@ from platformdirs import user_cache_path
 from triplewise.evals.data import DataFile, Record, checksum, locate
 from triplewise.evals.kgs import LoadedKG
 from triplewise.evals.values import Value, normal_text, read_value, same
-from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.kg.terms import IRI, Literal, Term
+from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.kg.protocol import KnowledgeGraph
 
 FORMAT = 1
 """Raised when the same question may be judged in another way."""

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from triplewise.evals.formats.places import find_published
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 
 DATA_VARIABLE = "TRIPLEWISE_DATA"
 """The environment variable that names the folder with the benchmarks."""

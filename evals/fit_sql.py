@@ -18,7 +18,7 @@ from rich.console import Console
 
 from triplewise.evals.data import Record, benchmark
 from triplewise.evals.tasks.wikisql import databases, open_table, questions
-from triplewise.tools.encoder import open_encoder
+from triplewise.tools.retrieval.encoder import open_encoder
 from triplewise.tools.sql.base import Condition, Database, SqlQuery
 from triplewise.tools.sql.planning.features import (
     FUNCTIONS,

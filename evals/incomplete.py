@@ -32,19 +32,19 @@ from triplewise.evals.values import NOTHING, Overlap, best_overlap
 from triplewise.graphs import Context, build_graph
 from triplewise.nodes.resources import caps_of, encoder_of, kg_of, seeds_of
 from triplewise.nodes.state import Answer
-from triplewise.tools.facts.overlay import overlaid
-from triplewise.tools.facts.store import FactStore
+from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg import open_kg
+from triplewise.tools.kg.overlay.overlay import overlaid
+from triplewise.tools.kg.overlay.store import FactStore
 from triplewise.tools.kg.oxterms import from_ox, safe_iri
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.sources import Progress
-from triplewise.tools.kg.terms import IRI, Literal
-from triplewise.tools.linking import link, without_brackets
+from triplewise.tools.kg.subset.incomplete import DROPPED, ThinOrder, ThinReport, thin_kg
+from triplewise.tools.linking.linker import link, without_brackets
 from triplewise.tools.planning.bodies import answers
 from triplewise.tools.planning.indexing import index_seeds
-from triplewise.tools.planning.planner import make_plan
-from triplewise.tools.planning.question import lexicon, stem
-from triplewise.tools.thinning import DROPPED, ThinOrder, ThinReport, thin_kg
+from triplewise.tools.planning.lexical.planner import make_plan
+from triplewise.tools.planning.lexical.question import lexicon, stem
 
 PAPER = {"hits_at_1": 0.570, "f1": 0.2576}
 """What SymAgent reports for MetaQA-3hop with a model of 7 billion parameters (table 1)."""

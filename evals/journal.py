@@ -24,7 +24,7 @@ from inspect_ai import Task
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState
 
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 FOLDER = ".unfinished"
 """Where journals lie, in the folder of the logs."""

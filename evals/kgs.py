@@ -12,10 +12,10 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from triplewise.evals.data import Graph, checksum, locate
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.load import FORMAT, is_store, load_kg, read_manifest
 from triplewise.tools.kg.open import open_kg
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.sources import Progress
 
 

@@ -23,10 +23,10 @@ from rich.table import Table
 from triplewise.evals.learning_data import NAMES, Name, Tested, TestSet, test_set, training_questions
 from triplewise.evals.values import best_overlap
 from triplewise.graphs import Context, build_graph
-from triplewise.tools.encoder import EMBEDDED, open_encoder
-from triplewise.tools.errors import ConfigurationError, TriplewiseError
+from triplewise.tools.core.errors import ConfigurationError, TriplewiseError
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.terms import IRI
 from triplewise.tools.learning.embedded_policy import Explorer
 from triplewise.tools.learning.embedded_training import train_encoder
 from triplewise.tools.learning.journal import Journal, write_trajectories
@@ -37,7 +37,7 @@ from triplewise.tools.learning.trajectory import Trajectory
 from triplewise.tools.planning.bodies import answers, without_topic
 from triplewise.tools.planning.mining import Caps, Miner
 from triplewise.tools.planning.seeds import Seed
-from triplewise.tools.rules import Rule
+from triplewise.tools.retrieval.encoder import EMBEDDED, open_encoder
 
 HOPS = 2
 """Longest rule body: WebQuestionsSP needs no more (SymAgent, table 2). The same before and after."""

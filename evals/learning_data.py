@@ -10,7 +10,7 @@ from triplewise.evals.data import benchmark, graph, locate
 from triplewise.evals.kgs import prepared
 from triplewise.evals.tasks.webqsp import webqsp
 from triplewise.evals.tasks.wikiwebquestions import wikiwebquestions
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.questions import Question
 
 Name = Literal["webqsp", "wikiwebquestions"]

@@ -17,7 +17,7 @@ from triplewise.graphs import PRESETS
 from triplewise.graphs.presets import find_preset
 from triplewise.nodes.context import Context
 from triplewise.nodes.usage import prices_path
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 PACKAGES = (
     "langgraph",

@@ -25,7 +25,7 @@ from triplewise.evals.errors import error_class
 from triplewise.evals.logged import EFFORT, Asked, GridCell, Provenance, Result
 from triplewise.evals.record import Run
 from triplewise.nodes.context import Context
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 __all__ = ["EFFORT", "Asked", "GridCell", "Provenance", "Result", "configuration", "latest", "read_results"]
 

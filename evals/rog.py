@@ -18,15 +18,15 @@ from triplewise.evals.data import Record
 from triplewise.evals.values import NOTHING, Overlap, best_overlap, normal_text
 from triplewise.nodes.context import Context
 from triplewise.nodes.resources import encoder_of, kg_of, seeds_of
-from triplewise.tools.facts.base import ExtractedFact
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.core.facts import ExtractedFact
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg.oxterms import from_ox
-from triplewise.tools.kg.terms import IRI, Term, Triple
-from triplewise.tools.linking import link, without_brackets
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.linking.linker import link, without_brackets
 from triplewise.tools.planning.bodies import answers
-from triplewise.tools.planning.planner import seed_rules
-from triplewise.tools.planning.search import PlanSettings
-from triplewise.tools.rules import Rule
+from triplewise.tools.planning.lexical.planner import seed_rules
+from triplewise.tools.planning.lexical.search import PlanSettings
 
 PLANS = 3
 """Relation paths that are retrieved for a question, as many as RoG's beam keeps."""

@@ -14,9 +14,9 @@ from triplewise.evals.record import Run
 from triplewise.evals.scorers import count
 from triplewise.evals.scorers.answers import listed, strict_overlap, why
 from triplewise.evals.values import NOTHING, Overlap, overlap, read_value
+from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import Term
 
 GOLD_ROWS = "gold_rows"
 """Key of a sample's metadata with the gold rows: lists of cells, "" where one is unbound."""

@@ -19,17 +19,17 @@ from triplewise.evals.data import Record, benchmark, locate, read_records
 from triplewise.evals.kgs import LoadedKG, prepared
 from triplewise.evals.tasks.common import Linking
 from triplewise.evals.tasks.metaqa import HOPS, ROW_LIMIT
-from triplewise.tools.encoder import Encoder, open_encoder
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.terms import IRI
-from triplewise.tools.linking import LinkedEntity, link, without_brackets
+from triplewise.tools.linking.linker import LinkedEntity, link, without_brackets
 from triplewise.tools.planning.bodies import answers, signature
 from triplewise.tools.planning.indexing import index_seeds
-from triplewise.tools.planning.kept import Tell, seeds_for
-from triplewise.tools.planning.planner import make_plan
-from triplewise.tools.planning.search import PlanSettings
+from triplewise.tools.planning.lexical.planner import make_plan
+from triplewise.tools.planning.lexical.search import PlanSettings
+from triplewise.tools.planning.seed_index import Tell, seeds_for
 from triplewise.tools.planning.seeds import SeedIndex, Signature
-from triplewise.tools.rules import Rule
+from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 RELATIONS: Mapping[str, str] = {
     "director": "directed_by",

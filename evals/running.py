@@ -19,7 +19,7 @@ from triplewise.evals.journal import Journal, journaled, key_of
 from triplewise.evals.systems import parts_of
 from triplewise.evals.workers import workers_for, working
 from triplewise.nodes.context import Context
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 TASKS: Mapping[str, Callable[..., Task]] = {name: getattr(tasks, name) for name in tasks.__all__}
 

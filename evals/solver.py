@@ -21,7 +21,7 @@ from triplewise.graphs.trace import trace_of
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.resources import kg_of
 from triplewise.nodes.state import Input
-from triplewise.tools.errors import ConfigurationError, RunError
+from triplewise.tools.core.errors import ConfigurationError, RunError
 
 _MACHINERY = {"langgraph", "langchain_core", "anyio", "asyncio"}
 

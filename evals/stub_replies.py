@@ -24,7 +24,7 @@ import yaml
 from jinja2 import TemplateError, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 DEFAULT = "stub.yaml"
 

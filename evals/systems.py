@@ -10,7 +10,7 @@ from langgraph.graph.state import CompiledStateGraph
 from triplewise.evals.baselines import BASELINES, without_model
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.nodes import VARIANTS
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
 

@@ -18,9 +18,9 @@ from platformdirs import user_cache_path
 
 from triplewise.evals.data import Benchmark, DataFile, Record, checksum, locate, read_records
 from triplewise.evals.kgs import LoadedKG
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.kg.terms import IRI, Term
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.questions import Question
 
 ROWS = 1_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from triplewise.tools.overlap import NOTHING, Overlap, best_overlap, overlap, same_multiset
-from triplewise.tools.values import TOLERANCE, Compare, Names, Value, normal_text, read_value, same
+from triplewise.tools.core.overlap import NOTHING, Overlap, best_overlap, overlap, same_multiset
+from triplewise.tools.core.values import TOLERANCE, Compare, Names, Value, normal_text, read_value, same
 
 __all__ = [
     "NOTHING",

@@ -24,7 +24,7 @@ from triplewise.nodes.learning.course import TRAJECTORIES, VALIDATED, Course, Le
 from triplewise.nodes.learning.learners import learner_of
 from triplewise.nodes.phase import fill
 from triplewise.nodes.resources import kg_of, model_of
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.learning.journal import Journal
 from triplewise.tools.learning.policies import Learner
 from triplewise.tools.learning.questions import Question, read_questions, split

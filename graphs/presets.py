@@ -8,7 +8,7 @@ from typing import Any
 
 from triplewise.nodes.phase import Phase
 from triplewise.nodes.variants import VARIANTS
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)

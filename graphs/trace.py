@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
 from triplewise.tools.kg.literals import readable
-from triplewise.tools.kg.terms import IRI, Literal, Term, Triple, text
 
 if TYPE_CHECKING:
     from triplewise.nodes.state import ProofTriple, State, Step
-    from triplewise.tools.facts.base import ExtractedFact
-    from triplewise.tools.kg.base import KnowledgeGraph
+    from triplewise.tools.core.facts import ExtractedFact
+    from triplewise.tools.kg.protocol import KnowledgeGraph
 
 LENGTH = 1_200
 """Most characters of a step's observation in a trace."""

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 from typing import Literal as OneOf
 
-from triplewise.tools.planning.question import QuestionView, view
+from triplewise.tools.planning.lexical.question import QuestionView, view
 
 Wanted = OneOf["", "who", "when", "count", "yes_no"]
 

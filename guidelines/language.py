@@ -17,7 +17,8 @@ from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from triplewise.guidelines.asking import wanted
-from triplewise.tools.toolsets.base import Call, Feedback, ReasoningMemory
+from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.core.call import Call, Feedback
 
 UNNAMED: Final = "UnName_Entity"
 """How observations show a mediator node: a node without a name of its own (CVT, statement)."""

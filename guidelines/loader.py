@@ -43,8 +43,9 @@ from triplewise.guidelines.match import (
     Guideline,
     Guidelines,
 )
-from triplewise.tools.errors import DataError
-from triplewise.tools.toolsets.base import Feedback, ReasoningMemory
+from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.errors import DataError
 
 SHIPPED: Final = (
     "sql.yaml",

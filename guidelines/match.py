@@ -13,7 +13,8 @@ from jinja2 import Environment, Template, TemplateError
 from jinja2.runtime import Context
 
 from triplewise.guidelines.language import situation
-from triplewise.tools.toolsets.base import Feedback, ReasoningMemory
+from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.core.call import Feedback
 
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
 Severity = OneOf["error", "note"]

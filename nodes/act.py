@@ -27,11 +27,11 @@ from triplewise.nodes.resources import kg_of, model_of, prompt_of, toolset_of
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_texts, observation_lines
 from triplewise.nodes.workbench import workbench
-from triplewise.tools.errors import ActionError
+from triplewise.tools.actions import Toolset, parse_call, parse_react
+from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.core.errors import ActionError
 from triplewise.tools.learning.dialogue import conversation
 from triplewise.tools.pyql.text import scan_arguments
-from triplewise.tools.toolsets import Toolset, parse_call, parse_react
-from triplewise.tools.toolsets.base import Call, Feedback
 
 if TYPE_CHECKING:
     from triplewise.nodes.models import Reply

@@ -15,14 +15,14 @@ from triplewise.nodes.resources import kg_of, toolset_of
 from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
 from triplewise.nodes.text import node_labels, triple_text
-from triplewise.tools.claims import LINKED
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.terms import XSD, Literal, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
-from triplewise.tools.kg.terms import XSD, Literal, Term, Triple
-from triplewise.tools.planning.search import GUESS
+from triplewise.tools.planning.lexical.claims import LINKED
+from triplewise.tools.planning.lexical.search import GUESS
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.text import read_term, write_node
-from triplewise.tools.rules import Rule
 
 PROOF_LIMIT = 50
 """Most facts shown as proof."""

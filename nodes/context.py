@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 RANKINGS = ("none", "hybrid", "sentence-transformers", "openai")
 """Strategies of relation ranking (QueryAgent, table 7)."""

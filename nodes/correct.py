@@ -19,8 +19,8 @@ from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, toolset_of
 from triplewise.nodes.state import Correction, State
 from triplewise.nodes.workbench import workbench
-from triplewise.tools.mending import Offer, mended
-from triplewise.tools.sql.mends import SqlOffer, mends
+from triplewise.tools.actions.repair import Offer, mended
+from triplewise.tools.actions.repair.sql import SqlOffer, mends
 
 if TYPE_CHECKING:
     from triplewise.nodes.prompting import Prompt

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from triplewise.nodes.context import Context
-from triplewise.tools.encoder import open_encoder
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.ranking import rank_relations
-from triplewise.tools.toolsets.sql import table_line, table_text
+from triplewise.tools.actions.sql import table_line, table_text
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.retrieval.encoder import open_encoder
+from triplewise.tools.retrieval.relation_ranking import rank_relations
 
 if TYPE_CHECKING:
     from triplewise.tools.sql.database import RelationalDatabase

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from triplewise.nodes.forms import denies, form_of
 from triplewise.nodes.state import State
+from triplewise.tools.actions.agentbench_script import set_script, unsayable
+from triplewise.tools.core.call import Call
+from triplewise.tools.core.rules import Atom, Rule, script
+from triplewise.tools.core.terms import Triple
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.terms import Triple
 from triplewise.tools.pyql.text import write_node
-from triplewise.tools.rules import Atom, Rule, script
-from triplewise.tools.toolsets.agentbench_script import set_script, unsayable
-from triplewise.tools.toolsets.base import Call
 
 FAN_OUT = 12
 """Most entities expanded at one hop where each is looked at alone, or read about at one hop."""

@@ -16,7 +16,7 @@ from triplewise.nodes.model_errors import Attempts
 from triplewise.nodes.model_settings import ModelSettings, api_key_for, base_url_for
 from triplewise.nodes.models import client_errors
 from triplewise.nodes.usage import Usage, estimate_tokens, load_prices, prices_path, record
-from triplewise.tools.errors import ConfigurationError, ModelUnavailableError
+from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 
 if TYPE_CHECKING:
     from langchain_openai import OpenAIEmbeddings

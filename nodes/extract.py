@@ -17,19 +17,19 @@ from typing import Any
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.resources import documents_of, encoder_of, kg_of, model_of, prompt_of
-from triplewise.tools.alignment import align
-from triplewise.tools.errors import DocumentsUnavailableError
-from triplewise.tools.extraction.base import Asked, known_as
-from triplewise.tools.extraction.naming import resolve
-from triplewise.tools.extraction.reader import read_passages
-from triplewise.tools.extraction.sentences import occurrences, sentences, without_article
-from triplewise.tools.extraction.values import agree, literal, places
-from triplewise.tools.facts.base import ExtractedFact, Passage, RawTriple
+from triplewise.tools.core.errors import DocumentsUnavailableError
+from triplewise.tools.core.facts import ExtractedFact, Passage, RawTriple
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.terms import IRI, XSD
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.names import normalise
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import IRI, XSD
+from triplewise.tools.reading.alignment import align
+from triplewise.tools.reading.base import Asked, known_as
+from triplewise.tools.reading.naming import resolve
+from triplewise.tools.reading.reader import read_passages
+from triplewise.tools.reading.sentences import occurrences, sentences, without_article
+from triplewise.tools.reading.values import agree, literal, places
 
 READ = 40
 """Passages that are read for one entity and relation."""

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import ProofTriple, State
-from triplewise.tools.facts.base import ExtractedFact, FactStatus
-from triplewise.tools.facts.overlay import facts_of, overlaid
-from triplewise.tools.facts.store import FactStore, Wanted, open_facts
+from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.overlay.overlay import facts_of, overlaid
+from triplewise.tools.kg.overlay.store import FactStore, Wanted, open_facts
 
 _run: ContextVar[tuple[ExtractedFact, ...]] = ContextVar("triplewise_run_facts", default=())
 

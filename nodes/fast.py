@@ -13,15 +13,16 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.resources import toolset_of
 from triplewise.nodes.state import State
 from triplewise.nodes.workbench import workbench
-from triplewise.tools.errors import ActionError
-from triplewise.tools.kg.base import Outcome
+from triplewise.tools.actions.action import Workbench
+from triplewise.tools.actions.compare import compared
+from triplewise.tools.actions.resolve import Resolver
+from triplewise.tools.actions.show import UNNAMED
+from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.rules import Rule, script
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.script import apply
-from triplewise.tools.rules import Rule, script
-from triplewise.tools.toolsets.base import Call, Feedback, Workbench
-from triplewise.tools.toolsets.compare import compared
-from triplewise.tools.toolsets.resolve import Resolver
-from triplewise.tools.toolsets.show import UNNAMED
 
 _FOUND = (Outcome.ROWS, Outcome.TRUNCATED)
 

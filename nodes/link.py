@@ -15,9 +15,9 @@ from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import State
 from triplewise.nodes.usage import Usage
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.linking import LinkedEntity
-from triplewise.tools.linking import link as link_mentions
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.linking.linker import link as link_mentions
 
 
 def link(state: State, runtime: Runtime[Context]) -> Update:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from triplewise.nodes.model_settings import ModelSettings
-from triplewise.tools.errors import ConfigurationError, ModelUnavailableError, TriplewiseError
+from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError, TriplewiseError
 
 if TYPE_CHECKING:
     import openai

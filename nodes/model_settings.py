@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 OPENAI_URL = "https://api.openai.com/v1"
 MODEL_FORMS = ("embedded", "openai:NAME")

@@ -10,15 +10,15 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import ScoredTriple, State
+from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.base import Direction
 from triplewise.tools.kg.bounded import Deadline
+from triplewise.tools.kg.protocol import Direction
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import Term
-from triplewise.tools.observing import Observation, ObserveSettings, Seen, observe
-from triplewise.tools.observing.ranker import PairRanker
-from triplewise.tools.observing.reading import Limits, Reader
 from triplewise.tools.pyql.text import read_term
+from triplewise.tools.retrieval.observation import Observation, ObserveSettings, Seen, observe
+from triplewise.tools.retrieval.observation.ranker import PairRanker
+from triplewise.tools.retrieval.observation.reading import Limits, Reader
 
 FOCUS, FACTS = 3, 900
 """Entities that the observation by relation alone looks from, and facts it reads at most."""

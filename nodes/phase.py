@@ -18,9 +18,9 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.facts import reading
 from triplewise.nodes.state import State
 from triplewise.nodes.usage import Usage, recording
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg.base import metered
-from triplewise.tools.kg.reuse import Answers, reusing
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.kg.answer_cache import Answers, reusing
+from triplewise.tools.kg.protocol import metered
 
 Update: TypeAlias = dict[str, Any]
 Phase: TypeAlias = Callable[[State, Runtime[Context]], Update | Awaitable[Update]]

@@ -11,16 +11,16 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import caps_of, encoder_of, kg_of, model_of, prompt_of, seeds_of
 from triplewise.nodes.state import State
-from triplewise.tools.encoder import Encoder
+from triplewise.tools.core.rules import path_text
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.planning.bodies import grow, node_form
 from triplewise.tools.planning.demonstrations import demonstrate
-from triplewise.tools.planning.planner import Plan, make_plan
+from triplewise.tools.planning.lexical.planner import Plan, make_plan
+from triplewise.tools.planning.lexical.search import PlanSettings
 from triplewise.tools.planning.proposals import grounder_for, parse_bodies, with_proposals
-from triplewise.tools.planning.search import PlanSettings
-from triplewise.tools.rules import path_text
-from triplewise.tools.vectors import vectors_of
+from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.vectors import vectors_of
 
 SHOWN = 60
 """Relations around the topic that a model is shown, the likest to the question first where there are more."""

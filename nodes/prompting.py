@@ -29,7 +29,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined, TemplateError, Temp
 from jinja2.nodes import Template
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 
 _KEYS = ("description", "extends", "variables", "parts")
 _VARIABLES_FILE = "_variables.yaml"

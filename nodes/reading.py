@@ -6,7 +6,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.facts import keep
 from triplewise.nodes.resources import documents_of, kg_of
 from triplewise.nodes.state import State
-from triplewise.tools.toolsets.symbolic import Extraction, ExtractService
+from triplewise.tools.actions.symbolic import Extraction, ExtractService
 
 
 def extractor(state: State, context: Context) -> ExtractService:

@@ -23,9 +23,9 @@ from triplewise.nodes.text import (
     triple_text,
 )
 from triplewise.nodes.usage import Usage, record
+from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import IRI, Triple
-from triplewise.tools.observing.ranker import PairRanker
+from triplewise.tools.retrieval.observation.ranker import PairRanker
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 

@@ -10,9 +10,9 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.link import link
 from triplewise.nodes.plan import mined, proposed
 from triplewise.nodes.state import State
-from triplewise.tools.kg.names import normalise
-from triplewise.tools.rules import Rule
-from triplewise.tools.toolsets.symbolic import RuleService
+from triplewise.tools.actions.symbolic import RuleService
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.rules import Rule
 
 REPLANNED = 3
 """Sub-questions that are planned for in one run: each may take a model call and dozens of queries."""

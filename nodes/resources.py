@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from triplewise.guidelines import Guidelines, load_guidelines
 from triplewise.nodes.context import Context
 from triplewise.nodes.facts import seen
-from triplewise.tools.encoder import Encoder, open_encoder
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.actions import TOOLSETS, Toolset
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 from triplewise.tools.sql.nograph import NoGraph
-from triplewise.tools.toolsets import TOOLSETS, Toolset
 
 if TYPE_CHECKING:
     from triplewise.nodes.models import ChatModel
     from triplewise.nodes.prompting import Prompt
-    from triplewise.tools.documents import Documents
     from triplewise.tools.planning.mining import Caps
     from triplewise.tools.planning.seeds import SeedIndex
+    from triplewise.tools.retrieval.documents import Documents
 
 NO_SEEDS = "none"
 """What the setting `seeds` says where no seeds are wanted, not even those that are kept for the KG."""
@@ -101,7 +101,7 @@ def documents_of(context: Context) -> Documents | None:
     """The user's documents, where the context names a folder. Raises `DataError` if it holds none."""
     if context.documents is None:
         return None
-    from triplewise.tools.documents import open_documents
+    from triplewise.tools.retrieval.documents import open_documents
 
     return open_documents(context.documents)
 
@@ -127,6 +127,6 @@ def seeds_of(context: Context) -> SeedIndex | None:
     """
     if context.seeds == NO_SEEDS or context.db is not None:
         return None
-    from triplewise.tools.planning.kept import seeds_for
+    from triplewise.tools.planning.seed_index import seeds_for
 
     return seeds_for(context.kg, kg_of(context), context.seeds, caps_of(context))

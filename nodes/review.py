@@ -19,9 +19,9 @@ from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import kg_of
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import triple_text
-from triplewise.tools.facts.base import ExtractedFact, FactStatus
-from triplewise.tools.facts.overlay import overlaid
-from triplewise.tools.kg.terms import Triple
+from triplewise.tools.core.facts import ExtractedFact, FactStatus
+from triplewise.tools.core.terms import Triple
+from triplewise.tools.kg.overlay.overlay import overlaid
 
 ASKED = 'Which facts may be used? "all", "none", or {"id": true | false}.'
 _YES = {True: True, False: False, "all": True, "none": False, "y": True, "n": False, "yes": True, "no": False}

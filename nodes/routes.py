@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from triplewise.tools.kg.terms import IRI, Node, Term, Triple, Variable
+from triplewise.tools.core.terms import IRI, Node, Term, Triple, Variable
 from triplewise.tools.pyql import PyQL
 
 Shape = tuple[tuple[IRI, bool], ...]

@@ -15,10 +15,10 @@ from triplewise.nodes.link import given
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of
 from triplewise.nodes.state import Answer, AnswerStatus, PlannedQuery, State
-from triplewise.tools.errors import ActionError, ConfigurationError
+from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.sql.base import Rows, SqlQuery, Value
 from triplewise.tools.sql.program import column_name, read, write
-from triplewise.tools.toolsets.base import Call, Feedback
 
 PROOF_ROWS = 20
 """Most rows shown as proof."""

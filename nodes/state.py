@@ -12,11 +12,11 @@ from langgraph.channels import EphemeralValue
 from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.nodes.usage import Usage
-from triplewise.tools.facts.base import ExtractedFact
-from triplewise.tools.kg.terms import Triple
-from triplewise.tools.linking import LinkedEntity
-from triplewise.tools.rules import DroppedRule, Rule
-from triplewise.tools.toolsets.base import Feedback
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.facts import ExtractedFact
+from triplewise.tools.core.rules import DroppedRule, Rule
+from triplewise.tools.core.terms import Triple
+from triplewise.tools.linking.linker import LinkedEntity
 
 AnswerStatus = Literal["answered", "not_found", "budget_spent"]
 VerdictStatus = Literal["ok", "error", "finished", "spent"]

@@ -16,9 +16,9 @@ from triplewise.nodes.forms import form_of, slot_of
 from triplewise.nodes.phase import Phase, Update
 from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import State
-from triplewise.tools.claims import claim_rules
-from triplewise.tools.rules import Rule
-from triplewise.tools.slots import slot_rules
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.planning.lexical.claims import claim_rules
+from triplewise.tools.planning.lexical.slots import slot_rules
 
 MINING = ("mined", "proposed", "for-policy")
 """Variants of the plan that look for rules by the words of a question."""

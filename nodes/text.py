@@ -6,10 +6,10 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from triplewise.tools.core.terms import Literal, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import Literal, Term, Triple
 
 if TYPE_CHECKING:
     from triplewise.nodes.state import ScoredTriple, State

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 PRICES_VARIABLE = "TRIPLEWISE_PRICES"
 _SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4})$")

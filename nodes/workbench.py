@@ -14,12 +14,13 @@ from triplewise.nodes.reading import extractor
 from triplewise.nodes.replan import rule_service
 from triplewise.nodes.resources import kg_of, ranking_encoder_of
 from triplewise.nodes.state import State, Step
+from triplewise.tools.actions.action import Ranker, ReasoningMemory, Workbench
+from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.kg.unbatched import unbatched
-from triplewise.tools.ranking import rank_relations
-from triplewise.tools.toolsets.base import Call, Feedback, Ranker, ReasoningMemory, Workbench
-from triplewise.tools.vectors import vectors_of
+from triplewise.tools.retrieval.relation_ranking import rank_relations
+from triplewise.tools.retrieval.vectors import vectors_of
 
 LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
 

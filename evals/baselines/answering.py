@@ -21,12 +21,12 @@ from triplewise.nodes.forms import decides, denies, form_of, normal_values, slot
 from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State, Step
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.extraction.values import literal
-from triplewise.tools.kg.names import normalise
-from triplewise.tools.kg.terms import XSD
-from triplewise.tools.linking import EntityCandidate, link, without_brackets
-from triplewise.tools.toolsets.base import Call, Feedback
+from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.terms import XSD
+from triplewise.tools.linking.linker import EntityCandidate, link, without_brackets
+from triplewise.tools.reading.values import literal
 
 MOST = 200
 """Answers that are read from one reply."""

@@ -14,15 +14,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from triplewise.evals.baselines.drafts import Draft
-from triplewise.tools.encoder import Encoder
-from triplewise.tools.errors import ActionError
-from triplewise.tools.kg.base import KnowledgeGraph, Outcome
+from triplewise.tools.actions.compare import compared
+from triplewise.tools.core.call import Call
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.terms import IRI, Literal, Node, Variable
+from triplewise.tools.kg.classes import find_classes
 from triplewise.tools.kg.labels import similarity
-from triplewise.tools.kg.names import normalise
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import IRI, Literal, Node, Variable
-from triplewise.tools.linking import LinkedEntity
-from triplewise.tools.planning.classes import find_classes
+from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.script import apply
 from triplewise.tools.pyql.text import (
@@ -33,10 +34,9 @@ from triplewise.tools.pyql.text import (
     read_variable,
     write_node,
 )
-from triplewise.tools.ranking import rank_relations
-from triplewise.tools.toolsets.base import Call
-from triplewise.tools.toolsets.compare import compared
-from triplewise.tools.vectors import vectors_of
+from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.relation_ranking import rank_relations
+from triplewise.tools.retrieval.vectors import vectors_of
 
 LIKE = 0.6
 """Least likeness (0 to 1) of a linked entity's name to the one that a draft has for it."""

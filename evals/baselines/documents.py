@@ -28,15 +28,15 @@ from triplewise.nodes.extract import CHARACTERS, asked_for, read
 from triplewise.nodes.phase import Phase, Update
 from triplewise.nodes.resources import documents_of, encoder_of, kg_of, model_of
 from triplewise.nodes.state import State, Step
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.extraction.base import Asked
-from triplewise.tools.facts.base import Passage, RawTriple
-from triplewise.tools.kg.names import normalise
+from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.facts import Passage, RawTriple
+from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.planning.gaps import relations_of
-from triplewise.tools.ranking import rank_relations
-from triplewise.tools.toolsets.base import Call, Feedback
-from triplewise.tools.vectors import vectors_of
+from triplewise.tools.planning.lexical.gaps import relations_of
+from triplewise.tools.reading.base import Asked
+from triplewise.tools.retrieval.relation_ranking import rank_relations
+from triplewise.tools.retrieval.vectors import vectors_of
 
 PASSAGES = 10
 """Passages that are read for a question."""

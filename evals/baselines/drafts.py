@@ -17,20 +17,20 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.plan import settings_of
 from triplewise.nodes.resources import encoder_of, kg_of, seeds_of
 from triplewise.nodes.state import State
-from triplewise.tools.errors import ActionError
+from triplewise.tools.core.call import Call
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.rules import Rule, script
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import IRI
-from triplewise.tools.linking import LinkedEntity, without_brackets
+from triplewise.tools.linking.linker import LinkedEntity, without_brackets
 from triplewise.tools.planning.bodies import ground, node_form, rename
-from triplewise.tools.planning.conditions import Conditions
+from triplewise.tools.planning.lexical.conditions import Conditions
+from triplewise.tools.planning.lexical.planner import LEAST_F1, find_matches, miner_of
 from triplewise.tools.planning.mining import Miner, meeting
-from triplewise.tools.planning.planner import LEAST_F1, find_matches, miner_of
 from triplewise.tools.planning.seed_terms import SeedTerms
 from triplewise.tools.planning.seeds import Match, Mined, Quality, Seed, Signature, spans_of
 from triplewise.tools.pyql.text import read_node, read_relation, scan_arguments
-from triplewise.tools.rules import Rule, script
-from triplewise.tools.toolsets.base import Call
 
 LANGUAGE = {
     "add_fact": "nrn",

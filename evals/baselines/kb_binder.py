@@ -36,10 +36,10 @@ from triplewise.nodes.resources import encoder_of, kg_of, model_of
 from triplewise.nodes.routes import find_routes
 from triplewise.nodes.state import Answer, State, Step
 from triplewise.nodes.text import node_labels
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg.terms import Triple
+from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.terms import Triple
 from triplewise.tools.pyql.text import read_term
-from triplewise.tools.toolsets.base import Call, Feedback
 
 DRAFTS, BEAM, SHOTS, TEMPERATURE = 6, 5, 10, 0.3
 """Drafts as in KB-BINDER(6), and their temperature as in its code; a beam and shots of our own."""

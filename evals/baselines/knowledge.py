@@ -30,8 +30,8 @@ from triplewise.nodes.models import Reply
 from triplewise.nodes.phase import Phase, Update
 from triplewise.nodes.resources import model_of
 from triplewise.nodes.state import State, Step
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.values import normal_text
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.values import normal_text
 
 SAMPLES, TEMPERATURE = 10, 0.7
 """Chains of thought and their temperature: Wang et al. take up to 40, and 0.7 for their larger models."""

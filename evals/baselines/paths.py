@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from triplewise.nodes.state import State
 from triplewise.nodes.text import node_labels
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.base import Hop
+from triplewise.tools.kg.protocol import Hop
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import IRI, Term
 from triplewise.tools.planning.bodies import Body, ground, rename
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
-from triplewise.tools.rules import Rule
 
 UNNAMED = "an unnamed node"
 """How a mediator reads: a node that only joins others and has no name."""

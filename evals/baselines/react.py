@@ -19,7 +19,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Update, fill
 from triplewise.nodes.plan import for_policy
 from triplewise.nodes.state import State
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 STEPS = 30
 """Actions a question may take, as many as QueryAgent has."""

@@ -37,17 +37,17 @@ from triplewise.nodes.resources import encoder_of, kg_of, model_of, seeds_of
 from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import ProofTriple, State, Step
 from triplewise.nodes.text import memory_lines, node_labels, triple_text
-from triplewise.tools.errors import ActionError, ConfigurationError
+from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.core.errors import ActionError, ConfigurationError
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.rules import Rule, path_text
+from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.base import Outcome
-from triplewise.tools.kg.names import normalise
-from triplewise.tools.kg.terms import Term, Triple
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import answers, rule_program
-from triplewise.tools.planning.planner import Plan, make_plan
+from triplewise.tools.planning.lexical.planner import Plan, make_plan
 from triplewise.tools.planning.proposals import grounder_for, parse_bodies, with_proposals
 from triplewise.tools.pyql.text import read_term
-from triplewise.tools.rules import Rule, path_text
-from triplewise.tools.toolsets.base import Call, Feedback
 
 PLANS = 3
 """Relation paths that are planned, as many as RoG's beam keeps."""

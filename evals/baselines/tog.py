@@ -49,9 +49,9 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Phase, Update, metered_phase, spent
 from triplewise.nodes.resources import kg_of
 from triplewise.nodes.state import Input, State, Step, Verdict
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg.base import Outcome
-from triplewise.tools.toolsets.base import Call, Feedback
+from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.kg.protocol import Outcome
 
 NO_ENTITY = "no entity of the question was found in the knowledge graph"
 NOTHING = "nothing around the paths leads on"

@@ -28,8 +28,8 @@ from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import kg_of
 from triplewise.nodes.state import State, Step, Verdict
 from triplewise.nodes.text import node_labels
+from triplewise.tools.core.names import normalise
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.names import normalise
 from triplewise.tools.planning.bodies import answers, rule_program, without_topic
 
 PROMPT = "tog"

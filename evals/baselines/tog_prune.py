@@ -26,9 +26,9 @@ from triplewise.evals.baselines.scores import read_scores
 from triplewise.nodes.context import Context
 from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import State
-from triplewise.tools.kg.base import Hop
-from triplewise.tools.observing.ranker import PairRanker
-from triplewise.tools.planning.question import MENTION, masked
+from triplewise.tools.kg.protocol import Hop
+from triplewise.tools.planning.lexical.question import MENTION, masked
+from triplewise.tools.retrieval.observation.ranker import PairRanker
 
 UNREAD = "the reply had no readable score: the encoder's likeness decided"
 """What a step says where a model's reply could not be used."""

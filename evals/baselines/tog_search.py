@@ -15,13 +15,13 @@ import numpy as np
 from triplewise.evals.baselines.paths import Path, Step, step_texts
 from triplewise.nodes.context import Context
 from triplewise.nodes.resources import kg_of, ranking_encoder_of
+from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.base import Hop
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.frontier import Bundle, bundle_sizes, read_bundles
-from triplewise.tools.kg.terms import Term
-from triplewise.tools.ranking import rank_relations
-from triplewise.tools.vectors import vectors_of
+from triplewise.tools.kg.protocol import Hop
+from triplewise.tools.retrieval.relation_ranking import rank_relations
+from triplewise.tools.retrieval.vectors import vectors_of
 
 ENTITIES = 20
 """Entities looked at behind one relation, as many as the published code shows before it samples."""

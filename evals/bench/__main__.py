@@ -22,7 +22,7 @@ from triplewise.evals.bench.ranking import ranking
 from triplewise.evals.bench.reading import reading
 from triplewise.evals.bench.rules import rules
 from triplewise.evals.bench.startup import QUESTION, Measured, measure
-from triplewise.tools.errors import TriplewiseError
+from triplewise.tools.core.errors import TriplewiseError
 
 if TYPE_CHECKING:
     from triplewise.evals.bench.thrift import Spent

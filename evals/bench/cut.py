@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from triplewise.evals.data import graph, locate
-from triplewise.tools.errors import TriplewiseError
+from triplewise.tools.core.errors import TriplewiseError
 
 SEEDS = 4_943
 """Entities that ODA cut its subgraph of T-REx around (table 1)."""
@@ -149,7 +149,7 @@ def _alone(command: list[str], folder: Path) -> dict[str, Any]:
 
 def cut_alone(seeds: str, out: str, into: str, profile: str, memory: str, order: str, *dumps: str) -> None:
     """Cut, and write what it took to a file of JSON."""
-    from triplewise.tools.cut import CutOrder, cut_kg
+    from triplewise.tools.kg.subset import CutOrder, cut_kg
 
     report = cut_kg(seeds, dumps, into, CutOrder(**json.loads(order)), profile=profile, memory=memory)
     facts = {

@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.terms import IRI
 
 Fact = tuple[str, str, str]
 

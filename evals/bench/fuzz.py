@@ -22,14 +22,15 @@ from random import Random
 from typing import Any
 
 from triplewise.evals.bench.hostile import MARK, Hostile, Vocabulary
-from triplewise.tools.errors import ActionError
-from triplewise.tools.kg.base import Result
+from triplewise.tools.actions import TOOLSETS, Feedback, Toolset, parse_call, parse_react
+from triplewise.tools.actions.action import ReasoningMemory, Workbench
+from triplewise.tools.core.call import Call
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import RDFS
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, load_profile
+from triplewise.tools.kg.protocol import Result
 from triplewise.tools.kg.readonly import ReadQuery
-from triplewise.tools.kg.terms import RDFS
-from triplewise.tools.toolsets import TOOLSETS, Feedback, Toolset, parse_call, parse_react
-from triplewise.tools.toolsets.base import Call, ReasoningMemory, Workbench
 
 SLOW = 2.0
 """Seconds one text may take."""

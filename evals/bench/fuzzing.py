@@ -10,7 +10,7 @@ from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
 from triplewise.evals.bench.fuzz import Report, by_rdflib, fuzz
-from triplewise.tools.toolsets import TOOLSETS
+from triplewise.tools.actions import TOOLSETS
 
 
 def command(

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from triplewise.evals.data import DataFile, Record, locate, read_records
+from triplewise.tools.core.terms import IRI, Variable
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Variable
 from triplewise.tools.pyql.text import write_iri
 
 Ends = tuple[str, str, str]

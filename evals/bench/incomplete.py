@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from triplewise.tools.errors import TriplewiseError
+from triplewise.tools.core.errors import TriplewiseError
 
 if TYPE_CHECKING:
     from triplewise.evals.incomplete import Enriched, Row
@@ -42,7 +42,7 @@ def incomplete(
 
     from triplewise.evals.incomplete import NOTE, PAPER, build, enrich, measure
     from triplewise.graphs.cli.progress import progress_bars
-    from triplewise.tools.thinning import ThinOrder
+    from triplewise.tools.kg.subset.incomplete import ThinOrder
 
     mark = f"{hops}hop-{count}-{drop:g}-{seed}" + (f"-{sample}" if sample else "")
     place = folder or user_cache_path("triplewise") / "evals" / f"incomplete-{mark}"

@@ -21,19 +21,19 @@ from rich.table import Table
 from triplewise.evals.bench.gold import GRAPHS, Ends, GoldQuestion, gold_questions
 from triplewise.evals.data import graph
 from triplewise.evals.kgs import prepared
-from triplewise.tools.encoder import Encoder, open_encoder
-from triplewise.tools.errors import ActionError, ConfigurationError, TriplewiseError
+from triplewise.tools.actions import TOOLSETS, Call, ReasoningMemory, Workbench
+from triplewise.tools.actions.repair import Mended, Offer, mended
+from triplewise.tools.actions.repair.similarity import Likeness, nearness
+from triplewise.tools.actions.repair.verify import finds
+from triplewise.tools.core.errors import ActionError, ConfigurationError, TriplewiseError
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import IRI
-from triplewise.tools.mending import Mended, Offer, mended
-from triplewise.tools.mending.likeness import Likeness, nearness
-from triplewise.tools.mending.verify import finds
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.script import apply
 from triplewise.tools.pyql.text import read_iri
-from triplewise.tools.ranking import rank_relations
-from triplewise.tools.toolsets import TOOLSETS, Call, ReasoningMemory, Workbench
+from triplewise.tools.retrieval.encoder import Encoder, open_encoder
+from triplewise.tools.retrieval.relation_ranking import rank_relations
 
 BREAKS = ("direction", "relation", "variable", "label", "misspelt")
 """Ways to break a step: turned around, over a relation that reads alike, a variable that does not exist, the

@@ -27,18 +27,18 @@ from rich.table import Table
 
 from triplewise.evals.data import DataFile, graph, locate, read_records
 from triplewise.evals.kgs import prepared
-from triplewise.tools.encoder import EmbeddedEncoder, Encoder, RoughEncoder, open_encoder
-from triplewise.tools.errors import DataError, TriplewiseError
+from triplewise.tools.core.errors import DataError, TriplewiseError
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.frontier import Fact, bundle_sizes, read_bundles
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import IRI
-from triplewise.tools.observing.maps import MAP_PAIRS
-from triplewise.tools.observing.prepare import add_pairs, fit_map
-from triplewise.tools.observing.ranker import PairRanker
-from triplewise.tools.observing.reading import tail_text, way_text
-from triplewise.tools.vectors import VectorStore, vectors_of
+from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder, RoughEncoder, open_encoder
+from triplewise.tools.retrieval.observation.maps import MAP_PAIRS
+from triplewise.tools.retrieval.observation.prepare import add_pairs, fit_map
+from triplewise.tools.retrieval.observation.ranker import PairRanker
+from triplewise.tools.retrieval.observation.reading import tail_text, way_text
+from triplewise.tools.retrieval.vectors import VectorStore, vectors_of
 
 SIZES = (1_000, 10_000, 50_000)
 WIDTH = 50

@@ -20,13 +20,13 @@ from typing import Any, TypeAlias
 import pyoxigraph as ox
 
 from triplewise.evals.bench.skewed import Skewed
-from triplewise.tools.kg.base import Hop, Outcome, Paths, Result
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.joined import Joined
 from triplewise.tools.kg.pathsearch import Edge, PathSearch, other_end
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Literal, Term, Triple
+from triplewise.tools.kg.protocol import Hop, Outcome, Paths, Result
 
 Search: TypeAlias = Callable[["Counted", Term, Term, int, Deadline, int], Paths]
 Walk: TypeAlias = tuple[Hop, ...]

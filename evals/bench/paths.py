@@ -26,7 +26,7 @@ from rich.table import Table
 
 from triplewise.evals.bench.path_searches import SEARCHES
 from triplewise.evals.bench.skewed import Skewed, node
-from triplewise.tools.kg.terms import IRI
+from triplewise.tools.core.terms import IRI
 
 if TYPE_CHECKING:
     from triplewise.evals.bench.skewed import Integers

@@ -27,14 +27,14 @@ from rich.table import Table
 
 from triplewise.evals.data import DataFile, Record, graph, locate, read_records
 from triplewise.evals.kgs import prepared
-from triplewise.tools.encoder import Encoder
-from triplewise.tools.errors import TriplewiseError
+from triplewise.tools.core.errors import TriplewiseError
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.profile import split_words
 from triplewise.tools.kg.relation_docs import relation_descriptions, relation_texts
-from triplewise.tools.kg.terms import IRI
-from triplewise.tools.ranking import CUT, DEFAULT, rank_relations
-from triplewise.tools.vectors import VectorStore
+from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.relation_ranking import CUT, DEFAULT, rank_relations
+from triplewise.tools.retrieval.vectors import VectorStore
 
 FILES = {
     "freebase_kg": ("webqsp/test.jsonl.gz", "grailqa/dev1000.jsonl.gz"),
@@ -276,7 +276,7 @@ def measure(
 
 def _embedded() -> Encoder:
     """An encoder that has embedded nothing yet."""
-    from triplewise.tools.encoder import EmbeddedEncoder
+    from triplewise.tools.retrieval.encoder import EmbeddedEncoder
 
     return EmbeddedEncoder()
 

@@ -22,13 +22,13 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from triplewise.tools.alignment import align
-from triplewise.tools.encoder import Encoder, open_encoder
-from triplewise.tools.errors import DataError
-from triplewise.tools.extraction import Asked, read_passages
-from triplewise.tools.facts.base import Passage
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.facts import Passage
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.terms import IRI, Literal, Term, Triple
+from triplewise.tools.reading import Asked, read_passages
+from triplewise.tools.reading.alignment import align
+from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 ASIDE = 3
 """Other relations that a sentence is read for."""

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from triplewise.tools.errors import TriplewiseError
+from triplewise.tools.core.errors import TriplewiseError
 
 if TYPE_CHECKING:
     from triplewise.evals.rules import Measured

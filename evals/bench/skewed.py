@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from triplewise.tools.kg.terms import IRI
+from triplewise.tools.core.terms import IRI
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from triplewise.tools.errors import RunError
+from triplewise.tools.core.errors import RunError
 
 QUESTION = "Where are both The Call of the Wild and White Fang set, the two most famous works of Jack London?"
 _TIMEOUT = 600.0

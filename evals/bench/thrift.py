@@ -22,9 +22,9 @@ from triplewise.evals.bench.replay import MODEL, ReplayServer, serving
 from triplewise.evals.data import DATA_VARIABLE, graph
 from triplewise.evals.kgs import prepared
 from triplewise.graphs import Answer, Context, build_graph
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.open import close_all
-from triplewise.tools.kg.terms import IRI
 from triplewise.tools.pyql.text import write_iri
 
 KEY_VARIABLE = "TRIPLEWISE_REPLAY_KEY"

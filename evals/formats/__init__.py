@@ -17,7 +17,7 @@ from triplewise.evals.formats.places import find_published
 from triplewise.evals.formats.reading import read_whole
 from triplewise.evals.formats.sniffing import sniff
 from triplewise.evals.formats.wikisql import read_tables, tables_beside, wikisql
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 
 Record = dict[str, Any]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.evals.formats.reading import entries_of_list
-from triplewise.tools.errors import DataError
-from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.kg.terms import IRI, Literal
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.terms import IRI, Literal
+from triplewise.tools.kg.protocol import KnowledgeGraph
 
 Record = dict[str, Any]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.evals.formats.reading import Entry, entries_of_list, lines_of
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 Record = dict[str, Any]
 

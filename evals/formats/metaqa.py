@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.evals.formats.reading import lines_of
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 Record = dict[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any, TextIO, cast
 
 import yaml
 
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 WIKIDATA = "http://www.wikidata.org/entity/"
 """Namespace of Wikidata's entities, which published answers carry in full."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.evals.formats.reading import open_text
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 _HEAD = 200_000
 """Characters of a file that are looked at."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.evals.formats.reading import Entry, entries_of_lines
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 Record = dict[str, Any]
 

@@ -26,7 +26,7 @@ from triplewise.evals.running import TASKS
 from triplewise.graphs.presets import FAITHFUL, PRESETS
 from triplewise.nodes.context import Context
 from triplewise.nodes.variants import VARIANTS
-from triplewise.tools.errors import ConfigurationError, UserError
+from triplewise.tools.core.errors import ConfigurationError, UserError
 
 EMBEDDED = "embedded"
 TAKEN = {

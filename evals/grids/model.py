@@ -41,7 +41,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.evals.grids.reading import Document, Place, read_yaml
 from triplewise.evals.report.published import PublishedTable, published
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 SEED_NAMES = ("plan_seed", "observe_seed", "reflect_seed")
 """What a grid's seed sets unless the grid says otherwise: the agent's random draws, not the questions."""

@@ -20,9 +20,9 @@ from triplewise.evals.data import benchmark, checksum, graph
 from triplewise.evals.grids.cells import EMBEDDED, Cell
 from triplewise.evals.kgs import prepared
 from triplewise.evals.running import TASKS, run
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.sources import Progress
-from triplewise.tools.thinning import THINNED, ThinOrder, thin_kg
+from triplewise.tools.kg.subset.incomplete import THINNED, ThinOrder, thin_kg
 
 READER = "symagent"
 """The preset that reads documents for `thin.read`."""

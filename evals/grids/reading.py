@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 T = TypeVar("T")
 Place = Sequence[Hashable]

@@ -176,7 +176,7 @@ def _outcome(
 
 def _words(error: Exception) -> str:
     """An error in a line."""
-    from triplewise.tools.errors import TriplewiseError
+    from triplewise.tools.core.errors import TriplewiseError
 
     return str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
 

@@ -13,7 +13,7 @@ import typer
 from triplewise.evals.report import results_command
 from triplewise.evals.report.render import as_markdown, plain, terminal
 from triplewise.graphs.cli.console import examples, out, say
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 if TYPE_CHECKING:
     from triplewise.evals.logged import Result

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.evals.grids.reading import Document, read_yaml
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 Figures = Mapping[str, float]
 """Metric -> value, in the table's unit."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triplewise.graphs.cli.console import examples, say
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 if TYPE_CHECKING:
     from triplewise.evals.report.shipped import Done
@@ -72,7 +72,7 @@ def _folder() -> Path:
 
 def _check(wanted: Sequence[str], known: Sequence[str]) -> None:
     from triplewise.evals.running import TASKS
-    from triplewise.tools.errors import ConfigurationError
+    from triplewise.tools.core.errors import ConfigurationError
 
     if unknown := set(wanted) - set(known):
         raise ConfigurationError.unknown("task", unknown.pop(), TASKS)

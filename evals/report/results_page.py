@@ -11,7 +11,7 @@ from triplewise.evals.report.labels import groups, notes
 from triplewise.evals.report.page import report_tables, subtitle
 from triplewise.evals.report.render import escaped, markdown
 from triplewise.evals.results import read_results
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 if TYPE_CHECKING:
     from triplewise.evals.report.shipped import Done

@@ -16,7 +16,7 @@ from inspect_ai import Task
 from inspect_ai.log import list_eval_logs, read_eval_log
 
 from triplewise.evals.running import TASKS, make_task, run
-from triplewise.tools.errors import TriplewiseError
+from triplewise.tools.core.errors import TriplewiseError
 
 MARK = "results"
 """Key of a log's metadata with the digest of what it was run with."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 LEVEL = 0.95
 RESAMPLES = 5_000

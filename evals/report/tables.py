@@ -30,7 +30,7 @@ from triplewise.evals.report.measures import (
 )
 from triplewise.evals.report.stats import LEVEL, RESAMPLES, Comparison, compare, corrected
 from triplewise.graphs.page.model import Cell, Table
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 INTERVALS = (
     f"Ranges are {LEVEL:.0%} confidence intervals over questions (bootstrap, {RESAMPLES:,} resamples; exact "

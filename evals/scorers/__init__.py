@@ -1,6 +1,6 @@
 """Scorers and metrics of question answering over knowledge graphs, named as the field names them.
 
-Strict by default: see `triplewise.tools.values` for when two values are the same.
+Strict by default: see `triplewise.tools.core.values` for when two values are the same.
 """
 
 from triplewise.evals.scorers.answers import accuracy, answerable, denotation, denotation_of, strict

@@ -10,10 +10,10 @@ from inspect_ai.solver import TaskState
 
 from triplewise.evals.record import Run
 from triplewise.evals.values import Compare, Names, overlap
-from triplewise.tools.errors import KGUnavailableError
+from triplewise.tools.core.errors import KGUnavailableError
+from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Literal
 
 GOLD_NAMES = "gold_names"
 """Key of a sample's metadata with the names that the benchmark itself has for gold ids: id -> names."""

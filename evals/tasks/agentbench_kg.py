@@ -28,8 +28,8 @@ from triplewise.evals.tasks.common import (
     the_graph,
     with_known,
 )
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.kg.protocol import KnowledgeGraph
 
 VERSION = 1
 FILES = {

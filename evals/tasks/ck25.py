@@ -21,9 +21,9 @@ from triplewise.evals.tasks.common import (
     tags,
     the_graph,
 )
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI
+from triplewise.tools.kg.protocol import KnowledgeGraph
 
 VERSION = 1
 FILE = "ck25/questions.jsonl.gz"

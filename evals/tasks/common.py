@@ -29,7 +29,7 @@ from triplewise.evals.provenance import of_system
 from triplewise.evals.scorers import GOLD_NAMES, effort
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import Seeds
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 Linking = Literal["gold", "own"]
 """`gold`: the benchmark's own entity linking is given, as in the papers. `own`: the agent links."""

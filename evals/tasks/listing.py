@@ -18,7 +18,7 @@ from rich.table import Table
 from triplewise.evals import tasks
 from triplewise.evals.data import Asked, Benchmark, benchmark, graph
 from triplewise.graphs.cli.console import examples, out, pairs
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 OWN_TABLES = "each question's own table, as a SQLite file"
 _FOOT = (

@@ -22,9 +22,9 @@ from triplewise.evals.tasks.common import (
     the_graph,
 )
 from triplewise.evals.training import Seeds
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.linking import without_brackets
+from triplewise.tools.linking.linker import without_brackets
 
 VERSION = 2
 HOPS = (1, 2, 3)

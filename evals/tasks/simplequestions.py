@@ -27,7 +27,7 @@ from triplewise.evals.tasks.common import (
     the_graph,
     with_known,
 )
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph
 
 VERSION = 1
 FILE = "simplequestions/test1000.jsonl.gz"

@@ -21,7 +21,7 @@ from triplewise.evals.tasks.common import (
     tags,
     the_graph,
 )
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 ASKED = ("all", "answerable", "topic")
 NOTE = (

@@ -33,9 +33,9 @@ from triplewise.evals.record import Run
 from triplewise.evals.scorers import count, denotation_of, effort, strict
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.tasks.common import DEFAULT_N, draw, tags
-from triplewise.tools.encoder import open_encoder
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg.base import metered
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.kg.protocol import metered
+from triplewise.tools.retrieval.encoder import open_encoder
 from triplewise.tools.sql.planning import plan_queries
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from triplewise.evals.tasks.common import (
     with_known,
 )
 from triplewise.evals.training import entities_of, seeds_of
-from triplewise.tools.kg.terms import IRI
+from triplewise.tools.core.terms import IRI
 
 VERSION = 2
 FILE = "wikiwebquestions/test.jsonl.gz"

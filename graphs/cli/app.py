@@ -14,7 +14,7 @@ import typer
 
 from triplewise.graphs.cli import ask, facts, guidelines, kg, learn, plan, plugins, show
 from triplewise.graphs.cli.console import EXIT_CODES, examples, say
-from triplewise.tools.errors import RunError, UserError
+from triplewise.tools.core.errors import RunError, UserError
 
 USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
 

@@ -11,7 +11,7 @@ import typer
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import EXIT_CODES, examples, out, say
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rich.status import Status

@@ -14,7 +14,7 @@ from triplewise.graphs.cli.progress import progress_bars
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triplewise.tools.cut import CutReport
+    from triplewise.tools.kg.subset import CutReport
 
 SHOWN = 5
 
@@ -105,7 +105,7 @@ def cut(
     again. DIR then holds triples.nt.gz, labels.nt.gz and cut.json (what was cut, and which hubs were not
     expanded), and `triplewise kg load DIR` takes it as it is.
     """
-    from triplewise.tools.cut import CutOrder, cut_kg
+    from triplewise.tools.kg.subset import CutOrder, cut_kg
 
     order = CutOrder(hops, direction, hub_limit, hub_sample, seed, tuple(language or ()))
     try:

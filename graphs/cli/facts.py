@@ -11,12 +11,12 @@ import typer
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import examples, out, pairs, say
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triplewise.tools.facts.store import FactStore, KeptFact, Wanted
+    from triplewise.tools.kg.overlay.store import FactStore, KeptFact, Wanted
 
 Ids = Annotated[
     list[str] | None,
@@ -102,7 +102,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _store(kg: str, file: str | None) -> FactStore:
-    from triplewise.tools.facts.store import open_facts
+    from triplewise.tools.kg.overlay.store import open_facts
 
     return open_facts(kg, file)
 
@@ -111,8 +111,8 @@ def _wanted(
     status: Sequence[str] | None, text: str, document: str, question: str, least: float, conflicting: bool
 ) -> Wanted:
     """The filters. Raises `ConfigurationError` on an unknown status."""
-    from triplewise.tools.facts.base import FactStatus
-    from triplewise.tools.facts.store import Wanted
+    from triplewise.tools.core.facts import FactStatus
+    from triplewise.tools.kg.overlay.store import Wanted
 
     known: dict[str, FactStatus] = {s: s for s in get_args(FactStatus)}
     for name in status or ():
@@ -125,8 +125,8 @@ def _wanted(
 def _texts(kg: str, profile: str | None, kept: Sequence[KeptFact]) -> list[str]:
     """Facts with the labels of the graph; a graph that is not there any more leaves their ids."""
     from triplewise.nodes.text import triple_text
-    from triplewise.tools.facts.overlay import overlaid
     from triplewise.tools.kg import open_kg
+    from triplewise.tools.kg.overlay.overlay import overlaid
 
     facts = [k.fact for k in kept]
     try:
@@ -153,7 +153,7 @@ def list_facts(
     store = _store(kg, facts)
     kept = store.facts(_wanted(status, text, document, question, least, conflicting))
     if as_json:
-        from triplewise.tools.facts.export import as_json as plain
+        from triplewise.tools.kg.overlay.export import as_json as plain
 
         typer.echo(json.dumps([plain(k) for k in kept], ensure_ascii=False, indent=2))
         return
@@ -196,7 +196,7 @@ def show_fact(
     """Show one fact with everything that is known of it: each document, sentence, question and reader."""
     kept = _store(kg, facts).get(id)
     if as_json:
-        from triplewise.tools.facts.export import as_json as plain
+        from triplewise.tools.kg.overlay.export import as_json as plain
 
         typer.echo(json.dumps(plain(kept), ensure_ascii=False, indent=2))
         return
@@ -264,7 +264,7 @@ def _chosen(store: FactStore, ids: Sequence[str] | None, every: bool, wanted: Wa
     Raises:
         ConfigurationError: neither ids nor --all, both, filters beside ids, or ids that mean nothing.
     """
-    from triplewise.tools.facts.store import Wanted
+    from triplewise.tools.kg.overlay.store import Wanted
 
     if bool(ids) == every:
         both = "not both" if ids else "name facts by id, or give --all"
@@ -301,7 +301,7 @@ def export_facts(
     conflicting: Conflicting = False,
 ) -> None:
     """Write facts for other programs: proposed and accepted ones, if no --status is given."""
-    from triplewise.tools.facts.export import FORMATS
+    from triplewise.tools.kg.overlay.export import FORMATS
 
     if format not in FORMATS:
         raise ConfigurationError.unknown("format", format, FORMATS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from triplewise.graphs.cli.console import examples, out, pairs, say
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
     from rich.table import Table

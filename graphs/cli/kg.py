@@ -14,7 +14,7 @@ from triplewise.graphs.cli.console import examples, out, pairs, say
 from triplewise.graphs.cli.cut import add_cut
 from triplewise.graphs.cli.progress import progress_bars
 from triplewise.graphs.cli.thin import add_thin
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from triplewise.tools.extraction.naming import MINTED
+from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import IRI, KnowledgeGraph, readable
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import Term, Triple
+from triplewise.tools.reading.naming import MINTED
 
 if TYPE_CHECKING:
     from triplewise.nodes.state import Step
-    from triplewise.tools.rules import Rule
-    from triplewise.tools.toolsets import Toolset
+    from triplewise.tools.actions import Toolset
+    from triplewise.tools.core.rules import Rule
 
 ID_STYLE = "dim"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from triplewise.graphs.cli.runs import Order
@@ -134,7 +134,7 @@ def read_config(path: Path | None) -> tuple[str | None, dict[str, Any]]:
     import yaml
 
     from triplewise.nodes.context import Context
-    from triplewise.tools.errors import DataError
+    from triplewise.tools.core.errors import DataError
 
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))

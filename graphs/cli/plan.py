@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from triplewise.graphs.cli.names import Names
     from triplewise.graphs.cli.running import Run
+    from triplewise.tools.core.rules import DroppedRule, Rule
     from triplewise.tools.planning.indexing import IndexReport
-    from triplewise.tools.rules import DroppedRule, Rule
 
 QUESTION, INDEX = "question", "index"
 SHOWN = 8

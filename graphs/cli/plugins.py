@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -18,9 +18,9 @@ from triplewise.tools.kg import readable_text
 
 if TYPE_CHECKING:
     from triplewise.nodes.state import ScoredTriple, Verdict
-    from triplewise.tools.linking import LinkedEntity
-    from triplewise.tools.rules import DroppedRule, Rule
-    from triplewise.tools.toolsets.base import Feedback
+    from triplewise.tools.core.call import Feedback
+    from triplewise.tools.core.rules import DroppedRule, Rule
+    from triplewise.tools.linking.linker import LinkedEntity
 
 RULES, VALUES, PROOF, NAMES, LENGTH = 3, 30, 20, 8, 400
 """Most rules, answers, facts of the proof, names in a list, and characters of an observation printed."""

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from triplewise.graphs.cli.console import say
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 WORDS = "y(es), n(o), all, none"
 

@@ -15,9 +15,9 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.phase import fill
 from triplewise.nodes.resources import kg_of, model_of, toolset_of
 from triplewise.nodes.state import Answer, State
-from triplewise.tools.errors import KGUnavailableError
+from triplewise.tools.actions import Toolset
+from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.kg import KnowledgeGraph, Outcome
-from triplewise.tools.toolsets import Toolset
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver

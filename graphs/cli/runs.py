@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
@@ -26,7 +26,7 @@ KEPT = 20
 """Most unfinished runs kept; older ones are forgotten."""
 
 _SQLITE = b"SQLite format 3\0"
-_HELD = [("triplewise.tools.kg.base", "Outcome")]
+_HELD = [("triplewise.tools.kg.protocol", "Outcome")]
 """Types that checkpoints hold though no type hint of the state names them."""
 
 Notify = Callable[[str], None]
@@ -170,7 +170,7 @@ def _read(path: Path) -> Order | None:
 
 def _is_cut_off(error: BaseException) -> bool:
     """Whether a run may go on later: not after a mistake that would only be made again."""
-    from triplewise.tools.errors import RunError
+    from triplewise.tools.core.errors import RunError
 
     return isinstance(error, RunError | KeyboardInterrupt | SystemExit | GeneratorExit)
 

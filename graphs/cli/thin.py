@@ -14,7 +14,7 @@ from triplewise.graphs.cli.progress import progress_bars
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triplewise.tools.thinning import ThinReport
+    from triplewise.tools.kg.subset.incomplete import ThinReport
 
 Source = Annotated[
     str,
@@ -72,7 +72,7 @@ def thin(
     was dropped: with it the graph is whole again) and thinned.json (how it was done). The same seed drops the
     same triples. What is interrupted leaves nothing in the way: run it again.
     """
-    from triplewise.tools.thinning import ThinOrder, thin_kg
+    from triplewise.tools.kg.subset.incomplete import ThinOrder, thin_kg
 
     order = ThinOrder(drop, seed, hops, every_path)
     with progress_bars() as tell:

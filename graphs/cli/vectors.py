@@ -20,9 +20,9 @@ PairVectors = Annotated[
 def make(folder: Path, every_pair: bool) -> None:
     """Make and keep the vectors in the graph's folder, and say what was made."""
     from triplewise.graphs.cli.progress import progress_bars
-    from triplewise.tools.encoder import open_encoder
     from triplewise.tools.kg import open_kg
-    from triplewise.tools.observing.prepare import make_vectors
+    from triplewise.tools.retrieval.encoder import open_encoder
+    from triplewise.tools.retrieval.observation.prepare import make_vectors
 
     with progress_bars() as tell:
         made = make_vectors(folder, open_kg(folder), open_encoder(), pairs=every_pair, progress=tell)

@@ -89,7 +89,7 @@ def _text(value: Any) -> str:
 
 def _vega() -> str:
     """Vega, Vega-Lite and vega-embed as one script. Raises `ConfigurationError` without vl-convert."""
-    from triplewise.tools.errors import ConfigurationError
+    from triplewise.tools.core.errors import ConfigurationError
 
     try:
         from vl_convert import javascript_bundle

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from triplewise.graphs.page.model import Cell, Page, Table
 from triplewise.graphs.page.pack import blocks_of
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -19,8 +19,10 @@ from triplewise.nodes.phase import Phase, fill
 from triplewise.nodes.phase import Update as StateUpdate
 from triplewise.nodes.resources import encoder_of, kg_of, prompt_of
 from triplewise.nodes.state import Answer, State, Step
-from triplewise.tools.errors import ConfigurationError, RunError, UserError
-from triplewise.tools.kg.terms import IRI
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.learning.beyond import rules_beyond
 from triplewise.tools.learning.choices import choices_of
 from triplewise.tools.learning.dialogue import Opening
@@ -28,10 +30,8 @@ from triplewise.tools.learning.policies import Json
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.reward import reward_of
 from triplewise.tools.learning.trajectory import Origin, Trajectory, Turn
-from triplewise.tools.linking import link
+from triplewise.tools.linking.linker import link
 from triplewise.tools.planning.bodies import answers, without_topic
-from triplewise.tools.rules import Rule
-from triplewise.tools.toolsets.base import Feedback
 
 _log = logging.getLogger(__name__)
 

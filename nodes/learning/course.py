@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.learning.journal import Journal
 from triplewise.tools.learning.merge import RECIPES, Recipe
 from triplewise.tools.learning.policies import POLICIES, Json, Learner, Policy

@@ -11,9 +11,9 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.learning.attempts import Attempts, best_of
 from triplewise.nodes.learning.course import Course, Learning, Order, Update
 from triplewise.nodes.learning.pool import attempt_all, figures
+from triplewise.tools.core.rules import Rule
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Trajectory
-from triplewise.tools.rules import Rule
 
 
 def explore(state: Learning, runtime: Runtime[Course]) -> Update:

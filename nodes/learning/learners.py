@@ -5,8 +5,8 @@ from __future__ import annotations
 from triplewise.nodes.context import Context
 from triplewise.nodes.learning.course import Order
 from triplewise.nodes.model_settings import api_key_for, base_url_for, is_openai, model_name
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.learners import EmbeddedLearner, ModelLearner
 from triplewise.tools.learning.lora import LoraSettings
 from triplewise.tools.learning.policies import Learner

@@ -11,11 +11,11 @@ import pytest
 
 from tests.support.words import RoughWords, Words
 from triplewise.evals.bench import observe as bench
-from triplewise.tools.errors import DataError
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.core.errors import DataError
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.observing import ranker, static
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.retrieval.observation import ranker, static
 
 EX = "http://example.org/"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"

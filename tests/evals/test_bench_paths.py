@@ -17,8 +17,8 @@ from triplewise.evals.bench.__main__ import app
 from triplewise.evals.bench.path_searches import SEARCHES, make, open_made
 from triplewise.evals.bench.paths import LOW, Graph, Searcher, Tell, Terms, Timed, classes, measure
 from triplewise.evals.bench.skewed import Skewed, node
-from triplewise.tools.kg.base import Outcome
 from triplewise.tools.kg.bounded import Deadline
+from triplewise.tools.kg.protocol import Outcome
 
 BENCH = [sys.executable, "-m", "triplewise.evals.bench", "paths"]
 

@@ -19,7 +19,7 @@ from triplewise.evals.data import (
     read_records,
 )
 from triplewise.evals.kgs import prepared
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.profile import profile_names
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from triplewise.evals.formats import READERS, find_published, read_public, sniff, with_results
 from triplewise.evals.tasks.wikisql import wikisql
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all, open_kg
 
 Spoil = Callable[[Any], Any]

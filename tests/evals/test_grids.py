@@ -24,7 +24,7 @@ from triplewise.evals.grids.model import Column, Grid, GridFile, Learn, Row, Thi
 from triplewise.evals.grids.run import Outcome, Told, run_grid
 from triplewise.evals.grids.tables import line
 from triplewise.evals.report.published import published
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 
 from .conftest import write_questions

@@ -27,7 +27,7 @@ from triplewise.evals.table import crashes, scores_of
 from triplewise.evals.tasks import agentbench_kg, ck25, cwq, grailqa, graphq, metaqa, qald10, simplequestions
 from triplewise.evals.tasks.listing import describe
 from triplewise.evals.training import seeds_of
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 
 NS = "http://rdf.freebase.com/ns/"

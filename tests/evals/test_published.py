@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from triplewise.evals.report.published import PublishedTable, load_published, published, published_table
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 
 GRIDS = (
     *(f"queryagent-table-{n}" for n in (3, 6, 7, 8, 9)),

@@ -12,7 +12,7 @@ from inspect_ai.log import read_eval_log, write_eval_log
 from tests.evals.reported import CRASHING, cell, logs_in, run_films
 from triplewise.evals.results import Result, configuration, latest, read_results
 from triplewise.evals.table import scores_of
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 
 @pytest.fixture(scope="module")

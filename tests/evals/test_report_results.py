@@ -18,7 +18,7 @@ from triplewise.evals.report.results_page import results_text
 from triplewise.evals.report.shipped import Shipped, all_shipped, run_shipped
 from triplewise.evals.results import read_results
 from triplewise.evals.running import TASKS
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 
 pytestmark = pytest.mark.usefixtures("leaks_of_inspect")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.evals.report.stats import compare, corrected, holm, interval, interval_of_seeds
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 SHARES = st.floats(0, 1, allow_nan=False, width=16)
 

@@ -26,7 +26,7 @@ from triplewise.evals.report.render import as_markdown, escaped, markdown, plain
 from triplewise.evals.report.tables import crash_table, scores_table, task_tables
 from triplewise.evals.results import read_results
 from triplewise.graphs.page.model import Cell, Table
-from triplewise.tools.errors import DataError, UserError
+from triplewise.tools.core.errors import DataError, UserError
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,14 @@ from triplewise.evals.incomplete import Bench, enrich, measure
 from triplewise.evals.rog import Change, changed, judged, plans, retrieved
 from triplewise.nodes.context import Context
 from triplewise.nodes.resources import kg_of
-from triplewise.tools.facts.base import ExtractedFact
-from triplewise.tools.facts.store import FactStore
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.core.facts import ExtractedFact
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.load import load_kg
-from triplewise.tools.kg.terms import IRI, Triple
+from triplewise.tools.kg.overlay.store import FactStore
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.subset.incomplete import DROPPED
 from triplewise.tools.planning.indexing import index_seeds
-from triplewise.tools.rules import Rule
-from triplewise.tools.thinning import DROPPED
 
 MISSING = "Black Rain|starred_actors|Michael Douglas\n"
 

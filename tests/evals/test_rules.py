@@ -13,7 +13,7 @@ from triplewise.evals.incomplete import Bench, measure, shared_words, templates,
 from triplewise.evals.rules import RELATIONS, gold_path
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.profile import load_profile
-from triplewise.tools.thinning import DROPPED, ThinOrder, thin_kg
+from triplewise.tools.kg.subset.incomplete import DROPPED, ThinOrder, thin_kg
 
 KB = """\
 Alien|directed_by|Ridley Scott

@@ -17,7 +17,7 @@ from triplewise.evals.command import make_task
 from triplewise.evals.scorers import is_accepted
 from triplewise.evals.table import crashes, scores_of
 from triplewise.evals.training import entities_of
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 
 DEMO: dict[str, Any] = {"settings": {"kg": "demo"}}

@@ -11,7 +11,7 @@ import pytest
 
 from triplewise.evals import stub
 from triplewise.evals.stub_replies import load_replies
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 
 def prompt(step: int) -> list[dict[str, str]]:

@@ -23,7 +23,7 @@ from triplewise.graphs.cli.app import run as run_command
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Correction, Input
 from triplewise.nodes.usage import Usage
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.open import close_all
 
 Reply = Callable[[Input], Answer]

@@ -13,7 +13,7 @@ from triplewise.evals import run, wikisql
 from triplewise.evals.fit_sql import Choice, fit, fit_all, gold_query, gold_set, read_examples
 from triplewise.evals.table import crashes, scores_of
 from triplewise.evals.tasks.wikisql import split_of
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 
 HEADER = ["player", "club", "", "goals", "Goals"]
 ROWS = [

@@ -15,8 +15,8 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.resources import guidelines_of, toolset_of
 from triplewise.nodes.state import State, Step, Verdict
 from triplewise.nodes.workbench import reasoning_memory
-from triplewise.tools.linking import LinkedEntity
-from triplewise.tools.rules import Rule
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.linking.linker import LinkedEntity
 
 SAID = pytest.StashKey[list[str]]()
 """Lines for the end of a test run: figures that are worth a look though nothing failed."""

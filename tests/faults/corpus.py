@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from triplewise.tools.rules import Atom, Rule
+from triplewise.tools.core.rules import Atom, Rule
 
 FOLDER = Path(__file__).parent
 KGS = ("freebase", "wikidata", "metaqa")

@@ -18,8 +18,8 @@ from rdflib import Variable as RdfVariable
 from rdflib.plugins.sparql.algebra import translateQuery
 from rdflib.plugins.sparql.parser import parseQuery
 
+from triplewise.tools.core.terms import IRI, Literal, text
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Literal, text
 from triplewise.tools.pyql.text import write_iri, write_node
 
 OPERATORS = {"=", "!=", "<", ">", "<=", ">="}

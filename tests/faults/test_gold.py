@@ -15,10 +15,10 @@ from tests.faults.agent import SAID, Trajectory, react
 from tests.faults.gold import Gold, UnreadError, metaqa_gold, read_gold, records
 from tests.faults.graphs import FILES, open_graph
 from triplewise.nodes.context import Context
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.base import Outcome
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.pyql.text import read_iri, read_term
 
 QUESTIONS = int(os.environ.get("TRIPLEWISE_GOLD_QUESTIONS", "45"))

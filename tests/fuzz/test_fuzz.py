@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from triplewise.evals.bench.fuzz import SLOW, Report, Seen, by_rdflib, escaped, fuzz, targets_for
 from triplewise.evals.bench.hostile import MARK, PAYLOADS, Hostile
-from triplewise.tools.errors import ActionError
+from triplewise.tools.actions import TOOLSETS, parse_call, parse_react
+from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.pyql.text import read_iri, read_literal
-from triplewise.tools.toolsets import TOOLSETS, parse_call, parse_react
-from triplewise.tools.toolsets.base import Call, Feedback
 
 TEXTS = 20_000
 """Texts in a run of the suite, shared among the toolsets; `triplewise.evals.bench fuzz` tries a million."""

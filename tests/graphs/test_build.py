@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.nodes.phase import Update
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 Server = Callable[..., OpenAIServer]
 

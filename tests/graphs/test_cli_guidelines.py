@@ -10,7 +10,7 @@ import pytest
 
 from tests.graphs.conftest import Cli
 from triplewise.graphs.cli.logs import runs_of
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 RUNS = [
     {"steps": [{"guideline": "fact_empty"}, {"guideline": ""}, {"guideline": "budget_low"}]},

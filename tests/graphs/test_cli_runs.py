@@ -15,7 +15,7 @@ import pytest
 from tests.graphs.conftest import Cli
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.graphs.cli.runs import Checkpoints, Order
-from triplewise.tools.errors import ConfigurationError, RunError, UserError
+from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 
 QUESTION = "Where was Goethe's partner born?"
 REPLIES = [

@@ -14,7 +14,7 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.graphs.presets import FAITHFUL, faithful_name, find_preset
 from triplewise.nodes.phase import fill
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 from .conftest import Cli
 

@@ -14,7 +14,7 @@ from tests.graphs.conftest import Cli
 from tests.support.films import FILMS, write_graph, write_questions
 from tests.support.openai_server import Messages, OpenAIServer
 from tests.support.tiny_models import tiny_model
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.learning.journal import read_trajectories, write_trajectories
 from triplewise.tools.learning.serving import serve_adapter
 

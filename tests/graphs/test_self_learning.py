@@ -19,7 +19,7 @@ from triplewise.graphs.learning import learn
 from triplewise.graphs.self_learning import build_self_learning
 from triplewise.nodes.learning.course import Learning, Order, Progress
 from triplewise.nodes.learning.validate import verdict
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.learning.journal import read_trajectories, write_trajectories
 from triplewise.tools.learning.trajectory import Trajectory
 

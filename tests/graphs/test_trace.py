@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from triplewise.graphs import Context, State, build_graph
 from triplewise.graphs.trace import LENGTH, MOST, trace_of, whole_trace
 from triplewise.nodes.state import Answer, ScoredTriple, Step
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.terms import XSD, Literal, text
 from triplewise.tools.kg import IRI, Triple, open_kg
-from triplewise.tools.kg.terms import XSD, Literal, text
-from triplewise.tools.toolsets.base import Feedback
 
 QUESTION = "Where was Goethe's unmarried partner born?"
 ENTITY = "http://www.wikidata.org/entity/"

@@ -9,7 +9,7 @@ from typing import Any
 
 from triplewise.guidelines import SOURCES, guideline_counts, load_guidelines
 from triplewise.nodes.state import Answer, Correction, Step
-from triplewise.tools.toolsets.base import Feedback
+from triplewise.tools.core.call import Feedback
 
 
 def step(number: int, guideline: str = "") -> Step:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from triplewise.guidelines import load_guidelines
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 GOOD = """\
 - id: mine

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from triplewise.guidelines import load_guidelines
-from triplewise.tools.toolsets.base import Feedback, ReasoningMemory
+from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.core.call import Feedback
 
 GUIDELINES = load_guidelines()
 ACTIONS = (

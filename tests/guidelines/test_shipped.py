@@ -11,7 +11,8 @@ import pytest
 
 from triplewise.guidelines import SHIPPED, SOURCES, Guideline, load_guidelines
 from triplewise.guidelines.match import TOOLSETS
-from triplewise.tools.toolsets.base import Feedback, ReasoningMemory
+from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.core.call import Feedback
 
 GUIDELINES = load_guidelines()
 ACTIONS = (

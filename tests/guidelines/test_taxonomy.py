@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from triplewise.guidelines import load_guidelines
-from triplewise.tools.toolsets.base import Call, Feedback, ReasoningMemory
+from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.core.call import Call, Feedback
 
 GUIDELINES = load_guidelines()
 MEMORY = ReasoningMemory(

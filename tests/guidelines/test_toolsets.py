@@ -8,9 +8,10 @@ import pytest
 
 from triplewise.guidelines import load_guidelines
 from triplewise.guidelines.match import TOOLSETS as KNOWN
-from triplewise.tools.errors import DataError
-from triplewise.tools.toolsets import TOOLSETS
-from triplewise.tools.toolsets.base import Feedback, ReasoningMemory
+from triplewise.tools.actions import TOOLSETS
+from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.errors import DataError
 
 OWN = """\
 - id: mine

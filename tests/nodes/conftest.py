@@ -11,9 +11,9 @@ from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State
 from triplewise.nodes.resources import kg_of
+from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.terms import IRI, Triple
-from triplewise.tools.linking import LinkedEntity
+from triplewise.tools.linking.linker import LinkedEntity
 
 GRAPH = Path(__file__).parent.parent / "cases" / "oda" / "graph.ttl"
 WILD, FANG, GOETHE = "Q476871", "Q844836", "Q5879"

@@ -13,10 +13,10 @@ from triplewise.graphs import Context, State
 from triplewise.nodes.act import act, carry_out, prompt_values, react, read_reply, read_values
 from triplewise.nodes.resources import prompt_of
 from triplewise.nodes.state import ScoredTriple
-from triplewise.tools.errors import ActionError
-from triplewise.tools.kg.terms import Triple
-from triplewise.tools.toolsets import TOOLSETS
-from triplewise.tools.toolsets.base import Call
+from triplewise.tools.actions import TOOLSETS
+from triplewise.tools.core.call import Call
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import Triple
 
 from .conftest import GOETHE
 

@@ -15,11 +15,11 @@ from triplewise.nodes.act import carry_out
 from triplewise.nodes.answer import memory, program
 from triplewise.nodes.routes import find_routes, route_query
 from triplewise.nodes.state import Step, Verdict
+from triplewise.tools.actions import TOOLSETS, parse_call
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.terms import IRI, Term, Triple
-from triplewise.tools.planning.search import GUESS
-from triplewise.tools.toolsets import TOOLSETS, parse_call
-from triplewise.tools.toolsets.base import Feedback
+from triplewise.tools.planning.lexical.search import GUESS
 
 from .conftest import FANG, GOETHE, WILD
 

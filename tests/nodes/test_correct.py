@@ -17,9 +17,9 @@ from triplewise.nodes.inspect import unchecked
 from triplewise.nodes.resources import toolset_of
 from triplewise.nodes.state import Step, Verdict
 from triplewise.nodes.workbench import reasoning_memory, workbench
-from triplewise.tools.kg.base import metered
-from triplewise.tools.toolsets import parse_call
-from triplewise.tools.toolsets.base import Feedback
+from triplewise.tools.actions import parse_call
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.kg.protocol import metered
 
 from .conftest import GOETHE, WILD
 

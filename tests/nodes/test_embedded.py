@@ -13,8 +13,8 @@ from triplewise.nodes.embedded import GIVE_UP, decide
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.phase import Update
 from triplewise.nodes.state import Verdict
+from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.rules import Atom, Constraint, Rule
 
 from .conftest import FANG, GOETHE, GRAPH, WILD
 

@@ -17,10 +17,10 @@ from triplewise.nodes.embeddings import BATCH, OpenAIEncoder, open_embeddings
 from triplewise.nodes.resources import kg_of
 from triplewise.nodes.usage import recording
 from triplewise.nodes.workbench import ranker
-from triplewise.tools.encoder import Encoder
-from triplewise.tools.errors import ConfigurationError, ModelUnavailableError
+from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.kg.open import close_all
-from triplewise.tools.ranking import DEFAULT, METHODS
+from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.relation_ranking import DEFAULT, METHODS
 
 Start = Callable[..., OpenAIServer]
 

@@ -13,10 +13,10 @@ from tests.support.cinema import iri, write_cinema
 from tests.support.openai_server import OpenAIServer
 from triplewise.nodes.context import Context
 from triplewise.nodes.extract import asked_for, check, complete, extract, parse_reply
-from triplewise.tools.extraction import Asked
-from triplewise.tools.facts.base import Passage
+from triplewise.tools.core.facts import Passage
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.terms import IRI
+from triplewise.tools.reading import Asked
 
 TEXT = "Red Harbor opened in 1987. Eva Stein helmed Red Harbor. Leo Marsh was glad."
 PASSAGE = Passage(TEXT, "Films", "films.txt")

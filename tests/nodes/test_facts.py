@@ -17,10 +17,10 @@ from triplewise.graphs import Context, build_graph
 from triplewise.nodes.facts import reading
 from triplewise.nodes.resources import kg_of
 from triplewise.nodes.review import read
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.facts.base import ExtractedFact
-from triplewise.tools.facts.store import FactStore
-from triplewise.tools.kg.terms import IRI, Triple
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.facts import ExtractedFact
+from triplewise.tools.core.terms import IRI, Triple
+from triplewise.tools.kg.overlay.store import FactStore
 
 EX = "http://example.org/"
 TURTLE = """
@@ -232,7 +232,7 @@ def test_documents_that_are_not_there_are_told_at_once(context: Context) -> None
 def test_rules_of_another_question_are_planned_for(context: Context) -> None:
     from triplewise.nodes.replan import REPLANNED, rule_service
     from triplewise.nodes.state import State, Step
-    from triplewise.tools.toolsets.base import Feedback
+    from triplewise.tools.core.call import Feedback
 
     given: Callable[..., State] = lambda **more: State(question="Who directed Amber Road?", **more)  # noqa: E731
     context = replace(context, documents=None)

@@ -17,7 +17,7 @@ from triplewise.nodes.fast import whole_program
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.phase import Update
 from triplewise.nodes.state import Verdict
-from triplewise.tools.rules import Atom, Rule
+from triplewise.tools.core.rules import Atom, Rule
 
 from .conftest import GOETHE
 

@@ -12,9 +12,9 @@ from triplewise.nodes.act import carry_out
 from triplewise.nodes.correct import raw
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.state import Verdict
-from triplewise.tools.linking import LinkedEntity
-from triplewise.tools.toolsets import parse_call
-from triplewise.tools.toolsets.base import Call
+from triplewise.tools.actions import parse_call
+from triplewise.tools.core.call import Call
+from triplewise.tools.linking.linker import LinkedEntity
 
 from .conftest import GOETHE
 

@@ -17,9 +17,9 @@ from triplewise.nodes.learning.course import Order
 from triplewise.nodes.learning.explore import drawn, explored
 from triplewise.nodes.learning.refine import LOOKS, retried, shortened
 from triplewise.nodes.state import State
+from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Trajectory, Turn
-from triplewise.tools.rules import Atom, Rule
 
 QUESTION = Question("q", "who?", {}, ("gold",))
 ORDER = Order("q.jsonl", attempts=4)

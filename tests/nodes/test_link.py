@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State
 from triplewise.nodes.link import VARIANTS, given, link
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 from .conftest import WILD
 

@@ -20,7 +20,7 @@ from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.nodes.model_errors import ContextOverflowError, retry_after
 from triplewise.nodes.models import ChatModel, open_model, without_thoughts
 from triplewise.nodes.usage import recording
-from triplewise.tools.errors import ConfigurationError, DataError, ModelUnavailableError
+from triplewise.tools.core.errors import ConfigurationError, DataError, ModelUnavailableError
 
 Start = Callable[..., OpenAIServer]
 ASK = [{"role": "user", "content": "Which capital has Austria?"}]

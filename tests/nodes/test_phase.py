@@ -15,7 +15,7 @@ from triplewise.nodes.phase import Update, fill, metered_phase, spent
 from triplewise.nodes.resources import kg_of
 from triplewise.nodes.state import Correction
 from triplewise.nodes.usage import Usage
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 from .conftest import GOETHE
 

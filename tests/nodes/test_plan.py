@@ -15,9 +15,9 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State
 from triplewise.nodes.phase import Update
 from triplewise.nodes.plan import mined, proposed
-from triplewise.tools.linking import LinkedEntity
+from triplewise.tools.core.rules import DroppedRule
+from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.proposals import parse_bodies
-from triplewise.tools.rules import DroppedRule
 
 FILMS = """\
 @prefix : <http://films.example/> .

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triplewise.nodes.prompting import load_prompt, prompt_names
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 
 VALUES: dict[str, Any] = {
     "tools": "1. get_relation(node): relations of a node",

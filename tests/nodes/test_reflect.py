@@ -25,9 +25,9 @@ from triplewise.nodes.reflect import (
 from triplewise.nodes.state import Step, Verdict
 from triplewise.nodes.text import parse_triples
 from triplewise.nodes.usage import recording
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.terms import IRI, Triple
-from triplewise.tools.toolsets.base import Feedback
 
 from .conftest import GOETHE, GRAPH
 

@@ -12,12 +12,12 @@ import pytest
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
 from triplewise.graphs.cli.app import run
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.actions import TOOLSETS, Feedback, Workbench
+from triplewise.tools.actions.repair.sql import mends
+from triplewise.tools.core.call import Call
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.sql.database import open_database
-from triplewise.tools.sql.mends import mends
 from triplewise.tools.sql.nograph import NoGraph
-from triplewise.tools.toolsets import TOOLSETS, Feedback, Workbench
-from triplewise.tools.toolsets.base import Call
 
 Server = Callable[..., OpenAIServer]
 

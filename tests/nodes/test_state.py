@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from triplewise.nodes.state import Answer, Correction, ProofTriple, ScoredTriple, State, Step, Verdict
 from triplewise.nodes.usage import Usage
-from triplewise.tools.kg.terms import IRI, XSD, Literal, Term, Triple
-from triplewise.tools.linking import EntityCandidate, LinkedEntity
-from triplewise.tools.rules import Atom, Constraint, Rule
-from triplewise.tools.toolsets.base import Feedback
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.rules import Atom, Constraint, Rule
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple
+from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
 
 VALUES = (
     *(Answer, Correction, ProofTriple, ScoredTriple, Step, Verdict, Usage, Feedback),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triplewise.nodes.usage import Usage, estimate_tokens, load_prices, record, recording
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 
 COUNTS = st.integers(0, 10**9)
 # Quarters add up exactly, so that the order of a sum cannot matter.

@@ -9,13 +9,13 @@ import pytest
 from triplewise.graphs import State
 from triplewise.nodes.embedded import Choice, Ways, decide
 from triplewise.nodes.state import Step
-from triplewise.tools.facts.base import ExtractedFact
+from triplewise.tools.actions import TOOLSETS
+from triplewise.tools.actions.action import Workbench
+from triplewise.tools.actions.symbolic import Extraction
+from triplewise.tools.core.facts import ExtractedFact
+from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg import IRI, KnowledgeGraph, Triple, load_profile, open_kg
 from triplewise.tools.planning.bodies import ground
-from triplewise.tools.rules import Rule
-from triplewise.tools.toolsets import TOOLSETS
-from triplewise.tools.toolsets.base import Workbench
-from triplewise.tools.toolsets.symbolic import Extraction
 
 EX = "http://example.org/"
 TURTLE = """
@@ -56,7 +56,7 @@ def walk(kg: KnowledgeGraph, rule: Rule, ways: Ways, read: dict[str, str] | None
 
 def body(*relations: str) -> Rule:
     """A rule from Rio over relations; `^r` walks one backward."""
-    from triplewise.tools.rules import Atom
+    from triplewise.tools.core.rules import Atom
 
     atoms = tuple(
         Atom(f"<{EX}{r.lstrip('^')}>", not r.startswith("^"), f"x{i}") for i, r in enumerate(relations, 1)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pyoxigraph as ox
 
 from triplewise.guidelines import Guidelines, Match
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.actions import TOOLSETS, Feedback, ReasoningMemory, Workbench, parse_call
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import load_profile
-from triplewise.tools.toolsets import TOOLSETS, Feedback, ReasoningMemory, Workbench, parse_call
+from triplewise.tools.kg.protocol import KnowledgeGraph
 
 FILES = ("dev", "std", "kg_rl_all")
 NS = "http://rdf.freebase.com/ns/"

@@ -31,8 +31,8 @@ import yaml
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.text import memory_lines
-from triplewise.tools.facts.overlay import overlaid
 from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.kg.overlay.overlay import overlaid
 
 CASES = Path(__file__).parent.parent / "cases"
 

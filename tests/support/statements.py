@@ -6,10 +6,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import IRI, Term
-from triplewise.tools.linking import LinkedEntity, link
+from triplewise.tools.linking.linker import LinkedEntity, link
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from triplewise.tools.kg.base import (
+from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variable, text
+from triplewise.tools.kg.literals import readable, readable_text
+from triplewise.tools.kg.profile import Profile, RelationText, load_profile, profile_names
+from triplewise.tools.kg.protocol import (
     Hop,
     KnowledgeGraph,
     Meter,
@@ -20,9 +23,6 @@ from triplewise.tools.kg.base import (
     Result,
     metered,
 )
-from triplewise.tools.kg.literals import readable, readable_text
-from triplewise.tools.kg.profile import Profile, RelationText, load_profile, profile_names
-from triplewise.tools.kg.terms import IRI, Literal, Node, Term, Triple, Variable, text
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.infer import infer_profile

@@ -24,9 +24,9 @@ import numpy as np
 import pyoxigraph as ox
 from numpy.typing import NDArray
 
+from triplewise.tools.core.terms import IRI, XSD, Term
 from triplewise.tools.kg.oxterms import from_ox, safe_iri
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, XSD, Term
 
 Array: TypeAlias = NDArray[Any]
 

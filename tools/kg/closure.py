@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from triplewise.tools.kg.base import Result
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.protocol import Result
 from triplewise.tools.kg.readonly import ReadQuery, Token, read_query
-from triplewise.tools.kg.terms import IRI
 
 Ask = Callable[[str], Result]
 

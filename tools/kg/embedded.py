@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyoxigraph as ox
 
-from triplewise.tools.kg.base import Outcome, Paths, Result, count_query
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg.bounded import Deadline, Workers
 from triplewise.tools.kg.engine import Engine, capped_result
 from triplewise.tools.kg.oxterms import from_ox, holdable, safe_iri, to_ox
 from triplewise.tools.kg.pathsearch import Edge
+from triplewise.tools.kg.protocol import Outcome, Paths, Result, count_query
 from triplewise.tools.kg.queries import degree_query
 from triplewise.tools.kg.readonly import ReadQuery
-from triplewise.tools.kg.terms import IRI, Literal, Term, Triple
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.joined import Joined

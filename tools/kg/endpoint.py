@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg.base import Outcome, Result
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.bounded import Deadline, Workers
 from triplewise.tools.kg.closure import CLASSES, written_out
 from triplewise.tools.kg.engine import Engine
+from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.kg.readonly import ReadQuery, read_query
 from triplewise.tools.kg.replies import Reply, Verdict, judge
 
@@ -139,7 +139,7 @@ class EndpointKG(Engine):
         """A SPARQLWrapper ready to ask."""
         from SPARQLWrapper import JSON, POST
 
-        from triplewise.tools.kg.wrapper import Wrapper
+        from triplewise.tools.kg.sparqlwrapper import Wrapper
 
         wrapper = Wrapper(self.url, returnFormat=JSON, agent=_AGENT)
         wrapper.setOnlyConneg(True)

@@ -16,7 +16,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from triplewise.tools.kg.base import (
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple, Variable
+from triplewise.tools.kg.answer_cache import reused_answers
+from triplewise.tools.kg.bounded import Deadline
+from triplewise.tools.kg.pathsearch import Edge, PathSearch, other_end
+from triplewise.tools.kg.protocol import (
     Direction,
     Neighbours,
     Outcome,
@@ -26,8 +30,6 @@ from triplewise.tools.kg.base import (
     count_query,
     is_cut,
 )
-from triplewise.tools.kg.bounded import Deadline
-from triplewise.tools.kg.pathsearch import Edge, PathSearch, other_end
 from triplewise.tools.kg.queries import (
     between_query,
     bridges_query,
@@ -38,8 +40,6 @@ from triplewise.tools.kg.queries import (
     relations_query,
 )
 from triplewise.tools.kg.readonly import ReadQuery, Refused, read_query
-from triplewise.tools.kg.reuse import reused_answers
-from triplewise.tools.kg.terms import IRI, Literal, Term, Triple, Variable
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.labels import LabelIndex

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from triplewise.tools.kg.base import Direction, KnowledgeGraph, Outcome, Result
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.engine import BATCH, batches
+from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.queries import bundles_query, pairs_query, samples_query
-from triplewise.tools.kg.terms import IRI, Literal, Term, Triple
 
 BUNDLE_CAP = 50_000
 """Bundles read at most by one query."""

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from triplewise.tools.core.terms import IRI, RDF, RDFS, Literal, Term
 from triplewise.tools.kg.profile import Profile, load_profile, local_name
-from triplewise.tools.kg.terms import IRI, RDF, RDFS, Literal, Term
 
 if TYPE_CHECKING:
     import pyoxigraph as ox
 
-    from triplewise.tools.kg.base import KnowledgeGraph
+    from triplewise.tools.kg.protocol import KnowledgeGraph
 
 Rows = list[tuple[Term | None, ...]]
 Select = Callable[[str], Rows]
@@ -84,8 +84,8 @@ def infer_profile(
 
 
 def _selector(source: ox.Store | KnowledgeGraph) -> Select:
-    from triplewise.tools.kg.base import KnowledgeGraph
     from triplewise.tools.kg.oxterms import from_ox
+    from triplewise.tools.kg.protocol import KnowledgeGraph
 
     if isinstance(source, KnowledgeGraph):
         kg = source

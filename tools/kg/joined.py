@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triplewise.tools.kg.base import Outcome, Paths, count_query
+from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.bounded import Deadline
-from triplewise.tools.kg.terms import IRI, Term
+from triplewise.tools.kg.protocol import Outcome, Paths, count_query
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.adjacency import Adjacency, Array

@@ -2,7 +2,7 @@
 
 Finding is a cascade, each stage asked only when the one before found too little: exact label or alias
 (a hash or SQLite look-up), fuzzy (tantivy on disk, rapidfuzz over all labels in memory), character trigrams.
-Vectors are not used to find names, only to choose among candidates (see `triplewise.tools.linking`).
+Vectors are not used to find names, only to choose among candidates (see `triplewise.tools.linking.linker`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 from typing import Literal as OneOf
 
-from triplewise.tools.kg.names import Span, normalise, spans
-from triplewise.tools.kg.terms import IRI
+from triplewise.tools.core.names import Span, normalise, spans
+from triplewise.tools.core.terms import IRI
 
 if TYPE_CHECKING:
     from pathlib import Path

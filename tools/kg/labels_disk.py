@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.labels import Entry, Name
-from triplewise.tools.kg.names import normalise
-from triplewise.tools.kg.terms import IRI
 
 if TYPE_CHECKING:
     import tantivy

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.labels import Entry, Name, Names
-from triplewise.tools.kg.names import normalise
-from triplewise.tools.kg.terms import IRI
 
 
 class MemoryNames:

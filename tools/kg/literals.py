@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 
-from triplewise.tools.kg.terms import XSD, Literal, Term
+from triplewise.tools.core.terms import XSD, Literal, Term
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),

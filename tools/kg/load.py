@@ -23,7 +23,7 @@ from typing import Literal as OneOf
 
 import pyoxigraph as ox
 
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg import labels_disk
 from triplewise.tools.kg import sources as files
 from triplewise.tools.kg.infer import infer_profile

@@ -11,9 +11,9 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triplewise.tools.errors import DataError
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.core.errors import DataError
 from triplewise.tools.kg.profile import Profile, load_profile, profile_names
+from triplewise.tools.kg.protocol import KnowledgeGraph
 
 if TYPE_CHECKING:
     import pyoxigraph as ox

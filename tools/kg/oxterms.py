@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pyoxigraph as ox
 
-from triplewise.tools.kg.terms import IRI, XSD, Literal, Term
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term
 
 AnyTerm = TypeVar("AnyTerm", bound=Term)
 _ILLEGAL = re.compile(r'[\x00-\x20<>"{}|^`\\]')

@@ -13,9 +13,9 @@ from contextvars import copy_context
 from itertools import islice
 from typing import Protocol, TypeAlias
 
-from triplewise.tools.kg.base import Hop, Outcome, Paths
+from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg.bounded import Deadline, Workers
-from triplewise.tools.kg.terms import Term, Triple
+from triplewise.tools.kg.protocol import Hop, Outcome, Paths
 
 Edge: TypeAlias = tuple[Term, Triple]
 """A triple, and the end of it that was asked for."""

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote
 
-from triplewise.tools.kg.terms import IRI, RDF, RDFS, Literal, Term
+from triplewise.tools.core.terms import IRI, RDF, RDFS, Literal, Term
 
 _SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*|_):.")
 _WEB = re.compile(r"https?://\S+")

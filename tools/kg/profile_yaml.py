@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.profile import Profile, RelationText
 
 _REGULAR_EXPRESSIONS = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from triplewise.tools.kg.base import Direction
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
+from triplewise.tools.kg.protocol import Direction
 from triplewise.tools.kg.readonly import variable_names
-from triplewise.tools.kg.terms import IRI, XSD, Literal, Term, Variable
 
 
 def _fresh_names(wanted: Sequence[str], taken: frozenset[str]) -> Iterator[str]:

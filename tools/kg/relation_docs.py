@@ -7,9 +7,9 @@ from dataclasses import replace
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from triplewise.tools.kg.base import KnowledgeGraph, origin_of
+from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg.profile import RelationText
-from triplewise.tools.kg.terms import IRI, Literal
+from triplewise.tools.kg.protocol import KnowledgeGraph, origin_of
 
 BATCH = 300
 """Relations asked for at once."""

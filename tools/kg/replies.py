@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from html import unescape
 
-from triplewise.tools.kg.base import Outcome, Result
+from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.kg.sparqlresults import Answer, NotResultsError, parse_answer
 
 _SAID = 300

@@ -20,9 +20,9 @@ from typing import Literal as OneOf
 
 import pyoxigraph as ox
 
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.terms import IRI, RDF, XSD
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, RDF, XSD
 
 OnError = OneOf["skip", "stop"]
 Progress = Callable[[str, int, "int | None"], None]

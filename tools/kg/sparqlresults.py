@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from triplewise.tools.kg.terms import RDF, XSD, Literal, Term
+from triplewise.tools.core.terms import RDF, XSD, Literal, Term
 
 _INTEGERS = {
     XSD + name

@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from typing import Any, cast
 
-from triplewise.tools.kg.base import Direction, KnowledgeGraph, Neighbours, Paths, Relations, Result
+from triplewise.tools.core.terms import IRI, Term, Variable
 from triplewise.tools.kg.engine import ROWS_PER_LABEL, best_labels
 from triplewise.tools.kg.labels import LabelIndex
+from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Neighbours, Paths, Relations, Result
 from triplewise.tools.kg.queries import labels_query
-from triplewise.tools.kg.terms import IRI, Term, Variable
 
 
 class UnbatchedLabels:

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg.adjacency import Adjacency, Array
-from triplewise.tools.kg.base import Hop, Outcome, Paths
 from triplewise.tools.kg.bounded import Deadline
-from triplewise.tools.kg.terms import IRI, Term, Triple
+from triplewise.tools.kg.protocol import Hop, Outcome, Paths
 
 _LEAST, _MOST = 1 << 12, 1 << 19
 """Edges looked at between two looks at the clock."""

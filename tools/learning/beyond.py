@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from triplewise.tools.encoder import Encoder
-from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.linking import LinkedEntity
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import ground
-from triplewise.tools.planning.planner import prepare
-from triplewise.tools.planning.search import PlanSettings
-from triplewise.tools.rules import Rule
+from triplewise.tools.planning.lexical.planner import prepare
+from triplewise.tools.planning.lexical.search import PlanSettings
+from triplewise.tools.retrieval.encoder import Encoder
 
 NOTE = "a chain of the graph, to explore"
 

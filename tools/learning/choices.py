@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.core.rules import Atom, Rule
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.trajectory import Choice
 from triplewise.tools.planning.bodies import grow
-from triplewise.tools.rules import Atom, Rule
 
 
 def choices_of(kg: KnowledgeGraph, rule: Rule) -> tuple[Choice, ...]:

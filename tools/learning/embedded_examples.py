@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from triplewise.tools.encoder import Encoder
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.learning.trajectory import Choice, Trajectory
-from triplewise.tools.planning.path_fit import masked_view, path_text
-from triplewise.tools.planning.question import QuestionView, view
+from triplewise.tools.planning.lexical.path_fit import masked_view, path_text
+from triplewise.tools.planning.lexical.question import QuestionView, view
+from triplewise.tools.retrieval.encoder import Encoder
 
 LEAST_F1 = 0.1
 """Trajectories whose answers are worse teach nothing: their recall comes from reaching everything."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from triplewise.tools.learning.embedded_encoder import (
+from triplewise.tools.retrieval.learned_encoder import (
     ADAPTER,
     ADAPTER_CONFIG,
     Adapter,

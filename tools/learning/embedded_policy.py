@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from triplewise.tools.encoder import Encoder
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.kg.terms import IRI, Term
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.choices import choices_of
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.reward import Reward, reward_of
 from triplewise.tools.learning.trajectory import Origin, Trajectory, Turn
-from triplewise.tools.linking import LinkedEntity, link
+from triplewise.tools.linking.linker import LinkedEntity, link
 from triplewise.tools.planning.bodies import answers, ground, signature, without_topic
-from triplewise.tools.planning.planner import plan, prepare
-from triplewise.tools.planning.search import PlanSettings
-from triplewise.tools.rules import Rule
+from triplewise.tools.planning.lexical.planner import plan, prepare
+from triplewise.tools.planning.lexical.search import PlanSettings
+from triplewise.tools.retrieval.encoder import Encoder
 
 ROWS = 1_000
 """Answers of a rule that are looked at."""

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from triplewise.tools.encoder import EMBEDDED, Encoder, open_encoder
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.learning.embedded_encoder import (
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.learning.embedded_examples import Example, Row, examples_of, rows_of
+from triplewise.tools.learning.trajectory import Trajectory
+from triplewise.tools.retrieval.encoder import EMBEDDED, Encoder, open_encoder
+from triplewise.tools.retrieval.learned_encoder import (
     LearnedEncoder,
     Manifest,
     read_adapter,
     write_manifest,
 )
-from triplewise.tools.learning.embedded_examples import Example, Row, examples_of, rows_of
-from triplewise.tools.learning.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import torch
@@ -263,8 +263,8 @@ def _write(
     before: float = 0.0,
 ) -> None:
     """The manifest of the new encoder."""
-    from triplewise.tools.learning.embedded_encoder import read_manifest
-    from triplewise.tools.minilm import WEIGHTS_SHA256
+    from triplewise.tools.retrieval.learned_encoder import read_manifest
+    from triplewise.tools.retrieval.minilm import WEIGHTS_SHA256
 
     iteration = 1 if base == EMBEDDED else read_manifest(Path(base)).iteration + 1
     scale = settings.alpha / settings.rank
@@ -303,8 +303,8 @@ Scored = tuple[np.ndarray, np.ndarray]
 def scores_of(example: Example, kg: KnowledgeGraph, encoder: Encoder) -> Scored:
     """Both scores of the paths of an example."""
     from triplewise.tools.planning.bodies import rename
-    from triplewise.tools.planning.path_fit import PathFit, words_of
-    from triplewise.tools.planning.score import Scorer
+    from triplewise.tools.planning.lexical.path_fit import PathFit, words_of
+    from triplewise.tools.planning.lexical.score import Scorer
 
     bodies = [rename(kg, path) for path in (example.chosen, *example.others)]
     scorer = Scorer(kg, words_of(encoder), example.view, example.topic)

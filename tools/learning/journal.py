@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 from triplewise.tools.learning.trajectory import Choice, Origin, Trajectory, Turn
 
 Key = tuple[int, Origin, str]

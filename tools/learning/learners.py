@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.lora import LoraSettings, train_adapter
 from triplewise.tools.learning.policies import Json, Progress
 from triplewise.tools.learning.serving import serve_adapter

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.learning.masking import IGNORED, Example, examples_of, with_template
 from triplewise.tools.learning.policies import Json, Progress
 from triplewise.tools.learning.trajectory import Trajectory

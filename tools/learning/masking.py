@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.learning.dialogue import Lesson, Messages, lesson, shortened
 from triplewise.tools.learning.trajectory import Trajectory
 

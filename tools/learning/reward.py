@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from triplewise.tools.overlap import overlap
+from triplewise.tools.core.overlap import overlap
 
 
 class Reward(NamedTuple):

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from triplewise.tools.encoder import Encoder
-from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.kg.names import normalise
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.rules import Atom
 from triplewise.tools.kg.profile import RelationText
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.planning.bodies import relation_form, texts_of
-from triplewise.tools.planning.question import lexicon, stem
-from triplewise.tools.rules import Atom
-from triplewise.tools.vectors import vectors_of
+from triplewise.tools.planning.lexical.question import lexicon, stem
+from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.vectors import vectors_of
 
 NEAR = 0.6
 """Cosine from which on a name that is no id and no label is taken for the relation nearest to it."""

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from triplewise.tools.errors import ActionError
-from triplewise.tools.kg.base import KnowledgeGraph, Outcome, Result
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.rules import Atom, Constraint, Rule, no_return, script
+from triplewise.tools.core.terms import Term, Variable
 from triplewise.tools.kg.profile import RelationText
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.terms import Term, Variable
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.text import write_iri
-from triplewise.tools.rules import Atom, Constraint, Rule, no_return, script
 
 Body = tuple[Atom, ...]
 _NAME = re.compile(r"[^a-z0-9]+")

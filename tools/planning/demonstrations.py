@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from triplewise.tools.encoder import Encoder
-from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.linking import LinkedEntity
+from triplewise.tools.core.rules import path_text
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import rename
+from triplewise.tools.planning.lexical.planner import LEAST_F1, find_matches, miner_of
+from triplewise.tools.planning.lexical.search import PlanSettings
 from triplewise.tools.planning.mining import Miner
-from triplewise.tools.planning.planner import LEAST_F1, find_matches, miner_of
-from triplewise.tools.planning.search import PlanSettings
 from triplewise.tools.planning.seeds import Match, Mined, Seed, SeedIndex
-from triplewise.tools.rules import path_text
+from triplewise.tools.retrieval.encoder import Encoder
 
 RULES = 3
 """Bodies shown of one seed question, best first."""

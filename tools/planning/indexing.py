@@ -11,11 +11,11 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from triplewise.tools.encoder import Encoder, open_encoder
-from triplewise.tools.errors import ConfigurationError, DataError, KGUnavailableError
-from triplewise.tools.kg.base import KnowledgeGraph, Outcome, metered
+from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.kg.load import is_store
-from triplewise.tools.planning.kept import (
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, metered
+from triplewise.tools.planning.mining import Caps, Miner
+from triplewise.tools.planning.seed_index import (
     KeptSeeds,
     Tell,
     digest,
@@ -28,8 +28,8 @@ from triplewise.tools.planning.kept import (
     seeds_mark,
     write_mined,
 )
-from triplewise.tools.planning.mining import Caps, Miner
 from triplewise.tools.planning.seeds import Mined, Seed, grouped
+from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 COMMIT_SECONDS = 1.0
 """What a kill can cost."""

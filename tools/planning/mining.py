@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TypeVar
 
-from triplewise.tools.encoder import Encoder
-from triplewise.tools.kg.base import Direction, KnowledgeGraph, Outcome
-from triplewise.tools.kg.terms import IRI, Term, Triple
+from triplewise.tools.core.rules import Atom, Constraint, Rule
+from triplewise.tools.core.terms import IRI, Term, Triple
+from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
 from triplewise.tools.planning.bodies import (
     Body,
     ground,
@@ -26,10 +26,10 @@ from triplewise.tools.planning.bodies import (
     run,
     signature,
 )
-from triplewise.tools.planning.conditions import Conditions
+from triplewise.tools.planning.lexical.conditions import Conditions
 from triplewise.tools.planning.seed_terms import SeedTerms, same_as
 from triplewise.tools.planning.seeds import Kept, Mined, Quality, Seed, Signature, spans_of
-from triplewise.tools.rules import Atom, Constraint, Rule
+from triplewise.tools.retrieval.encoder import Encoder
 
 Item = TypeVar("Item")
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from triplewise.tools.encoder import Encoder
-from triplewise.tools.kg.base import KnowledgeGraph, Outcome
-from triplewise.tools.linking import LinkedEntity
+from triplewise.tools.core.rules import Atom, DroppedRule, Rule, path_text
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
+from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.align import NEAR, Aligned, Aligner, Named, named
 from triplewise.tools.planning.bodies import (
     Body,
@@ -20,10 +20,10 @@ from triplewise.tools.planning.bodies import (
     run,
     without_topic,
 )
-from triplewise.tools.planning.gaps import GAP, shared_places
-from triplewise.tools.planning.planner import Plan
-from triplewise.tools.planning.search import PlanSettings
-from triplewise.tools.rules import Atom, DroppedRule, Rule, path_text
+from triplewise.tools.planning.lexical.gaps import GAP, shared_places
+from triplewise.tools.planning.lexical.planner import Plan
+from triplewise.tools.planning.lexical.search import PlanSettings
+from triplewise.tools.retrieval.encoder import Encoder
 
 PARTIAL = 6
 """Readings of one proposal that are walked at once."""

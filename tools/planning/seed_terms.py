@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.kg.terms import IRI, XSD, Literal, Term, text
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, text
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.planning.seeds import Seed
 
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")

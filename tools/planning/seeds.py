@@ -17,8 +17,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from triplewise.tools.errors import DataError
-from triplewise.tools.planning.question import masked
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.planning.lexical.question import masked
 
 _TOPICS = ("topic_entity", "entities", "entity")
 _WRAPPERS = ("[]", '""', "“”", "''")

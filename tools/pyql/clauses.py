@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias
 
-from triplewise.tools.kg.terms import IRI, Literal, Node, Variable
+from triplewise.tools.core.terms import IRI, Literal, Node, Variable
 
 Kind = OneOf["", "number", "date", "text"]
 """How values are compared: "" as the engine does, else as numbers, dates or text whatever their datatype."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from triplewise.tools.kg.terms import IRI, RDF, RDFS, XSD, Literal, Node
+from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Node
 
 # No dots: pyoxigraph refuses two of them in a local name, which other engines accept.
 _LOCAL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?")

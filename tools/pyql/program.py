@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from triplewise.tools.errors import ActionError
-from triplewise.tools.kg.base import Result
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variable, text
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Literal, Node, Term, Triple, Variable, text
+from triplewise.tools.kg.protocol import Result
 from triplewise.tools.pyql.clauses import (
     COMPARISONS,
     MATCHES,

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
-from triplewise.tools.errors import ActionError, UserError
+from triplewise.tools.core.errors import ActionError, UserError
+from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Variable
+from triplewise.tools.core.terms import text as string
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, XSD, Literal, Node, Variable
-from triplewise.tools.kg.terms import text as string
 from triplewise.tools.pyql.clauses import (
     MATCHES,
     Clause,

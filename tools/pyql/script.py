@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from triplewise.tools.errors import ActionError
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import IRI, Node, Variable, text
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Node, Variable, text
 from triplewise.tools.pyql.clauses import (
     KINDS,
     MATCHES,

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from triplewise.tools.kg.base import Result
+from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variable
+from triplewise.tools.core.terms import text as string
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Literal, Node, Term, Triple, Variable
-from triplewise.tools.kg.terms import text as string
+from triplewise.tools.kg.protocol import Result
 from triplewise.tools.pyql.clauses import (
     MATCHES,
     Clause,

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from datetime import date
 
-from triplewise.tools.errors import ActionError
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
+from triplewise.tools.core.terms import text as string
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, XSD, Literal, Node, Term, Variable
-from triplewise.tools.kg.terms import text as string
 from triplewise.tools.pyql.clauses import OPERATORS
 
 _IRI = re.compile(r'<[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>"{}|^`\\]*>')

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from triplewise.tools.kg.base import Outcome
+from triplewise.tools.kg.protocol import Outcome
 
 ColumnKind = Literal["text", "number", "date", "boolean", "other"]
 Aggregation = Literal["", "MAX", "MIN", "COUNT", "SUM", "AVG"]

@@ -19,8 +19,8 @@ from weakref import WeakSet
 
 from sqlalchemy.engine import URL
 
-from triplewise.tools.errors import ConfigurationError, KGUnavailableError
-from triplewise.tools.kg.base import Outcome, count_query
+from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
+from triplewise.tools.kg.protocol import Outcome, count_query
 from triplewise.tools.sql.base import Column, Condition, Rows, Schema, SqlQuery, Value
 from triplewise.tools.sql.engine import Engine, QueryError, Statement
 from triplewise.tools.sql.reading import fold, plain, read_number

@@ -16,8 +16,8 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from triplewise.tools.errors import DataError
-from triplewise.tools.kg.base import Outcome
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.base import ColumnKind
 from triplewise.tools.sql.engine import Engine, Expression, QueryError, RawColumn, RawKey, RawTable, Statement
 from triplewise.tools.sql.reading import NUMBER_PATTERN

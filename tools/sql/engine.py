@@ -14,7 +14,7 @@ from sqlalchemy import Double, Numeric, Select, Text, cast, literal
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.elements import ColumnElement
 
-from triplewise.tools.kg.base import Outcome
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.base import ColumnKind
 
 Expression: TypeAlias = ColumnElement[Any]

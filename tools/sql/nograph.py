@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from triplewise.tools.kg.base import Direction, Neighbours, Outcome, Paths, Relations, Result
+from triplewise.tools.core.terms import IRI, Term, Variable
 from triplewise.tools.kg.labels import LabelIndex
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.terms import IRI, Term, Variable
+from triplewise.tools.kg.protocol import Direction, Neighbours, Outcome, Paths, Relations, Result
 
 
 class NoGraph:

@@ -9,7 +9,7 @@ from sqlalchemy import Numeric, Text, case, cast, func
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.engine import URL, Dialect
 
-from triplewise.tools.kg.base import Outcome
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.engine import Engine, Expression, QueryError, RawTable, Statement
 from triplewise.tools.sql.reading import NUMBER_PATTERN
 from triplewise.tools.sql.reflected import reflect

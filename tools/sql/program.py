@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from triplewise.tools.errors import ActionError
+from triplewise.tools.core.errors import ActionError
 from triplewise.tools.sql.base import (
     OPERATORS,
     Aggregation,

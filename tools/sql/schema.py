@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import quoted_name
 
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.sql.base import Column, ColumnKind, ForeignKey, Schema, Table, Value
 from triplewise.tools.sql.engine import Engine, QueryError, RawColumn, RawTable

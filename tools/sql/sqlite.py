@@ -13,8 +13,8 @@ from sqlalchemy.dialects import sqlite as dialects
 from sqlalchemy.engine import Dialect
 from sqlalchemy.pool import QueuePool
 
-from triplewise.tools.errors import DataError
-from triplewise.tools.kg.base import Outcome
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.engine import Engine, Expression, QueryError, RawTable, Statement
 from triplewise.tools.sql.reading import fold, read_number
 from triplewise.tools.sql.reflected import reflect

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, TableClause, Text, and_, func
 from sqlalchemy.sql.elements import quoted_name
 
-from triplewise.tools.kg.base import Outcome
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.base import OPERATORS, Column, Condition, Schema, SqlQuery, Value
 from triplewise.tools.sql.engine import Engine, Expression, QueryError, Statement, bound
 from triplewise.tools.sql.joins import Edge, JoinTree, join_tree

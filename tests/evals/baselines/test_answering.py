@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.film_library import film_context
 from triplewise.evals.baselines.answering import MOST, name_answers, read_answers, said_nothing
 from triplewise.nodes.state import State
-from triplewise.tools.linking import LinkedEntity
+from triplewise.tools.linking.linker import LinkedEntity
 
 SIMPLE = st.text("abcdefgh XYZäé", min_size=1, max_size=12).map(str.strip).filter(bool)
 

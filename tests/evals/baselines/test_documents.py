@@ -12,7 +12,7 @@ from tests.support.film_library import film_context
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals.systems import build_system
 from triplewise.nodes.extract import CHARACTERS
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 Server = Callable[..., OpenAIServer]
 

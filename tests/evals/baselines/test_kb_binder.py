@@ -15,7 +15,7 @@ from triplewise.evals.systems import build_system
 from triplewise.graphs import Answer, Context
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.state import State
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 BORN = "where was the director of Alien born?"
 Server = Callable[..., OpenAIServer]

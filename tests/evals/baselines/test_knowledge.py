@@ -14,7 +14,7 @@ from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.evals.systems import build_system, check_model
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Answer
-from triplewise.tools.errors import ConfigurationError, ModelUnavailableError
+from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 
 Server = Callable[..., OpenAIServer]
 

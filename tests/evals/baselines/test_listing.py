@@ -20,7 +20,7 @@ from triplewise.evals.baselines.listing import SOURCES, register
 from triplewise.evals.running import make_task
 from triplewise.evals.systems import build_system
 from triplewise.graphs.presets import FAITHFUL, PRESETS
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 OURS = ("direct", "cot", "self-consistency", "react", "documents", "rog")
 SYSTEMS = [*PRESETS, *(f"{name}-faithful" for name in FAITHFUL), *BASELINES]

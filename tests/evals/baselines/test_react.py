@@ -13,7 +13,7 @@ from tests.support.film_library import film_context
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals.systems import build_system
 from triplewise.nodes.context import Context
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 
 Server = Callable[..., OpenAIServer]
 QUESTION = "Who directed Alien?"

@@ -14,8 +14,8 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.evals.baselines.rog import instances
 from triplewise.evals.systems import build_system
 from triplewise.nodes.resources import kg_of
-from triplewise.tools.errors import ConfigurationError
-from triplewise.tools.rules import Atom, Rule
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.rules import Atom, Rule
 
 Server = Callable[..., OpenAIServer]
 BORN = "Where was the director of Alien born?"

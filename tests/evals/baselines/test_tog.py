@@ -17,8 +17,8 @@ from triplewise.evals.systems import build_system
 from triplewise.graphs import Answer, Context
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.state import State
-from triplewise.tools.errors import ConfigurationError, ModelUnavailableError
-from triplewise.tools.kg.base import metered
+from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
+from triplewise.tools.kg.protocol import metered
 
 BORN = "where was the director of Alien born?"
 Server = Callable[..., OpenAIServer]

@@ -9,13 +9,13 @@ import pyoxigraph as ox
 import pytest
 
 from tests.support.virtuoso import Virtuoso
-from triplewise.tools.facts.base import ExtractedFact
-from triplewise.tools.facts.overlay import overlaid
-from triplewise.tools.facts.terms import read_triple
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.overlay.overlay import overlaid
+from triplewise.tools.kg.overlay.terms import read_triple
 from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.protocol import KnowledgeGraph
 
 GRAPH = "http://example.org/graph"
 EX = "http://example.org/"

@@ -17,16 +17,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, text
 from triplewise.tools.kg import adjacency, walks
 from triplewise.tools.kg.adjacency import build, opened
-from triplewise.tools.kg.base import Hop, Outcome, metered
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.joined import Joined
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, XSD, Literal, Term, Triple, text
+from triplewise.tools.kg.protocol import Hop, Outcome, metered
 
 Walk = tuple[Hop, ...]
 Edges = list[tuple[int, int, int]]

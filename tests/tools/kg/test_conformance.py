@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 import pytest
 
+from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable, text
 from triplewise.tools.kg import pathsearch
-from triplewise.tools.kg.base import KnowledgeGraph, Outcome, Paths, metered
-from triplewise.tools.kg.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable, text
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Paths, metered
 
 EX = "http://example.org/"
 RUNAWAY = (

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.kg.base import Hop, KnowledgeGraph, Outcome
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
 from triplewise.tools.kg.bounded import Workers
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Literal, Term, Triple, text
+from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, Outcome
 
 EX = "http://x/"
 

@@ -12,12 +12,12 @@ import pytest
 
 from tests.support.sparql_server import RESULTS, Scripted, SparqlServer, rows
 from tests.support.virtuoso import free_port
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.terms import IRI, XSD, Literal, text
 from triplewise.tools.kg import endpoint
-from triplewise.tools.kg.base import Outcome
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, XSD, Literal, text
+from triplewise.tools.kg.protocol import Outcome
 
 ALL = "SELECT ?x { ?x ?p ?o }"
 Start = Callable[..., tuple[EndpointKG, SparqlServer]]

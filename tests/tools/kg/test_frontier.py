@@ -7,11 +7,11 @@ from hashlib import md5
 import pytest
 
 from tests.support.words import Words
-from triplewise.tools.kg.base import KnowledgeGraph, metered
+from triplewise.tools.core.terms import XSD, Literal
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundles
-from triplewise.tools.kg.terms import XSD, Literal
-from triplewise.tools.observing import ObserveSettings, observe
+from triplewise.tools.kg.protocol import KnowledgeGraph, metered
+from triplewise.tools.retrieval.observation import ObserveSettings, observe
 
 from .test_conformance import EX, e
 

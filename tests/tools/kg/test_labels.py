@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from triplewise.tools.core.names import normalise, spans
 from triplewise.tools.kg import labels_disk
 from triplewise.tools.kg.labels import LabelIndex, Name
-from triplewise.tools.kg.names import normalise, spans
 
 E = "http://e.example/"
 NAMES = [
@@ -88,7 +88,7 @@ def test_spans_finds_all_names_longest_first(index: LabelIndex) -> None:
 
 
 def test_node_gives_the_preferred_label(index: LabelIndex) -> None:
-    from triplewise.tools.kg.terms import IRI
+    from triplewise.tools.core.terms import IRI
 
     entry = index.node(IRI(E + "goethe"))
     assert entry is not None

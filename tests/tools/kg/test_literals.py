@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from triplewise.tools.core.terms import IRI, RDF, XSD, Literal
 from triplewise.tools.kg import readable, readable_text
-from triplewise.tools.kg.terms import IRI, RDF, XSD, Literal
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.load import load_kg
-from triplewise.tools.kg.terms import IRI
 
 E = "http://e.example/"
 NT = "".join(f"<{E}s{i}> <{E}p> <{E}o{i % 7}> .\n" for i in range(50))

@@ -4,12 +4,12 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg import IRI, KnowledgeGraph, infer_profile, open_kg
 from triplewise.tools.kg import open as opening
 from triplewise.tools.kg.engine import Engine
 from triplewise.tools.kg.load import load_kg
-from triplewise.tools.linking import link
+from triplewise.tools.linking.linker import link
 
 COMPANY = """
 @prefix i: <http://c.example/things/> . @prefix v: <http://c.example/words#> .

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg import pathsearch
-from triplewise.tools.kg.base import Hop, Outcome
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.pathsearch import Edge
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import IRI, Term, Triple
+from triplewise.tools.kg.protocol import Hop, Outcome
 
 Edges = list[tuple[int, int, int]]
 EDGES = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 1), st.integers(0, 7)), max_size=22)

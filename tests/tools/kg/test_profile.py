@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.terms import IRI, Literal, text
 from triplewise.tools.kg.profile import Profile, RelationText, load_profile, profile_names, split_words
-from triplewise.tools.kg.terms import IRI, Literal, text
 
 WD = "http://www.wikidata.org/"
 FB = "http://rdf.freebase.com/ns/"

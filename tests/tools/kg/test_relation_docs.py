@@ -7,9 +7,9 @@ from dataclasses import replace
 import pyoxigraph as ox
 import pytest
 
-from triplewise.tools.kg.base import metered
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, RelationText
+from triplewise.tools.kg.protocol import metered
 from triplewise.tools.kg.relation_docs import ALIASES, relation_descriptions, relation_texts
 
 EX = "http://example.org/"

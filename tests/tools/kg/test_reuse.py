@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from triplewise.tools.kg import KnowledgeGraph, Outcome, open_kg
-from triplewise.tools.kg.base import Result, metered
-from triplewise.tools.kg.reuse import Answers, reusing
+from triplewise.tools.kg.answer_cache import Answers, reusing
+from triplewise.tools.kg.protocol import Result, metered
 
 BORDERS = "<http://www.wikidata.org/prop/direct/P47>"
 PATTERN = f"{{ <http://www.wikidata.org/entity/Q183> {BORDERS} ?a . ?a {BORDERS} ?b . }}"

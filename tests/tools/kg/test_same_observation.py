@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from tests.support.words import Words
-from triplewise.tools.kg.base import KnowledgeGraph
+from triplewise.tools.core.terms import Term
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import Term
-from triplewise.tools.observing import Observation, ObserveSettings, observe
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.retrieval.observation import Observation, ObserveSettings, observe
 
 from .conftest import FACTS, GRAPH, LITERALS, PROFILE, facts
 from .test_conformance import e

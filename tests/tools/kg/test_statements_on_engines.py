@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from triplewise.tools.claims import claim_rules
-from triplewise.tools.encoder import open_encoder
-from triplewise.tools.kg.base import KnowledgeGraph
-from triplewise.tools.linking import LinkedEntity
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import answers, run
-from triplewise.tools.slots import slot_rules
+from triplewise.tools.planning.lexical.claims import claim_rules
+from triplewise.tools.planning.lexical.slots import slot_rules
+from triplewise.tools.retrieval.encoder import open_encoder
 
 from .test_conformance import e
 

@@ -12,10 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from triplewise.tools.encoder import EMBEDDED, open_encoder
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.learning.embedded_encoder import ADAPTER, LearnedEncoder
 from triplewise.tools.learning.embedded_examples import examples_of, rows_of, view_of
 from triplewise.tools.learning.embedded_policy import Explorer
 from triplewise.tools.learning.embedded_training import (
@@ -28,9 +26,11 @@ from triplewise.tools.learning.embedded_training import (
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Choice, Trajectory
 from triplewise.tools.planning.bodies import rename
-from triplewise.tools.planning.path_fit import PathFit, words_of
-from triplewise.tools.planning.score import Scorer
-from triplewise.tools.vectors import vectors_of
+from triplewise.tools.planning.lexical.path_fit import PathFit, words_of
+from triplewise.tools.planning.lexical.score import Scorer
+from triplewise.tools.retrieval.encoder import EMBEDDED, open_encoder
+from triplewise.tools.retrieval.learned_encoder import ADAPTER, LearnedEncoder
+from triplewise.tools.retrieval.vectors import vectors_of
 
 RELATIONS = ("alpha", "beta", "gamma", "delta")
 ASKED = {"alpha": "grumbled at", "beta": "twisted by", "gamma": "polished with", "delta": "sung under"}
@@ -63,7 +63,7 @@ def made(kg: KnowledgeGraph, number: int, relation: str) -> Trajectory:
 
 
 def _iri(name: str):  # type: ignore[no-untyped-def]
-    from triplewise.tools.kg.terms import IRI
+    from triplewise.tools.core.terms import IRI
 
     return IRI(f"http://example.org/{name}")
 
@@ -99,8 +99,8 @@ def test_what_was_taken_ranks_first_for_entities_never_seen(kg: KnowledgeGraph, 
 
 
 def test_the_loss_falls(kg: KnowledgeGraph, trajectories: list[Trajectory], folder: Path) -> None:
-    from triplewise.tools.learning.embedded_encoder import read_adapter
     from triplewise.tools.learning.embedded_layers import UpperLayers
+    from triplewise.tools.retrieval.learned_encoder import read_adapter
 
     rows = rows_of(examples_of(trajectories), kg, open_encoder(EMBEDDED), 3, 0)
     layers = UpperLayers(SMALL.upper, SMALL.rank, SMALL.alpha)
@@ -122,8 +122,8 @@ def test_a_fresh_adapter_changes_nothing_and_layers_agree_with_the_encoder() -> 
 def test_opened_again_it_is_the_same_and_what_was_trained_is_what_runs(
     kg: KnowledgeGraph, folder: Path, tmp_path: Path
 ) -> None:
-    from triplewise.tools.learning.embedded_encoder import read_adapter
     from triplewise.tools.learning.embedded_layers import UpperLayers
+    from triplewise.tools.retrieval.learned_encoder import read_adapter
 
     texts = ["what was entity twisted by", "beta"]
     copied = shutil.copytree(folder, tmp_path / "copied")

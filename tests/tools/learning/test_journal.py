@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 from triplewise.tools.learning.journal import (
     Journal,
     read_line,

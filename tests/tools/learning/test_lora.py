@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.tiny_models import tiny_model
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.learning.lora import (
     LoraSettings,
     adapted,

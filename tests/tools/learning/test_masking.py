@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.tiny_models import CHATML, tiny_tokenizer
-from triplewise.tools.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.learning.dialogue import SHORTEST, lesson, shortened
 from triplewise.tools.learning.masking import IGNORED, Example, encode, examples_of, with_template
 from triplewise.tools.learning.trajectory import Trajectory, Turn

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from triplewise.tools.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.learning.questions import Question, read_questions, split
 from triplewise.tools.learning.reward import reward_of
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.encoder import open_encoder
-from triplewise.tools.kg.base import metered
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.linking import LinkedEntity
+from triplewise.tools.kg.protocol import metered
+from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import answers
+from triplewise.tools.planning.lexical.planner import miner_of, plan
 from triplewise.tools.planning.mining import Caps, Miner
-from triplewise.tools.planning.planner import miner_of, plan
 from triplewise.tools.planning.seeds import Seed, SeedIndex, Signature
+from triplewise.tools.retrieval.encoder import open_encoder
 
 EX = "http://example.org/"
 PROFILE = Profile(entity_namespaces=(EX,), relation_namespaces=(EX,))

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from triplewise.tools.encoder import open_encoder
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.terms import XSD, Literal
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.terms import XSD, Literal
-from triplewise.tools.linking import link
+from triplewise.tools.linking.linker import link
 from triplewise.tools.planning.bodies import answers
+from triplewise.tools.planning.lexical.planner import plan
 from triplewise.tools.planning.mining import Miner
-from triplewise.tools.planning.planner import plan
 from triplewise.tools.planning.seed_terms import SeedTerms, named_in_text, same_as
 from triplewise.tools.planning.seeds import Seed, SeedIndex
-from triplewise.tools.rules import Rule
+from triplewise.tools.retrieval.encoder import open_encoder
 
 TURTLE = """\
 @prefix : <http://films.example/> .

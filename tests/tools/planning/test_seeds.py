@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from triplewise.tools.errors import DataError
+from triplewise.tools.core.errors import DataError
 from triplewise.tools.planning.seeds import Seed, SeedIndex, open_seeds, read_seeds
 
 QUESTION = {"question": "who wrote [Dracula]", "answers": ["Bram Stoker"]}

@@ -24,11 +24,11 @@ from tests.support.pyql_programs import (
     wild_steps,
 )
 from tests.support.virtuoso import Virtuoso
-from triplewise.tools.errors import ActionError
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import RDFS, Term, Triple
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.terms import RDFS, Term, Triple
 from triplewise.tools.pyql import Count, Filter, PyQL
 
 PROFILE = Profile(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyoxigraph as ox
 import pytest
 
-from triplewise.tools.errors import ActionError, UserError
+from triplewise.tools.core.errors import ActionError, UserError
+from triplewise.tools.core.terms import IRI, XSD, Literal, Triple, Variable, text
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.terms import IRI, XSD, Literal, Triple, Variable, text
 from triplewise.tools.pyql import CODES, PyQL
 
 EX = "http://example.org/"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.kg.base import Outcome, metered
+from triplewise.tools.kg.protocol import Outcome, metered
 from triplewise.tools.sql.base import Aggregation, Column, Condition, SqlQuery
 from triplewise.tools.sql.database import RelationalDatabase, open_database
 from triplewise.tools.sql.engine import QueryError

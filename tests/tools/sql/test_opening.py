@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from triplewise.tools.errors import ConfigurationError, DataError, KGUnavailableError
+from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.sql.base import SqlQuery
 from triplewise.tools.sql.database import open_database
 

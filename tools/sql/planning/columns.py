@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from triplewise.tools.encoder import Encoder
-from triplewise.tools.planning.question import stem
+from triplewise.tools.planning.lexical.question import stem
+from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.sql.planning.index import Index
 from triplewise.tools.sql.planning.reading import Question
 from triplewise.tools.sql.planning.words import Key, is_content, lexicon, name_words

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from triplewise.tools.encoder import Encoder
+from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.sql.base import Aggregation, Condition, Database, SqlQuery
 from triplewise.tools.sql.planning.columns import link_columns
 from triplewise.tools.sql.planning.features import FUNCTIONS, Scene, answer_features, function_features

@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from triplewise.tools.planning.question import lexicon as question_lexicon
-from triplewise.tools.planning.question import stem
+from triplewise.tools.planning.lexical.question import lexicon as question_lexicon
+from triplewise.tools.planning.lexical.question import stem
 
 Key = tuple[str, ...]
 """The words of a text in their normal form."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from triplewise.tools.kg.base import Outcome
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.base import (
     Column,
     ColumnKind,

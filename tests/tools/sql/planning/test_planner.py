@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tools.sql.planning.memory import MemoryDatabase
-from triplewise.tools.encoder import open_encoder
+from triplewise.tools.retrieval.encoder import open_encoder
 from triplewise.tools.sql.base import SqlQuery, Value
 from triplewise.tools.sql.planning import ScoredQuery, plan_queries
 

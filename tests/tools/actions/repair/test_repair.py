@@ -1,0 +1,318 @@
+"""Verified corrections: what is offered finds something, within the budget, and time-outs prove nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from triplewise.tools.actions import TOOLSETS, Feedback, ReasoningMemory, Workbench, parse_call
+from triplewise.tools.actions.repair import (
+    KINDS,
+    Allowance,
+    Mend,
+    Mended,
+    Offer,
+    SpentError,
+    Trouble,
+    kind,
+    mended,
+)
+from triplewise.tools.actions.repair.values import readings
+from triplewise.tools.actions.repair.verify import finds
+from triplewise.tools.core.call import Call
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.labels import LabelIndex, Name
+from triplewise.tools.kg.profile import load_profile
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, metered
+from triplewise.tools.kg.readonly import ReadQuery
+from triplewise.tools.kg.unbatched import unbatched
+
+PYQL = TOOLSETS["pyql"]
+WIKIDATA = """
+@prefix wd: <http://www.wikidata.org/entity/> . @prefix wdt: <http://www.wikidata.org/prop/direct/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+wd:Q17 rdfs:label "Japan"@en ; wdt:P36 wd:Q1490 ; wdt:P31 wd:Q6256 ; wdt:P30 wd:Q48 .
+wd:Q142 rdfs:label "France"@en ; wdt:P36 wd:Q90 ; wdt:P31 wd:Q6256 ; wdt:P30 wd:Q46 .
+wd:Q6256 rdfs:label "country"@en . wd:Q48 rdfs:label "Asia"@en . wd:Q46 rdfs:label "Europe"@en .
+wd:Q1490 rdfs:label "Tokyo"@en ; wdt:P17 wd:Q17 ; wdt:P1082 14000000 ; wdt:P571 "1457-01-01"^^xsd:date .
+wd:Q90 rdfs:label "Paris"@en ; wdt:P17 wd:Q142 ; wdt:P1082 2100000 ; wdt:P571 "0250-01-01"^^xsd:date .
+wd:P36 rdfs:label "capital"@en . wd:P17 rdfs:label "country"@en . wd:P30 rdfs:label "continent"@en .
+wd:P31 rdfs:label "instance of"@en . wd:P1082 rdfs:label "population"@en . wd:P571 rdfs:label "inception"@en .
+"""
+FREEBASE = """
+@prefix ns: <http://rdf.freebase.com/ns/> .
+ns:m.01 ns:type.object.name "Rachel"@en ; ns:people.person.spouse_s ns:m.0m1 ;
+    ns:people.person.profession ns:m.03 .
+ns:m.02 ns:type.object.name "Daniel"@en ; ns:people.person.spouse_s ns:m.0m1 .
+ns:m.0m1 ns:people.marriage.spouse ns:m.02 , ns:m.01 ; ns:people.marriage.location_of_ceremony ns:m.04 .
+ns:m.03 ns:type.object.name "Actor"@en . ns:m.04 ns:type.object.name "New York"@en .
+"""
+
+
+class Moody(EmbeddedKG):
+    """A KG that fails at queries that hold some text."""
+
+    fails_at: str = "\0"
+    outcome: Outcome = Outcome.TIMEOUT
+
+    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        if self.fails_at in query.capped(limit):
+            return Result(self.outcome, message="no answer")
+        return super()._run(query, timeout, limit)
+
+
+def opened(turtle: str, profile: str) -> Moody:
+    store = ox.Store()
+    store.load(turtle.encode(), format=ox.RdfFormat.TURTLE)
+    names = [Name("http://www.wikidata.org/entity/Q142", "France")]
+    return Moody(store, load_profile(profile), profile, index=LabelIndex.in_memory(lambda: names))
+
+
+@pytest.fixture
+def kg() -> Moody:
+    return opened(WIKIDATA, "wikidata")
+
+
+LINKED = {"Q17": "Japan", "Q90": "Paris"}
+
+
+def after(kg: KnowledgeGraph, *calls: str, question: str = "", **memory: object) -> Workbench:
+    """The workbench after some steps that work."""
+    known = ReasoningMemory(linked=LINKED if kg.profile.name == "wikidata" else {"m.01": "Rachel"})
+    bench = Workbench(kg, question, memory=replace(known, **memory))  # type: ignore[arg-type]
+    for call in calls:
+        feedback = PYQL.execute(bench, parse_call(call, PYQL))
+        assert finds(feedback), feedback
+        bench = replace(bench, program=feedback.program)
+    return bench
+
+
+def mend(bench: Workbench, call: str, budget: int = 12, most: int = 3) -> Mended:
+    """What is offered for a call that fails."""
+    feedback = PYQL.execute(bench, parse_call(call, PYQL))
+    return mended(bench, PYQL, feedback, budget=budget, most=most)
+
+
+def again(bench: Workbench, offer: Offer) -> Feedback:
+    """Carry out an offer as an agent would: call after call."""
+    feedback = Feedback()
+    for call in offer.mend.calls:
+        feedback = PYQL.execute(bench, call)
+        assert not feedback.error, feedback.message
+        bench = replace(bench, program=feedback.program)
+    return feedback
+
+
+ONE, TWO = ("add_fact(Q17, P36, ?city)",), ("add_fact(Q17, P36, ?city)", "add_fact(?city, P1082, ?people)")
+CASES: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "swapped": ((), "add_fact(?x, P36, Q17)", "add_fact(Q17, P36, ?x) -> ?x: Tokyo"),
+    "sibling": ((), "add_fact(Q17, P1376, ?capital)", "add_fact(Q17, P36, ?capital) -> ?capital: Tokyo"),
+    "sibling of a variable": (ONE, "add_fact(?city, P27, ?x)", "add_fact(?city, P17, ?x) -> ?x: Japan"),
+    "relation by a description": (
+        (),
+        "add_fact(Q17, the capital, ?x)",
+        "add_fact(Q17, P36, ?x) -> ?x: Tokyo",
+    ),
+    "relation between two known ends": (
+        ("add_fact(Q17, P36, ?city)",),
+        "add_fact(?city, P36, Q17)",
+        "add_fact(?city, P17, Q17) -> ?city: Tokyo",
+    ),
+    "misspelt variable": (ONE, "set_answer(?ctiy)", "set_answer(?city) -> ?city: Tokyo"),
+    "variable of a superlative": (TWO, "add_max(?persons)", "add_max(?people) -> ?people: 14000000"),
+    "no variable": (TWO, "add_max(people)", "add_max(?people) -> ?people: 14000000"),
+    "a count into what is taken": (ONE, "add_count(?city, ?city)", "add_count(?city, ?count) -> ?count: 1"),
+    "misspelt label": ((), "add_fact(Jappan, P36, ?x)", "add_fact(Q17, P36, ?x) -> ?x: Tokyo"),
+    "label of what was not linked": (
+        (),
+        "get_relation(france)",
+        "get_relation(Q142) -> P30 (continent), P31 (instance of), P36 (capital), ...",
+    ),
+    "two new variables": (ONE, "add_fact(?place, P17, ?land)", "add_fact(?city, P17, ?land) -> ?land: Japan"),
+    "both ends fixed": ((), "add_fact(Q17, P36, Q1490)", "add_fact(Q17, P36, ?x) -> ?x: Tokyo"),
+    "same ends": ((), "add_fact(Q17, P36, Q17)", "add_fact(Q17, P36, ?x) -> ?x: Tokyo"),
+    "operator in words": (
+        TWO,
+        "add_filter(?people, is larger than, 5000)",
+        "add_filter(?people, >, 5000) -> ?people: 14000000",
+    ),
+    "comparison turned": (
+        TWO,
+        "add_filter(?people, <, 5000)",
+        "add_filter(?people, >, 5000) -> ?people: 14000000",
+    ),
+    "relation as operator": (ONE, "add_filter(?city, P17, Q17)", "add_fact(?city, P17, Q17) -> ?city: Tokyo"),
+    "malformed date": (
+        (*ONE, "add_fact(?city, P571, ?since)"),
+        "add_filter(?since, <, 1999-13-45)",
+        "add_filter(?since, <, 1999) -> ?since: 1457-01-01",
+    ),
+    "unknown action": ((), "addfact(Q17, P36, ?x)", "add_fact(Q17, P36, ?x) -> ?x: Tokyo"),
+    "two arguments": ((), "add_fact(Q17, P36)", "add_fact(Q17, P36, ?x) -> ?x: Tokyo"),
+    "executed too early": (TWO, "execute()", "set_answer(?people) -> ?people: 14000000"),
+    "lookup of nothing": (ONE, "get_relation(?town)", "get_relation(?city) -> "),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_meant_is_offered(name: str, kg: Moody) -> None:
+    before, broken, meant = CASES[name]
+    bench = after(kg, *before, question="What is the capital of Japan?")
+    found = mend(bench, broken, most=4)
+    assert any(o.text().startswith(meant) for o in found.offers), [o.text() for o in found.offers]
+    assert all(finds(again(bench, o)) for o in found.offers)
+
+
+def test_a_turned_fact_comes_before_other_relations(kg: Moody) -> None:
+    found = mend(after(kg, question="What is the capital of Japan?"), "add_fact(?x, P36, Q17)")
+    assert found.offers[0].mend.kind == "swapped"
+
+
+def test_a_mediator_that_was_left_out_is_put_in() -> None:
+    bench = after(opened(FREEBASE, "freebase"), question="Who is Rachel married to?")
+    found = mend(bench, "add_fact(m.01, people.marriage.spouse, ?who)")
+    texts = [o.text() for o in found.offers]
+    pair = "add_fact(m.01, people.person.spouse_s, ?node), then add_fact(?node, people.marriage.spouse, ?who)"
+    assert {f"{pair} -> ?who: Daniel, Rachel", f"{pair} -> ?who: Rachel, Daniel"} & set(texts)
+    assert all(finds(again(bench, o)) for o in found.offers)
+
+
+def test_an_unnamed_answer_is_looked_through() -> None:
+    kg = opened(FREEBASE, "freebase")
+    bench = after(kg, "add_fact(m.01, people.person.spouse_s, ?marriage)", question="Where did Rachel marry?")
+    found = mend(bench, "set_answer(?marriage)")
+    assert (
+        "add_fact(?marriage, people.marriage.location_of_ceremony, ?x), then set_answer(?x) -> ?x: New York"
+        in [o.text() for o in found.offers]
+    )
+
+
+def test_a_relation_that_ends_at_mediators_goes_on_behind_them() -> None:
+    bench = after(opened(FREEBASE, "freebase"), question="To whom is Rachel married, her spouse?")
+    found = mend(bench, "add_fact(m.01, people.person.husband, ?who)")
+    (onward,) = [o for o in found.offers if o.mend.relation == "people.person.spouse_s"]
+    assert len(onward.mend.calls) == 2
+    assert "Daniel" in onward.finds or "New York" in onward.finds
+
+
+def test_what_failed_before_is_not_offered_again(kg: Moody) -> None:
+    bench = after(kg, failed=frozenset({"add_fact(Q17, P36, ?x)"}))
+    found = mend(bench, "add_fact(?x, P36, Q17)")
+    assert "add_fact(Q17, P36, ?x)" not in [o.mend.text() for o in found.offers]
+
+
+def test_a_yes_no_fact_is_offered_only_where_it_holds(kg: Moody) -> None:
+    bench = after(kg, question="Is Tokyo the capital of Japan?", seen=frozenset({"Q1490"}))
+    assert (
+        mend(bench, "add_fact(Q17, P36, Q1490)").offers[0].mend.text()
+        == "ask(), then add_fact(Q17, P36, Q1490)"
+    )
+    wrong = mend(bench, "add_fact(Q17, P36, Q90)")
+    assert not any(o.mend.text().startswith("ask()") for o in wrong.offers)
+
+
+def test_readings_of_dates_and_numbers() -> None:
+    assert readings("1999/5/7") == ["1999-05-07", "1999-07-05", "1999"]
+    assert readings("around 1999")[0] == "1999"
+    assert readings("May '99") == ["1999", "2099"]
+    assert "1000000" in readings("1,000,000")
+    assert "5000000" in readings("5 million")
+    assert readings("soon") == []
+
+
+def test_the_same_trouble_gets_the_same_offers(kg: Moody) -> None:
+    bench = after(kg, question="What is the capital?")
+    texts = [[o.text() for o in mend(bench, "add_fact(Q17, P99, ?x)").offers] for _ in range(3)]
+    assert texts[0] == texts[1] == texts[2] != []
+
+
+@pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.UNAVAILABLE])
+def test_a_kg_that_does_not_answer_says_nothing_of_a_mend(outcome: Outcome, kg: Moody) -> None:
+    bench = after(kg)
+    feedback = PYQL.execute(bench, parse_call("add_fact(?x, P36, Q17)", PYQL))
+    kg.fails_at, kg.outcome = "SELECT", outcome
+    with metered() as meter:
+        found = mended(bench, PYQL, feedback, budget=12, most=3)
+    assert (found.offers, found.empty) == ((), 0)
+    assert found.untried == found.proposed > 0
+    assert meter.queries <= 3, "what does not answer is not asked again and again"
+
+
+def test_mends_are_tried_one_by_one_where_the_joint_test_times_out(kg: Moody) -> None:
+    looked_up = {"Q17": {"forward": ["P36", "P30", "P31"], "backward": ["P17"]}}
+    bench = after(kg, looked_up=looked_up)
+    feedback = PYQL.execute(bench, parse_call("add_fact(?x, P36, Q17)", PYQL))
+    kg.fails_at = "UNION"
+    found = mended(bench, PYQL, feedback, budget=12, most=3)
+    assert found.offers[0].mend.kind == "swapped"
+
+
+def test_nothing_is_mended_after_a_time_out(kg: Moody) -> None:
+    feedback = Feedback("add_fact", ("?x", "P36", "Q17"), outcome="timeout")
+    assert mended(after(kg), PYQL, feedback, budget=12, most=3) == Mended()
+
+
+def test_an_allowance_is_kept_and_measured_outside(kg: Moody) -> None:
+    allowance = Allowance(kg, 2)
+    with metered() as meter:
+        for query in ("ASK { ?a ?b ?c }", "ASK { ?a ?b ?d }", "ASK { ?a ?b ?c }"):
+            assert allowance.query(query).boolean
+        with pytest.raises(SpentError):
+            allowance.query("ASK { ?x ?y ?z }")
+    assert (meter.queries, allowance.used, allowance.left) == (2, 2, 0)
+
+
+def test_a_new_kind_is_one_function(kg: Moody, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triplewise.tools.actions.repair.failed_step.KINDS", registered := dict(KINDS))
+
+    @kind("flattened", causes=("arity",), actions=("ask",))
+    def without_arguments(trouble: Trouble) -> Iterator[Mend]:
+        yield Mend("", (Call("ask"), Call("add_fact", ("Q17", "P36", "?x"))))
+
+    assert "flattened" in registered
+    assert [o.mend.kind for o in mend(after(kg), "ask(Q17)").offers][-1:] == ["flattened"]
+
+
+NODES = st.sampled_from(
+    ["Q17", "Q142", "Q1490", "Q90", "?city", "?new", "?other", "Japan", "Tokio", "'x'", "5", "Q5"]
+)
+RELATIONS = st.sampled_from(["P36", "P17", "P30", "P31", "P1082", "P571", "P999", "capital", "?r", "="])
+VALUES = st.sampled_from(["1999", "1999-13-01", "5000", "?city", "?people", "?peopel", "Q17", "big", "'a"])
+OPERATORS = st.sampled_from(["<", ">", "=", "!=", "is more than", "P17", "contains", "~"])
+VARIABLES = st.sampled_from(["?city", "?people", "?ppl", "city", "Q17", ""])
+ON_VARIABLES = st.sampled_from(["set_answer", "add_max", "add_count", "get_relation"])
+ACTIONS = st.sampled_from(["addfact", "execute", "ask", "add_fact", "count", "add_type"])
+BROKEN = st.one_of(
+    st.builds(lambda *a: Call("add_fact", a), NODES, RELATIONS, NODES),
+    st.builds(lambda *a: Call("add_filter", a), VALUES, OPERATORS, VALUES),
+    st.builds(lambda n, v: Call(n, (v,)), ON_VARIABLES, VARIABLES),
+    st.builds(lambda n, a: Call(n, tuple(a)), ACTIONS, st.lists(NODES, max_size=4)),
+)
+PROGRAMS = st.sampled_from([(), ONE, TWO, (*ONE, "set_answer(?city)")])
+SHARED = opened(WIKIDATA, "wikidata")
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(BROKEN, PROGRAMS, st.integers(1, 15), st.integers(1, 4), st.sampled_from([lambda kg: kg, unbatched]))
+def test_every_offer_finds_something_within_the_budget(
+    broken: Call,
+    program: tuple[str, ...],
+    budget: int,
+    most: int,
+    wrapped: Callable[[KnowledgeGraph], KnowledgeGraph],
+) -> None:
+    bench = after(wrapped(SHARED), *program, question="What is the capital of Japan?")
+    feedback = PYQL.execute(bench, broken)
+    with metered() as meter:
+        found = mended(bench, PYQL, feedback, budget=budget, most=most)
+    assert meter.queries == found.queries <= budget
+    assert len(found.offers) <= most
+    for offer in found.offers:
+        done = again(bench, offer)
+        assert finds(done), (offer.text(), done)
+        assert not done.values or any(done.values.values())

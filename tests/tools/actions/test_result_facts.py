@@ -1,0 +1,168 @@
+"""What a query's result says beyond its values: kinds, ties, topics, hierarchy, with no query of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyoxigraph as ox
+import pytest
+
+from triplewise.tools.actions import TOOLSETS, Feedback, ReasoningMemory, Workbench
+from triplewise.tools.actions.result_facts import kind_of_value
+from triplewise.tools.core.call import Call
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, text
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.profile import load_profile
+from triplewise.tools.kg.protocol import metered
+
+TURTLE = """
+@prefix wd: <http://www.wikidata.org/entity/> . @prefix wdt: <http://www.wikidata.org/prop/direct/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+@prefix p: <http://www.wikidata.org/prop/> . @prefix ps: <http://www.wikidata.org/prop/statement/> .
+@prefix s: <http://www.wikidata.org/entity/statement/> .
+wd:Q1 rdfs:label "Alien"@en ; wdt:P31 wd:Q10 ; wdt:P57 wd:Q5 ; wdt:P577 "1979-05-25"^^xsd:date .
+wd:Q1 wdt:P2047 117 .
+wd:Q2 rdfs:label "Blade Runner"@en ; wdt:P31 wd:Q10 ; wdt:P57 wd:Q5 ; wdt:P2047 117 ; wdt:P793 wd:Q7 .
+wd:Q3 rdfs:label "Legend"@en ; wdt:P57 wd:Q5 ; wdt:P2047 94 .
+wd:Q5 rdfs:label "Ridley Scott"@en . wd:Q10 rdfs:label "horror film"@en ; wdt:P279 wd:Q11 .
+wd:Q11 rdfs:label "film"@en . wd:Q7 rdfs:label "1982 Cannes Film Festival"@en .
+wd:Q5 p:P39 s:a , s:b . s:a ps:P39 3 . s:b ps:P39 3 .
+"""
+DIRECTED = "add_fact(?film, P57, Q5)"
+
+
+@pytest.fixture(scope="module")
+def kg() -> EmbeddedKG:
+    store = ox.Store()
+    store.load(TURTLE.encode(), format=ox.RdfFormat.TURTLE)
+    return EmbeddedKG(store, load_profile("wikidata"), "films")
+
+
+def taken(kg: EmbeddedKG, *calls: str, preview: int = 5) -> Feedback:
+    """The feedback of the last of some calls."""
+    linked = {"Q5": "Ridley Scott", "Q1": "Alien"}
+    bench = Workbench(kg=kg, memory=ReasoningMemory(linked=linked), preview=preview)
+    feedback = Feedback()
+    for form in calls:
+        name, _, rest = form.rstrip(")").partition("(")
+        call = Call(name, tuple(part.strip() for part in rest.split(",") if part.strip()))
+        feedback = TOOLSETS["pyql"].execute(replace(bench, program=feedback.program), call)
+        assert not feedback.error, feedback.message
+    return feedback
+
+
+@pytest.mark.parametrize(
+    ("term", "name", "kind"),
+    [
+        (Literal("117", XSD + "integer"), None, "number"),
+        (Literal("1979", XSD + "gYear"), None, "date"),
+        (text("1979"), None, "year"),
+        (text("1979-05-25"), None, "date"),
+        (text("1,170.5"), None, "number"),
+        (Literal("true", XSD + "boolean"), None, "boolean"),
+        (text("Alien"), None, "text"),
+        (IRI("urn:a"), "Alien", "entity"),
+        (IRI("urn:a"), "1979", "year"),
+        (IRI("urn:a"), "2011 NBA Finals", "dated"),
+        (IRI("urn:a"), "April 23", "dated"),
+        (IRI("urn:a"), "UnName_Entity", "unnamed"),
+        (IRI("urn:a"), None, "unseen"),
+    ],
+)
+def test_kinds_of_values(term: Term, name: str | None, kind: str) -> None:
+    assert kind_of_value(term, name) == kind
+
+
+@pytest.mark.parametrize(
+    ("calls", "kinds"),
+    [
+        ((DIRECTED, "set_answer(?film)"), {"entity": 3}),
+        ((DIRECTED, "add_fact(?film, P577, ?day)", "set_answer(?day)"), {"date": 1}),
+        ((DIRECTED, "add_fact(?film, P793, ?event)", "set_answer(?event)"), {"dated": 1}),
+        ((DIRECTED, "add_count(?film, ?n)", "set_answer(?n)"), {"number": 1}),
+        ((DIRECTED, "execute()"), {"entity": 3}),
+    ],
+)
+def test_kinds_of_an_answer(kg: EmbeddedKG, calls: tuple[str, ...], kinds: dict[str, int]) -> None:
+    assert taken(kg, *calls).detail["answer_kinds"] == kinds
+
+
+def test_names_that_are_not_shown_are_not_asked_for(kg: EmbeddedKG) -> None:
+    with metered() as few:
+        detail = taken(kg, DIRECTED, "set_answer(?film)", preview=1).detail
+    assert detail["answer_kinds"] == {"entity": 1, "unseen": 2}
+    assert few.queries <= 4, "a preview is one query for values and one for their labels"
+
+
+def test_the_longest_of_several_that_are_as_long_is_a_tie(kg: EmbeddedKG) -> None:
+    longest = taken(kg, DIRECTED, "add_fact(?film, P2047, ?minutes)", "add_max(?minutes)")
+    assert longest.detail["tied"] == {"variable": "?minutes", "owner": "?film", "count": 2}
+    shortest = taken(kg, DIRECTED, "add_fact(?film, P2047, ?minutes)", "add_min(?minutes)")
+    assert "tied" not in shortest.detail
+    groups = taken(kg, "add_fact(?film, P57, ?who)", "add_group(?film, ?who, ?n)", "add_max(?n)")
+    assert "tied" not in groups.detail
+
+
+def test_two_statements_about_one_thing_are_no_tie(kg: EmbeddedKG) -> None:
+    calls = ("add_fact(?who, p:P39, ?statement)", "add_fact(?statement, ps:P39, ?n)", "add_max(?n)")
+    assert "tied" not in taken(kg, *calls).detail
+
+
+def test_a_topic_that_only_comes_back_is_told(kg: EmbeddedKG) -> None:
+    there = ("add_fact(Q1, P57, ?who)", "add_fact(?film, P57, ?who)")
+    assert taken(kg, *there, "set_answer(?film)").detail["topics"] == ["Q1"]
+    assert taken(kg, *there, "set_answer(?film)", "execute()").detail["topics"] == ["Q1"]
+    assert "topics" not in taken(kg, *there, "add_filter(?film, !=, Q1)", "set_answer(?film)").detail
+    assert "topics" not in taken(kg, *there, "set_answer(?who)").detail
+    assert "topics" not in taken(kg, DIRECTED, "add_fact(?film, P57, ?who)", "set_answer(?film)").detail
+
+
+def test_a_clause_that_is_there_already_changes_nothing(kg: EmbeddedKG) -> None:
+    assert "unchanged" not in taken(kg, DIRECTED).detail
+    assert taken(kg, DIRECTED, DIRECTED).detail["unchanged"]
+    assert "unchanged" not in taken(kg, DIRECTED, "execute()").detail
+
+
+def test_relations_of_a_program_stand_in_unions_and_negations_too(kg: EmbeddedKG) -> None:
+    bench = Workbench(kg=kg, program=DIRECTED)
+    union = Call("add_union", ("(?film, P31, Q10)", "(?film, P279, Q10)"))
+    feedback = TOOLSETS["pyql"].execute(bench, union)
+    assert feedback.detail["relations"] == ["P57", "P31", "P279"]
+    negation = Call("add_not", ("?film", "P577", "?day"))
+    assert TOOLSETS["pyql"].execute(bench, negation).detail["relations"] == ["P57", "P577"]
+
+
+@pytest.mark.parametrize(
+    ("fact", "facts"),
+    [
+        ("add_fact(?film, P279, Q10)", {"hierarchy": "subclass", "class_relations": ["P31", "P279"]}),
+        ("add_fact(?film, P31, Q11)", {"hierarchy": "type", "class_relations": ["P31", "P279"]}),
+        ("add_fact(?film, P31, Q10)", {"hierarchy": "type"}),
+        ("add_fact(?film, P57, Q10)", {"class_relations": ["P31", "P279"]}),
+        ("add_fact(?film, P577, ?day)", {}),
+    ],
+)
+def test_what_a_fact_has_to_do_with_classes(kg: EmbeddedKG, fact: str, facts: dict[str, Any]) -> None:
+    detail = taken(kg, DIRECTED, fact).detail
+    assert {k: v for k, v in detail.items() if k in ("hierarchy", "class_relations")} == facts
+
+
+def test_a_node_without_a_name_that_joins_nothing_is_an_end() -> None:
+    ns = "http://rdf.freebase.com/ns/"
+    store = ox.Store()
+    store.load(
+        f"""@prefix : <{ns}> .
+        :m.01 <{ns}a.person.child> :m.02 , :m.03 ; <{ns}a.person.office> :m.04 .
+        :m.02 <{ns}type.object.type> <{ns}a.person> . :m.04 <{ns}a.office.title> "mayor" .""".encode(),
+        format=ox.RdfFormat.TURTLE,
+    )
+    graph = EmbeddedKG(store, load_profile("freebase"), "people")
+    child = ("add_fact(m.01, a.person.child, ?x)", "set_answer(?x)")
+    office = ("add_fact(m.01, a.person.office, ?x)", "set_answer(?x)")
+    assert (
+        set(taken(graph, *child).values["x"]) == set(taken(graph, *office).values["x"]) == {"UnName_Entity"}
+    )
+    assert taken(graph, *child).detail["ends"] == taken(graph, *child, "execute()").detail["ends"] == ["x"]
+    assert "ends" not in taken(graph, *office).detail
+    assert "ends" not in taken(graph, *child[:1]).detail

@@ -1,0 +1,278 @@
+"""The toolsets on a small KG: what agents see, and what becomes feedback."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triplewise.tools.actions import TOOLSETS, Feedback, ReasoningMemory, Workbench, parse_call
+from triplewise.tools.actions.symbolic import Extraction
+from triplewise.tools.core.call import Call
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.facts import ExtractedFact
+from triplewise.tools.core.terms import IRI, Triple
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.profile import load_profile
+from triplewise.tools.kg.protocol import metered
+
+TURTLE = """
+@prefix wd: <http://www.wikidata.org/entity/> . @prefix wdt: <http://www.wikidata.org/prop/direct/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+wd:Q17 rdfs:label "Japan"@en ; wdt:P36 wd:Q1490 ; wdt:P31 wd:Q3624078 .
+wd:Q142 rdfs:label "France"@en ; wdt:P36 wd:Q90 ; wdt:P31 wd:Q6256 .
+wd:Q3624078 rdfs:label "sovereign state"@en ; wdt:P279 wd:Q6256 . wd:Q6256 rdfs:label "country"@en .
+wd:Q1490 rdfs:label "Tokyo"@en ; wdt:P17 wd:Q17 ; wdt:P1082 14000000 ; wdt:P571 "1457-01-01"^^xsd:date .
+wd:Q90 rdfs:label "Paris"@en ; wdt:P17 wd:Q142 ; wdt:P1082 "2100000" ; wdt:P571 "0250"^^xsd:gYear .
+wd:P36 rdfs:label "capital"@en . wd:P17 rdfs:label "country"@en .
+"""
+WD = "http://www.wikidata.org/entity/"
+PYQL, EXPLORE, SYMBOLIC = TOOLSETS["pyql"], TOOLSETS["explore"], TOOLSETS["symbolic"]
+
+
+@pytest.fixture(scope="module")
+def kg() -> EmbeddedKG:
+    store = ox.Store()
+    store.load(TURTLE.encode(), format=ox.RdfFormat.TURTLE)
+    return EmbeddedKG(store, load_profile("wikidata"), "capitals")
+
+
+@pytest.fixture
+def bench(kg: EmbeddedKG) -> Workbench:
+    return Workbench(kg, memory=ReasoningMemory(linked={"Q17": "Japan"}, seen=frozenset({"Q1490"})))
+
+
+def run(bench: Workbench, *calls: str) -> Feedback:
+    """The feedback of the last of several calls, each after the one before."""
+    feedback = Feedback()
+    for call in calls:
+        feedback = PYQL.execute(bench, parse_call(call, PYQL))
+        assert not feedback.error or call == calls[-1], feedback.message
+        bench = replace(bench, program=feedback.program)
+    return feedback
+
+
+FACT = ExtractedFact(
+    Triple(IRI(WD + "Q17"), IRI("http://www.wikidata.org/prop/direct/P36"), IRI(WD + "Q999")),
+    {WD + "Q999": "New Tokyo"},
+    *("q", "Japan", "japan.txt", "Its capital is New Tokyo.", "2026-01-01T00:00:00Z", "embedded", 0.9),
+)
+CAPITALS = ("add_fact(?c, P36, ?x)",)
+
+
+def test_relations_of_an_entity_in_both_directions(bench: Workbench) -> None:
+    feedback = run(bench, "get_relation(Q17)")
+    assert feedback.relations == {"forward": ["P31", "P36"], "backward": ["P17"]}
+    assert feedback.observation == "{'forward': ['P31', 'P36 (capital)'], 'backward': ['P17 (country)']}"
+
+
+def test_relations_of_a_variable_are_ranked(bench: Workbench) -> None:
+    ranked = replace(bench, rank=lambda forward, backward: (forward[::-1][:2], backward[:0]))
+    assert run(ranked, *CAPITALS, "get_relation(?x)").relations == {
+        "forward": ["P571", "P17"],
+        "backward": [],
+    }
+
+
+def test_a_fact_shows_values_ids_and_triples(bench: Workbench) -> None:
+    feedback = run(bench, "add_fact(Q17, P36, ?capital)")
+    assert feedback.observation == "The value of variable ?capital is ['Tokyo']."
+    assert (feedback.outcome, feedback.values, feedback.ids) == (
+        "rows",
+        {"capital": ["Tokyo"]},
+        {"capital": ["Q1490"]},
+    )
+    assert [t.n3() for t in feedback.triples] == [
+        "<http://www.wikidata.org/entity/Q17> <http://www.wikidata.org/prop/direct/P36> "
+        "<http://www.wikidata.org/entity/Q1490> ."
+    ]
+    assert feedback.program == "add_fact(Q17, P36, ?capital)"
+
+
+def test_a_construct_action_costs_one_query_and_one_for_labels(kg: EmbeddedKG) -> None:
+    fresh = EmbeddedKG(ox.Store(), kg.profile, "none")
+    with metered() as meter:
+        run(Workbench(fresh), "add_fact(Q17, P36, ?capital)")
+    assert meter.queries == 1
+
+
+def test_an_empty_result_keeps_the_new_program_for_the_inspector(bench: Workbench) -> None:
+    feedback = run(bench, "add_fact(Q17, P17, ?x)")
+    assert (feedback.error, feedback.outcome, feedback.program) == ("", "empty", "add_fact(Q17, P17, ?x)")
+
+
+def test_values_stored_with_other_datatypes_are_compared_as_what_they_are(bench: Workbench) -> None:
+    most = run(bench, *CAPITALS, "add_fact(?x, P1082, ?n)", "add_max(?n)", "set_answer(?x)", "execute()")
+    assert most.answers == ("Q1490",)
+    many = run(
+        bench,
+        *CAPITALS,
+        "add_fact(?x, P1082, ?n)",
+        "add_filter(?n, >, 2000000)",
+        "set_answer(?x)",
+        "execute()",
+    )
+    assert set(many.answers) == {"Q1490", "Q90"}
+    old = run(
+        bench, *CAPITALS, "add_fact(?x, P571, ?d)", "add_filter(?d, <, 1400)", "set_answer(?x)", "execute()"
+    )
+    assert old.answers == ("Q90",)
+
+
+def test_names_of_known_entities_are_read_as_their_ids(bench: Workbench) -> None:
+    feedback = run(bench, "add_fact(Japan, P36 (capital), ?x)")
+    assert feedback.program == "add_fact(Q17, P36, ?x)"
+    assert feedback.arguments == ("Q17", "P36", "?x")
+    assert feedback.detail["repaired"] == {"Japan": "Q17"}
+    assert run(bench, *CAPITALS, "add_filter(?x, !=, Tokyo)").ids["x"] == ["Q90"]
+
+
+def test_names_with_commas_are_put_together_again() -> None:
+    profile = load_profile("metaqa")
+    name = "Crouching Tiger, Hidden Dragon"
+    store = ox.Store()
+    film, maker = profile.name_iri(name), profile.name_iri("Ang Lee")
+    store.load(
+        f"{film.n3()} <urn:metaqa:relation:directed_by> {maker.n3()} .".encode(), format=ox.RdfFormat.TURTLE
+    )
+    bench = Workbench(EmbeddedKG(store, profile, "films"), memory=ReasoningMemory(linked={name: name}))
+    assert run(bench, f"get_relation({name})").relations["forward"] == ["directed_by"]
+    assert run(bench, f"add_fact({name}, directed_by, ?x)").ids == {"x": ["Ang Lee"]}
+    union = f'add_union(({name}, directed_by, ?x) & (?x, !=, "Nobody, Junior"), (Nobody, directed_by, ?x))'
+    assert run(bench, union).ids == {"x": ["Ang Lee"]}
+
+
+def test_linked_literals_are_found_by_their_text() -> None:
+    store = ox.Store()
+    ns = "http://rdf.freebase.com/ns/"
+    one = '"1.0"^^<http://www.w3.org/2001/XMLSchema#float>'
+    store.load(f"<{ns}m.01> <{ns}a.b.frequency> {one} .".encode(), format=ox.RdfFormat.TURTLE)
+    memory = ReasoningMemory(linked={'"1.0"^^xsd:float': "1.0"})
+    bench = Workbench(EmbeddedKG(store, load_profile("freebase"), "units"), memory=memory)
+    assert run(bench, "get_relation(1.0)").relations == {"forward": [], "backward": ["a.b.frequency"]}
+    feedback = run(bench, "add_fact(?f, a.b.frequency, 1.0)")
+    assert feedback.values == {"f": ["UnName_Entity"]}
+
+
+def test_yes_and_no(bench: Workbench) -> None:
+    assert run(bench, "ask()").observation == "This is a yes/no question now."
+    assert run(bench, "ask()", "add_fact(Q17, P36, Q1490)", "execute()").answers == ("true",)
+    assert run(bench, *CAPITALS, "add_filter(?x, =, Q17)", "ask()", "execute()").answers == ("false",)
+
+
+def test_execute_finishes_with_ids_and_counts(bench: Workbench) -> None:
+    feedback = run(
+        bench, *CAPITALS, "add_type(?c, Q6256)", "add_count(?c)", "set_answer(?count)", "execute()"
+    )
+    assert (feedback.answers, feedback.finished) == (("2",), True)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("fly(1)", "unknown_action"),
+        ("add_fact(?x, ?y)", "arity"),
+        ("add_fact(?x, P36, 5)", "bare_number_node"),
+        ("get_relation(?nobody)", "unknown_variable"),
+        ("get_relation('UnName_Entity')", "unknown_entity"),
+        ("add_filter(?x, P36, 5)", "relation_as_operator"),
+        ("execute()", "execute_before_answer"),
+    ],
+)
+def test_mistakes_become_feedback_with_the_old_program(bench: Workbench, call: str, error: str) -> None:
+    feedback = run(bench, *CAPITALS, call)
+    assert (feedback.error, feedback.program) == (error, "add_fact(?c, P36, ?x)")
+    assert feedback.message
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(sorted(PYQL.actions)),
+    st.lists(st.text(max_size=12) | st.sampled_from(["?x", "P36", "Q17"])),
+)
+def test_no_text_of_a_model_raises(kg: EmbeddedKG, name: str, arguments: list[str]) -> None:
+    feedback = PYQL.execute(Workbench(kg, program=CAPITALS[0]), Call(name, tuple(arguments)))
+    assert feedback.action == name
+
+
+def test_every_documented_example_is_a_legal_call() -> None:
+    for toolset in TOOLSETS.values():
+        for number, action in enumerate(toolset.actions.values(), 1):
+            call = parse_call(action.example, toolset)
+            assert call.name == action.name
+            assert len(call.arguments) >= sum(p.required for p in action.parameters)
+            assert f"{number}. {action.signature}" in toolset.document()
+
+
+def test_schemas_are_strict_and_calls_come_back_in_order() -> None:
+    by_name = {s["function"]["name"]: s["function"] for s in PYQL.schemas()}
+    assert by_name.keys() == PYQL.actions.keys()
+    for function in by_name.values():
+        assert function["strict"]
+        assert set(function["parameters"]["required"]) == set(function["parameters"]["properties"])
+    args = {"tail": "?x", "head": "Q17", "relation": "P36"}
+    assert PYQL.from_tool_call("add_fact", args) == Call("add_fact", ("Q17", "P36", "?x"))
+    assert PYQL.from_tool_call("set_answer", {"answer": ["?x", "?y"]}).arguments == ("?x", "?y")
+    assert PYQL.from_tool_call("add_count", {"counted": "?x", "count": None}).arguments == ("?x",)
+
+
+def test_unknown_toolsets_list_the_legal_ones() -> None:
+    with pytest.raises(ConfigurationError, match="explore, pyql, sql, symbolic"):
+        TOOLSETS["nope"]
+
+
+def test_exploring(bench: Workbench) -> None:
+    around = EXPLORE.execute(bench, parse_call('GetNeighbor("Japan")', EXPLORE))
+    assert (around.action, around.outcome, len(around.triples)) == ("get_neighbors", "rows", 3)
+    assert "(Japan [Q17], capital, Tokyo [Q1490])" in around.observation
+    path = EXPLORE.execute(bench, Call("GetPath", ("Q17", "Q6256")))
+    assert [t.object.value.rpartition("/")[2] for t in path.triples] == ["Q3624078", "Q6256"]
+    assert EXPLORE.execute(bench, Call("get_path", ("Q17", "Q17"))).error == "same_entity"
+    done = EXPLORE.execute(bench, Call("Answer", ("Tokyo", "1457")))
+    assert (done.answers, done.finished) == (("Q1490", "1457"), True)
+
+
+def test_paths_are_as_long_and_as_many_as_allowed(bench: Workbench) -> None:
+    call = Call("get_path", ("Q17", "Q142"))
+    near, far = (EXPLORE.execute(replace(bench, path_hops=n), call) for n in (2, 3))
+    assert near.observation == "No path of up to 2 hops joins the two."
+    assert (far.outcome, len(far.triples)) == ("rows", 3)
+    cut = EXPLORE.execute(replace(bench, path_limit=1), Call("get_path", ("Q17", "Q1490")))
+    assert (cut.outcome, len(cut.triples)) == ("truncated", 1)
+    assert "There may be more: cut at the limit of 1 paths" in cut.observation
+    late = EXPLORE.execute(replace(bench, path_seconds=0.0), call)
+    assert (late.outcome, late.triples) == ("timeout", ())
+
+
+def test_following_rules(bench: Workbench) -> None:
+    served = replace(
+        bench,
+        services={
+            "rules": lambda question: [f"path for {question}"],
+            "extract": lambda entity, relation: Extraction((f"{entity} has a {relation}.",), (FACT,)),
+        },
+    )
+    rules = SYMBOLIC.execute(served, parse_call("getReasoningPath(Viggo Mortensen, played in)", SYMBOLIC))
+    assert "path for Viggo Mortensen, played in" in rules.observation
+    assert SYMBOLIC.execute(bench, Call("get_rules", ("x",))).outcome == "empty"
+    found = SYMBOLIC.execute(bench, Call("searchNeighbor", ("Japan", "P36")))
+    assert (found.observation, len(found.triples)) == ("Tokyo [Q1490].", 1)
+    nothing = SYMBOLIC.execute(bench, Call("searchNeighbor", ("Japan", "P999")))
+    assert nothing.outcome == "empty"
+    assert nothing.observation.startswith("No entity found under this relation")
+    read = SYMBOLIC.execute(served, Call("wikiSearch", ("Q17", "P36")))
+    assert read.observation == (
+        "By searching, Japan's relevant documents are Q17 has a P36. You should extract relevant factual "
+        "triples about Japan to answer the question. The triples extracted are "
+        "(Japan [Q17], capital, New Tokyo [Q999])."
+    )
+    each = SYMBOLIC.execute(bench, Call("search_each", ("P36", "Q17", "Q142", "Japan")))
+    assert each.observation == "France [Q142]: Paris [Q90].\nJapan [Q17]: Tokyo [Q1490]."
+    assert (each.outcome, len(each.triples), each.arguments) == ("rows", 2, ("P36", "Q17", "Q142"))
+    assert SYMBOLIC.execute(bench, Call("search_each", ("P999", "Q17"))).outcome == "empty"
+    assert (read.facts, read.triples) == ((FACT,), (FACT.triple,))
+    assert "No documents" in SYMBOLIC.execute(bench, Call("wiki_search", ("Q17", "P36"))).observation
+    assert SYMBOLIC.execute(bench, Call("finish", ("Tokyo", "Aragorn"))).answers == ("Q1490", "Aragorn")

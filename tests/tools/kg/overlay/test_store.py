@@ -1,0 +1,222 @@
+"""The store of facts: provenance, statuses, several processes, and a killed one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.facts import ExtractedFact
+from triplewise.tools.core.terms import IRI, XSD, Literal, Triple, text
+from triplewise.tools.kg.overlay.export import FORMATS
+from triplewise.tools.kg.overlay.store import FactStore, Wanted, default_path
+
+EX = "http://example.org/"
+FACT = ExtractedFact(
+    triple=Triple(IRI(EX + "viggo"), IRI(EX + "film"), IRI(EX + "return")),
+    labels={EX + "return": "The Return of the King"},
+    question="who did viggo play?",
+    document="Viggo Mortensen",
+    source="viggo.txt",
+    sentence="He starred in The Return of the King.",
+    time="2026-01-02T03:04:05Z",
+    reader="embedded",
+    confidence=0.5,
+)
+YEAR = replace(
+    FACT,
+    triple=Triple(IRI(EX + "viggo"), IRI(EX + "born"), Literal("1958", XSD + "gYear")),
+    labels={},
+    sentence='Born "1958"\nin Manhattan.',
+    conflicts=("born in 1959",),
+    confidence=0.9,
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FactStore:
+    return FactStore(tmp_path / "deep" / "facts.sqlite")
+
+
+def test_facts_come_back_as_they_were(store: FactStore) -> None:
+    odd = replace(FACT, triple=Triple(IRI(EX + "a"), IRI(EX + "b"), text('a "q" \\ \n\tü', "en-GB")))
+    store.add([FACT, YEAR, odd])
+    assert [k.fact for k in store.facts()] == [FACT, YEAR, odd]
+
+
+def test_a_file_is_only_made_by_a_fact(store: FactStore) -> None:
+    assert store.facts() == []
+    assert store.add([]) == ()
+    assert not store.path.exists()
+
+
+def test_read_again_is_one_more_reading_and_keeps_the_status(store: FactStore) -> None:
+    store.add([FACT])
+    store.reject([FACT.id])
+    again = replace(FACT, source="other.txt", confidence=0.8)
+    assert [f.status for f in store.add([again, FACT])] == ["rejected", "rejected"]
+    (kept,) = store.facts()
+    assert [r.source for r in kept.readings] == ["viggo.txt", "other.txt"]
+    assert kept.fact == replace(again, status="rejected")
+    assert kept.decided
+
+
+def test_deciding_counts_what_changed(store: FactStore) -> None:
+    store.add([FACT, YEAR])
+    assert store.accept([FACT.id, YEAR.id, FACT.id]) == 2
+    assert store.accept([FACT.id]) == 0
+    assert store.reject([FACT.id, "0" * 12]) == 1
+    assert [k.fact.status for k in store.facts()] == ["rejected", "accepted"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (Wanted(), [FACT, YEAR]),
+        (Wanted(status=("accepted",)), []),
+        (Wanted(text="RETURN of"), [FACT]),
+        (Wanted(text="manhattan"), [YEAR]),
+        (Wanted(least=0.6), [YEAR]),
+        (Wanted(conflicting=True), [YEAR]),
+        (Wanted(document="viggo.txt", question="PLAY"), [FACT, YEAR]),
+        (Wanted(document="nowhere"), []),
+    ],
+)
+def test_filters(store: FactStore, wanted: Wanted, found: list[ExtractedFact]) -> None:
+    store.add([FACT, YEAR])
+    assert [k.fact for k in store.facts(wanted)] == found
+
+
+def test_by_prefix_of_the_id(store: FactStore) -> None:
+    store.add([FACT, YEAR])
+    assert store.get(FACT.id[:5].upper()).fact == FACT
+    with pytest.raises(ConfigurationError, match="no fact has an id that begins with 'zz'"):
+        store.get("zz")
+    with pytest.raises(ConfigurationError, match="no fact"):
+        store.get("")
+
+
+def test_an_ambiguous_prefix_lists_what_it_may_mean(store: FactStore) -> None:
+    many = [replace(FACT, triple=Triple(IRI(EX + str(i)), IRI(EX + "b"), IRI(EX + "c"))) for i in range(40)]
+    store.add(many)
+    with pytest.raises(ConfigurationError, match=r"begins the ids of .* facts: .*write more of it"):
+        store.get(next(p for p in "0123456789abcdef" if sum(f.id.startswith(p) for f in many) > 1))
+
+
+def test_every_format_is_one_that_others_read(store: FactStore) -> None:
+    store.add([FACT, YEAR])
+    kept = store.facts()
+    nt, quads = ("\n".join(FORMATS[f](kept)) + "\n" for f in ("nt", "nquads"))
+    triples = {q.predicate.value for q in ox.parse(nt.encode(), format=ox.RdfFormat.N_TRIPLES)}
+    assert triples == {EX + "film", EX + "born", "http://www.w3.org/2000/01/rdf-schema#label"}
+    parsed = list(ox.parse(quads.encode(), format=ox.RdfFormat.N_QUADS))
+    sentences = {q.object.value for q in parsed if q.predicate.value.endswith("prov#value")}
+    assert sentences == {FACT.sentence, YEAR.sentence}
+    graphs = {q.graph_name.value for q in parsed if q.predicate.value == EX + "film"}
+    assert graphs == {f"urn:triplewise:fact:{FACT.id}"}
+    lines = [json.loads(line) for line in FORMATS["jsonl"](kept)]
+    assert [line["id"] for line in lines] == [FACT.id, YEAR.id]
+    assert lines[1]["readings"][0]["sentence"] == YEAR.sentence
+
+
+@pytest.mark.parametrize("content", [b"no database at all, but long enough to look like a file" * 20, b""])
+def test_a_file_that_is_no_store(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "facts.sqlite"
+    path.write_bytes(content)
+    if content:
+        with pytest.raises(DataError, match="--facts"):
+            FactStore(path).facts()
+        assert path.read_bytes() == content
+    else:
+        assert FactStore(path).facts() == []
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "films.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE films (title TEXT)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(DataError, match="some other program's database"):
+        FactStore(path).add([FACT])
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot be opened"):
+        FactStore(tmp_path / "file" / "facts.sqlite").add([FACT])
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from triplewise.tools.core.facts import ExtractedFact
+from triplewise.tools.kg.overlay.store import FactStore
+from triplewise.tools.core.terms import IRI, Triple
+store, name = FactStore(Path(sys.argv[1])), sys.argv[2]
+print("ready", flush=True)
+for n in range(int(sys.argv[3])):
+    facts = [
+        ExtractedFact(
+            Triple(IRI(f"urn:{n}"), IRI("urn:r"), IRI(f"urn:{i}")), {}, name, "d", "s", "x", "t", "r", 1.0
+        )
+        for i in range(3)
+    ]
+    store.add(facts)
+    print(n, flush=True)
+"""
+
+
+def _writer(path: Path, name: str, count: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", textwrap.dedent(WRITER), str(path), name, str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_several_processes_write_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "facts.sqlite"
+    writers = [_writer(path, f"w{i}", 20) for i in range(4)]
+    for writer in writers:
+        writer.communicate(timeout=60)
+        assert writer.returncode == 0
+    kept = FactStore(path).facts()
+    assert len(kept) == 60
+    assert all(len(k.readings) == 4 for k in kept)
+
+
+def test_a_killed_writer_leaves_whole_transactions(tmp_path: Path) -> None:
+    path = tmp_path / "facts.sqlite"
+    writer = _writer(path, "killed", 100_000)
+    assert writer.stdout is not None
+    said = [writer.stdout.readline() for _ in range(8)]
+    time.sleep(0.05)
+    os.kill(writer.pid, signal.SIGKILL)
+    writer.communicate(timeout=60)
+    store = FactStore(path)
+    kept = store.facts()
+    assert len(kept) >= 3 * (len(said) - 1)
+    assert len(kept) % 3 == 0
+    assert all(k.readings for k in kept)
+    store.add([FACT])
+    assert len(store.facts()) == len(kept) + 1
+
+
+def test_a_kg_has_one_file_however_its_path_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "films.ttl").write_text("")
+    assert default_path("films.ttl") == default_path(str(tmp_path / "." / "films.ttl"))
+    assert default_path("http://me:secret@host/sparql") == default_path("http://host/sparql")
+    assert "secret" not in str(default_path("http://me:secret@host/sparql"))
+    assert len({default_path(k) for k in ("demo", "films.ttl", "http://host/sparql", "http://host/2")}) == 4

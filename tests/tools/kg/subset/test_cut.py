@@ -1,0 +1,294 @@
+import bz2
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.tools.kg.subset.conftest import LABEL, E, Fact, node, random_graph, read_facts, walk, write_facts
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.kg import open_kg
+from triplewise.tools.kg.load import load_kg
+from triplewise.tools.kg.subset import CutOrder, CutReport, cut_kg
+from triplewise.tools.kg.subset import blocks as blocks_module
+from triplewise.tools.kg.subset.publish import LABELS, TRIPLES, publish
+
+FILES = (TRIPLES, LABELS, "cut.json")
+
+
+def cut(folder: Path, facts: list[Fact], seeds: list[str], **order: object) -> CutReport:
+    dump = write_facts(folder / "dump.nt", facts)
+    (folder / "seeds.txt").write_text("\n".join(seeds))
+    settings = CutOrder(**order)  # type: ignore[arg-type]
+    return cut_kg(folder / "seeds.txt", [dump], folder / "cut", settings, overwrite=True, threads=1)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    graph=st.integers(0, 10_000),
+    hops=st.integers(1, 3),
+    direction=st.sampled_from(["both", "out"]),
+    limit=st.sampled_from([0, 1, 2, 4]),
+    first=st.integers(1, 30),
+)
+def test_a_cut_is_what_a_walk_reaches(
+    tmp_path_factory: pytest.TempPathFactory, graph: int, hops: int, direction: str, limit: int, first: int
+) -> None:
+    folder, facts = tmp_path_factory.mktemp("cut"), random_graph(graph)
+    seeds = [node(first), node(7)]
+    report = cut(folder, facts, seeds, hops=hops, direction=direction, hub_limit=limit)
+    expected = walk(facts, seeds, hops, direction, limit)
+    found = read_facts(folder / "cut" / TRIPLES)
+    assert found == sorted(set(found))
+    assert set(found) == expected.triples
+    assert sum(hop.triples for hop in report.hops) == report.triples == len(found)
+    assert {(h.hop, h.id, h.side, h.neighbours) for h in report.hubs} == expected.hubs
+    named = {term for s, _, o in expected.triples for term in (s, o)} | set(seeds)
+    labels = {fact for fact in facts if fact[1] == LABEL and fact[0] in named}
+    assert set(read_facts(folder / "cut" / LABELS)) == labels
+
+
+def test_a_sample_of_a_hub_does_not_depend_on_the_order_of_the_dump(tmp_path: Path) -> None:
+    star = [(node(1), f"<{E}p0>", node(2))] + [(node(n), f"<{E}p0>", node(2)) for n in range(3, 40)]
+    samples = []
+    for seed, facts in ((0, star), (0, star[::-1]), (1, star)):
+        report = cut(tmp_path, facts, [node(1)], hops=3, hub_limit=5, hub_sample=4, seed=seed)
+        assert [(h.hop, h.id, h.side, h.neighbours) for h in report.hubs] == [(2, node(2), "in", 38)]
+        samples.append(read_facts(tmp_path / "cut" / TRIPLES))
+    assert samples[0] == samples[1] != samples[2]
+    assert 4 <= len(samples[0]) <= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"),
+    [
+        ("d.nt", bytes),
+        ("d.nt.gz", gzip.compress),
+        ("d.nt.bz2", bz2.compress),
+        ("d.nt.zst", zstandard.compress),
+    ],
+)
+def test_every_compression_gives_the_same(tmp_path: Path, name: str, packed: object) -> None:
+    plain = write_facts(tmp_path / "plain.nt", random_graph(1))
+    (tmp_path / name).write_bytes(packed(plain.read_bytes()))  # type: ignore[operator]
+    (tmp_path / "seeds.txt").write_text(node(1))
+    cut_kg(tmp_path / "seeds.txt", [plain], tmp_path / "a")
+    cut_kg(tmp_path / "seeds.txt", [tmp_path / name], tmp_path / "b")
+    for file in (TRIPLES, LABELS):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_bad_lines_are_counted_and_the_first_is_named_across_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks_module, "READ", 100)
+    monkeypatch.setattr("triplewise.tools.kg.subset.engines.BLOCK", 300)
+    good = f"{node(1)} <{E}p> {node(2)} .\r\n# a comment\n\n"
+    bad = f"{node(1)} <{E}p> {node(2)}\n".encode() + b"<http://e.example/\xff> <p:p> <o:o> .\n"
+    (tmp_path / "d.nt").write_bytes(good.encode() * 20 + bad + good.encode())
+    (tmp_path / "seeds.txt").write_text(node(1))
+    report = cut_kg(tmp_path / "seeds.txt", [tmp_path / "d.nt"], tmp_path / "cut")
+    source = report.sources[0]
+    assert (source.lines, source.triples, source.bad_lines, source.first_bad) == (65, 21, 2, 61)
+    assert "followed by a dot" in source.message
+    written = json.loads((tmp_path / "cut" / "cut.json").read_text())["sources"][0]
+    assert (written["bad_lines"], written["first_bad"]) == (2, 61)
+
+
+def test_the_result_loads_and_answers(tmp_path: Path) -> None:
+    wd, wdt = "http://www.wikidata.org/entity/", "http://www.wikidata.org/prop/direct/"
+    (tmp_path / "d.nt").write_text(
+        f'<{wd}Q1> <{wdt}P19> <{wd}Q2> .\n<{wd}Q2> <{wdt}P17> _:b1 .\n_:b1 <{wdt}P1> "caf\\u00E9\\t\\"" .\n'
+        f'<{wd}Q9> <{wdt}P19> <{wd}Q8> .\n<{wd}Q1> <http://schema.org/version> "7" .\n'
+    )
+    (tmp_path / "labels.tsv").write_text("Q1\tAda\tmathematician\nP19\tplace of birth\nQ2\tLondon\nQ9\tBob\n")
+    (tmp_path / "seeds.jsonl").write_text('{"topic_entity": {"Q1": "Ada"}}\n{"entities": ["Q77", "what"]}\n')
+    dumps = [tmp_path / "d.nt", tmp_path / "labels.tsv"]
+    report = cut_kg(tmp_path / "seeds.jsonl", dumps, tmp_path / "cut", profile="wikidata")
+    assert (report.triples, report.left_out, report.unknown) == (3, 1, ("what", "Q77"))
+    load_kg([tmp_path / "cut"], tmp_path / "kg", profile="wikidata")
+    kg = open_kg(tmp_path / "kg")
+    path = f"<{wdt}P19>/<{wdt}P17>/<{wdt}P1>"
+    query = f"SELECT ?v ?l ?r {{ <{wd}Q1> {path} ?v ; {LABEL} ?l . <{wd}P19> {LABEL} ?r }}"
+    rows = kg.query(query).rows
+    kg.close()
+    assert [tuple(term.value for term in row if term) for row in rows] == [
+        ('café\t"', "Ada", "place of birth")
+    ]
+    names = gzip.decompress((tmp_path / "cut" / LABELS).read_bytes()).decode()
+    assert "mathematician" in names
+    assert "Bob" not in names
+
+
+def test_labels_in_some_languages_only(tmp_path: Path) -> None:
+    facts = [(node(1), f"<{E}p>", node(2))]
+    facts += [(node(1), LABEL, text) for text in ('"a"@en', '"b"@en-gb', '"c"@de', '"d"', '"e\\"@fr"')]
+    cut(tmp_path, facts, [node(1)], languages=("en",))
+    assert [o for *_, o in read_facts(tmp_path / "cut" / LABELS)] == [
+        '"a"@en',
+        '"b"@en-gb',
+        '"d"',
+        '"e\\"@fr"',
+    ]
+
+
+def test_a_killed_cut_goes_on_and_gives_the_same(tmp_path: Path) -> None:
+    write_facts(tmp_path / "d.nt", random_graph(3, nodes=200, edges=3_000))
+    (tmp_path / "seeds.txt").write_text(f"{node(1)}\n{node(5)}\n")
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from triplewise.tools.kg.subset import CutOrder, cut_kg, blocks, engines, work\n"
+        "blocks.READ, engines.BLOCK = 4_096, 60_000\n"
+        "step = work.Work.step\n"
+        "def killed(self, name, make):\n"
+        "    facts = step(self, name, make)\n"
+        "    if name == sys.argv[2]:\n"
+        "        (self.folder / f'{name}x.part').mkdir()\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return facts\n"
+        "work.Work.step = killed\n"
+        "cut_kg('seeds.txt', ['d.nt'], sys.argv[1], CutOrder(hops=2, hub_limit=20))\n"
+    )
+
+    def run(into: str, kill_after: str) -> int:
+        command = [sys.executable, str(script), into, kill_after]
+        return subprocess.run(command, cwd=tmp_path, check=False, timeout=120).returncode
+
+    assert run("whole", "") == 0
+    kept: dict[str, int] = {}
+    for after in ("staged/000/000002", "hops/1", "hops/result"):
+        assert run("broken", after) == -signal.SIGKILL
+        assert {name: (tmp_path / "broken/.work" / name).stat().st_mtime_ns for name in kept} == kept
+        kept[after] = (tmp_path / "broken/.work" / after).stat().st_mtime_ns
+        with pytest.raises(DataError, match="run the same `triplewise kg cut` again"):
+            load_kg([tmp_path / "broken"], tmp_path / "kg")
+    assert run("broken", "") == 0
+    for file in FILES:
+        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "broken" / file).read_bytes()
+    assert sorted(p.name for p in (tmp_path / "broken").iterdir()) == sorted(FILES)
+
+
+def test_a_publishing_that_was_broken_off_can_be_done_again(tmp_path: Path) -> None:
+    (tmp_path / "result").mkdir()
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "cut.json").write_text("{}")
+    (tmp_path / "result" / TRIPLES).write_text("triples")
+    with pytest.raises(DataError):
+        publish(tmp_path / "result", tmp_path / "cut", {"format": 1})
+    assert not (tmp_path / "cut" / "cut.json").exists()
+    (tmp_path / "result" / LABELS).write_text("labels")
+    publish(tmp_path / "result", tmp_path / "cut", {"format": 1})
+    assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == sorted(FILES)
+
+
+def test_a_staged_dump_serves_further_cuts_until_it_changes(tmp_path: Path) -> None:
+    dump = write_facts(tmp_path / "d.nt", random_graph(4))
+    (tmp_path / "seeds.txt").write_text(node(1))
+    order = CutOrder(hops=1)
+
+    def go(into: str, **more: object) -> CutReport:
+        return cut_kg(
+            tmp_path / "seeds.txt",
+            [dump],
+            tmp_path / into,
+            order,
+            staged=tmp_path / "st",
+            **more,  # type: ignore[arg-type]
+        )
+
+    go("a")
+    mark = next((tmp_path / "st").rglob("plain"))
+    made = mark.stat().st_ino
+    go("b")
+    assert mark.stat().st_ino == made
+    assert (tmp_path / "a" / TRIPLES).read_bytes() == (tmp_path / "b" / TRIPLES).read_bytes()
+    time.sleep(0.01)
+    write_facts(dump, [(node(1), f"<{E}p>", node(99))])
+    report = go("a", overwrite=True)
+    assert report.triples == 1
+
+
+def test_mistakes_name_the_mend(tmp_path: Path) -> None:
+    dump = write_facts(tmp_path / "d.nt", random_graph(5))
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text(node(1))
+
+    def error(kind: type[Exception], match: str, **change: object) -> None:
+        given = {"seeds": seeds, "dumps": [dump], "into": tmp_path / "cut"} | change
+        with pytest.raises(kind, match=match):
+            cut_kg(**given)  # type: ignore[arg-type]
+
+    error(DataError, "no such dump", dumps=[tmp_path / "none.nt"])
+    (tmp_path / "d.nt.xz").write_bytes(b"")
+    error(DataError, r"\.nt, also \.gz, \.zst, \.bz2.*decompress other kinds", dumps=[tmp_path / "d.nt.xz"])
+    error(ConfigurationError, "at least one dump", dumps=[])
+    (tmp_path / "empty.txt").write_text("# nothing\n")
+    error(DataError, "no seeds found: write one id", seeds=tmp_path / "empty.txt")
+    (tmp_path / "ids.txt").write_text("Q1\n")
+    error(DataError, "'Q1' are no ids in the profile 'generic'.*--profile", seeds=tmp_path / "ids.txt")
+    (tmp_path / "far.txt").write_text("http://far.example/x\n")
+    error(DataError, "none of the 1 seeds is in the dump", seeds=tmp_path / "far.txt")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").touch()
+    error(ConfigurationError, "not empty .mine.txt.", into=tmp_path / "full")
+    error(ConfigurationError, "memory 'much' is no size", memory="much")
+    error(ConfigurationError, "unknown engine 'polars'", engine="polars")
+    cut_kg(seeds, [dump], tmp_path / "cut")
+    error(ConfigurationError, "--overwrite")
+    (tmp_path / "cut" / TRIPLES).write_bytes(b"")
+    with pytest.raises(DataError, match="not as the cut left it; cut again"):
+        load_kg([tmp_path / "cut"], tmp_path / "kg")
+
+
+def test_a_missing_package_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dump = write_facts(tmp_path / "d.nt", random_graph(5))
+    (tmp_path / "seeds.txt").write_text(node(1))
+    for engine, package, extra in (("duckdb", "duckdb", "cut"), ("spark", "pyspark", "spark")):
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(ConfigurationError, match=rf"triplewise\[{extra}\]"):
+            cut_kg(tmp_path / "seeds.txt", [dump], tmp_path / "cut", engine=engine)
+
+
+def test_two_cuts_of_one_folder_do_not_meet(tmp_path: Path) -> None:
+    dump = write_facts(tmp_path / "d.nt", random_graph(5))
+    (tmp_path / "seeds.txt").write_text(node(1))
+    from triplewise.tools.kg.subset.work import Work
+
+    with Work(tmp_path / "cut" / ".work").alone(), pytest.raises(ConfigurationError, match="another process"):
+        cut_kg(tmp_path / "seeds.txt", [dump], tmp_path / "cut")
+
+
+def test_the_command_says_what_it_did(tmp_path: Path) -> None:
+    dump = write_facts(tmp_path / "d.nt", random_graph(6))
+    with dump.open("a") as file:
+        file.write("nonsense\n")
+    (tmp_path / "seeds.txt").write_text(f"{node(1)}\nhttp://far.example/x\n")
+    base = [sys.executable, "-m", "triplewise.graphs", "kg"]
+    command = [*base, "cut", "--seeds", "seeds.txt", "--from", "d.nt", "--into", "part", "--hops", "2"]
+    env = os.environ | {"COLUMNS": "200"}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            arguments, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=120
+        )
+
+    done = run(*command)
+    assert done.returncode == 0, done.stderr
+    assert "hop 2" in done.stdout
+    assert "triplewise kg load" in done.stdout
+    assert "1 lines left out; the first is d.nt:" in done.stderr
+    assert "1 seeds are not in the dump" in done.stderr
+    again = run(*command)
+    assert again.returncode == 2
+    assert "--overwrite" in again.stderr
+    assert run(*base, "load", "part", "--into", "kg").returncode == 0

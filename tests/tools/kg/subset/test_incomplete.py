@@ -1,0 +1,209 @@
+"""Thinning: what is dropped lies on shortest paths, by its seed; nothing else goes, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.kg import load_kg, open_kg
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.subset.incomplete import DROPPED, THINNED, ThinOrder, thin_kg
+from triplewise.tools.kg.subset.shortest_paths import Fact, ShortestPaths
+
+NODES = [f"n{i}" for i in range(7)]
+FACTS = st.lists(
+    st.tuples(st.sampled_from(NODES), st.sampled_from("pqr"), st.sampled_from(NODES)),
+    min_size=1,
+    max_size=12,
+    unique=True,
+)
+
+
+def distance(facts: list[Fact], source: str, target: str) -> int | None:
+    """Plain breadth-first search."""
+    depth, queue = {source: 0}, deque([source])
+    while queue:
+        node = queue.popleft()
+        for s, _, o in facts:
+            for near, far in ((s, o), (o, s)):
+                if near == node and far not in depth:
+                    depth[far] = depth[node] + 1
+                    queue.append(far)
+    return depth.get(target)
+
+
+@settings(max_examples=150, deadline=None)
+@given(FACTS, st.sampled_from(NODES), st.integers(1, 4), st.booleans())
+def test_paths_are_shortest_and_join_their_ends(
+    facts: list[Fact], source: str, hops: int, every: bool
+) -> None:
+    graph = ShortestPaths(facts)
+    found = graph.between(source, NODES, hops, random.Random(1), every)
+    for target in NODES:
+        far = distance(facts, source, target) if source in graph.nodes else None
+        if target not in graph.nodes or far is None or far > hops:
+            assert target not in found
+            continue
+        path = [graph.facts[i] for i in found[target]]
+        assert distance(path, source, target) == far
+        assert len(path) == far or (every and len(path) >= far)
+        if every:
+            rest = [f for f in facts if f not in path]
+            left = distance(rest, source, target)
+            assert far == 0 or left is None or left > far, "without them it is further"
+
+
+def test_the_order_of_facts_changes_nothing() -> None:
+    facts = [("a", "p", "b"), ("a", "q", "b"), ("b", "p", "c"), ("a", "p", "d"), ("d", "p", "c")]
+    draws = [
+        ShortestPaths(order).between("a", ["c"], 3, random.Random(7))
+        for order in (facts, list(reversed(facts)))
+    ]
+    assert draws[0] == draws[1]
+
+
+TURTLE = """\
+@prefix : <http://films.example/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:alien rdfs:label "Alien" ; :director :scott ; :cast :weaver ; :year "1979" .
+:rain rdfs:label "Black Rain" ; :director :scott ; :cast :douglas .
+:aliens rdfs:label "Aliens" ; :director :cameron ; :cast :weaver .
+:scott rdfs:label "Ridley Scott" ; :birthplace :shields . :shields rdfs:label "South Shields" .
+:cameron rdfs:label "James Cameron" . :weaver rdfs:label "Sigourney Weaver" .
+:douglas rdfs:label "Michael Douglas" .
+"""
+ROWS: list[tuple[str, str, list[str]]] = [
+    ("where was the director of Alien born?", "Alien", ["South Shields"]),
+    ("who acts in films by the director of Alien?", "alien", ["Michael Douglas", "Sigourney Weaver"]),
+    ("when was Alien made?", "Alien", ["1979"]),
+    ("who made Dune?", "Dune", ["Nobody"]),
+]
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    path = tmp_path / "questions.jsonl"
+    lines = [json.dumps({"question": q, "topic_entity": t, "answers": a}) for q, t, a in ROWS]
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture
+def films(tmp_path: Path) -> Path:
+    path = tmp_path / "films.ttl"
+    path.write_text(TURTLE)
+    return path
+
+
+def facts_of(source: Path) -> set[str]:
+    kg = open_kg(source)
+    assert isinstance(kg, EmbeddedKG)
+    return {f"{q.subject} {q.predicate} {q.object} ." for q in kg.quads()}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_union_gives_the_graph_back(
+    films: Path, questions: Path, tmp_path: Path, share: float, seed: int
+) -> None:
+    report = thin_kg(films, questions, tmp_path / "thin", ThinOrder(share, seed))
+    whole, rest = facts_of(films), facts_of(tmp_path / "thin")
+    gone = set((tmp_path / "thin" / DROPPED).read_text().splitlines())
+    assert rest | gone == whole
+    assert not rest & gone
+    assert len(gone) == report.dropped == round(share * report.collected)
+    assert not any("label" in line for line in gone), "names are no facts of a path"
+    assert (report.questions, report.unknown, report.unreached) == (4, 1, 1)
+    # director, birthplace; cast (one hop, a shortcut), director and director and cast; year.
+    assert report.collected == 6
+
+
+def test_one_seed_drops_the_same_from_a_file_and_from_a_folder(
+    films: Path, questions: Path, tmp_path: Path
+) -> None:
+    load_kg([films], tmp_path / "store")
+    order = ThinOrder(0.5, 3)
+    thin_kg(films, questions, tmp_path / "a", order)
+    thin_kg(tmp_path / "store", questions, tmp_path / "b", order)
+    assert (tmp_path / "a" / DROPPED).read_bytes() == (tmp_path / "b" / DROPPED).read_bytes()
+    seeds = set()
+    for seed in range(6):
+        thin_kg(films, questions, tmp_path / f"s{seed}", ThinOrder(0.5, seed))
+        seeds.add((tmp_path / f"s{seed}" / DROPPED).read_bytes())
+    assert len(seeds) > 1
+
+
+def test_the_manifest_says_how(films: Path, questions: Path, tmp_path: Path) -> None:
+    thin_kg(films, questions, tmp_path / "thin", ThinOrder(1.0, 5, every_path=True))
+    told = json.loads((tmp_path / "thin" / THINNED).read_text())
+    assert (told["seed"], told["drop"], told["every_path"], told["source"]) == (5, 1.0, True, "films.ttl")
+    assert told["hit_questions"] == 3
+    assert told["questions_file"]["name"] == "questions.jsonl"
+    assert len(told["dropped_sha256"]) == 64
+
+
+def test_named_graphs_lose_a_fact_in_all_of_them(tmp_path: Path, questions: Path) -> None:
+    path = tmp_path / "films.nq"
+    store = ox.Store()
+    store.load(TURTLE.encode(), ox.RdfFormat.TURTLE)
+    quads = [*store, *(ox.Quad(q.subject, q.predicate, q.object, ox.NamedNode("http://g/1")) for q in store)]
+    ox.serialize(quads, str(path), ox.RdfFormat.N_QUADS)
+    thin_kg(path, questions, tmp_path / "thin", ThinOrder(1.0))
+    gone = set((tmp_path / "thin" / DROPPED).read_text().splitlines())
+    rest = facts_of(tmp_path / "thin")
+    assert gone
+    assert not gone & rest
+    assert gone | rest == facts_of(path)
+
+
+def test_nothing_is_overwritten_and_what_died_is_no_hindrance(
+    films: Path, questions: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "thin"
+    calls = []
+
+    def die(stage: str, _done: int, _total: int | None) -> None:
+        calls.append(stage)
+        if stage == "writing what stays":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        thin_kg(films, questions, target, ThinOrder(0.5), progress=die)
+    assert not target.exists()
+    thin_kg(films, questions, target, ThinOrder(0.5))
+    assert not (tmp_path / ".thin.thinning").exists()
+    with pytest.raises(ConfigurationError, match="exists already"):
+        thin_kg(films, questions, target, ThinOrder(0.5))
+
+
+def test_another_process_at_the_same_folder_is_said(films: Path, questions: Path, tmp_path: Path) -> None:
+    def meanwhile(stage: str, _done: int, _total: int | None) -> None:
+        if stage == "writing what stays":
+            with pytest.raises(ConfigurationError, match="another process"):
+                thin_kg(films, questions, tmp_path / "thin", ThinOrder(0.5))
+
+    thin_kg(films, questions, tmp_path / "thin", ThinOrder(0.5), progress=meanwhile)
+
+
+@pytest.mark.parametrize(("share", "hops"), [(-0.1, 3), (1.5, 3), (0.5, 0)])
+def test_impossible_orders(share: float, hops: int) -> None:
+    with pytest.raises(ConfigurationError):
+        ThinOrder(share, hops=hops)
+
+
+def test_endpoints_and_missing_files_are_refused(films: Path, questions: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="endpoint"):
+        thin_kg("http://127.0.0.1:9/sparql", questions, tmp_path / "thin", ThinOrder(0.5))
+    with pytest.raises(DataError):
+        thin_kg(films, tmp_path / "none.jsonl", tmp_path / "thin", ThinOrder(0.5))

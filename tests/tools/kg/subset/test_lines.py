@@ -1,0 +1,67 @@
+import re
+
+import pyoxigraph as ox
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triplewise.tools.kg.subset.lines import PLAIN, Bad, parsed
+
+plain = re.compile(PLAIN)
+
+texts = st.text(max_size=12) | st.text("\\\"'\n\t.@^<> é#a", max_size=12)
+iris = st.text("aZ09:/?#[]@%2F.-_é~()+,;= ", max_size=14).map(lambda t: f"<http:{t}>") | st.sampled_from(
+    ["<http://www.wikidata.org/entity/Q1>", "<http://a.b/c%20d#e>", "<urn:x:y>", "<a>", "<http://a:b/>"]
+)
+raw = st.builds('"{}"'.format, st.text("\\nrtbu0041\"'é\t x", max_size=8))
+written = st.builds(lambda t: str(ox.Literal(t)), texts) | raw
+tagged = st.builds(
+    lambda t, tag: t + tag, written, st.sampled_from(["", "@en", "@EN-us", "@zh-hans", "@1", "^^<x:y>"])
+)
+xsd = written.map(lambda t: t + "^^<http://www.w3.org/2001/XMLSchema#string>")
+lines = st.builds(
+    lambda s, p, o, end: f"{s} {p} {o}{end}",
+    iris,
+    iris,
+    iris | tagged | xsd,
+    st.sampled_from([" .", ".", "", " . #"]),
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(lines)
+def test_a_plain_line_is_taken_apart_as_the_parser_does(line: str) -> None:
+    if "\n" in line or not plain.fullmatch(line):
+        return
+    found = parsed(line, 0)
+    assert found is not None
+    assert not isinstance(found, Bad)
+    subject, relation, value = line.removesuffix(" .").split(" ", 2)
+    assert (subject, relation, value.removesuffix("^^<http://www.w3.org/2001/XMLSchema#string>")) == found
+
+
+@settings(max_examples=200, deadline=None)
+@given(texts)
+def test_any_text_survives_in_either_way(text: str) -> None:
+    line = f"<urn:s> <urn:p> {ox.Literal(text)} ."
+    assert parsed(line, 0) == ("<urn:s>", "<urn:p>", str(ox.Literal(text)))
+    if re.fullmatch(r"[ -~]*", text):
+        assert plain.fullmatch(line)
+
+
+def test_what_the_parser_is_for() -> None:
+    assert parsed("# a comment", 0) is None
+    assert parsed("_:b <p:p> _:c .", 3) == (
+        "<urn:triplewise:blank:3-b>",
+        "<p:p>",
+        "<urn:triplewise:blank:3-c>",
+    )
+    assert parsed(r'<s:s><p:p>"A"@EN.', 0) == ("<s:s>", "<p:p>", '"A"@en')
+    for line in (
+        "<s:s> <p:p> <o o> .",
+        "s p o .",
+        "<s:s> <p:p> <<( <a:a> <b:b> <c:c> )>> .",
+        "<s:s> <p:p> <o:o> <g:g> .",
+    ):
+        found = parsed(line, 0)
+        assert isinstance(found, Bad), line
+        assert found.message

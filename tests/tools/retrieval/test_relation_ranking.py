@@ -1,0 +1,113 @@
+"""Relation ranking: what is kept, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.retrieval.encoder import open_encoder
+from triplewise.tools.retrieval.relation_ranking import RelationDoc, rank_relations
+
+RELATIONS = [
+    RelationDoc("P106", "occupation"),
+    RelationDoc("P569", "date of birth"),
+    RelationDoc("P19", "place of birth"),
+    RelationDoc("P57", "director"),
+]
+
+
+class _Letters:
+    """Vectors of letter counts: an encoder whose cosines can be followed by hand."""
+
+    name, dimension = "letters", 26
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        counts = np.array([[t.lower().count(chr(97 + i)) for i in range(26)] for t in texts], np.float32)
+        return np.asarray(counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-9))
+
+
+def test_the_relation_asked_for_comes_first() -> None:
+    question = "Where was Goethe's fiancée born?"
+    assert rank_relations(question, RELATIONS, "sentence-transformers", open_encoder())[0] == "P19"
+
+
+def test_hybrid_uses_common_words_too() -> None:
+    assert rank_relations("which director made it", RELATIONS, "hybrid", _Letters())[0] == "P57"
+    symbols = [("P1", "?"), ("P2", "!")]
+    assert rank_relations("which director made it", symbols, "hybrid", _Letters()) == ["P1", "P2"]
+
+
+def test_hybrid_searches_with_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
+    import faiss
+
+    searched: list[int] = []
+    search = faiss.IndexFlatIP.search
+
+    def noted(index: Any, *args: Any) -> Any:
+        searched.append(index.ntotal)
+        return search(index, *args)
+
+    monkeypatch.setattr(faiss.IndexFlatIP, "search", noted)
+    rank_relations("which director made it", RELATIONS, "hybrid", _Letters())
+    assert searched == [len(RELATIONS)]
+
+
+def test_few_relations_are_ordered_too() -> None:
+    assert rank_relations("director", RELATIONS, encoder=_Letters())[0] == "P57"
+    assert sorted(rank_relations("director", RELATIONS, encoder=_Letters())) == sorted(
+        r.id for r in RELATIONS
+    )
+
+
+@pytest.mark.parametrize("method", ["sentence-transformers", "hybrid", "openai"])
+def test_vectors_of_relations_may_come_from_a_store(method: str) -> None:
+    encoder, asked = _Letters(), []
+
+    def vectors(texts: Sequence[str]) -> np.ndarray:
+        asked.append(list(texts))
+        return encoder.encode(texts)
+
+    kept = rank_relations("who was the director", RELATIONS, method, encoder, vectors=vectors)
+    assert kept == rank_relations("who was the director", RELATIONS, method, encoder)
+    assert asked == [[r.text for r in RELATIONS]]
+
+
+def test_none_keeps_the_order_given() -> None:
+    assert rank_relations("anything", RELATIONS, "none", cut=2) == ["P106", "P569"]
+
+
+def test_shuffling_happens_after_the_cut_and_repeats() -> None:
+    relations = [(f"P{i}", "a" * i + "b") for i in range(60)]
+    best = rank_relations("aaa", relations, encoder=_Letters())
+    shuffled = rank_relations("aaa", relations, encoder=_Letters(), shuffle_seed=7)
+    assert len(best) == 40
+    assert sorted(shuffled) == sorted(best)
+    assert shuffled != best
+    assert shuffled == rank_relations("aaa", relations, encoder=_Letters(), shuffle_seed=7)
+
+
+def test_no_relations() -> None:
+    assert rank_relations("anything", [], "hybrid", _Letters()) == []
+
+
+def test_mistakes_say_the_mend() -> None:
+    with pytest.raises(ConfigurationError, match="hybrid, none, openai, sentence-transformers"):
+        rank_relations("q", RELATIONS, "best")
+    with pytest.raises(ConfigurationError, match="needs an encoder"):
+        rank_relations("q", RELATIONS, "sentence-transformers")
+
+
+@given(
+    st.lists(st.text("abc ", max_size=8), max_size=50),
+    st.sampled_from(["none", "sentence-transformers", "hybrid"]),
+    st.integers(0, 60),
+)
+def test_keeps_the_right_number_once_each(texts: list[str], method: str, cut: int) -> None:
+    kept = rank_relations("a b", [(str(i), t) for i, t in enumerate(texts)], method, _Letters(), cut)
+    assert len(kept) == len(set(kept)) == min(cut, len(texts))

@@ -1,0 +1,321 @@
+"""The vector store: the encoder's own vectors, each made once, whatever happens to who writes them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from triplewise.tools.kg import open_kg
+from triplewise.tools.kg.open import close_all
+from triplewise.tools.retrieval.encoder import open_encoder
+from triplewise.tools.retrieval.vector_files import VectorFiles, checksums, widened
+from triplewise.tools.retrieval.vectors import CHUNK, VectorStore, digests_of, joined, vectors_of
+
+ROOT = Path(__file__).parents[2]
+
+
+class Hashing:
+    """Unit vectors that depend on nothing but the text, and a count of the texts embedded."""
+
+    def __init__(self, name: str = "hashing", dimension: int = 24) -> None:
+        self.name, self.dimension = name, dimension
+        self.seen: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        self.seen += texts
+        rows = [self.one(t) for t in texts]
+        return np.stack(rows) if rows else np.empty((0, self.dimension), np.float32)
+
+    def one(self, text: str) -> np.ndarray:
+        seed = np.frombuffer(text.encode("utf-8", "surrogatepass") + b"seed", np.uint8)
+        vector = np.random.default_rng(seed.tolist()).standard_normal(self.dimension)
+        return np.asarray(vector / np.linalg.norm(vector), np.float32)
+
+
+def right(encoder: Hashing, texts: Sequence[str], vectors: np.ndarray) -> bool:
+    """Whether vectors are those of the texts, within half precision."""
+    expected = np.stack([encoder.one(t) for t in texts]) if texts else vectors
+    return vectors.dtype == np.float32 and np.allclose(vectors, expected, atol=5e-4)
+
+
+TEXTS = st.lists(st.text(max_size=12), max_size=20)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.booleans())
+def test_vectors_are_the_encoders_own_each_made_once(
+    tmp_path_factory: pytest.TempPathFactory, asked: list[list[str]], on_disk: bool
+) -> None:
+    encoder = Hashing()
+    folder = tmp_path_factory.mktemp("store") if on_disk else None
+    store = VectorStore.open(folder, encoder)
+    for texts in asked:
+        vectors = store.vectors(texts)
+        assert vectors.shape == (len(texts), encoder.dimension)
+        assert right(encoder, texts, vectors)
+    distinct = {t for texts in asked for t in texts}
+    assert sorted(encoder.seen) == sorted(distinct)
+    assert len(store) == len(distinct)
+    other = Hashing()
+    again = VectorStore.open(folder, other).vectors(sorted(distinct))
+    assert np.array_equal(again, store.vectors(sorted(distinct)))
+    assert not (on_disk and other.seen)
+
+
+def test_scores_of_the_real_encoder_stay_the_same(tmp_path: Path) -> None:
+    encoder = open_encoder()
+    texts = ["place of birth", "date of birth", "director", "occupation", "spouse", "capital", ""]
+    store = VectorStore.open(tmp_path, encoder)
+    exact, kept = encoder.encode(texts), store.vectors(texts)
+    for question in ("Where was she born?", "Who made the film?"):
+        query = encoder.encode([question])[0]
+        assert np.array_equal(np.argsort(-(kept @ query)), np.argsort(-(exact @ query)))
+    assert np.abs(kept - exact).max() < 5e-4
+
+
+def test_rows_are_good_for_later(tmp_path: Path) -> None:
+    store = VectorStore.open(tmp_path, Hashing())
+    rows = store.rows(["a", "b", "a"])
+    assert rows[0] == rows[2] != rows[1]
+    store.vectors(["c", "d"])
+    assert np.array_equal(store.at(rows), store.vectors(["a", "b", "a"]))
+    with pytest.raises(TypeError, match="a list of texts"):
+        store.vectors("one")
+
+
+def test_bulk_adding_goes_portion_by_portion(tmp_path: Path) -> None:
+    store = VectorStore.open(tmp_path, Hashing())
+    seen: list[int] = []
+    texts = [f"label {i}" for i in range(CHUNK + 50)]
+    assert store.add((t for t in texts * 2), seen.append) == len(texts)
+    assert seen == [CHUNK, 2 * CHUNK, 2 * CHUNK + 100]
+    assert store.add(texts) == 0
+
+
+def test_many_rows_are_found_by_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triplewise.tools.retrieval.vectors._UNSORTED", 10)
+    encoder = Hashing()
+    store = VectorStore.open(tmp_path, encoder)
+    for i in range(40):
+        texts = [f"{i}:{j}" for j in range(7)]
+        assert right(encoder, texts, store.vectors(texts))
+    every = [f"{i}:{j}" for i in range(40) for j in range(7)]
+    assert right(encoder, every, store.vectors(every))
+    assert len(encoder.seen) == len(every)
+
+
+def test_encoders_do_not_mix(tmp_path: Path) -> None:
+    one, two, three = Hashing("one"), Hashing("two"), Hashing("one", 32)
+    stores = [VectorStore.open(tmp_path, e) for e in (one, two, three)]
+    assert [s.vectors(["a"]).shape[1] for s in stores] == [24, 24, 32]
+    assert len({s.path for s in stores}) == 3
+    assert all(e.seen == ["a"] for e in (one, two, three))
+
+
+def test_stores_open_at_once_see_each_other(tmp_path: Path) -> None:
+    one, two = Hashing(), Hashing()
+    first, second = VectorStore.open(tmp_path, one), VectorStore.open(tmp_path, two)
+    first.vectors(["a", "b"])
+    second.vectors(["b", "c"])
+    assert right(one, ["c", "a"], first.vectors(["c", "a"]))
+    assert (sorted(one.seen), two.seen) == (["a", "b"], ["c"])
+
+
+def test_many_threads_embed_rightly(tmp_path: Path) -> None:
+    encoder = Hashing()
+    store = VectorStore.open(tmp_path, encoder)
+    portions = [[f"t{(i + j) % 60}" for j in range(9)] for i in range(120)]
+    with ThreadPoolExecutor(8) as pool:
+        for texts, vectors in zip(portions, pool.map(store.vectors, portions), strict=True):
+            assert right(encoder, texts, vectors)
+    assert len(store) == 60
+
+
+@pytest.mark.parametrize("lost", [1, 7, 24, 50])
+@pytest.mark.parametrize("which", ["keys", "rows"])
+def test_half_a_write_is_no_vector(tmp_path: Path, which: str, lost: int) -> None:
+    texts, encoder = ["a", "b", "c", "d"], Hashing()
+    VectorStore.open(tmp_path, encoder).vectors(texts)
+    (file,) = tmp_path.glob(f"*.{which}")
+    os.truncate(file, file.stat().st_size - lost)
+    for _process in range(2):
+        encoder = Hashing()
+        store = VectorStore.open(tmp_path, encoder)
+        assert right(encoder, texts, store.vectors(texts))
+    assert not encoder.seen  # the first one mended it
+
+
+def test_a_damaged_row_is_embedded_again(tmp_path: Path) -> None:
+    texts, encoder = ["a", "b", "c"], Hashing()
+    VectorStore.open(tmp_path, encoder).vectors(texts)
+    (file,) = tmp_path.glob("*.rows")
+    with file.open("r+b") as raw:  # as a power cut leaves it: the length is right, the content is not
+        raw.seek(2 * encoder.dimension)
+        raw.write(bytes(2 * encoder.dimension))
+    for expected in (1, 0):
+        encoder = Hashing()
+        assert right(encoder, texts, VectorStore.open(tmp_path, encoder).vectors(texts))
+        assert len(encoder.seen) == expected
+
+
+def test_widening_is_exact() -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = halves[np.isfinite(halves)].reshape(-1, 64)
+    assert np.array_equal(widened(finite).view(np.uint32), finite.astype(np.float32).view(np.uint32))
+
+
+def test_dot_products_are_those_of_the_vectors(tmp_path: Path) -> None:
+    store, texts = VectorStore.open(tmp_path, Hashing()), [f"label {i}" for i in range(1_100)]
+    rows, query = store.rows(texts)[::-1], Hashing().encode(["what?"])[0]
+    assert np.allclose(store.dots(rows, query), store.at(rows) @ query, atol=1e-6)
+
+
+def test_pairs_have_digests_of_their_own() -> None:
+    texts = ["a", "b", "a b", ""]
+    own = digests_of(texts)
+    joint = {tuple(joined(own[i : i + 1], own[j : j + 1])[0].tolist()) for i in range(4) for j in range(4)}
+    assert len(joint | {tuple(d) for d in own.tolist()}) == 20
+
+
+def test_checksums_see_what_moved() -> None:
+    rows = np.arange(24, dtype="<f2").reshape(2, 12)
+    assert checksums(rows)[0] != checksums(rows)[1]
+    assert checksums(rows)[0] != checksums(rows[:, ::-1])[0]
+    odd = np.ones((1, 5), "<f2")
+    assert checksums(odd)[0] != checksums(0 * odd)[0]
+
+
+WRITER = """
+import sys, numpy as np
+from pathlib import Path
+from tests.tools.test_vectors import Hashing
+from triplewise.tools.retrieval.vectors import VectorStore
+folder, first, last = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+store = VectorStore.open(folder, Hashing())
+print("ready", flush=True)
+for i in range(first, last):
+    store.vectors([f"text {i}", f"text {i + 1}", f"own {first} {i}"])
+"""
+
+
+@pytest.fixture
+def writers(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes that write to one store; killed at the end if they are still there."""
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def _start(folder: Path, first: int, last: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, str(folder), str(first), str(last)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def _whole(folder: Path) -> int:
+    """Check every row that lies in a folder; returns how many."""
+    encoder = Hashing()
+    (keys,) = folder.glob("*.keys")
+    files = VectorFiles(keys.with_suffix(""), encoder.dimension, {})
+    count = files.count()
+    found = files.keys(0, count)
+    assert np.array_equal(found["check"], checksums(np.asarray(files.rows(count))))
+    assert len(np.unique(found[["high", "low"]])) == count
+    return count
+
+
+def test_two_processes_write_at_once(tmp_path: Path, writers: list[subprocess.Popen[str]]) -> None:
+    writers += [_start(tmp_path, 0, 150), _start(tmp_path, 50, 200)]
+    assert [w.wait(60) for w in writers] == [0, 0]
+    assert _whole(tmp_path) == 201 + 150 + 150
+    encoder = Hashing()
+    texts = [f"text {i}" for i in range(201)] + [f"own {a} {i}" for a in (0, 50) for i in range(a, a + 150)]
+    assert right(encoder, texts, VectorStore.open(tmp_path, encoder).vectors(texts))
+    assert not encoder.seen
+
+
+def test_a_kill_in_the_middle_of_writing_leaves_only_whole_rows(
+    tmp_path: Path, writers: list[subprocess.Popen[str]]
+) -> None:
+    rng = np.random.default_rng(7)
+    for round_ in range(4):
+        process = _start(tmp_path, 1000 * round_, 10**9)
+        writers.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(float(rng.uniform(0.02, 0.1)))
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+        encoder = Hashing()
+        texts = [f"text {i}" for i in range(1000 * round_, 1000 * round_ + 5)]
+        assert right(encoder, texts, VectorStore.open(tmp_path, encoder).vectors(texts))
+        assert _whole(tmp_path) > 0
+
+
+def test_without_a_place_to_write_vectors_last_as_long_as_the_process(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    encoder = Hashing()
+    store = VectorStore.open(tmp_path / "file" / "vectors", encoder)
+    assert right(encoder, ["a", "b"], store.vectors(["a", "b"]))
+    assert right(encoder, ["b", "c"], store.vectors(["b", "c"]))
+    assert (sorted(encoder.seen), store.path, len(store)) == (["a", "b", "c"], None, 3)
+    assert [r.levelname for r in caplog.records] == ["WARNING"]
+
+
+def test_files_that_stop_being_writable_are_still_read(tmp_path: Path) -> None:
+    VectorStore.open(tmp_path, Hashing()).vectors(["a", "b"])
+    encoder = Hashing()
+    store = VectorStore.open(tmp_path, encoder)
+    (keys,) = tmp_path.glob("*.keys")
+    keys.unlink()
+    keys.mkdir()  # nothing can be appended to it any more
+    assert right(encoder, ["c", "b", "a"], store.vectors(["c", "b", "a"]))
+    assert encoder.seen == ["c"]
+
+
+def test_a_kg_keeps_its_vectors_in_its_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = tmp_path / "facts.txt"
+    file.write_text("a|likes|b\n")
+    encoder = Hashing()
+    store = vectors_of(open_kg(file), encoder)
+    store.vectors(["likes"])
+    assert store.path is not None
+    assert tmp_path in store.path.parents
+    assert vectors_of(open_kg(file), encoder) is store
+    close_all()
+    assert vectors_of(open_kg(file), encoder) is not store
+    vectors_of(open_kg(file), encoder).vectors(["likes"])
+    assert encoder.seen == ["likes"]
+
+
+def test_a_loaded_kg_keeps_them_inside_or_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triplewise.tools.kg.load import load_kg
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "facts.txt").write_text("a|likes|b\n")
+    load_kg([tmp_path / "facts.txt"], tmp_path / "kg")
+    kg = open_kg(tmp_path / "kg")
+    path = vectors_of(kg, Hashing()).path
+    assert path is not None
+    assert path.parent == tmp_path / "kg" / "vectors"
+    monkeypatch.setattr(os, "access", lambda place, mode: "cache" in str(place) or place == tmp_path)
+    elsewhere = vectors_of(kg, Hashing()).path
+    assert elsewhere is not None
+    assert tmp_path / "cache" in elsewhere.parents

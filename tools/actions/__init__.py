@@ -1,0 +1,47 @@
+"""The actions an agent can take, and how its replies are read.
+
+`pyql` builds a query (QueryAgent), `explore` walks the graph (ODA), `symbolic` follows rules (SymAgent),
+`agentbench` makes sets from sets (AgentBench), `sql` asks a relational database (QueryAgent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from triplewise.tools.actions.action import Action, Parameter, ReasoningMemory, Workbench
+from triplewise.tools.actions.agentbench import AGENTBENCH
+from triplewise.tools.actions.explore import EXPLORE
+from triplewise.tools.actions.pyql import PYQL
+from triplewise.tools.actions.replies import Reply, parse_call, parse_react
+from triplewise.tools.actions.sql import SQL
+from triplewise.tools.actions.symbolic import SYMBOLIC
+from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.core.errors import ConfigurationError
+
+__all__ = [
+    "TOOLSETS",
+    "Action",
+    "Call",
+    "Feedback",
+    "Parameter",
+    "ReasoningMemory",
+    "Reply",
+    "Toolset",
+    "Workbench",
+    "parse_call",
+    "parse_react",
+]
+
+
+class _Registry(dict[str, Toolset]):
+    """Toolsets by name. An unknown name raises `ConfigurationError` with the legal ones."""
+
+    def __init__(self, toolsets: Iterable[Toolset]) -> None:
+        super().__init__({t.name: t for t in toolsets})
+
+    def __missing__(self, name: str) -> Toolset:
+        raise ConfigurationError.unknown("toolset", name, self)
+
+
+TOOLSETS: dict[str, Toolset] = _Registry((PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL))

@@ -1,0 +1,148 @@
+"""ODA's actions: neighbour exploration, path discovery, answer (section 2.2, table 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from triplewise.tools.actions.action import Action, Parameter, Workbench
+from triplewise.tools.actions.resolve import Resolver
+from triplewise.tools.actions.show import names, short_ids, triple_lines
+from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
+
+SHOWN_TRIPLES = 50
+SHOWN_PATHS = 20
+
+_ENTITY = Parameter("entity", "entity", "the id of a task-relevant entity")
+
+
+def _get_neighbors(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """All triples that an entity is part of."""
+    resolver, kg = Resolver(bench), bench.kg
+    entity = resolver.entity(arguments[0])
+    found = kg.neighbours(entity)
+    lines = triple_lines(kg, found.triples, SHOWN_TRIPLES)
+    return Feedback(
+        arguments=(kg.profile.short(entity),),
+        outcome=found.outcome,
+        message=found.message,
+        observation=_observation(found.outcome.ok, found.message, lines, "This entity has no neighbors."),
+        program=bench.program,
+        relations=sides(kg, found.triples, entity),
+        ids={"neighbors": entity_ids(kg, found.triples)},
+        triples=found.triples,
+        detail=resolver.detail(),
+    )
+
+
+def sides(kg: KnowledgeGraph, triples: Sequence[Triple], node: Term) -> dict[str, list[str]]:
+    """Relations that leave and that arrive at a node, as short ids."""
+    return {
+        "forward": short_ids(kg, dict.fromkeys(t.relation for t in triples if t.subject == node)),
+        "backward": short_ids(kg, dict.fromkeys(t.relation for t in triples if t.object == node)),
+    }
+
+
+def entity_ids(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[str]:
+    """Short ids of all entities in some triples."""
+    ends = (end for t in triples for end in (t.subject, t.object) if isinstance(end, IRI))
+    return short_ids(kg, dict.fromkeys(ends))
+
+
+def _observation(ok: bool, message: str, lines: Sequence[str], nothing: str) -> str:
+    return ("\n".join(lines) or nothing) if ok else message
+
+
+def _get_path(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """Simple paths between two entities, shortest first, as long and as many as the workbench allows."""
+    resolver, kg = Resolver(bench), bench.kg
+    source, target = (resolver.entity(a) for a in arguments)
+    if source == target:
+        raise ActionError(
+            "same_entity", f"{arguments[0]} is both ends: get_path needs two entities", given=arguments[0]
+        )
+    found = kg.paths(source, target, bench.path_hops, timeout=bench.path_seconds, limit=bench.path_limit)
+    triples = tuple(dict.fromkeys(hop.triple for path in found.paths for hop in path))
+    shown = found.paths[:SHOWN_PATHS]
+    hops = [hop.triple for path in shown for hop in path]
+    written = iter(triple_lines(kg, hops, len(hops)))
+    lines = [", ".join(next(written) for _ in path) for path in shown]
+    if len(found.paths) > len(shown):
+        lines.append(f"... and {len(found.paths) - len(shown)} more paths")
+    # What a search found before its time was over is worth showing, as what a cut answer is.
+    outcome = Outcome.TRUNCATED if found.paths and found.outcome is Outcome.TIMEOUT else found.outcome
+    if found.paths and found.message:
+        lines.append(f"There may be more: {found.message}.")
+    nothing = f"No path of up to {bench.path_hops} hops joins the two."
+    return Feedback(
+        arguments=tuple(short_ids(kg, (source, target))),
+        outcome=outcome,
+        message=found.message,
+        observation=_observation(outcome.ok, found.message, lines, nothing),
+        program=bench.program,
+        ids={"neighbors": entity_ids(kg, triples)},
+        triples=triples,
+        detail=resolver.detail(),
+    )
+
+
+def answer(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """End with the values given: ids where they mean known entities, else their text."""
+    kg, resolver = bench.kg, Resolver(bench)
+    given = dict.fromkeys(a for a in arguments if a)
+    if not given:
+        raise ActionError("no_answer", "give the answer in brackets, one value or several")
+    terms = {form: resolver.value_or_none(form) for form in given}
+    named = names(kg, [t for t in terms.values() if t is not None])
+    answers = [form.strip("'\"") if term is None else kg.profile.short(term) for form, term in terms.items()]
+    shown = [form.strip("'\"") if term is None else named[term] for form, term in terms.items()]
+    iris = [t for t in terms.values() if not isinstance(t, Literal) and t is not None]
+    return Feedback(
+        arguments=tuple(answers),
+        observation=f"The answer is {', '.join(shown)}.",
+        program=bench.program,
+        values={},
+        ids={"answer": short_ids(kg, iris)},
+        answers=tuple(answers),
+        finished=True,
+        detail=resolver.detail(),
+    )
+
+
+EXPLORE = Toolset.of(
+    "explore",
+    (
+        Action(
+            "get_neighbors",
+            "Get the triples that contain an entity, each with the labels and ids of both ends.",
+            (_ENTITY,),
+            _get_neighbors,
+            "get_neighbors(Q1490)",
+            aliases=("GetNeighbor", "GetNeighbors", "get_neighbor", "getNeighbor", "getNeighbors"),
+        ),
+        Action(
+            "get_path",
+            "Get the paths of a few triples each that link two entities, shortest first.",
+            (
+                Parameter("entity1", "entity", "the id of a task-relevant entity"),
+                Parameter("entity2", "entity", "the id of another one"),
+            ),
+            _get_path,
+            "get_path(Q30, Q25231)",
+            aliases=("GetPath", "GetPaths", "get_paths", "getPath"),
+        ),
+        Action(
+            "answer",
+            "Answer the question, once memory holds what is needed.",
+            (Parameter("values", "value", "entity ids, names, a number, a date, true or false"),),
+            answer,
+            "answer(Q1490)",
+            variadic=True,
+            finishes=True,
+            aliases=("Answer",),
+        ),
+    ),
+)

@@ -1,0 +1,347 @@
+"""QueryAgent's actions: build a query step by step, and see what it finds after each (3.2, table 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from triplewise.tools.actions.action import Action, Parameter, Workbench
+from triplewise.tools.actions.compare import compared
+from triplewise.tools.actions.rebind import rebound
+from triplewise.tools.actions.resolve import Resolver
+from triplewise.tools.actions.result_facts import hierarchy_facts, program_facts, result_facts
+from triplewise.tools.actions.show import UNNAMED, names, relation_names, short_ids
+from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import Term
+from triplewise.tools.kg.protocol import Outcome, Result
+from triplewise.tools.pyql import OPERATORS, PyQL
+from triplewise.tools.pyql.script import apply
+from triplewise.tools.pyql.text import read_variable
+
+ROWS_A_VALUE = 10
+"""Rows fetched for each value that a preview shows, so that every variable gets its share."""
+
+_VARIABLE = Parameter("variable", "variable", "a variable that a fact has bound, such as ?capital")
+_COUNTED = Parameter("counted", "variable", "the variable whose values are counted")
+_PER = Parameter("per", "variable", "the variable for each value of which is counted")
+_PATTERN = "(subject, relation, object), joined by & where it takes several; (?x, a, TYPE) and (?x, >, 5) too"
+
+
+def _program(bench: Workbench) -> PyQL:
+    return PyQL.parse(bench.program, bench.kg.profile)
+
+
+def _get_relation(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """Relations around an entity, or around all values of a variable."""
+    resolver, program, kg = Resolver(bench), _program(bench), bench.kg
+    form = arguments[0].strip()
+    if form.startswith("?"):
+        variable = read_variable(form)
+        if variable not in program.variables:
+            raise _unbound(form, program)
+        found = kg.relations(variable, program.where(kg.profile))
+        shown = form
+    else:
+        term = resolver.entity(form)
+        found = kg.relations(term)
+        shown = resolver.node(form) if form.startswith(('"', "'")) else kg.profile.short(term)
+        shown = next(iter(resolver.repaired.values()), shown)
+    forward, backward = bench.rank(short_ids(kg, found.forward), short_ids(kg, found.backward))
+    listed = {"forward": relation_names(kg, forward), "backward": relation_names(kg, backward)}
+    return Feedback(
+        arguments=(shown,),
+        outcome=found.outcome,
+        message=found.message,
+        observation=str(listed) if found.outcome.ok else found.message,
+        program=bench.program,
+        relations={"forward": forward, "backward": backward},
+        detail=resolver.detail(),
+    )
+
+
+def _unbound(form: str, program: PyQL) -> ActionError:
+    existing = [v.n3() for v in program.variables]
+    return ActionError(
+        "unknown_variable",
+        f"{form} is not a created variable; existing variables: {', '.join(existing) or 'none'}",
+        given=form,
+        existing=existing,
+    )
+
+
+def _resolved(name: str, arguments: Sequence[str], resolver: Resolver) -> list[str]:
+    """The arguments of a construct action as PyQL reads them."""
+    given = list(arguments)
+    match name:
+        case "add_fact":
+            subject, relation, object_ = given
+            return [resolver.node(subject), resolver.relation(relation), resolver.node(object_)]
+        case "add_type":
+            return [given[0], resolver.node(given[1])]
+        case "add_filter":
+            return resolver.comparison(*given)
+        case "add_union":
+            return [resolver.pattern(a) for a in given]
+        case "add_not":
+            return resolver.triple(given) if len(given) > 1 else [resolver.pattern(given[0])]
+        case "add_time_window":
+            return [given[0], *(resolver.relation(r) for r in given[1:3]), *given[3:]]
+        case _:
+            return given
+
+
+def _construct(name: str) -> Callable[[Workbench, tuple[str, ...]], Feedback]:
+    """The run of a construct action: extend the program, then run it once and say what it finds."""
+
+    def run(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+        resolver, before = Resolver(bench), _program(bench)
+        forms = _resolved(name, arguments, resolver)
+        after = apply(before, name, forms, bench.kg.profile)
+        after = compared(bench.kg, before, after)
+        feedback = preview(bench, after)
+        if feedback.outcome == Outcome.EMPTY and name == "add_fact":
+            feedback = _begun_anew(bench, before, after) or feedback
+        profile, empty = bench.kg.profile, feedback.outcome == Outcome.EMPTY
+        detail = {
+            **resolver.detail(),
+            **feedback.detail,
+            **program_facts(after, before, profile),
+            **(hierarchy_facts(after, profile, empty) if name == "add_fact" else {}),
+        }
+        return replace(feedback, arguments=tuple(resolver.shown(f) for f in forms), detail=detail)
+
+    return run
+
+
+def _begun_anew(bench: Workbench, before: PyQL, after: PyQL) -> Feedback | None:
+    """What is found if a fact that finds nothing replaces one that led to mediators only; None if it may not.
+
+    The guideline for empty facts says to choose another relation, and agents do so under the old name.
+    """
+    found = rebound(before, after)
+    if found is None:
+        return None
+    program, variable, earlier = found
+    names_before = preview(bench, before).values.get(variable.name, [])
+    if not names_before or set(names_before) != {UNNAMED}:
+        return None
+    feedback = preview(bench, program)
+    if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
+        return None
+    relation = bench.kg.profile.short(earlier.relation)
+    said = (
+        f"(The fact over {relation}, which led {variable.n3()} only to nodes without a name, was left out.)"
+    )
+    return replace(feedback, observation=f"{feedback.observation} {said}")
+
+
+def preview(bench: Workbench, program: PyQL) -> Feedback:
+    """What a program finds so far, with one query for values and one for their labels."""
+    kg, text = bench.kg, program.text(bench.kg.profile)
+    if not program.clauses:
+        return Feedback(observation="This is a yes/no question now.", program=text)
+    result = kg.query(program.preview_sparql(kg.profile, bench.preview * ROWS_A_VALUE))
+    if result.boolean is not None:
+        return Feedback(outcome=Outcome.ROWS, observation=_yes_no(result.boolean), program=text)
+    feedback = _values(bench, program, result)
+    if program.boolean and result.outcome is Outcome.EMPTY:
+        # No is an answer: nothing is wrong with a yes/no question whose pattern does not hold.
+        return Feedback(
+            outcome=Outcome.ROWS, observation="Nothing meets this, so the answer would be no.", program=text
+        )
+    return replace(feedback, program=text, triples=program.instances(result))
+
+
+def _yes_no(holds: bool) -> str:
+    return f"The answer is {'yes' if holds else 'no'}."
+
+
+def _values(bench: Workbench, program: PyQL, result: Result) -> Feedback:
+    """The values of each variable in a result, in the words of the paper (figure 4), and what they tell."""
+    kg, limit = bench.kg, bench.preview
+    if not result.outcome.ok:
+        return Feedback(outcome=result.outcome, message=result.message, observation=result.message)
+    columns = {v: result.column(v) for v in result.variables}
+    shown: dict[str, tuple[Term, ...]] = {v: column[:limit] for v, column in columns.items()}
+    named = names(kg, list(dict.fromkeys(t for column in shown.values() for t in column)))
+    values = {v: [named[t] for t in column] for v, column in shown.items()}
+    sentences = [
+        f"The value of variable ?{v} is {_listed(values[v], len(columns[v]) > limit)}." for v in columns
+    ]
+    return Feedback(
+        outcome=result.outcome,
+        message=result.message,
+        observation=" ".join(sentences) if result.rows else "The query has no result.",
+        values=values,
+        ids={v: short_ids(kg, column) for v, column in shown.items()},
+        detail=result_facts(kg, program, bench.memory, result, named),
+    )
+
+
+def _listed(values: Sequence[str], more: bool) -> str:
+    """A list as the papers print it, with an ellipsis where it was cut."""
+    return f"[{', '.join([*map(repr, values), *(['...'] if more else [])])}]"
+
+
+def _execute(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """Run the whole query and finish. The only variable there is need not be set (figure 7, step 8)."""
+    kg, program = bench.kg, _program(bench)
+    if not program.answer and not program.boolean and len(program.variables) == 1:
+        program = program.set_answer(program.variables[0])
+    program.check_complete()
+    result = kg.query(program.sparql(kg.profile))
+    if result.boolean is not None:
+        feedback = Feedback(outcome=Outcome.ROWS, observation=_yes_no(result.boolean))
+        answers: tuple[str, ...] = ("true" if result.boolean else "false",)
+    else:
+        feedback = _values(bench, program, result)
+        found = dict.fromkeys(value for row in result.rows for value in row if value is not None)
+        answers = tuple(short_ids(kg, found))
+    detail = {**feedback.detail, **program_facts(program, None, kg.profile)}
+    text, done = program.text(kg.profile), result.outcome.ok
+    return replace(feedback, program=text, answers=answers, detail=detail, finished=done)
+
+
+def _action(
+    name: str, doc: str, parameters: Sequence[Parameter], example: str, variadic: bool = False
+) -> Action:
+    """The declaration of a construct action."""
+    return Action(name, doc, tuple(parameters), _construct(name), example, variadic)
+
+
+_ENDS = (
+    Parameter("head", "node", "the subject: an entity id or a variable"),
+    Parameter("relation", "relation", "a relation that get_relation has shown"),
+    Parameter("tail", "node", 'the object: an entity id, a variable, or a literal such as "1.0"^^xsd:float'),
+)
+
+ACTIONS = (
+    Action(
+        "get_relation",
+        "Get the one-hop relations of an entity or of a variable, in both directions.",
+        (Parameter("entity_or_variable", "node", "an entity id or a variable that a fact has bound"),),
+        _get_relation,
+        "get_relation(?computer)",
+        aliases=("get_relations", "getRelation"),
+    ),
+    _action(
+        "add_fact", "Add the triple pattern (head, relation, tail).", _ENDS, "add_fact(Q1490, P36, ?capital)"
+    ),
+    _action(
+        "add_type",
+        "Keep only values of a variable that are of a type.",
+        (_VARIABLE, Parameter("type", "entity", "the id of the type")),
+        "add_type(?x, Q6256)",
+    ),
+    _action(
+        "add_max",
+        "Keep only the solutions with the largest value of a variable.",
+        (_VARIABLE,),
+        "add_max(?time)",
+    ),
+    _action(
+        "add_min",
+        "Keep only the solutions with the smallest value of a variable.",
+        (_VARIABLE,),
+        "add_min(?time)",
+    ),
+    _action(
+        "add_count",
+        "Count the distinct values of a variable.",
+        (
+            _COUNTED,
+            Parameter("count", "variable", "the new variable for the number; ?count if left out", False),
+        ),
+        "add_count(?film, ?count)",
+    ),
+    _action(
+        "add_group",
+        "Count the values of one variable for each value of another, to compare or filter the counts.",
+        (_COUNTED, _PER, Parameter("count", "variable", "the new variable for the number", False)),
+        "add_group(?film, ?director, ?films)",
+    ),
+    _action(
+        "add_most",
+        "Keep the values of `per` that have the most values of `counted`.",
+        (_COUNTED, _PER),
+        "add_most(?film, ?director)",
+    ),
+    _action(
+        "add_least",
+        "Keep the values of `per` that have the fewest values of `counted`.",
+        (_COUNTED, _PER),
+        "add_least(?film, ?director)",
+    ),
+    _action(
+        "add_filter",
+        "Add a comparison of two values, at least one of them a variable.",
+        (
+            Parameter("left", "value", 'a variable, number, date (2014-07-31), "text" or entity id'),
+            Parameter("operator", "operator", f"one of {', '.join(OPERATORS)}"),
+            Parameter("right", "value", "as left"),
+        ),
+        "add_filter(?height, >, 8000)",
+    ),
+    _action(
+        "add_union",
+        "Keep what meets at least one of several patterns.",
+        (
+            Parameter("first", "text", f"a pattern: {_PATTERN}"),
+            Parameter("others", "text", "one more pattern, or several"),
+        ),
+        "add_union((?x, P19, Q64), (?x, P20, Q64))",
+        variadic=True,
+    ),
+    _action(
+        "add_not",
+        "Drop what meets a pattern.",
+        (
+            Parameter("head", "node", f"a subject; or else a whole pattern: {_PATTERN}"),
+            Parameter("relation", "relation", "the relation, if head is a subject", False),
+            Parameter("tail", "node", "the object, if head is a subject", False),
+        ),
+        "add_not(?person, P26, ?spouse)",
+    ),
+    _action(
+        "add_time_window",
+        "Keep only mediator nodes whose own period overlaps with the given one; an end may be none.",
+        (
+            Parameter("mediator", "variable", "the variable of the node that carries both dates"),
+            Parameter("from_relation", "relation", "its relation to the first day"),
+            Parameter("to_relation", "relation", "its relation to the last day"),
+            Parameter("start", "value", "YYYY, YYYY-MM, YYYY-MM-DD or none"),
+            Parameter("end", "value", "as start", False),
+        ),
+        "add_time_window(?term, P580, P582, 2008, 2012)",
+    ),
+    _action(
+        "add_order",
+        "Order the answers by a variable and keep the first ones; use add_max for the single best.",
+        (
+            _VARIABLE,
+            Parameter("direction", "text", "desc or asc", False),
+            Parameter("number", "value", "how many answers to keep", False),
+        ),
+        "add_order(?height, desc, 3)",
+    ),
+    _action(
+        "set_answer",
+        "Say which variable the query returns.",
+        (Parameter("answer", "variable", "a variable that a fact has bound"),),
+        "set_answer(?capital)",
+        variadic=True,
+    ),
+    _action("ask", "Make it a yes/no question: does any solution exist?", (), "ask()"),
+    Action(
+        "execute",
+        "Execute the query and finish with its answer.",
+        (),
+        _execute,
+        "execute()",
+        finishes=True,
+    ),
+)
+
+PYQL = Toolset.of("pyql", ACTIONS)

@@ -1,0 +1,190 @@
+"""From a model's reply to one action: what it thought, and what it calls.
+
+Small and large models write calls in many loose forms; all that mean exactly one action are read, the others
+become interpreter feedback (QueryAgent, table 12).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import NamedTuple
+
+from triplewise.tools.core.call import Call
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.pyql.text import scan_arguments
+
+_OPENING = re.compile(r"(?<![\w?:/.#-])([A-Za-z_]\w*)\s*\(")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_FENCE = re.compile(r"^\s*```[\w-]*\s*$", re.MULTILINE)
+_THINKING = re.compile(r"(?s)<think(?:ing)?>(.*?)</think(?:ing)?>")
+_MARK = r"[ \t>*_#`-]*{word}[ \t]*{number}[ \t*_`]*[:：][ \t*_]*"
+_OBSERVATION = re.compile("(?im)^" + _MARK.format(word="Observation", number=r"\d*"))
+_HEAD = re.compile(
+    "(?im)^"
+    + _MARK.format(word="(?P<line>Thought|Action)", number=r"(?P<n>\d*)")
+    + r"|(?<=\s)\**(?P<inline>Thought|Action)[ \t]*(?P<m>\d+)\**[ \t]*[:：]\**[ \t]*"
+)
+_FIELD = re.compile(r"(?m)^\s*[A-Za-z][A-Za-z_ ]*?\d*\s*:\s*(\S.*)$")
+
+
+class Reply(NamedTuple):
+    """The thought of a reply, and the text of its one call."""
+
+    thought: str
+    call: str
+
+
+class _Part(NamedTuple):
+    """A marked part of a reply."""
+
+    kind: str
+    number: str
+    text: str
+
+
+def whole(text: str) -> str:
+    """The text with U+FFFD for halves of surrogate pairs: JSON may carry them, no engine or file can."""
+    if not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def parse_call(text: str, legal: Collection[str] = ()) -> Call:
+    """The one call in a text.
+
+    Args:
+        text: as a model wrote it: fences, quotes and words around the call are ignored.
+        legal: action names, for telling calls from words before a bracket; empty takes any name.
+
+    Raises:
+        ActionError: `no_action`, or `several_actions` (detail `first`: the first call). A call of a name that
+            is not legal comes back as it is: `Toolset.execute` says what is wrong with it.
+    """
+    plain = _FENCE.sub("", whole(text)).strip().strip("`").strip()
+    calls = _calls(plain)
+    known = [c for c in calls if c.name in legal] if legal else calls
+    if not calls and (bare := _bare(plain, legal)) is not None:
+        return bare
+    if not calls:
+        raise ActionError(
+            "no_action", f"no action in {_short(plain)!r}: write name(argument, ...)", legal=sorted(legal)
+        )
+    if not known:
+        return calls[0]
+    if len(known) > 1:
+        names = [c.text() for c in known]
+        raise ActionError(
+            "several_actions",
+            f"{len(known)} actions in one reply, exactly one is due: {'; '.join(names)}",
+            first=names[0],
+            actions=names,
+        )
+    return known[0]
+
+
+def unknown_action(name: str, legal: Collection[str]) -> ActionError:
+    """The error for a name that no action has."""
+    names = sorted(legal)
+    return ActionError("unknown_action", f"{name} is no action: {', '.join(names)}", name=name, legal=names)
+
+
+def _calls(text: str) -> list[Call]:
+    """All calls in a text, none from inside the arguments of another."""
+    calls: list[Call] = []
+    place = 0
+    while match := _OPENING.search(text, place):
+        # A call stays on its line where its bracket closes there, so that later prose is not swallowed.
+        end_of_line = text.find("\n", match.end())
+        line = text[: end_of_line if end_of_line >= 0 else len(text)]
+        arguments, end = scan_arguments(line, match.end())
+        if end == len(line) and not line.rstrip().endswith((")", "]", "}")) and len(line) < len(text):
+            whole, closed = scan_arguments(text, match.end())
+            if text[closed - 1] in ")]}":
+                arguments, end = whole, closed
+        calls.append(Call(match[1], tuple(_unquoted(a) for a in arguments)))
+        place = end
+    return calls
+
+
+def _unquoted(argument: str) -> str:
+    """An argument without backticks, bold marks or `name=` before it."""
+    bare = re.sub(r"^[a-z]\w*\s*=\s*(?=[?\"'<\w(])", "", " ".join(argument.split("\n")))
+    return bare.strip().strip("`*").strip()
+
+
+def _bare(text: str, legal: Collection[str]) -> Call | None:
+    """A call without brackets: a name alone, or with its arguments on lines `Field: value` (ODA, table 5)."""
+    first, _, rest = text.partition("\n")
+    match = _NAME.match(first.strip())
+    if match is None or match[0] not in legal:
+        return None
+    after = first.strip()[match.end() :].strip(" .")
+    values = _FIELD.findall(f"{after}\n{rest}")
+    if after and not values:
+        return None
+    return Call(match[0], tuple(v.strip() for v in values))
+
+
+def _short(text: str, limit: int = 120) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def parse_react(text: str) -> Reply:
+    """Thought and action of a ReAct reply, `Thought n: … Action n: …` in the forms models produce.
+
+    An observation that the model made up, and all after it, is cut off. Two thoughts of the same step are
+    read as one.
+
+    Raises:
+        ActionError: `no_action`, `several_thoughts` or `several_actions`; detail `thought` and `action` hold
+            the first ones, so that a policy may go on with them.
+    """
+    text = whole(text)
+    thinking = " ".join(m.strip() for m in _THINKING.findall(text))
+    parts = _parts(_THINKING.sub("", text))
+    thoughts = [p for p in parts if p.kind == "thought"]
+    actions = [p for p in parts if p.kind == "action" and p.text]
+    thought = " ".join(p.text for p in thoughts if p.number == thoughts[0].number).strip() or thinking
+    detail = {"thought": thought, "action": actions[0].text if actions else ""}
+    if not actions:
+        raise ActionError("no_action", "the reply has no action: write Action: name(argument, ...)", **detail)
+    if len({p.text for p in actions}) > 1:
+        listed = [p.text for p in actions]
+        raise ActionError(
+            "several_actions",
+            f"{len(listed)} actions in one reply, exactly one is due",
+            **detail,
+            first=listed[0],
+            actions=listed,
+        )
+    if len({p.number for p in thoughts}) > 1:
+        raise ActionError(
+            "several_thoughts", f"{len(thoughts)} thoughts in one reply, exactly one is due", **detail
+        )
+    return Reply(thought, actions[0].text)
+
+
+def _parts(text: str) -> list[_Part]:
+    """The marked parts of a reply up to a made-up observation; an unmarked reply is a bare action."""
+    heads = list(_HEAD.finditer(text))
+    observed = next((m for m in _OBSERVATION.finditer(text) if heads and m.start() > heads[0].start()), None)
+    text = text[: observed.start()] if observed else text
+    heads = [h for h in heads if h.end() <= len(text)]
+    if not heads:
+        return [_Part("action", "", text.strip())] if _OPENING.search(text) else [_Part("thought", "", text)]
+    parts = []
+    for head, following in zip(heads, [*heads[1:], None], strict=True):
+        body = text[head.end() : following.start() if following else len(text)]
+        kind, number = head["line"] or head["inline"], head["n"] or head["m"] or ""
+        parts.append(_Part(kind.lower(), number, _clean(body)))
+    before = text[: heads[0].start()].strip()
+    if before and not any(p.kind == "thought" for p in parts):
+        parts.insert(0, _Part("thought", "", before))
+    return parts
+
+
+def _clean(body: str) -> str:
+    """A part without fences and stray emphasis."""
+    return _FENCE.sub("", body).strip().strip("*_` \n")

@@ -1,0 +1,220 @@
+"""From arguments as written to ids: what the profile reads, else a name that means one known entity."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from triplewise.tools.actions.action import Workbench
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import Term, text
+from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.pyql.clauses import MATCHES, OPERATORS
+from triplewise.tools.pyql.script import pattern_parts
+from triplewise.tools.pyql.text import read_bare, read_iri, read_literal, write_iri
+
+_DATELIKE = re.compile(r"-?\d{4,}-[\d:.T+Z-]*")
+_WITH_NOTE = re.compile(r"(?s)(\S+) [(\[](.+)[)\]]")
+
+
+@dataclass
+class Resolver:
+    """Reads the arguments of one call.
+
+    Attributes:
+        bench: the workbench of the step.
+        repaired: what was written -> the id it was read as, for everything that was no id.
+    """
+
+    bench: Workbench
+    repaired: dict[str, str] = field(default_factory=dict)
+
+    def node(self, form: str) -> str:
+        """A form that PyQL reads: variables, literals and ids as they are, names as ids."""
+        form = form.strip()
+        if form.startswith(("?", "<", "(")) or self._is_literal(form):
+            return form
+        known = self._known_id(form)
+        return form if known is None else self._repair(form, known)
+
+    def relation(self, form: str) -> str:
+        """The id of a relation, without the text that was shown behind it, or from that text alone."""
+        form = form.strip().strip("'\"")
+        profile = self.bench.kg.profile
+        noted = _WITH_NOTE.fullmatch(form)
+        if form in self._offered() or read_iri(form, profile, relation=True) is not None:
+            return form
+        if noted and read_iri(noted[1], profile, relation=True) is not None:
+            return noted[1]
+        texts = relation_texts(self.bench.kg, self._offered())
+        found = [r for r, text in texts.items() if text.label.casefold() == form.casefold()]
+        return self._repair(form, found[0]) if len(found) == 1 else form
+
+    def value(self, form: str) -> str:
+        """What a filter compares: a node, a bare number or date, or else a word that is taken as text."""
+        node = self.node(form)
+        if node.startswith(("?", "<", '"', "'")) or is_bare(node) or _DATELIKE.fullmatch(node):
+            return node
+        return node if read_iri(node, self.bench.kg.profile) else self._quote(node)
+
+    def pattern(self, form: str) -> str:
+        """A pattern of `add_union` or `add_not` with every part resolved."""
+        return " & ".join(f"({', '.join(self.triple(parts))})" for parts in pattern_parts(form))
+
+    def comparison(self, left: str, operator: str, right: str) -> list[str]:
+        """The parts of a filter; what text is matched with stays text."""
+        if operator.strip("'\"").casefold() in MATCHES:
+            return [left, operator, right if right.startswith(("?", '"', "'")) else text(right).n3()]
+        return [self.value(left), operator, self.value(right)]
+
+    def triple(self, parts: Sequence[str]) -> list[str]:
+        """The parts of a triple, type or filter."""
+        parts = self.joined(parts, 3)
+        if len(parts) != 3:
+            return parts
+        subject, middle, end = parts
+        if middle == "a":
+            return [subject, middle, self._safe(self.node(end))]
+        if not middle[:1].isalpha() or middle.casefold() in OPERATORS:
+            left, operator, right = self.comparison(subject, middle, end)
+            return [self._safe(left), operator, self._safe(right)]
+        return [self._safe(self.node(subject)), self.relation(middle), self._safe(self.node(end))]
+
+    def shown(self, form: str) -> str:
+        """A form as it stands in observations and memory: the short id of an IRI."""
+        whole = form.startswith("<") and form.endswith(">")  # not the operators < and <=
+        iri = read_iri(form, self.bench.kg.profile) if whole else None
+        return form if iri is None else self.bench.kg.profile.short(iri)
+
+    def entity(self, form: str) -> Term:
+        """The term an exploring action starts from.
+
+        Raises:
+            ActionError: `unknown_entity` if the form is neither an id, a literal nor a known name.
+        """
+        form = self.node(form.strip())
+        literal = read_literal(form)
+        # Models quote ids and names; text is only a node if it was linked, or carries a language or datatype.
+        if literal is not None and (form in self._linked_names() or not form.endswith(form[0])):
+            return literal
+        form = form if literal is None else literal.value
+        iri = None if form.startswith("?") else read_iri(form, self.bench.kg.profile)
+        if iri is None:
+            linked = list(self.bench.memory.linked)
+            raise ActionError(
+                "unknown_entity",
+                f"{form!r} is neither an entity id nor the name of a linked entity: {', '.join(linked)}",
+                given=form,
+                linked=linked,
+            )
+        return iri
+
+    def joined(self, arguments: Iterable[str], due: int) -> list[str]:
+        """Arguments with neighbours joined where a comma inside a known name has split it, down to `due`."""
+        parts = list(arguments)
+        names = self._linked_names()
+        longest = max((name.count(", ") + 1 for name in names), default=1)
+        i = 0
+        while len(parts) > due and i < len(parts) - 1:
+            widest = min(longest, len(parts) - due + 1)
+            width = next((w for w in range(widest, 1, -1) if _join(parts, i, w) in names), 0)
+            if width:
+                parts[i : i + width] = [_join(parts, i, width)]
+            i += 1
+        return parts
+
+    def detail(self) -> dict[str, object]:
+        """What was repaired, for `Feedback.detail`."""
+        return {"repaired": dict(self.repaired)} if self.repaired else {}
+
+    def value_or_none(self, form: str) -> Term | None:
+        """The entity or typed literal that a final value means; None for plain text."""
+        known = self.node(form)
+        if known.startswith("?"):
+            raise ActionError("bad_answer", f"{form} is a variable: give its values", given=form)
+        if is_bare(known):
+            return None
+        try:
+            literal = read_literal(known)
+        except ActionError:
+            literal = None
+        if literal is not None:
+            return literal
+        return read_iri(known, self.bench.kg.profile)
+
+    def _is_literal(self, form: str) -> bool:
+        try:
+            return read_literal(form) is not None and form.strip("'\"") not in self._linked_names()
+        except ActionError:
+            return True
+
+    def _known_id(self, form: str) -> str | None:
+        """The id that a form stands for, None if it is one itself or means nothing known."""
+        memory, profile = self.bench.memory, self.bench.kg.profile
+        bare = form.strip("'\"")
+        ids = set(memory.linked) | set(memory.seen)
+        if form in ids:
+            return None
+        if bare in ids:
+            return bare
+        noted = _WITH_NOTE.fullmatch(bare)
+        candidates = [x for x in noted.groups() if x in ids] if noted else []
+        if candidates:
+            return candidates[0]
+        same = bare.casefold()
+        # Models like to write names as identifiers: get_relation(tom_kilburn) (QueryAgent 3.2).
+        spelled = (same, same.replace("_", " "))
+        exact = [i for i, label in memory.linked.items() if {label.casefold(), i.casefold()} & set(spelled)]
+        exact = exact or [i for i in memory.seen if i.casefold() == same]
+        if len(exact) == 1:
+            return exact[0]
+        return None if is_bare(form) or read_iri(form, profile) is not None else self._seen_by_name(bare)
+
+    def _seen_by_name(self, name: str) -> str | None:
+        """The one entity seen so far that has a name."""
+        profile, kg = self.bench.kg.profile, self.bench.kg
+        seen = {i: iri for i in self.bench.memory.seen if (iri := read_iri(i, profile)) is not None}
+        labels = kg.labels(seen.values()) if seen else {}
+        found = [i for i, iri in seen.items() if labels.get(iri, "").casefold() == name.casefold()]
+        return found[0] if len(found) == 1 else None
+
+    def _repair(self, form: str, known: str) -> str:
+        """Note what a form was read as, and give it in a form that is safe among commas."""
+        self.repaired[form] = known
+        if read_literal(known) is not None:
+            return known
+        iri = read_iri(known, self.bench.kg.profile)
+        return known if iri is None else write_iri(iri, self.bench.kg.profile)
+
+    def _safe(self, form: str) -> str:
+        """A form that cannot be torn apart at its commas."""
+        plain = form.startswith(("?", '"', "'")) or is_bare(form)
+        iri = None if plain else read_iri(form, self.bench.kg.profile)
+        return form if iri is None else write_iri(iri, self.bench.kg.profile)
+
+    def _quote(self, form: str) -> str:
+        """A bare word as a text literal."""
+        self.repaired[form] = text(form).n3()
+        return self.repaired[form]
+
+    def _linked_names(self) -> set[str]:
+        memory = self.bench.memory
+        return {*memory.linked, *memory.linked.values(), *memory.seen}
+
+    def _offered(self) -> list[str]:
+        """All relations that were shown so far."""
+        shown = (r for sides in self.bench.memory.looked_up.values() for side in sides.values() for r in side)
+        return list(dict.fromkeys(shown))
+
+
+def is_bare(form: str) -> bool:
+    """Whether a form is a bare number, date or boolean."""
+    try:
+        return read_bare(form) is not None
+    except ActionError:
+        return False
+
+
+def _join(parts: list[str], start: int, width: int) -> str:
+    return ", ".join(parts[start : start + width])

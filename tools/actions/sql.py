@@ -1,0 +1,268 @@
+"""QueryAgent's actions on a relational database (section 5.4, appendix E, table 10, SQL version).
+
+The paper stops at one table; here several are joined along their foreign keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from triplewise.tools.actions.action import Action, Parameter, Workbench
+from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.sql.base import Condition, Database, Rows, Schema, SqlQuery, Table
+from triplewise.tools.sql.program import (
+    FOLDED,
+    check,
+    column_name,
+    find_column,
+    find_table,
+    read,
+    read_aggregation,
+    read_condition,
+    write,
+)
+from triplewise.tools.sql.reading import fold
+
+NameRanker: TypeAlias = Callable[[Sequence[tuple[str, str]]], list[str]]
+"""`services["rank_names"]`: (id, text) pairs -> ids, cut and ordered for the question."""
+
+_COLUMN = Parameter("column", "text", "the name of a column; table.column where several tables have it")
+
+
+def _database(bench: Workbench) -> Database:
+    database: Database | None = bench.services.get("database")
+    if database is None:
+        raise ActionError("no_database", "no database is configured")
+    return database
+
+
+def _begun(bench: Workbench) -> tuple[Database, SqlQuery]:
+    """The database and the query so far."""
+    database = _database(bench)
+    return database, read(bench.program, database.schema)
+
+
+def _tables(query: SqlQuery) -> tuple[str, ...]:
+    """Tables of a query's columns."""
+    answer = [query.answer.table] if query.answer else []
+    return tuple(dict.fromkeys([*(c.column.table for c in query.conditions), *answer]))
+
+
+def _ranked(bench: Workbench, names: Sequence[tuple[str, str]]) -> list[str]:
+    rank: NameRanker | None = bench.services.get("rank_names")
+    return rank(names) if rank else [name for name, _ in names]
+
+
+def _get_tables(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """Tables with their columns, the ones that fit the question first."""
+    schema = _database(bench).schema
+    ids = _ranked(bench, [(t.name, table_text(t)) for t in schema.tables])
+    listed = [table_line(schema, t) for i in ids for t in schema.tables if t.name == i]
+    left = len(schema.tables) - len(listed)
+    more = f"\n... and {left} more tables" if left > 0 else ""
+    return Feedback(outcome=Outcome.ROWS, observation="\n".join(listed) + more, program=bench.program)
+
+
+def _get_columns(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """The columns of a table."""
+    schema = _database(bench).schema
+    table = find_table(schema, arguments[0])
+    said = table_line(schema, table)
+    return Feedback(arguments=(table.name,), outcome=Outcome.ROWS, observation=said, program=bench.program)
+
+
+def table_text(table: Table) -> str:
+    """A table in words, to be compared with a question."""
+    return f"{table.name}: {', '.join(c.name for c in table.columns)} {table.doc}".strip().replace("_", " ")
+
+
+def table_line(schema: Schema, table: Table) -> str:
+    """A table with the names and kinds of its columns, and where its foreign keys lead."""
+    columns = ", ".join(f"{column_name(schema, c)} ({c.kind})" for c in table.columns)
+    keys = [k for k in schema.keys if k.columns[0].table == table.name]
+    joins = "; ".join(f"{k.columns[0].name} -> {k.references[0].id}" for k in keys)
+    return f"{table.name}: {columns}" + (f" [{joins}]" if joins else "")
+
+
+def _get_column(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """The values stored in a column."""
+    database, query = _begun(bench)
+    column = find_column(database.schema, ", ".join(arguments), _tables(query))
+    name = column_name(database.schema, column)
+    found = database.values(column, bench.preview * 2)
+    values = [str(row[0]) for row in found.rows]
+    more = found.outcome is Outcome.TRUNCATED
+    listed = f"[{', '.join([*map(repr, values), *(['...'] if more else [])])}]"
+    return Feedback(
+        arguments=(name,),
+        # A preview is cut on purpose: that is no truncation to warn of.
+        outcome=Outcome.ROWS if more else found.outcome,
+        message=found.message,
+        observation=f"The value stored in column {name} ({column.kind}) is {listed}."
+        if found.outcome.ok
+        else found.message,
+        program=bench.program,
+        values={name: values},
+    )
+
+
+def _add_condition(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """Keep the rows that meet one more comparison, and see what is left."""
+    database, query = _begun(bench)
+    condition = read_condition(database.schema, arguments, _tables(query))
+    name = column_name(database.schema, condition.column)
+    after = query
+    if condition not in query.conditions:
+        after = replace(query, conditions=(*query.conditions, condition))
+    found = database.run(replace(after, answer=None), bench.preview)
+    detail = _situation(bench, database, query, condition, found)
+    shown = (name, condition.operator, str(condition.value), *([FOLDED] if condition.folded else []))
+    return replace(_preview(bench, database, after, found), arguments=shown, detail=detail)
+
+
+def _situation(
+    bench: Workbench, database: Database, before: SqlQuery, condition: Condition, found: Rows
+) -> dict[str, Any]:
+    """What guidelines need to know of a condition."""
+    column, name = condition.column, column_name(database.schema, condition.column)
+    inspected = [c for c in bench.memory.calls if c not in bench.memory.failed]
+    detail: dict[str, Any] = {
+        "column": name,
+        "kind": column.kind,
+        "inspected": Call("get_column", (name,)).text() in inspected or column.kind in ("number", "date"),
+        "second_equality": condition.operator == "="
+        and any(c.column == column and c.operator == "=" and c != condition for c in before.conditions),
+        "before": len(before.conditions),
+    }
+    if found.outcome is Outcome.EMPTY:
+        near = [str(v) for v in database.find(column, str(condition.value))]
+        exact = str(condition.value) in near
+        folded = [v for v in near if fold(v) == fold(str(condition.value))]
+        detail |= {"nearest": near, "in_column": exact, "folded": folded}
+    return detail
+
+
+def _set_answer(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """Say what is returned, and see it."""
+    database, query = _begun(bench)
+    *names, last = arguments
+    aggregation = read_aggregation(last) if names else ""
+    column = find_column(database.schema, ", ".join(names or [last]), _tables(query))
+    name = column_name(database.schema, column)
+    if aggregation in ("SUM", "AVG") and column.kind != "number":
+        raise ActionError(
+            "sum_of_text",
+            f"{aggregation} needs numbers; {name} holds {column.kind}",
+            column=name,
+            given=aggregation,
+        )
+    after = replace(query, answer=column, aggregation=aggregation)
+    feedback = _preview(bench, database, after, database.run(after, bench.preview))
+    return replace(feedback, arguments=(name, aggregation or "None"))
+
+
+def _preview(bench: Workbench, database: Database, query: SqlQuery, found: Rows) -> Feedback:
+    """What a query finds so far: the first values of each column."""
+    if found.outcome is Outcome.SYNTAX:
+        raise ActionError("bad_query", found.message)
+    columns = list(found.columns)
+    cells = {c: list(dict.fromkeys(str(row[i]) for row in found.rows)) for i, c in enumerate(columns)}
+    more = ", ..." if found.outcome is Outcome.TRUNCATED else ""
+    said = " ".join(f"{c}: [{', '.join(map(repr, v))}{more}]." for c, v in cells.items())
+    said = said if found.rows else "No row is left."
+    if found.message:
+        said = f"{said} ({found.message})"
+    outcome = Outcome.ROWS if found.outcome is Outcome.TRUNCATED else found.outcome
+    return Feedback(
+        outcome=outcome,
+        message=found.message,
+        observation=said if found.outcome.ok else found.message,
+        program=write(query),
+        values=cells,
+    )
+
+
+def _execute(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """Run the whole query and finish."""
+    database, query = _begun(bench)
+    check(database, query)
+    found = database.run(query)
+    if found.outcome is Outcome.SYNTAX:
+        raise ActionError("bad_query", found.message)
+    values = dict.fromkeys(str(row[0]) for row in found.rows if row[0] is not None)
+    shown = list(values)[: bench.preview]
+    more = ", ..." if len(values) > len(shown) else ""
+    said = f"The answer is [{', '.join(map(repr, shown))}{more}]." if values else "The query has no result."
+    assert query.answer is not None
+    return Feedback(
+        outcome=found.outcome,
+        message=found.message,
+        observation=said if found.outcome.ok else found.message,
+        program=bench.program,
+        values={found.columns[0] if found.columns else query.answer.name: shown},
+        answers=tuple(values),
+        detail={"rows": len(found.rows), "aggregation": query.aggregation, "kind": query.answer.kind},
+        finished=found.outcome.ok,
+    )
+
+
+ACTIONS = (
+    Action(
+        "get_tables",
+        "See the tables with their columns, the ones that fit the question first.",
+        (),
+        _get_tables,
+        "get_tables()",
+    ),
+    Action(
+        "get_columns",
+        "See the columns of one table.",
+        (Parameter("table", "text", "the name of a table"),),
+        _get_columns,
+        "get_columns(match)",
+    ),
+    Action(
+        "get_column",
+        "Get the values stored in a column. Do this before a condition on it.",
+        (_COLUMN,),
+        _get_column,
+        "get_column(Home team)",
+        variadic=True,
+        aliases=("get_column_values", "getColumn"),
+    ),
+    Action(
+        "add_condition",
+        "Keep only the rows where the column compares with the value in this way.",
+        (
+            _COLUMN,
+            Parameter("op", "operator", "one of =, !=, >, <, >=, <="),
+            Parameter("value", "value", "a text, number or date, as the column stores it"),
+            Parameter("how", "text", "folded: text is compared without case and accents", False),
+        ),
+        _add_condition,
+        "add_condition(Home team, =, Carlton)",
+        variadic=True,
+        aliases=("addCondition", "add_filter"),
+    ),
+    Action(
+        "set_answer",
+        "Say which column the query returns, and what is done with its values.",
+        (
+            _COLUMN,
+            Parameter("aggregation", "text", "None, MAX, MIN, COUNT, SUM or AVG; COUNT for how many", False),
+        ),
+        _set_answer,
+        "set_answer(Crowd, MAX)",
+        variadic=True,
+    ),
+    Action(
+        "execute", "Execute the query and finish with its answer.", (), _execute, "execute()", finishes=True
+    ),
+)
+
+SQL = Toolset.of("sql", ACTIONS)

@@ -1,0 +1,264 @@
+"""SymAgent's actions: rules, neighbours under a relation, documents, finish (section 4.2.1, figure 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from triplewise.tools.actions.action import Action, Parameter, Workbench
+from triplewise.tools.actions.explore import answer, entity_ids
+from triplewise.tools.actions.resolve import Resolver
+from triplewise.tools.actions.show import names, triple_lines
+from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.facts import ExtractedFact
+from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.kg.bounded import Deadline
+from triplewise.tools.kg.frontier import Bundle, Fact, read_bundles
+from triplewise.tools.kg.overlay.overlay import overlaid
+from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.pyql.text import read_relation
+
+RuleService: TypeAlias = Callable[[str], Sequence[str]]
+"""`services["rules"]`: a sub-question -> rules as text, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What documents say about an entity and a relation: passages, best first, and the facts read from them.
+
+    `reasons`: why there are no more facts, in words.
+    """
+
+    passages: tuple[str, ...]
+    facts: tuple[ExtractedFact, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+ExtractService: TypeAlias = Callable[[str, str], Extraction]
+"""`services["extract"]`: id or name of an entity, id of a relation -> what documents say (extractTriples)."""
+
+SHOWN_NEIGHBORS = 50
+SHOWN_PASSAGES, SHOWN_CHARACTERS = 5, 3_000
+"""Passages, and characters of them, that an observation holds at most."""
+FACTS_OF_EACH = 1_000
+"""Facts of one entity that a search for several reads at most."""
+NOTHING_FOUND = (
+    "No entity found under this relation in the knowledge graph. You can keep searching on graph or go to "
+    "invoke wiki_search to retrieve relevant documents. You can also just answer if you think you can based "
+    "on the information available and your knowledge."
+)
+
+
+def _get_rules(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """Rules that may answer a sub-question (equation 3)."""
+    question = ", ".join(arguments).strip("'\"")
+    service: RuleService | None = bench.services.get("rules")
+    rules = list(service(question)) if service else []
+    if not rules:
+        said = "No reasoning path is known for this. Search the neighbors of an entity under a relation."
+        return Feedback(arguments=(question,), outcome=Outcome.EMPTY, observation=said, program=bench.program)
+    listed = "; ".join(rules)
+    said = f"Surrounding relational reasoning paths are: {listed}." + (
+        " There are multiple paths, maybe you should select one most potential path."
+        if len(rules) > 1
+        else ""
+    )
+    return Feedback(arguments=(question,), outcome=Outcome.ROWS, observation=said, program=bench.program)
+
+
+def _search_neighbor(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """The nodes that a relation joins with an entity, in either direction."""
+    resolver, kg = Resolver(bench), bench.kg
+    entity = _entity(bench, resolver, arguments[0])
+    relation = read_relation(resolver.relation(arguments[1]), kg.profile)
+    found = kg.neighbours(entity, relation)
+    ends = dict.fromkeys(t.object if t.subject == entity else t.subject for t in found.triples)
+    named = names(kg, list(ends)[:SHOWN_NEIGHBORS])
+    shown = [_with_id(bench, term, name) for term, name in named.items()]
+    more = f", ... and {len(ends) - len(shown)} more" if len(ends) > len(shown) else ""
+    text = f"{', '.join(shown)}{more}." if shown else NOTHING_FOUND
+    return Feedback(
+        arguments=(kg.profile.short(entity), kg.profile.short(relation)),
+        outcome=found.outcome,
+        message=found.message,
+        observation=text if found.outcome.ok else found.message,
+        program=bench.program,
+        ids={"neighbors": entity_ids(kg, found.triples)},
+        triples=found.triples,
+        detail=resolver.detail(),
+    )
+
+
+def _entity(bench: Workbench, resolver: Resolver, form: str) -> Term:
+    """An entity by id or by name: documents name entities that no action has shown (figure 7, action 4)."""
+    try:
+        return resolver.entity(form)
+    except ActionError as error:
+        index = bench.kg.index
+        found = index.exact(form.strip("'\"")) if index is not None and error.code == "unknown_entity" else ()
+        known = list(dict.fromkeys(e.iri for e in sorted(found, key=lambda e: (e.alias, -e.popularity))))
+        if not known:
+            raise
+        resolver.repaired[form] = bench.kg.profile.short(known[0])
+        return known[0]
+
+
+def _with_id(bench: Workbench, term: object, name: str) -> str:
+    """A name, with the id that the next search needs where it differs."""
+    short = bench.kg.profile.short(term) if isinstance(term, IRI) else name
+    return name if short == name else f"{name} [{short}]"
+
+
+def _search_each(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """The same search for several entities at once, in one query for some hundred of them."""
+    resolver, kg = Resolver(bench), bench.kg
+    relation = read_relation(resolver.relation(arguments[0]), kg.profile)
+    entities = list(dict.fromkeys(_entity(bench, resolver, a) for a in arguments[1:]))
+    sides = [(e, f) for e in entities for f in (True, False) if isinstance(e, IRI) or not f]
+    wanted = {Bundle(e, relation, forward): FACTS_OF_EACH for e, forward in sides}
+    found, trouble = read_bundles(kg, wanted, wanted, 0, Deadline(kg.timeout))
+    triples = tuple(dict.fromkeys(f.triple for f in found))
+    quiet = Outcome.ROWS if found else Outcome.EMPTY
+    return Feedback(
+        arguments=(kg.profile.short(relation), *(kg.profile.short(e) for e in entities)),
+        outcome=trouble.partition(":")[0] or quiet,
+        message=trouble,
+        observation=_by_entity(bench, found) if found else trouble or NOTHING_FOUND,
+        program=bench.program,
+        ids={"neighbors": entity_ids(kg, triples)},
+        triples=triples,
+        detail=resolver.detail(),
+    )
+
+
+def _by_entity(bench: Workbench, found: Sequence[Fact]) -> str:
+    """The far ends of facts, a line for each entity they were found at."""
+    shown = found[:SHOWN_NEIGHBORS]
+    named = names(bench.kg, list(dict.fromkeys(t for f in shown for t in (f.node, f.far))))
+    lines: dict[Term, list[str]] = {}
+    for fact in shown:
+        lines.setdefault(fact.node, []).append(_with_id(bench, fact.far, named[fact.far]))
+    listed = [f"{_with_id(bench, node, named[node])}: {', '.join(ends)}." for node, ends in lines.items()]
+    more = [f"... and {len(found) - len(shown)} more."] if len(found) > len(shown) else []
+    return "\n".join([*listed, *more])
+
+
+def _wiki_search(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """Passages about an entity and a relation, and the facts read from them at once (extractTriples).
+
+    The facts come with the step, so that later actions find them.
+    """
+    resolver, kg = Resolver(bench), bench.kg
+    entity = resolver.value_or_none(arguments[0])
+    name = arguments[0].strip("'\"") if entity is None else names(kg, [entity])[entity]
+    relation = resolver.relation(arguments[1])
+    given = name if entity is None else kg.profile.short(entity)
+    service: ExtractService | None = bench.services.get("extract")
+    if service is None:
+        said = "No documents are configured: only the knowledge graph can be searched."
+        return Feedback(
+            arguments=(given, relation), outcome=Outcome.EMPTY, observation=said, program=bench.program
+        )
+    found = service(given, relation)
+    triples = tuple(f.triple for f in found.facts)
+    return Feedback(
+        arguments=(given, relation),
+        outcome=Outcome.ROWS if found.passages else Outcome.EMPTY,
+        observation=_read_aloud(bench, name, found),
+        program=bench.program,
+        ids={"neighbors": entity_ids(kg, triples)} if triples else {},
+        triples=triples,
+        detail=resolver.detail(),
+        facts=found.facts,
+    )
+
+
+def _read_aloud(bench: Workbench, name: str, found: Extraction) -> str:
+    """Passages and the facts read from them, as figure 7 words it (observation 3)."""
+    if not found.passages:
+        why = f" ({found.reasons[0]})" if found.reasons else ""
+        return f"No document about {name} was found{why}."
+    passages = " ; ".join(found.passages[:SHOWN_PASSAGES])[:SHOWN_CHARACTERS]
+    said = (
+        f"By searching, {name}'s relevant documents are {passages} You should extract relevant factual "
+        f"triples about {name} to answer the question. "
+    )
+    if not found.facts:
+        why = f" ({found.reasons[0]})" if found.reasons else ""
+        return f"{said}No triple of this relation could be extracted{why}."
+    lines = triple_lines(overlaid(bench.kg, found.facts), [f.triple for f in found.facts], SHOWN_NEIGHBORS)
+    told = zip(found.facts, lines, strict=False)  # more facts than lines, where there are very many
+    doubts = [f"{line} contradicts {'; '.join(fact.conflicts)}" for fact, line in told if fact.conflicts]
+    doubted = f" But {'; '.join(doubts)}." if doubts else ""
+    return f"{said}The triples extracted are {', '.join(lines)}.{doubted}"
+
+
+def _finish(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    """End with the answer entities; `finish()` says that nothing was found."""
+    if not any(arguments):
+        raise ActionError("no_answer", "finish needs the answer: finish(entity1, entity2, ...)")
+    return answer(bench, arguments)
+
+
+SYMBOLIC = Toolset.of(
+    "symbolic",
+    (
+        Action(
+            "get_rules",
+            "Retrieve relational reasoning paths to answer a sub-question. Use this first, to plan.",
+            (Parameter("sub_question", "text", "the question, or an entity and what is asked of it"),),
+            _get_rules,
+            "get_rules(who directed the films of Tom Hanks)",
+            variadic=True,
+            aliases=("getReasoningPath", "getRules", "get_reasoning_path"),
+        ),
+        Action(
+            "search_neighbor",
+            "Search the neighbors of an entity under a relation in the knowledge graph.",
+            (
+                Parameter("entity", "entity", "the id or name of an entity"),
+                Parameter("relation", "relation", "a relation of a reasoning path"),
+            ),
+            _search_neighbor,
+            "search_neighbor(Q1490, P36)",
+            aliases=("searchNeighbor", "searchNeighbors", "search_neighbors"),
+        ),
+        Action(
+            "search_each",
+            "Search the neighbors of several entities under one relation at once.",
+            (
+                Parameter("relation", "relation", "a relation of a reasoning path"),
+                Parameter("entities", "entity", "ids or names of entities"),
+            ),
+            _search_each,
+            "search_each(P36, Q17, Q142)",
+            variadic=True,
+            aliases=("searchEach",),
+        ),
+        Action(
+            "wiki_search",
+            "Search documents about an entity and a relation if the knowledge graph has no relevant result. "
+            "Relevant triples are extracted from them and found by later searches.",
+            (
+                Parameter("entity", "entity", "the id or name of an entity"),
+                Parameter("relation", "relation", "the relation that is missing"),
+            ),
+            _wiki_search,
+            "wiki_search(Q1490, P36)",
+            aliases=("wikiSearch", "searchWiki", "search_wiki"),
+        ),
+        Action(
+            "finish",
+            "Conclude with the final answers.",
+            (Parameter("entities", "value", "ids or names of the answers"),),
+            _finish,
+            "finish(Q1490)",
+            variadic=True,
+            finishes=True,
+            aliases=("Finish",),
+        ),
+    ),
+)

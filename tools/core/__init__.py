@@ -1,0 +1,1 @@
+"""Values that everything else speaks: terms, rules, calls, feedback, errors, values, units."""

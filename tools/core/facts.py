@@ -1,0 +1,76 @@
+"""What is known of a fact that a document gave: the triple, where it was read, and what became of it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+from triplewise.tools.core.terms import Triple
+
+FactStatus = Literal["proposed", "accepted", "rejected"]
+"""`proposed` until a person has decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a document.
+
+    Attributes:
+        text: what is read. title: of the document, in words.
+        source: file path relative to its folder, or URL.
+    """
+
+    text: str
+    title: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RawTriple:
+    """A triple as it was read from text, not aligned to the KG yet (SymAgent, figure 6).
+
+    Attributes:
+        subject, relation, object: in words, or ids where the reader was shown them.
+        sentence: the sentence it was read from. passage: where that stands.
+        confidence: in [0, 1].
+    """
+
+    subject: str
+    relation: str
+    object: str
+    sentence: str
+    passage: Passage
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedFact:
+    """A fact aligned to the KG, with provenance.
+
+    Attributes:
+        triple: its terms are the KG's own, or minted where the KG knows no such entity.
+        labels: id of a minted node -> its name.
+        question: that it was read for. document, source, sentence: where it was read.
+        time: when, ISO 8601 in UTC. reader: the model that read it, or `embedded`.
+        confidence: in [0, 1].
+        conflicts: facts of the KG that it contradicts, as text; empty without a functional relation.
+        status: what a person decided.
+    """
+
+    triple: Triple
+    labels: dict[str, str]
+    question: str
+    document: str
+    source: str
+    sentence: str
+    time: str
+    reader: str
+    confidence: float
+    conflicts: tuple[str, ...] = ()
+    status: FactStatus = "proposed"
+
+    @property
+    def id(self) -> str:
+        """Short name of the triple, the same wherever it was read: 12 hex digits."""
+        return hashlib.sha256(self.triple.n3().encode()).hexdigest()[:12]

@@ -1,0 +1,253 @@
+"""Symbolic rules: bodies that lead from a topic entity to answers (SymAgent, equation 1).
+
+A rule is a chain of relations, optionally with constraints beyond the paper's chains: a second topic
+entity that meets the chain, a type, a comparison, a superlative, a count, a yes/no reading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from triplewise.tools.core.call import Call
+
+ConstraintKind = Literal[
+    "meets",
+    "type",
+    "filter",
+    "max",
+    "min",
+    "most",
+    "least",
+    "count",
+    "ask",
+    "holds",
+    "either",
+    "not",
+    "distinct",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One relation of a rule body, and the variable it binds.
+
+    `forward`: the previous node is the subject.
+    """
+
+    relation: str
+    forward: bool
+    variable: str
+
+    def arrow(self) -> str:
+        """E.g. `-[P50]->` or `<-[P50]-`."""
+        return f"-[{self.relation}]->" if self.forward else f"<-[{self.relation}]-"
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """Something the answer has to meet besides the chain.
+
+    Attributes:
+        kind: see `ConstraintKind`. `holds`: a single fact between two nodes, asked for as yes or no. `not`:
+            the answers have no such relation to `value`. `either`: they have it to `operator` or `value`.
+        variable: the variable constrained (for `holds`, the id of the first node).
+        atoms: further relations: from `value` to `variable` (meets), or from `variable` to the compared
+            quantity (filter, max, min, most, least).
+        operator: for `filter`: =, !=, <, >, <=, >=.
+        value: short id or literal: the second entity, the type, the compared value.
+    """
+
+    kind: ConstraintKind
+    variable: str = ""
+    atoms: tuple[Atom, ...] = ()
+    operator: str = ""
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule body grounded at a topic entity.
+
+    Attributes:
+        anchor: short id of the topic entity.
+        body: the chain.
+        constraints: further conditions, applied in order.
+        support: seed questions whose answers it reproduces.
+        precision, recall: mean over its seeds, in [0, 1].
+        score: what rules are ordered by.
+        provenance: where it comes from, in words.
+    """
+
+    anchor: str
+    body: tuple[Atom, ...]
+    constraints: tuple[Constraint, ...] = ()
+    support: int = 0
+    precision: float = 0.0
+    recall: float = 0.0
+    score: float = 0.0
+    provenance: str = ""
+
+    @property
+    def answer(self) -> str:
+        """Name of the variable that holds the answer."""
+        counted = next((c.variable for c in reversed(self.constraints) if c.kind == "count"), None)
+        either = next((c.variable for c in self.constraints if c.kind == "either"), "")
+        return counted or (self.body[-1].variable if self.body else either)
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """Short ids of all its relations, in order of appearance."""
+        atoms = (*self.body, *(a for c in self.constraints for a in c.atoms))
+        return tuple(dict.fromkeys(a.relation for a in atoms))
+
+    def text(self, label: str = "") -> str:
+        """The rule in one line, e.g. `Q419 <-[P17]- ?x; ?x is a Q4022; the greatest P2043`."""
+        chain = [_path_text(label or self.anchor, self.body)] if self.body else []
+        extras = [_constraint_text(c) for c in self.constraints if c.kind != "ask"]
+        asked = "yes or no: " if len(extras) < len(self.constraints) else ""
+        return asked + "; ".join([*chain, *extras])
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedRule:
+    """A rule that was thought of and is not handed on, with the reason.
+
+    Attributes:
+        text: the rule in one line, as it was proposed or mined.
+        reason: why it is no plan, in words.
+        provenance: where it came from.
+        anchor: short id of the topic entity, "" where it is about none.
+        relations: short ids in its text, for whoever shows labels.
+    """
+
+    text: str
+    reason: str
+    provenance: str = ""
+    anchor: str = ""
+    relations: tuple[str, ...] = ()
+
+
+def dropped(rule: Rule, reason: str) -> DroppedRule:
+    """A rule that is dropped."""
+    return DroppedRule(rule.text(), reason, rule.provenance, rule.anchor, rule.relations)
+
+
+def path_text(body: tuple[Atom, ...]) -> str:
+    """A body as lists of relations go to a model and come back: `[r1, ^r2]`; `^` is walked backwards."""
+    return "[" + ", ".join(f"{'' if a.forward else '^'}{a.relation}" for a in body) + "]"
+
+
+def _path_text(start: str, atoms: tuple[Atom, ...], end: str = "") -> str:
+    """A chain as the papers write it; `end` stands in for its last variable."""
+    ends = [f"?{a.variable}" for a in atoms]
+    ends[-1] = end or ends[-1]
+    return " ".join([start, *(f"{a.arrow()} {node}" for a, node in zip(atoms, ends, strict=True))])
+
+
+def _constraint_text(constraint: Constraint) -> str:
+    """A constraint in words."""
+    variable, value, atoms = f"?{constraint.variable}", constraint.value, constraint.atoms
+    quantity = " of its ".join(a.relation for a in reversed(atoms)) or variable
+    match constraint.kind:
+        case "meets":
+            return f"and {_path_text(value, atoms)}"
+        case "type":
+            return f"{variable} is a {value}"
+        case "filter":
+            return f"with {quantity} {constraint.operator} {value}"
+        case "distinct":
+            return f"{variable} is not {value}"
+        case "max" | "min":
+            return f"the {'greatest' if constraint.kind == 'max' else 'least'} {quantity}"
+        case "most" | "least":
+            return f"the {'most' if constraint.kind == 'most' else 'fewest'} {quantity}"
+        case "count":
+            return f"how many {value}"
+        case "not":
+            return f"but not {_path_text(value, atoms)}"
+        case "either":
+            return " or ".join(_path_text(side, atoms) for side in (constraint.operator, value))
+        case "holds":
+            return _path_text(constraint.variable, atoms, value)
+        case "ask":
+            return "yes or no"
+
+
+def fact(previous: str, atom: Atom) -> Call:
+    """The `add_fact` that extends a chain by one atom; `previous` is an id or `?variable`."""
+    here = f"?{atom.variable}"
+    ends = (previous, atom.relation, here) if atom.forward else (here, atom.relation, previous)
+    return Call("add_fact", ends)
+
+
+def _chain(start: str, atoms: tuple[Atom, ...]) -> list[Call]:
+    """Look up and add each relation of a chain."""
+    calls, previous = [], start
+    for atom in atoms:
+        calls += [Call("get_relation", (previous,)), fact(previous, atom)]
+        previous = f"?{atom.variable}"
+    return calls
+
+
+def _constraint_calls(constraint: Constraint) -> list[Call]:
+    """The actions that carry out one constraint."""
+    variable = f"?{constraint.variable}"
+    target = f"?{constraint.atoms[-1].variable}" if constraint.atoms else variable
+    if constraint.kind == "meets":
+        return _chain(constraint.value, constraint.atoms)
+    calls = _chain(variable, constraint.atoms)
+    match constraint.kind:
+        case "type":
+            calls.append(Call("add_type", (variable, constraint.value)))
+        case "filter":
+            calls.append(Call("add_filter", (target, constraint.operator, constraint.value)))
+        case "distinct":
+            calls.append(Call("add_filter", (variable, "!=", constraint.value)))
+        case "max" | "min":
+            calls.append(Call(f"add_{constraint.kind}", (target,)))
+        case "most" | "least":
+            calls.append(Call(f"add_{constraint.kind}", (target, variable)))
+        case "count":
+            calls.append(Call("add_count", (constraint.value, variable)))
+        case "ask":
+            calls.append(Call("ask"))
+        case "not":
+            return [
+                Call("get_relation", (constraint.value,)),
+                Call("add_not", fact(constraint.value, constraint.atoms[0]).arguments),
+            ]
+        case "either":
+            sides = (constraint.operator, constraint.value)
+            facts = [f"({', '.join(fact(side, constraint.atoms[0]).arguments)})" for side in sides]
+            return [*(Call("get_relation", (side,)) for side in sides), Call("add_union", tuple(facts))]
+        case "holds":
+            atom, subject = constraint.atoms[0], constraint.variable
+            ends = (subject, constraint.value) if atom.forward else (constraint.value, subject)
+            return [Call("get_relation", (subject,)), Call("add_fact", (ends[0], atom.relation, ends[1]))]
+    return calls
+
+
+def script(rule: Rule) -> tuple[Call, ...]:
+    """The PyQL actions that follow a rule from its anchor to `execute()`, each once, in order."""
+    calls = _chain(rule.anchor, rule.body)
+    for constraint in rule.constraints:
+        calls += _constraint_calls(constraint)
+    if not any(c.kind == "ask" for c in rule.constraints):
+        calls.append(Call("set_answer", (f"?{rule.answer}",)))
+    return tuple(dict.fromkeys([*calls, Call("execute")]))
+
+
+def no_return(anchor: str, body: tuple[Atom, ...]) -> tuple[Constraint, ...]:
+    """Constraints that keep a chain a simple path where a relation is walked there and back.
+
+    Closed paths are simple (SymAgent 4.1 samples them by breadth-first search): a node two steps on
+    must differ from the one it came from.
+    """
+    nodes = [anchor, *(f"?{a.variable}" for a in body)]
+    back = [
+        i
+        for i in range(1, len(body))
+        if body[i].relation == body[i - 1].relation and body[i].forward != body[i - 1].forward
+    ]
+    return tuple(Constraint("distinct", variable=body[i].variable, value=nodes[i - 1]) for i in back)

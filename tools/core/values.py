@@ -1,0 +1,252 @@
+"""When two answer values are the same: ids, texts, numbers, quantities, dates, booleans.
+
+Strict: a name is not its id unless it is known to be one of its names, a part of a text is not the text, a
+less precise date is not the date.
+"""
+
+from __future__ import annotations
+
+import calendar
+import math
+import re
+import unicodedata
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from triplewise.tools.core.units import Quantity, read_quantity
+
+Compare = Literal["ids", "names"]
+"""`ids`: values are ids or literals, read by their form. `names`: every value is a name, however it looks."""
+
+Names = Mapping[str, Collection[str]]
+"""Entity id -> the names it is known by; what is a key is an entity, also without any name."""
+
+TOLERANCE = 1e-6
+"""Relative difference at which two numbers are still the same, unless both are whole."""
+
+CONVERTED = 1e-5
+"""The same for quantities with units, some of which have two definitions (survey and international acre)."""
+
+NOT_A_NUMBER = "not a number"
+"""The key of NaN, which is the same as nothing, not even itself."""
+
+_LONGEST = 60
+"""Characters of a text that is still read as a number."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?[\d.,]*\d([eE][+-]?\d{1,3})?)"
+    # Without a space, one letter is more often something else: "1950s", "200k", "3d".
+    r"(?:\s+(?P<unit>[%°A-Za-zµμΩ].{0,40})|(?P<attached>[%°].{0,10}|[A-Za-zµμ]{2}.{0,40}))"
+)
+_YEAR = re.compile(r"[+-]?\d{4,}")
+_DATE = re.compile(
+    r"(?P<year>[+-]?\d{4,})(-(?P<month>\d{2})(-(?P<day>\d{2})"
+    r"([T ](?P<time>\d{2}:\d{2}(:\d{2})?)(\.\d+)?)?)?)?(?P<zone>Z|[+-]\d{2}:\d{2})?"
+)
+_MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_name) if name}
+_WORDED = re.compile(
+    r"(?:(?P<day>\d{1,2})(?:st|nd|rd|th)?\s+(?:of\s+)?)?(?P<month>[A-Za-z]+)"
+    r"(?:\s+(?P<second>\d{1,2})(?:st|nd|rd|th)?)?,?\s+(?P<year>\d{4})"
+)
+_TERM = re.compile(r'"(?P<text>.*)"(@[A-Za-z0-9-]+|\^\^\S+)', re.DOTALL)
+_BOOLEANS = {"true": "true", "yes": "true", "false": "false", "no": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An answer value as it is compared.
+
+    Attributes:
+        key: equal for values that are written differently but are the same beyond doubt ("2" and "2.0").
+        names: normalised texts that it goes by, its own among them.
+        entity: whether it is known to be the id of something: two ids are compared as such, never by name.
+        number: what it reads as, if a number; an int for a whole one. quantity: the same in base units, if it
+            has a unit.
+        date: year, month, day, time, second, as far as it goes, if a date. instant: the same in UTC, if it
+            has a time and a time zone.
+    """
+
+    key: str
+    names: frozenset[str] = frozenset()
+    entity: bool = False
+    number: float | None = None
+    quantity: Quantity | None = None
+    date: tuple[str, ...] = ()
+    instant: tuple[str, ...] = ()
+
+
+def read_value(value: Any, compare: Compare = "ids", names: Names | None = None) -> Value:
+    """An answer or gold value (text, number or boolean) in the form in which it is compared.
+
+    Args:
+        value: a text as SPARQL results, N-Triples ("2"^^xsd:integer) or people write it.
+        compare: whether it is read by its form. names: other names of entities; in them it is an entity.
+    """
+    text = str(value)
+    if isinstance(value, float) and math.isnan(value):
+        return Value(NOT_A_NUMBER)
+    if names is not None and text in names:
+        known = frozenset(normal_text(name) for name in (text, *names[text]))
+        return Value(f"text {normal_text(text)}", known, entity=compare == "ids")
+    plain = normal_text(text)
+    if compare == "names":
+        return Value(f"text {plain}", frozenset({plain}))
+    text = text.strip()
+    if text.startswith('"') and (term := _TERM.fullmatch(text)):
+        text, plain = term["text"], normal_text(term["text"])
+    known = frozenset({plain})
+    return _by_form(text, known) or Value(f"text {plain}", known)
+
+
+def normal_text(text: str) -> str:
+    """A text without differences of case, spacing, or Unicode composition."""
+    return " ".join(unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).split())
+
+
+def same(answer: Value, gold: Value) -> bool:
+    """Whether an answer says what the gold value says.
+
+    - Two ids: if they are the same id. An id and a name: if it is one of the id's names.
+    - Numbers: whole ones exactly, others within `TOLERANCE`. With units on both sides: in base units; with a
+      unit on one side only: by their value as written.
+    - Dates: the answer's must have at least the gold one's precision. Times of known zones are compared as
+      moments; a zone that only one side gives is not looked at.
+    - Booleans: true and yes, false and no; 1 and 0 are numbers.
+    - NaN is never right.
+    """
+    if NOT_A_NUMBER in (answer.key, gold.key):
+        return False
+    if answer.key == gold.key:
+        return True
+    if answer.entity and gold.entity:
+        return False
+    if same_number(answer, gold) or _same_date(answer, gold):
+        return True
+    return not answer.names.isdisjoint(gold.names)
+
+
+def same_number(one: Value, other: Value) -> bool:
+    """Whether both are numbers or quantities, and the same one."""
+    if one.quantity is not None and other.quantity is not None:
+        if one.quantity.dimension != other.quantity.dimension:
+            return False
+        return math.isclose(one.quantity.magnitude, other.quantity.magnitude, rel_tol=CONVERTED)
+    if one.number is None or other.number is None:
+        return False
+    if isinstance(one.number, int) and isinstance(other.number, int):
+        return one.number == other.number
+    return math.isclose(one.number, other.number, rel_tol=TOLERANCE)
+
+
+def _same_date(answer: Value, gold: Value) -> bool:
+    """Whether the answer's date is the gold one, or lies within it."""
+    if answer.instant and gold.instant:
+        return answer.instant[: len(gold.instant)] == gold.instant
+    return bool(gold.date) and answer.date[: len(gold.date)] == gold.date
+
+
+def _by_form(text: str, names: frozenset[str]) -> Value | None:
+    """A boolean, number, quantity or date; None for any other text."""
+    if text in ("NaN", "nan"):
+        return Value(NOT_A_NUMBER)
+    if (boolean := _BOOLEANS.get(text.casefold())) is not None:
+        return Value(f"boolean {boolean}", names)
+    if not text[:1].isascii() or text[:1].isalpha():
+        return _dated(_worded_date(text), (), names)
+    if (number := _number(text)) is not None:
+        year = (_year(text),) if _YEAR.fullmatch(text) else ()
+        return Value(f"number {number!r}", names, number=number, date=year)
+    if date := _date(text):
+        return _dated(date, _instant(text), names)
+    return _quantity(text, names) or _dated(_worded_date(text), (), names)
+
+
+def _dated(date: tuple[str, ...], instant: tuple[str, ...], names: frozenset[str]) -> Value | None:
+    """A date, unless there is none."""
+    return Value(f"date {date!r} {instant!r}", names, date=date, instant=instant) if date else None
+
+
+def _quantity(text: str, names: frozenset[str]) -> Value | None:
+    """A number with a unit."""
+    found = _QUANTITY.fullmatch(text)
+    number = _number(found["number"]) if found else None
+    if found is None or number is None:
+        return None
+    quantity = read_quantity(number, found["unit"] or found["attached"])
+    if quantity is None:
+        return None
+    key = f"quantity {quantity.magnitude!r} {quantity.dimension}"
+    return Value(key, names, number=number, quantity=quantity)
+
+
+def _number(text: str) -> float | None:
+    """A finite number, commas between thousands or not; an int if it is whole."""
+    if len(text) > _LONGEST:
+        return None
+    if _GROUPED.fullmatch(text):
+        text = text.replace(",", "")
+    if not _NUMBER.fullmatch(text):
+        return None
+    if text.lstrip("+-").isdigit():
+        return int(text)
+    number = float(text)
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def _year(text: str) -> str:
+    """A year without plus sign and leading zeros."""
+    return str(int(text))
+
+
+def _date(text: str) -> tuple[str, ...]:
+    """Year, month, day, time, second of a date in ISO form, as far as it goes, without midnight and zone."""
+    match = _DATE.fullmatch(text)
+    if match is None or not (match["month"] or match["zone"]):
+        return ()
+    return (*_days(match["year"], match["month"], match["day"]), *_time(match["time"] or ""))
+
+
+def _days(year: str, month: str | None, day: str | None) -> tuple[str, ...]:
+    # "00" is what some dumps write for a month or day that is not known.
+    parts = [part for part in (month, day) if part and part != "00"]
+    return (_year(year), *parts)
+
+
+def _time(time: str) -> tuple[str, ...]:
+    """Minute and second, as far as they say something: midnight is what engines add to a day."""
+    if time in ("", "00:00", "00:00:00"):
+        return ()
+    return (time[:5], time[6:]) if time[6:] not in ("", "00") else (time[:5],)
+
+
+def _instant(text: str) -> tuple[str, ...]:
+    """A date with time and zone, in UTC; nothing for any other, and for years that no calendar here has."""
+    match = _DATE.fullmatch(text)
+    if match is None or not match["zone"] or not _time(match["time"] or ""):
+        return ()
+    zone = match["zone"]
+    try:
+        local = datetime.fromisoformat(f"{match['year']}-{match['month']}-{match['day']}T{match['time']}")
+        hours, minutes = (0, 0) if zone == "Z" else (int(zone[1:3]), int(zone[4:6]))
+        shift = timedelta(hours=hours, minutes=minutes)
+        moment = local + shift if zone[0] == "-" else local - shift
+    except (ValueError, OverflowError):
+        return ()
+    second = (f"{moment:%S}",) if moment.second else ()
+    return (str(moment.year), f"{moment:%m}", f"{moment:%d}", f"{moment:%H:%M}", *second)
+
+
+def _worded_date(text: str) -> tuple[str, ...]:
+    """An English date: "1 May 1980", "May 1st, 1980", "May 1980"."""
+    match = _WORDED.fullmatch(text)
+    if match is None or (match["day"] and match["second"]):
+        return ()
+    month, day = _MONTHS.get(match["month"].lower()), match["day"] or match["second"]
+    if month is None or (day is not None and not 1 <= int(day) <= 31):
+        return ()
+    return (_year(match["year"]), f"{month:02}", *([f"{int(day):02}"] if day else []))

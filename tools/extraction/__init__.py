@@ -1,8 +1,0 @@
-"""Reading triples from passages without a language model (SymAgent 4.2.1, extractTriples)."""
-
-from __future__ import annotations
-
-from triplewise.tools.extraction.base import Asked
-from triplewise.tools.extraction.reader import LEAST, read_passages
-
-__all__ = ["LEAST", "Asked", "read_passages"]

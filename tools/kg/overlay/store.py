@@ -1,0 +1,335 @@
+"""Facts read from documents, kept in one SQLite file per KG, with where each was read (SymAgent 4.2.1).
+
+Several processes may use a file at once, and one that is killed leaves it whole: every change is one
+transaction of a database in WAL mode.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.facts import ExtractedFact, FactStatus
+from triplewise.tools.kg.engine import batches
+from triplewise.tools.kg.overlay.terms import read_triple
+
+WAIT = 15.0
+"""Seconds to wait while another process writes."""
+SHOWN_IDS = 6
+"""Ids named in an error."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (
+    id TEXT PRIMARY KEY, triple TEXT NOT NULL, labels TEXT NOT NULL, conflicts TEXT NOT NULL,
+    status TEXT NOT NULL, added TEXT NOT NULL, decided TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE IF NOT EXISTS readings (
+    fact TEXT NOT NULL REFERENCES facts(id), question TEXT NOT NULL, document TEXT NOT NULL,
+    source TEXT NOT NULL, sentence TEXT NOT NULL, time TEXT NOT NULL, reader TEXT NOT NULL,
+    confidence REAL NOT NULL, UNIQUE (fact, question, source, sentence, reader)
+);
+CREATE INDEX IF NOT EXISTS facts_status ON facts(status);
+CREATE INDEX IF NOT EXISTS readings_fact ON readings(fact);
+"""
+_VERSION = 1
+_FACTS = "SELECT id, triple, labels, conflicts, status, added, decided FROM facts"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One place where a fact was read: what for, where, when, by whom, and how sure."""
+
+    question: str
+    document: str
+    source: str
+    sentence: str
+    time: str
+    reader: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFact:
+    """A fact of the store: as its surest reading has it, with all its readings, oldest first.
+
+    `decided` is when a person accepted or rejected it, "" before; times are ISO 8601 in UTC.
+    """
+
+    fact: ExtractedFact
+    readings: tuple[Reading, ...]
+    added: str
+    decided: str = ""
+
+    @property
+    def id(self) -> str:
+        """The fact's id."""
+        return self.fact.id
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which facts are meant: those that meet all that is not empty.
+
+    Attributes:
+        status: one of these. least: at least this sure. conflicting: only those that contradict the KG.
+        text: words in a term, a label, or a sentence, in any case. document: part of its name or source.
+        question: part of the question it was read for.
+    """
+
+    status: tuple[FactStatus, ...] = ()
+    text: str = ""
+    document: str = ""
+    question: str = ""
+    least: float = 0.0
+    conflicting: bool = False
+
+    def fits(self, kept: KeptFact) -> bool:
+        """Whether a fact is meant."""
+        fact, readings = kept.fact, kept.readings
+        said = [fact.triple.n3(), *fact.labels.values(), *(r.sentence for r in readings)]
+        return (
+            (not self.status or fact.status in self.status)
+            and fact.confidence >= self.least
+            and (not self.conflicting or bool(fact.conflicts))
+            and _within(self.text, said)
+            and _within(self.document, [part for r in readings for part in (r.document, r.source)])
+            and _within(self.question, [r.question for r in readings])
+        )
+
+
+def _within(part: str, texts: Iterable[str]) -> bool:
+    return not part or any(part.casefold() in text.casefold() for text in texts)
+
+
+class FactStore:
+    """The facts of one KG.
+
+    Args:
+        path: its file; made, with its folders, by the first fact that is added.
+
+    Raises:
+        DataError: the file is no store of facts, or cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(self, facts: Iterable[ExtractedFact]) -> tuple[ExtractedFact, ...]:
+        """Keep facts; the same ones with the status that the store has for them.
+
+        A triple that is known keeps its status, and is only noted as read once more: a rejected one stays
+        rejected.
+        """
+        given = list(facts)
+        if not given:
+            return ()
+        with self._changing() as connection:
+            for fact in given:
+                _insert(connection, fact)
+            statuses = dict(_statuses(connection, [f.id for f in given]))
+        return tuple(replace(f, status=statuses[f.id]) for f in given)
+
+    def facts(self, wanted: Wanted | None = None) -> list[KeptFact]:
+        """The facts that are meant, oldest first."""
+        wanted = wanted or Wanted()
+        if not self.path.exists():
+            return []
+        with self._reading() as connection:
+            if wanted.status:
+                marks = ", ".join("?" * len(wanted.status))
+                where, values = f" WHERE status IN ({marks})", wanted.status
+            else:
+                where, values = "", ()
+            rows = connection.execute(f"{_FACTS}{where} ORDER BY added, rowid", values).fetchall()
+            readings = _readings(connection, [row[0] for row in rows])
+        return [kept for row in rows if wanted.fits(kept := _kept(row, readings[row[0]]))]
+
+    def get(self, prefix: str) -> KeptFact:
+        """The fact whose id begins so.
+
+        Raises:
+            ConfigurationError: there is none, or several; names what there is.
+        """
+        prefix = prefix.strip().lower()
+        found = [k for k in self.facts() if prefix and k.id.startswith(prefix)]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            known = [k.id for k in self.facts()]
+            listed = f"; there are {len(known)}, e.g. {', '.join(known[:SHOWN_IDS])}" if known else ""
+            raise ConfigurationError(f"no fact has an id that begins with {prefix!r} in {self.path}{listed}")
+        ids = ", ".join(k.id for k in found[:SHOWN_IDS])
+        raise ConfigurationError(f"{prefix!r} begins the ids of {len(found)} facts: {ids}; write more of it")
+
+    def accept(self, ids: Iterable[str]) -> int:
+        """Say yes to facts by full id; how many changed."""
+        return self._decide(ids, "accepted")
+
+    def reject(self, ids: Iterable[str]) -> int:
+        """Say no to facts by full id: they are never proposed again. How many changed."""
+        return self._decide(ids, "rejected")
+
+    def _decide(self, ids: Iterable[str], status: FactStatus) -> int:
+        changed = 0
+        with self._changing() as connection:
+            for batch in batches(dict.fromkeys(ids), 500):
+                marks = ", ".join("?" * len(batch))
+                changed += connection.execute(
+                    f"UPDATE facts SET status = ?, decided = ? WHERE id IN ({marks}) AND status != ?",
+                    (status, now(), *batch, status),
+                ).rowcount
+        return changed
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; nothing of it stays if it fails or the process is killed."""
+        with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._connected() as connection:
+            yield connection
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one operation. Raises `DataError` where the file cannot be used."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise DataError(
+                f"the facts cannot be opened: {error}; name a file with --facts", self.path
+            ) from error
+        try:
+            _set_up(connection)
+            yield connection
+        except sqlite3.DatabaseError as error:
+            mend = "name another file with --facts (setting facts)"
+            raise DataError(f"the facts cannot be read or written ({error}); {mend}", self.path) from error
+        finally:
+            connection.close()
+
+
+def _set_up(connection: sqlite3.Connection) -> None:
+    """WAL mode and tables, in a file that is new."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] == _VERSION:
+        return
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if tables - {"facts", "readings"}:
+        raise sqlite3.DatabaseError("it is some other program's database")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_VERSION};COMMIT;")
+
+
+def _insert(connection: sqlite3.Connection, fact: ExtractedFact) -> None:
+    connection.execute(
+        "INSERT INTO facts (id, triple, labels, conflicts, status, added) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO NOTHING",
+        (
+            fact.id,
+            fact.triple.n3(),
+            json.dumps(fact.labels, ensure_ascii=False),
+            json.dumps(fact.conflicts, ensure_ascii=False),
+            fact.status,
+            now(),
+        ),
+    )
+    connection.execute(
+        "INSERT OR IGNORE INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            fact.id,
+            fact.question,
+            fact.document,
+            fact.source,
+            fact.sentence,
+            fact.time,
+            fact.reader,
+            fact.confidence,
+        ),
+    )
+
+
+def _statuses(connection: sqlite3.Connection, ids: Sequence[str]) -> Iterator[tuple[str, FactStatus]]:
+    for batch in batches(ids, 500):
+        marks = ", ".join("?" * len(batch))
+        yield from connection.execute(f"SELECT id, status FROM facts WHERE id IN ({marks})", batch)
+
+
+def _readings(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, list[Reading]]:
+    """Readings by fact, oldest first."""
+    found: dict[str, list[Reading]] = {i: [] for i in ids}
+    for batch in batches(ids, 500):
+        marks = ", ".join("?" * len(batch))
+        query = (
+            "SELECT fact, question, document, source, sentence, time, reader, confidence FROM readings"
+            f" WHERE fact IN ({marks}) ORDER BY time, rowid"
+        )
+        for fact, *rest in connection.execute(query, batch):
+            found[fact].append(Reading(*rest))
+    return found
+
+
+def _kept(row: Sequence[str], readings: Sequence[Reading]) -> KeptFact:
+    """A row with its readings. Raises `DataError` on a row that this program cannot have written."""
+    _, written, labels, conflicts, status, added, decided = row
+    best = max(readings, key=lambda r: r.confidence)
+    fact = ExtractedFact(
+        triple=read_triple(written),
+        labels=json.loads(labels),
+        question=best.question,
+        document=best.document,
+        source=best.source,
+        sentence=best.sentence,
+        time=best.time,
+        reader=best.reader,
+        confidence=best.confidence,
+        conflicts=tuple(json.loads(conflicts)),
+        status=_STATUSES[status],
+    )
+    return KeptFact(fact, tuple(readings), added, decided)
+
+
+_STATUSES: dict[str, FactStatus] = {"proposed": "proposed", "accepted": "accepted", "rejected": "rejected"}
+
+
+def now() -> str:
+    """The time, ISO 8601 in UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def default_path(kg: str) -> Path:
+    """The file of a KG's facts in the user's data folder, by what the KG is opened with.
+
+    The same folder or file has the same facts however its path is written, also after it was loaded anew; an
+    endpoint has them by its URL without a login.
+    """
+    from platformdirs import user_data_path
+
+    url = re.match(r"https?://", kg, re.IGNORECASE)
+    if url is None and Path(kg).expanduser().exists():
+        identity, name = str(Path(kg).expanduser().resolve()), Path(kg).name
+    else:
+        identity = name = re.sub(r"//[^/@]*@", "//", kg)
+    words = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40] or "kg"
+    mark = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    return user_data_path("triplewise") / "facts" / f"{words}-{mark}.sqlite"
+
+
+def open_facts(kg: str, path: str | Path | None = None) -> FactStore:
+    """The store of a KG's facts: a file of one's own, or the KG's in the user's data folder."""
+    return FactStore(Path(path).expanduser() if path is not None else default_path(kg))

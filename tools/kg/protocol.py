@@ -1,0 +1,209 @@
+"""The one protocol that every knowledge graph engine speaks, and the values it returns.
+
+Every call has a time-out and a row cap and says which outcome happened, so that a time-out is never
+taken for an empty result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Literal as OneOf
+
+from triplewise.tools.core.terms import IRI, Term, Triple, Variable
+
+if TYPE_CHECKING:
+    from triplewise.tools.kg.labels import LabelIndex
+    from triplewise.tools.kg.profile import Profile
+
+Direction = OneOf["forward", "backward", "both"]
+
+
+class Outcome(StrEnum):
+    """What happened to a query."""
+
+    ROWS = "rows"
+    EMPTY = "empty"
+    TRUNCATED = "truncated"
+    TIMEOUT = "timeout"
+    SYNTAX = "syntax"
+    UNAVAILABLE = "unavailable"
+
+    @property
+    def ok(self) -> bool:
+        """True if the engine answered (an empty answer is an answer)."""
+        return self in (Outcome.ROWS, Outcome.EMPTY, Outcome.TRUNCATED)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Result of a SELECT (`rows`, one tuple a solution, None where unbound) or ASK (`boolean`)."""
+
+    outcome: Outcome
+    variables: tuple[str, ...] = ()
+    rows: tuple[tuple[Term | None, ...], ...] = ()
+    boolean: bool | None = None
+    message: str = ""
+    seconds: float = 0.0
+
+    def column(self, variable: str) -> tuple[Term, ...]:
+        """Distinct bound values of one variable, in order of first appearance."""
+        i = self.variables.index(variable)
+        return tuple(dict.fromkeys(row[i] for row in self.rows if row[i] is not None))  # type: ignore[misc]
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """Distinct relations around a node: `forward` leave it, `backward` arrive at it."""
+
+    outcome: Outcome
+    forward: tuple[IRI, ...] = ()
+    backward: tuple[IRI, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Triples around a node."""
+
+    outcome: Outcome
+    triples: tuple[Triple, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One step of a path: the triple, and whether it is walked from subject to object."""
+
+    triple: Triple
+    forward: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Simple paths between two nodes, shortest first."""
+
+    outcome: Outcome
+    paths: tuple[tuple[Hop, ...], ...] = ()
+    message: str = ""
+
+
+@runtime_checkable
+class KnowledgeGraph(Protocol):
+    """A knowledge graph that can be read. Nothing here writes.
+
+    `timeout` is in seconds and `limit` in rows; None takes the KG's own defaults. A result cut at the
+    limit has outcome `truncated`. No method raises for what an engine does: the outcome says it.
+    """
+
+    name: str
+    profile: Profile
+    timeout: float
+    limit: int
+
+    def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
+        """Run one SELECT or ASK. Anything else (updates, SERVICE, LOAD) is refused as `syntax`."""
+        ...
+
+    def relations(
+        self,
+        node: Term | Variable,
+        where: str = "",
+        *,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Relations:
+        """Distinct relations of a term, or of a query variable bound by the group pattern `where`.
+
+        `where` is SPARQL made by `triplewise.tools.pyql` from terms, never text of a model.
+        Relations the profile excludes are left out.
+        """
+        ...
+
+    def neighbours(
+        self,
+        node: Term,
+        relation: IRI | None = None,
+        direction: Direction = "both",
+        *,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Neighbours:
+        """Triples that leave or arrive at a node, optionally of one relation."""
+        ...
+
+    def labels(self, terms: Iterable[Term]) -> dict[Term, str]:
+        """Labels of many nodes with one query (cached); nodes without a label are left out."""
+        ...
+
+    def paths(
+        self,
+        source: Term,
+        target: Term,
+        max_hops: int = 3,
+        *,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Paths:
+        """All simple paths of up to `max_hops` between two nodes, both directions, shortest first."""
+        ...
+
+    @property
+    def index(self) -> LabelIndex | None:
+        """The label index, where this KG has one."""
+        ...
+
+    def close(self) -> None:
+        """Free what is held. Safe to call twice."""
+        ...
+
+
+def origin_of(kg: KnowledgeGraph) -> KnowledgeGraph:
+    """The KG below all that is laid over it: what is measured or kept once per KG is so for this one."""
+    while (below := getattr(kg, "origin", None)) is not None:
+        kg = below
+    return kg
+
+
+@dataclass(slots=True)
+class Meter:
+    """Counts the queries that reach KGs inside a `metered` block."""
+
+    queries: int = 0
+    seconds: float = 0.0
+    outcomes: dict[str, int] = field(default_factory=dict)
+
+    def add(self, outcome: Outcome, seconds: float) -> None:
+        """Count one query."""
+        self.queries += 1
+        self.seconds += seconds
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+
+
+_meter: ContextVar[Meter | None] = ContextVar("triplewise_kg_meter", default=None)
+
+
+@contextmanager
+def metered() -> Iterator[Meter]:
+    """Count every KG query made inside the block, in this thread or task."""
+    meter = Meter()
+    token = _meter.set(meter)
+    try:
+        yield meter
+    finally:
+        _meter.reset(token)
+
+
+def count_query(outcome: Outcome, seconds: float) -> None:
+    """Engines call this once for every query that reached the store."""
+    if (meter := _meter.get()) is not None:
+        meter.add(outcome, seconds)
+
+
+def is_cut(rows: Sequence[object], limit: int) -> bool:
+    """Whether a result fetched with `limit + 1` rows was cut."""
+    return len(rows) > limit

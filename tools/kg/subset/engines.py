@@ -1,0 +1,220 @@
+"""The engines that the expressions of a cut run on: DuckDB here, Spark where one machine is not enough.
+
+An engine reads a dump as tables of lines, reads and writes folders of Parquet, and nothing else: what is
+computed stands in expressions that are the same for both.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.kg.subset.blocks import BLOCK, blocks
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+ENGINES = ("duckdb", "spark")
+_UNREADABLE_BY_SPARK = ".zst"
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A part of a dump.
+
+    Attributes:
+        table: `line`, without its end, and `n`, its place in the part from 0 (null if unknown).
+        first: number of the part's first line, from 1. count: lines in it; None if not counted yet.
+        end: bytes of the decompressed file up to the end of the part. position: the same on disk.
+    """
+
+    table: ir.Table
+    first: int
+    count: int | None
+    end: int
+    position: int
+
+
+class Engine(Protocol):
+    """What a cut needs of an engine."""
+
+    name: str
+
+    def lines(self, path: Path, first: int, offset: int) -> Iterator[Lines]:
+        """The lines of a file from a line number and byte on, in parts that fit in memory."""
+
+    def read(self, folder: Path) -> ir.Table:
+        """The Parquet files below a folder as one table."""
+
+    def write(self, table: ir.Table, folder: Path) -> None:
+        """Write a table as Parquet files into a folder; a sorted one in the order of their names."""
+
+    def count(self, table: ir.Table) -> int:
+        """Number of rows."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+
+class DuckDB:
+    """DuckDB, which moves to disk what does not fit into the memory it may use."""
+
+    name = "duckdb"
+
+    def __init__(self, spill: Path, memory: str = "4GB", threads: int | None = None) -> None:
+        """Connect.
+
+        Args:
+            spill: folder for what does not fit in memory.
+            memory: how much it may use, e.g. `4GB`. threads: all cores if None.
+
+        Raises:
+            ConfigurationError: the packages are missing, or `memory` is no size.
+        """
+        ibis = _import_ibis("duckdb")
+        import duckdb
+
+        spill.mkdir(parents=True, exist_ok=True)
+        config: dict[str, Any] = {"threads": threads} if threads else {}
+        try:
+            self._con = ibis.duckdb.connect(
+                temp_directory=str(spill), memory_limit=memory, preserve_insertion_order=False, **config
+            )
+        except duckdb.Error as error:
+            raise ConfigurationError(f"memory {memory!r} is no size; write e.g. 4GB ({error})") from error
+
+    def lines(self, path: Path, first: int, offset: int) -> Iterator[Lines]:
+        """The lines of a file, decompressed here."""
+        import ibis
+
+        for block in blocks(path, first, offset, BLOCK):
+            yield Lines(ibis.memtable(block.table), block.first, block.count, block.end, block.position)
+
+    def read(self, folder: Path) -> ir.Table:
+        """The Parquet files below a folder as one table."""
+        return self._con.read_parquet(str(folder / "**" / "*.parquet"))
+
+    def write(self, table: ir.Table, folder: Path) -> None:
+        """Write a table as one Parquet file."""
+        with _told_apart(folder):
+            self._con.to_parquet(table, folder / "part-0.parquet", compression="zstd")
+
+    def count(self, table: ir.Table) -> int:
+        """Number of rows."""
+        with _told_apart(None):
+            return int(table.count().to_pyarrow().as_py())
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._con.disconnect()
+
+
+class Spark:
+    """A Spark session: the one that runs, or one as Spark's own settings have it (local without any)."""
+
+    name = "spark"
+
+    def __init__(self, session: Any = None) -> None:
+        """Connect.
+
+        Args:
+            session: a `SparkSession`; found or started if None, and stopped again by `close`.
+
+        Raises:
+            ConfigurationError: the packages or Java are missing.
+        """
+        ibis = _import_ibis("spark")
+        self._own = session is None
+        self._session = _session() if session is None else session
+        self._con = ibis.pyspark.connect(self._session)
+
+    def lines(self, path: Path, first: int, offset: int) -> Iterator[Lines]:
+        """The lines of a file in one part: Spark splits it itself (bz2 and plain files, not gz)."""
+        if path.name.lower().endswith(_UNREADABLE_BY_SPARK):
+            raise DataError(
+                "Spark cannot read zst; compress it as .bz2 (which Spark reads in parallel)", path
+            )
+        frame = self._session.read.text(path.absolute().as_uri())
+        frame = frame.selectExpr(
+            "cast(null as bigint) as n", r"regexp_replace(value, '[ \\t\\r]+$', '') as line"
+        )
+        frame.createOrReplaceTempView("lines")
+        size = path.stat().st_size
+        yield Lines(self._con.table("lines"), 1, None, size, size)
+
+    def read(self, folder: Path) -> ir.Table:
+        """The Parquet files below a folder as one table."""
+        return self._con.read_parquet(folder, recursiveFileLookup=True, pathGlobFilter="*.parquet")
+
+    def write(self, table: ir.Table, folder: Path) -> None:
+        """Write a table as Parquet files, one a partition."""
+        self._con.to_parquet(table, folder, mode="overwrite")
+
+    def count(self, table: ir.Table) -> int:
+        """Number of rows."""
+        return int(self._session.sql(self._con.compile(table)).count())
+
+    def close(self) -> None:
+        """Stop the session, if it was started here."""
+        if self._own:
+            self._session.stop()
+
+
+def engine_named(name: str, spill: Path, memory: str, threads: int | None) -> Engine:
+    """An engine by its name.
+
+    Raises:
+        ConfigurationError: unknown name, missing packages, missing Java.
+    """
+    if name not in ENGINES:
+        raise ConfigurationError.unknown("engine", name, ENGINES)
+    return Spark() if name == "spark" else DuckDB(spill, memory, threads)
+
+
+@contextmanager
+def _told_apart(folder: Path | None) -> Iterator[None]:
+    """What goes wrong in a query of DuckDB, by who has to act. Ctrl-C reaches a query as a RuntimeError."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.IOException as error:
+        raise DataError(f"cannot be read or written: {error}", folder) from error
+    except duckdb.OutOfMemoryException as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigurationError(f"too little memory ({reason}); give more by --memory") from error
+    except RuntimeError as error:
+        if "interrupted" in str(error).lower():
+            raise KeyboardInterrupt from error
+        raise
+
+
+def _import_ibis(engine: str) -> Any:
+    extra, package = ("spark", "pyspark") if engine == "spark" else ("cut", "duckdb")
+    try:
+        __import__(package)
+        import ibis
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise ConfigurationError(
+            f"cutting with {engine} needs the package {error.name}, which is not installed: "
+            f"pip install 'triplewise[{extra}]'"
+        ) from error
+    return ibis
+
+
+def _session() -> Any:
+    from pyspark.sql import SparkSession
+
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        raise ConfigurationError(
+            "Spark needs Java 17 or newer, and no `java` was found; install one "
+            "(e.g. apt-get install default-jre-headless) or set JAVA_HOME"
+        )
+    return SparkSession.builder.appName("triplewise kg cut").getOrCreate()

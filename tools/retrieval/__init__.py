@@ -1,0 +1,1 @@
+"""Sentence encoders, stored vectors, ranking of relations, observation of the KG, documents."""

@@ -1,0 +1,142 @@
+"""Reading a document file: its title, and its text in passages. Text, Markdown, HTML without its scripts."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from bs4 import BeautifulSoup
+from bs4.element import NavigableString, PreformattedString, Tag
+
+from triplewise.tools.core.errors import DataError
+
+TEXT = (".txt", ".md")
+HTML = (".html", ".htm")
+ENDINGS = (*TEXT, *HTML)
+PASSAGE = 600
+"""Characters of a passage: paragraphs are joined up to it, and longer ones are cut where sentences end."""
+LONGEST = 1200
+"""Characters that no passage has more of: an encoder reads no further."""
+MOST_BYTES = 16 * 2**20
+"""Bytes read of one file."""
+
+_UNREAD = ("script", "style", "noscript", "template", "svg", "head", "iframe", "form", "nav")
+_BLOCKS = frozenset(
+    (
+        *("address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "div", "dl", "dt"),
+        *("fieldset", "figcaption", "figure", "footer", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr"),
+        *("li", "main", "ol", "p", "pre", "section", "summary", "table", "tbody", "thead", "tr", "ul"),
+    )
+)
+_CELLS = frozenset({"td", "th"})
+_PARAGRAPH = re.compile(r"\n[ \t\r\f\v]*\n\s*")
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n")
+_HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
+_log = logging.getLogger(__name__)
+
+
+def read_file(file: Path) -> tuple[str, list[str]]:
+    """Title and passages of a file. Of a file over 16 MiB only the beginning is read.
+
+    Raises:
+        DataError: it cannot be read, or is no text.
+    """
+    data = _bytes(file)
+    if file.suffix.lower() in HTML:
+        title, text = _html(data, file)
+    else:
+        title, text = _plain(data, file)
+    title = " ".join(title.split()) or " ".join(re.sub(r"[_-]+", " ", file.stem).split())
+    return title[:200], list(passages(text))
+
+
+def passages(text: str) -> Iterator[str]:
+    """A text in passages: paragraphs, short ones joined, long ones cut where sentences end."""
+    short: list[str] = []
+    for paragraph in _PARAGRAPH.split(text.replace("\r\n", "\n")):
+        if len(paragraph) > PASSAGE:
+            yield from _joined(short, "\n")
+            yield from _joined(_sentences(paragraph), " ")
+            short = []
+        else:
+            short.append(" ".join(paragraph.split()))
+    yield from _joined(short, "\n")
+
+
+def _joined(pieces: Iterable[str], sign: str) -> Iterator[str]:
+    """Pieces, joined up to the length of a passage: paragraphs by line ends, so that headings end there."""
+    held = ""
+    for piece in filter(None, pieces):
+        if held and len(held) + len(piece) >= PASSAGE:
+            yield held
+            held = ""
+        held = f"{held}{sign}{piece}" if held else piece
+    if held:
+        yield held
+
+
+def _sentences(paragraph: str) -> Iterator[str]:
+    """Its sentences, roughly; what does not end is cut."""
+    for sentence in _SENTENCE_END.split(paragraph):
+        folded = " ".join(sentence.split())
+        for at in range(0, len(folded), LONGEST):
+            yield folded[at : at + LONGEST]
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"cannot read the document: {error.strerror or error}", file) from error
+    if len(data) > MOST_BYTES:
+        _log.warning("%s: only its first %d MiB are read", file, MOST_BYTES // 2**20)
+        data = data[:MOST_BYTES]
+        # A character that was cut in two is left out.
+        data = data[: data.rfind(b"\n") + 1] or data.decode("utf-8", "ignore").encode()
+    return data
+
+
+def _plain(data: bytes, file: Path) -> tuple[str, str]:
+    """Title ("" if the text has none) and text."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"cannot read the document as UTF-8 text: {error}", file) from error
+    if "\x00" in text:
+        raise DataError("cannot read the document as text: it holds zero bytes, as binary files do", file)
+    if file.suffix.lower() != ".md":
+        return "", text
+    heading = _HEADING.search(text[:2000])
+    return heading[1] if heading else "", _HEADING.sub(lambda m: f"\n\n{m[1]}\n\n", text)
+
+
+def _html(data: bytes, file: Path) -> tuple[str, str]:
+    """Title and visible text."""
+    try:
+        page = BeautifulSoup(data, "html.parser")
+        title = page.title.get_text() if page.title is not None else ""
+        for tag in page.find_all(_UNREAD):
+            tag.decompose()
+        heading = page.find("h1")
+        return title or (heading.get_text() if heading is not None else ""), _visible(page)
+    except (RecursionError, ValueError, AssertionError) as error:
+        raise DataError(f"cannot read the document as HTML: {type(error).__name__}", file) from error
+
+
+def _visible(page: BeautifulSoup) -> str:
+    """The text of a page: a blank line around every block, a semicolon between the cells of a row."""
+    parts: list[str] = []
+    for node in page.descendants:
+        if isinstance(node, Tag):
+            if node.name in _BLOCKS:
+                parts.append("\n\n")
+            elif node.name in _CELLS and node.find_previous_sibling(list(_CELLS)) is not None:
+                parts.append(" ; ")
+        elif isinstance(node, NavigableString) and not isinstance(node, PreformattedString):
+            parts.append(re.sub(r"\s+", " ", str(node)))
+            if node.parent is not None and node.next_sibling is None and node.parent.name in _BLOCKS:
+                parts.append("\n\n")
+    return "".join(parts)

