@@ -22,7 +22,7 @@ from triplewise.tools.retrieval.encoder import open_encoder
 from triplewise.tools.retrieval.vector_files import VectorFiles, checksums, widened
 from triplewise.tools.retrieval.vectors import CHUNK, VectorStore, digests_of, joined, vectors_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Hashing:
