@@ -11,16 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from triplewise.evals.bench import fuzzing
-from triplewise.evals.bench.cut import cut
-from triplewise.evals.bench.incomplete import incomplete
 from triplewise.evals.bench.inflight import inflight
 from triplewise.evals.bench.mends import mends
 from triplewise.evals.bench.observe import observe
 from triplewise.evals.bench.paths import paths
 from triplewise.evals.bench.ranking import ranking
-from triplewise.evals.bench.reading import reading
-from triplewise.evals.bench.rules import rules
 from triplewise.evals.bench.startup import QUESTION, Measured, measure
 from triplewise.tools.core.errors import TriplewiseError
 
@@ -53,15 +48,10 @@ def startup(
         Console().print(_table(found))
 
 
-app.command()(cut)
 app.command()(mends)
 app.command()(observe)
-app.command("fuzz")(fuzzing.command)
 app.command()(ranking)
 app.command()(paths)
-app.command()(rules)
-app.command()(incomplete)
-app.command()(reading)
 app.command()(inflight)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +18,18 @@ from inspect_ai.dataset import Sample
 from platformdirs import user_cache_path
 
 from triplewise.evals.data import benchmark, checksum, graph
+from triplewise.evals.dropped_facts import write_documents
 from triplewise.evals.grids.cells import EMBEDDED, Cell
 from triplewise.evals.kgs import prepared
 from triplewise.evals.running import TASKS, run
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.evals.training import seeds_of
+from triplewise.graphs import learning as self_learning
+from triplewise.nodes.learning.course import Order
 from triplewise.tools.kg.sources import Progress
 from triplewise.tools.kg.subset.incomplete import THINNED, ThinOrder, thin_kg
 
+LEARNED_HOPS = 2
+"""Longest rule body that is learned from: WebQuestionsSP needs no more (SymAgent, table 2)."""
 READER = "symagent"
 """The preset that reads documents for `thin.read`."""
 
@@ -113,17 +119,34 @@ def prepared_task(cell: Cell, base: Task, tell: Progress) -> Task:
 
 
 def _learned(cell: Cell, tell: Progress) -> str:
-    """The folder of an encoder that has learned."""
-    from triplewise.evals.learning import Plan, learned
+    """The folder of an encoder that learned from training questions, as `triplewise learn` does it.
 
+    The graph that is learned on holds no facts made from gold answers, whichever graph is tested.
+    """
     learn = cell.learn
     assert learn is not None
-    folder = user_cache_path("triplewise") / "evals" / f"learned-{learn.train}"
-    plan = Plan(learn.benchmark, folder, train=learn.train, iterations=learn.iterations, recipe=learn.recipe)
-    encoder = EMBEDDED
-    for iteration in range(1, learn.iterations + 1):
-        encoder = learned(plan, cell.seed, iteration, encoder, lambda text: tell(text, 0, None))
-    return encoder
+    of = benchmark(learn.benchmark)
+    own = graph(of.graph)
+    kg = prepared(own, [part for part in own.facts if part != "gold_derived"])
+    training = Path(str(seeds_of(of, kg, True).setting))
+    lines = training.read_text(encoding="utf-8").splitlines(keepends=True)
+    random.Random(0).shuffle(lines)
+    asked = _digest([learn.model_dump(), cell.seed, checksum(training), kg.checksum])
+    folder = user_cache_path("triplewise") / "evals" / f"learned-{asked[:16]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    questions = folder / "questions.jsonl"
+    questions.write_text("".join(lines[: learn.train or None]), encoding="utf-8")
+    order = Order(
+        str(questions),
+        context={"kg": kg.path, "profile": kg.profile, "plan_hops": LEARNED_HOPS},
+        recipe=learn.recipe,
+        iterations=learn.iterations,
+        seed=cell.seed,
+    )
+    *_, final = self_learning.learn(
+        order, folder / "run", tell=lambda p: tell(f"learning: {p.phase} {p.iteration}", p.done, p.total)
+    )
+    return str(final.best.get("encoder", EMBEDDED))
 
 
 def _thinned(cell: Cell, base: Task, tell: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -185,12 +208,7 @@ def _documents(cell: Cell, base: Task, folder: Path, tell: Progress) -> dict[str
 
     Facts that are read go to a file of the cell's own, not among those that a person reviews.
     """
-    from triplewise.evals.incomplete import write_documents
-    from triplewise.tools.kg import open_kg
-
     documents = folder / "documents"
-    if open_kg(folder / "kg").profile.name != "metaqa":
-        raise ConfigurationError("there are sentences for documents of MetaQA's relations only")
     if not (documents / DONE).is_file():
         write_documents(folder / "kg", documents)
         (documents / DONE).touch()

@@ -17,13 +17,16 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from typer.testing import CliRunner
 
 from tests.support.openai_server import Messages, OpenAIServer
-from triplewise.evals import learning
+from triplewise.evals.data import graph
+from triplewise.evals.grids import prepare
 from triplewise.evals.grids.cells import Cell, Choices, cells_of
 from triplewise.evals.grids.command import register
 from triplewise.evals.grids.model import Column, Grid, GridFile, Learn, Row, Thin, load_grid, shipped
 from triplewise.evals.grids.run import Outcome, Told, run_grid
 from triplewise.evals.grids.tables import line
 from triplewise.evals.report.published import published
+from triplewise.evals.training import Seeds
+from triplewise.nodes.learning.course import Learning, Order
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 
@@ -47,7 +50,7 @@ rows:
 
 
 def test_the_papers_tables_are_shipped() -> None:
-    assert set(shipped()) == PAPERS
+    assert set(shipped()) == PAPERS | {"learning-gain"}
 
 
 @pytest.mark.parametrize("name", sorted(PAPERS))
@@ -341,17 +344,23 @@ def test_a_thinned_graph_is_asked_and_named(closed: Path, tmp_path: Path) -> Non
 def test_a_cell_that_learns_asks_with_the_encoder_of_its_seed_and_recipe(
     closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[tuple[Any, ...]] = []
+    orders: list[Order] = []
 
-    def learned(plan: learning.Plan, seed: int, iteration: int, encoder: str, tell: Any) -> str:
-        made.append((plan.name, plan.recipe, plan.train, seed, iteration, encoder))
-        return "embedded"
+    def learn(order: Order, folder: Path, **rest: Any) -> list[Learning]:
+        orders.append(order)
+        return [Learning(best={"encoder": "embedded"})]
 
-    monkeypatch.setattr(learning, "learned", learned)
+    training = tmp_path / "training.jsonl"
+    training.write_text("".join(f'{{"question": "{n}"}}\n' for n in range(9)), encoding="utf-8")
+    monkeypatch.setattr(prepare.self_learning, "learn", learn)
+    monkeypatch.setattr(prepare, "seeds_of", lambda *given: Seeds(str(training)))
+    monkeypatch.setattr(prepare, "graph", lambda name: graph("metaqa"))
     text = GRID + "  - {row: learned, learn: {benchmark: webqsp, recipe: no-merge}}\n"
     cells = cells_of(write(tmp_path, text), Choices(train=7, seeds=[4], only=["learned"]))
     (outcome,) = run(write(tmp_path, text), tmp_path / "logs", cells)
-    assert made == [("webqsp", "no-merge", 7, 4, n, "embedded") for n in (1, 2)]
+    (order,) = orders
+    assert (order.recipe, order.iterations, order.seed) == ("no-merge", 2, 4)
+    assert len(Path(order.questions).read_text(encoding="utf-8").splitlines()) == 7
     about = read_eval_log(outcome.log, header_only=True).eval.metadata or {}
     assert about["learned"] == {"benchmark": "webqsp", "recipe": "no-merge", "iterations": 2, "train": 7}
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triplewise.evals.bench.fuzz import SLOW, Report, Seen, by_rdflib, escaped, fuzz, targets_for
-from triplewise.evals.bench.hostile import MARK, PAYLOADS, Hostile
+from tests.fuzz.hostile import MARK, PAYLOADS, Hostile
+from tests.fuzz.interpreter import SLOW, Report, Seen, by_rdflib, escaped, fuzz, targets_for
 from triplewise.tools.actions import TOOLSETS, parse_call, parse_react
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
@@ -18,7 +18,7 @@ from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.pyql.text import read_iri, read_literal
 
 TEXTS = 20_000
-"""Texts in a run of the suite, shared among the toolsets; `triplewise.evals.bench fuzz` tries a million."""
+"""Texts in a run of the suite, shared among the toolsets; `tests.fuzz.interpreter` tries a million."""
 
 
 @pytest.mark.parametrize("toolset", sorted(TOOLSETS))

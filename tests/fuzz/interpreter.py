@@ -1,6 +1,6 @@
 """Fuzzing the interpreter: no reply may raise, and nothing but read queries may reach an engine.
 
-`python -m triplewise.evals.bench fuzz --texts 1000000 --seed 1` spreads them over all toolsets. Every text
+`python -m tests.fuzz.interpreter --texts 1000000 --seed 1` spreads them over all toolsets. Every text
 goes through `parse_react`, `parse_call` and `Toolset.execute`; a spy stands where queries reach the engine,
 and reads each with a tokeniser of its own: outside literals and IRIs only triplewise's own words may stand.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from triplewise.evals.bench.hostile import MARK, Hostile, Vocabulary
+from tests.fuzz.hostile import MARK, Hostile, Vocabulary
 from triplewise.tools.actions import TOOLSETS, Feedback, Toolset, parse_call, parse_react
 from triplewise.tools.actions.action import ReasoningMemory, Workbench
 from triplewise.tools.core.call import Call
