@@ -8,6 +8,7 @@ without a model the paths are mined from seed questions, and their ends are weig
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -26,8 +27,6 @@ from triplewise.evals.baselines.answering import (
     said_nothing,
 )
 from triplewise.evals.baselines.wiring import Graph, own_prompt, wire
-from triplewise.evals.rog import plans as planned_blind
-from triplewise.evals.rog import retrieved
 from triplewise.nodes.answer import labels_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.facts import told
@@ -45,7 +44,8 @@ from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import answers, rule_program
-from triplewise.tools.planning.lexical.planner import Plan, make_plan
+from triplewise.tools.planning.lexical.planner import Plan, make_plan, seed_rules
+from triplewise.tools.planning.lexical.search import PlanSettings
 from triplewise.tools.planning.proposals import grounder_for, parse_bodies, with_proposals
 from triplewise.tools.pyql.text import read_term
 
@@ -53,6 +53,8 @@ PLANS = 3
 """Relation paths that are planned, as many as RoG's beam keeps."""
 SHOWN = 100
 """Instances of paths that are retrieved for one plan."""
+LEAST = 0.5
+"""Without a model an end is an answer if it has at least this share of the votes of the best one."""
 PROVEN = 50
 """Most facts shown as proof."""
 
@@ -105,11 +107,12 @@ def _plan(state: State, context: Context, limit: int) -> Update:
 
 def _mined(state: State, context: Context) -> list[Rule]:
     """Paths of the seed questions most like this one; without seeds, those whose words fit it best."""
-    kg = kg_of(context)
-    if seeds_of(context) is not None:
-        return planned_blind(state.question, {e.mention: e.id for e in state.linked}, kg, context)
+    kg, encoder, seeds = kg_of(context), encoder_of(context), seeds_of(context)
+    if seeds is not None:
+        rules = seed_rules(state.question, state.linked, kg, encoder, seeds, PlanSettings())
+        return sorted(rules, key=lambda rule: -rule.score)
     settings = replace(settings_of(context), documents=False)
-    return list(make_plan(state.question, state.linked, kg, encoder_of(context), None, settings).rules)
+    return list(make_plan(state.question, state.linked, kg, encoder, None, settings).rules)
 
 
 def _proposed(state: State, context: Context, limit: int) -> tuple[str, Plan]:
@@ -185,9 +188,15 @@ def _names(kg: KnowledgeGraph, paths: Sequence[Sequence[Triple]]) -> dict[str, s
 
 
 def _weighed(state: State, context: Context) -> Step:
-    """The ends of the paths, those of likelier plans first; far less likely ones are left out."""
+    """The ends of the paths, most votes first; a plan's vote is its score."""
     kg = kg_of(context)
-    values = [kg.profile.short(end) for end in retrieved(kg, state.rules)]
+    votes: dict[Term, float] = defaultdict(float)
+    for rule in state.rules:
+        for end in answers(kg, rule):
+            votes[end] += rule.score
+    least = LEAST * max(votes.values(), default=0.0)
+    ends = sorted((e for e in votes if votes[e] >= least), key=lambda e: -votes[e])
+    values = [kg.profile.short(end) for end in ends]
     named = [Named(*pair) for pair in zip(values, labels_of(kg, values), strict=True)]
     why = state.steps[0].feedback.message or "no path of the plan is in the graph"
     return answer_step(state, "The ends of the likeliest paths are the answer.", named, why)
