@@ -93,9 +93,9 @@ PRESETS: dict[str, Preset] = {
         "QueryAgent on a relational database: columns, conditions and an answer, joined along foreign keys",
         {
             "link": "none",
-            "plan": "sql",
+            "plan": "none",
             "observe": "none",
-            "act": "sql",
+            "act": "auto",
             "inspect": "eraser",
             "correct": "eraser",
             "reflect": "none",

@@ -24,7 +24,6 @@ MOST = {
     "facts": 20,
     "rules": 12,
     "dropped": 12,
-    "queries": 8,
     "memory": 60,
     "observation": 40,
     "written": 20,
@@ -40,7 +39,7 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
 
     It has the keys of `whole_trace`, and besides:
 
-    - `program`; `queries` planned over a database; `written`: facts that a model wrote by itself.
+    - `program`; `written`: facts that a model wrote by itself.
     - `memory`: paths of (subject, relation, object). `observation`: `from` entities, `facts` of (subject,
       relation, object, score), and in words what was left out of sight as `cuts`.
     - `names`: id -> label of what is mentioned by id. Facts of the proof, and those read, get `ids`.
@@ -55,7 +54,6 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
     trace["steps"] = [_shortened(step) for step in trace["steps"]]
     trace |= {
         "program": state.program,
-        "queries": [asdict(q) for q in state.queries],
         "written": list(state.written),
         "memory": [[_fact_of(t, shown) for t in path] for path in state.memory],
         "observation": [[*_fact_of(o.triple, shown), round(o.score, 3)] for o in state.observation],

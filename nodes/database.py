@@ -34,6 +34,14 @@ def database_of(context: Context) -> RelationalDatabase:
     return open_database(context.db, timeout=context.query_timeout, limit=context.row_limit)
 
 
+def require_model(context: Context) -> None:
+    """Raise `ConfigurationError` where a database is to be asked without a language model."""
+    if context.embedded:
+        raise ConfigurationError(
+            "asking a database needs a language model; name one, e.g. --model openai:gpt-4o-mini"
+        )
+
+
 def rank_names(question: str, named: Sequence[tuple[str, str]], context: Context) -> list[str]:
     """Ids of (id, text) pairs, those most like the question first, cut at `SHOWN_TABLES`."""
     if len(named) < 2:

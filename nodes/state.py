@@ -94,18 +94,6 @@ class ProofTriple:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedQuery:
-    """A query over a relational database that may answer the question.
-
-    `program` has one action a line; `score` is its probability (0 to 1), `why` what speaks for it.
-    """
-
-    program: str
-    score: float
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """The result of a run.
 
@@ -150,9 +138,6 @@ class State(BaseModel):
     rules: tuple[Rule, ...] = Field(default=(), description="Rules that may answer the question, best first.")
     dropped: tuple[DroppedRule, ...] = Field(
         default=(), description="Rules that were proposed or mined and are no plan, each with the reason."
-    )
-    queries: tuple[PlannedQuery, ...] = Field(
-        default=(), description="Queries over a database that may answer the question, best first."
     )
     attempt: int = Field(default=0, description="Index of the rule being followed (embedded policy).")
     focus: tuple[str, ...] = Field(default=(), description="Task-relevant entities (ODA).")

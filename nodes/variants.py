@@ -10,9 +10,9 @@ from triplewise.nodes.statements import with_statements
 
 VARIANTS: Mapping[str, Mapping[str, Phase]] = {
     "link": {**link.VARIANTS, "none": sql.start},
-    "plan": {**with_statements(plan.VARIANTS), "sql": sql.plan},
+    "plan": with_statements(plan.VARIANTS),
     "observe": observe.VARIANTS,
-    "act": {**act.VARIANTS, "sql": sql.act},
+    "act": act.VARIANTS,
     "inspect": inspect.VARIANTS,
     "correct": correct.VARIANTS,
     "reflect": reflect.VARIANTS,

@@ -296,8 +296,7 @@ def _check_settings(document: Document, merged: _Merged) -> None:
 
 def _systems(task: str) -> list[str]:
     """What can be asked."""
-    own = ["planner"] if task == "wikisql" else []
-    return [*PRESETS, *(f"{name}-faithful" for name in FAITHFUL), *BASELINES, *own]
+    return [*PRESETS, *(f"{name}-faithful" for name in FAITHFUL), *BASELINES]
 
 
 def _check_phases(document: Document, merged: _Merged, system: str) -> None:

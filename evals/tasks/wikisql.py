@@ -1,8 +1,7 @@
 """WikiSQL: questions over one table each; every table becomes a SQLite file in the user's cache folder.
 
 The questions are from WikiSQL's train split (tables of the others were not to be had), so scores are not
-those of its test split. Tables are parted by a hash of their id into `dev`, on which the planner's weights
-were fitted and its word lists written, and `test`.
+those of its test split. Tables are split by a hash of their id into `dev` and `test`.
 """
 
 from __future__ import annotations
@@ -11,17 +10,14 @@ import hashlib
 import shutil
 import sqlite3
 import statistics
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from anyio import to_thread
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ModelOutput
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, mean, metric, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from platformdirs import user_cache_path
@@ -33,10 +29,9 @@ from triplewise.evals.record import Run
 from triplewise.evals.scorers import count, denotation_of, effort, strict
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.tasks.common import DEFAULT_N, draw, tags
+from triplewise.graphs.presets import PRESETS
+from triplewise.nodes.database import require_model
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.kg.protocol import metered
-from triplewise.tools.retrieval.encoder import open_encoder
-from triplewise.tools.sql.planning import plan_queries
 
 if TYPE_CHECKING:
     from triplewise.tools.sql.database import RelationalDatabase
@@ -46,11 +41,9 @@ QUESTIONS = "wikisql/questions_with_tables.jsonl.gz"
 TABLES = "wikisql/tables.jsonl.gz"
 DEV_PERCENT = 40
 """Share of the tables that are `dev`."""
-PLANNER = "planner"
-"""The preset that asks the planner alone, without the agent's graph."""
 NOTE = (
     "questions are from WikiSQL's train split, gold answers are computed from its gold SQL: not comparable "
-    "with published test figures; weights were fitted on the tables of dev"
+    "with published test figures"
 )
 NOTE_PUBLISHED = "questions and tables as published; gold answers are computed from the gold SQL"
 Split = Literal["dev", "test"]
@@ -67,7 +60,7 @@ def wikisql(
     split: Split = "test",
     n: int | None = DEFAULT_N,
     sample_seed: int = 0,
-    preset: str = PLANNER,
+    preset: str = "sql",
     model: str = "embedded",
     settings: Mapping[str, Any] | None = None,
     phases: Mapping[str, str] | None = None,
@@ -75,34 +68,32 @@ def wikisql(
     """WikiSQL questions, each asked of a database that holds its table alone.
 
     Args:
-        split: `test`, or `dev`, on which the planner was fitted.
+        split: `test`, or `dev`.
         n, sample_seed: how many questions are drawn (0 for all), and with which seed.
-        preset: `planner` for the planner alone, or a preset of the agent that asks databases.
-        model, settings, phases: the agent under test.
+        preset, settings, phases: the agent under test, by a preset that asks databases.
+        model: the language model it needs.
 
     Raises:
         ConfigurationError: a value outside these. DataError: a missing or broken file.
     """
     if split not in ("dev", "test"):
         raise ConfigurationError.unknown("split", split, ("dev", "test"))
+    context = context_of({**(settings or {}), "model": model})
+    if preset in PRESETS:
+        require_model(context)
     own = benchmark("wikisql")
     folder = databases(own)
     records = questions(own, split)
     drawn = draw([_sample(record, folder) for record in records], n, sample_seed)
-    over = (
-        planner()
-        if preset == PLANNER
-        else on_its_table(preset, dict(settings or {}), model, dict(phases or {}))
-    )
     return Task(
         dataset=MemoryDataset(drawn, name=own.name, location=own.published),
-        solver=over,
+        solver=on_its_table(preset, dict(settings or {}), model, dict(phases or {})),
         scorer=[denotation(), strict(), effort()],
         fail_on_error=False,
         score_on_error=True,
         version=VERSION,
         metadata=_provenance(own, len(drawn), len(records))
-        | of_system(preset, context_of({**(settings or {}), "model": model}), phases or {})
+        | of_system(preset, context, phases or {})
         | {"sample_seed": sample_seed, "split": split},
     )
 
@@ -188,40 +179,6 @@ def _sample(record: Record, folder: Path) -> Sample:
             "tags": tags(function=record["sql"]["agg"] or "none", conditions=len(record["sql"]["conds"])),
         },
     )
-
-
-@solver
-def planner() -> Solver:
-    """Answers each sample's question by the likeliest query of the planner; none found is no answer."""
-    encoder = open_encoder()
-
-    def ask(question: str, db: str) -> tuple[list[str], str, int]:
-        from triplewise.tools.sql.database import open_database
-
-        with metered() as meter:
-            database = open_database(db)
-            plans = plan_queries(database, question, encoder, limit=1)
-            rows = database.run(plans[0].query).rows if plans else ()
-            text = database.sql(plans[0].query) if plans else ""
-        return [str(row[0]) for row in rows], text, meter.queries
-
-    async def solve(state: TaskState, generate: Generate) -> TaskState:
-        start = time.perf_counter()
-        values, sql, queries = await to_thread.run_sync(ask, state.input_text, state.metadata["db"])
-        Run(
-            store=state.store,
-            status="answered" if values else "not_found",
-            values=values,
-            labels=values,
-            sparql=sql,
-            seconds=time.perf_counter() - start,
-            queries=queries,
-        )
-        state.output = ModelOutput.from_content(model="planner", content="; ".join(values))
-        state.completed = True
-        return state
-
-    return solve
 
 
 @solver

@@ -47,7 +47,7 @@ EPILOG = examples(
     'triplewise ask "Which rivers are in Peru?" --kg https://query.wikidata.org/sparql',
     'triplewise ask "Who wrote Dracula?" --model openai:qwen3 --base-url http://localhost:8000/v1',
     'triplewise ask "Who wrote Dracula?" --preset oda --set max_steps=12 --json',
-    'triplewise ask "Which film won most awards?" --db films.sqlite',
+    'triplewise ask "Which film won most awards?" --db films.sqlite --model openai:gpt-4o-mini',
     'triplewise ask "Who directed Early Frost?" --kg films.ttl --documents texts --review',
     'triplewise ask "Who wrote Dracula?" --config learned/settings.yaml',
     'triplewise ask "Who wrote Dracula?" --trace dracula.html',

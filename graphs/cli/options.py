@@ -238,6 +238,10 @@ def order_of(
     toolset = find_preset(preset).settings.get("toolset")
     if context.db is not None and toolset != SQL_PRESET:
         raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
+    if context.db is not None:
+        from triplewise.nodes.database import require_model
+
+        require_model(context)
     if not question or not question.strip():
         raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')
     order = Order(question.strip(), entities_of(entity), preset, asdict(context))

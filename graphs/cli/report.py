@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from triplewise.graphs.cli.names import ID_STYLE, Names, tag_of
-from triplewise.nodes.state import Answer, PlannedQuery, ProofTriple, Step
+from triplewise.nodes.state import Answer, ProofTriple, Step
 from triplewise.nodes.usage import Usage
 from triplewise.tools.kg import readable_text
 
@@ -80,10 +80,6 @@ class Report:
         if len(rules) > RULES:
             self.row("", Text(f"and {len(rules) - RULES} more; `triplewise plan` shows all", QUIET))
         self._dropped(update.get("dropped", ()), told=bool(rules))
-        queries: Sequence[PlannedQuery] = update.get("queries", ())
-        for number, query in enumerate(queries[:RULES], 1):
-            text = Text(f"{number}. {'; '.join(query.program.splitlines())}")
-            self.row("Plan" if number == 1 else "", text.append(f"  [{query.why}; {query.score:.0%}]", QUIET))
 
     def _dropped(self, left: Sequence[DroppedRule], told: bool) -> None:
         """How many rules were dropped; where none is left, why the first ones were."""

@@ -114,18 +114,16 @@ function cost(usage, steps) {
 }
 
 function planCard(trace, terms) {
-  const rules = trace.rules || [], dropped = trace.dropped || [], queries = trace.queries || [];
-  if (!rules.length && !dropped.length && !queries.length) return null;
+  const rules = trace.rules || [], dropped = trace.dropped || [];
+  if (!rules.length && !dropped.length) return null;
   const cut = trace.cut || {};
   const kept = rules.map((rule) => el("li", {}, el("div", { class: "rule" }, terms.rule(rule.rule)), el("p", { class: "under" }, figuresOf(rule))));
-  const planned = queries.map((q) =>
-    el("li", {}, el("pre", { tabindex: "0" }, el("code", {}, q.program)), el("p", { class: "under" }, [q.why, `score ${q.score.toFixed(2)}`].filter(Boolean).join(" · "))));
   const left = dropped.map((rule) => el("li", {}, el("div", { class: "rule" }, terms.rule(rule.text)), el("p", { class: "under" }, `dropped: ${rule.reason}`)));
   return section(
     "Plan",
-    kept.length || planned.length ? null : el("p", { class: "none" }, "no rule was found"),
-    el("ol", { class: "rules" }, folded([...kept, ...planned], 4, "rule")),
-    leftOut(cut.rules || cut.queries, "rule"),
+    kept.length ? null : el("p", { class: "none" }, "no rule was found"),
+    el("ol", { class: "rules" }, folded(kept, 4, "rule")),
+    leftOut(cut.rules, "rule"),
     left.length ? el("details", {}, el("summary", {}, `${count(left.length + (cut.dropped || 0), "rule")} dropped, and why`), el("ol", { class: "rules dropped" }, left), leftOut(cut.dropped, "rule")) : null,
   );
 }

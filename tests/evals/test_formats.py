@@ -464,10 +464,10 @@ def test_wikisql_as_published_is_asked_of_its_tables(tmp_path: Path, monkeypatch
     monkeypatch.setenv("TRIPLEWISE_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     published(tmp_path / "wikisql", "wikisql")
-    task = wikisql(n=0)
+    task = wikisql(n=0, model="openai:any")
     assert sorted(tuple(sample.target) for sample in task.dataset) == [("2",), ("20.5",), ("ada", "cyd")]
     about = task.metadata or {}
     assert about["note"].startswith("questions and tables as published")
     assert len(about["changed_files"]) == 2
     with pytest.raises(ConfigurationError, match="is all test questions, as published"):
-        wikisql(split="dev")
+        wikisql(split="dev", model="openai:any")

@@ -1,16 +1,17 @@
-"""WikiSQL on three tiny tables: databases, splits, the planner's answers, figures by kind of query."""
+"""WikiSQL on three tiny tables: databases, splits, a model's answers, figures by kind of query."""
 
 from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.openai_server import OpenAIServer
 from triplewise.evals import run, wikisql
-from triplewise.evals.fit_sql import Choice, fit, fit_all, gold_query, gold_set, read_examples
 from triplewise.evals.table import crashes, scores_of
 from triplewise.evals.tasks.wikisql import split_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
@@ -40,6 +41,13 @@ QUESTIONS = [
 ]
 
 
+ACTIONS = {
+    QUESTIONS[0][0]: ("add_condition(club, =, blue foxes)", "set_answer(player, None)"),
+    QUESTIONS[1][0]: ("add_condition(club, =, red lions)", "set_answer(player, COUNT)"),
+    QUESTIONS[2][0]: ("add_condition(player, =, ana peña)", "set_answer(club, None)"),
+}
+
+
 @pytest.fixture
 def wiki(data: Path) -> Path:
     """The data folder with one table, and the same questions on it, for each split."""
@@ -65,8 +73,19 @@ def write(path: Path, found: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.usefixtures("leaks_of_inspect")
-def test_the_planner_answers_and_wrong_answers_count_as_wrong(wiki: Path, tmp_path: Path) -> None:
-    log = run(wikisql(n=0), log_dir=tmp_path / "logs")
+@pytest.mark.usefixtures("wiki")
+def test_a_model_answers_and_wrong_answers_count_as_wrong(
+    tmp_path: Path, openai_server: Callable[..., OpenAIServer]
+) -> None:
+    def reply(messages: list[dict[str, Any]]) -> str:
+        """The next action of the question that is asked."""
+        asked = messages[-1]["content"]
+        actions = next(made for question, made in ACTIONS.items() if question in asked)
+        return f"Thought: go on\nAction: {next((a for a in actions if a not in asked), 'execute()')}"
+
+    server = openai_server(reply)
+    task = wikisql(n=0, model="openai:scripted", settings={"base_url": server.url, "api_key_env": ""})
+    log = run(task, log_dir=tmp_path / "logs")
     scores = scores_of(log)
     assert log.status == "success"
     assert crashes(log) == []
@@ -87,30 +106,14 @@ def test_splits_share_no_table_and_never_change() -> None:
 @pytest.mark.usefixtures("wiki")
 def test_an_unknown_split_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="split"):
-        wikisql(split="train")  # type: ignore[arg-type]
+        wikisql(split="train", model="openai:any")  # type: ignore[arg-type]
+
+
+def test_a_model_is_needed() -> None:
+    with pytest.raises(ConfigurationError, match="--model"):
+        wikisql()
 
 
 def test_a_missing_file_is_named(data: Path) -> None:
     with pytest.raises(DataError, match="tables"):
-        wikisql()
-
-
-def test_weights_are_fitted_to_what_tells_right_from_wrong() -> None:
-    choices = [
-        Choice([{"good": 1.0, "noise": float(i % 2)}, {"bad": 1.0, "noise": 1.0}], 0) for i in range(20)
-    ]
-    found = fit(choices)
-    assert found["good"] > 0 > found["bad"]
-
-
-@pytest.mark.usefixtures("wiki")
-def test_gold_queries_are_read_and_found_in_questions() -> None:
-    from triplewise.evals.data import benchmark
-    from triplewise.evals.tasks.wikisql import databases, questions
-
-    own = benchmark("wikisql")
-    examples = list(read_examples(questions(own, "dev"), databases(own)))
-    assert all(gold_set(e.scene, e.gold) is not None for e in examples)
-    assert [e.gold.aggregation for e in examples] == ["", "COUNT", ""]
-    assert set(fit_all(examples)) == {"conditions", "answer", "function"}
-    assert gold_query.__doc__
+        wikisql(model="openai:any")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.graphs.conftest import Cli
 from tests.graphs.test_page import blocks
+from tests.support.openai_server import OpenAIServer
 
 QUESTION = "Where was Goethe's unmarried partner born?"
 
@@ -50,7 +52,9 @@ def test_a_run_without_an_answer_is_shown_too(
     assert told["reason"]
 
 
-def test_a_database_is_shown_without_its_password(cli: Cli, tmp_path: Path) -> None:
+def test_a_database_is_shown_without_its_password(
+    cli: Cli, tmp_path: Path, openai_server: Callable[..., OpenAIServer]
+) -> None:
     from triplewise.graphs.cli.document import shown_url
 
     assert shown_url("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
@@ -59,7 +63,18 @@ def test_a_database_is_shown_without_its_password(cli: Cli, tmp_path: Path) -> N
         connection.executemany("insert into film values (?, ?)", [("Alien", 3), ("Jaws", 5)])
     connection.close()
     path = tmp_path / "run.html"
-    cli("ask", "Which film won most awards?", "--db", str(tmp_path / "films.sqlite"), "--trace", str(path))
+    actions = ("add_condition(awards, =, 5)", "set_answer(title)", "execute()")
+    server = openai_server([f"Thought: go on\nAction: {action}" for action in actions])
+    model = ("--model", "openai:scripted", "--base-url", server.url, "--set", "api_key_env=")
+    cli(
+        "ask",
+        "Which film won 5 awards?",
+        "--db",
+        str(tmp_path / "films.sqlite"),
+        *model,
+        "--trace",
+        str(path),
+    )
     told = the_question(path)
     assert str(told["sql"]).startswith("SELECT")
     assert told["labels"] == ["Jaws"]

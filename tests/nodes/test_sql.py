@@ -1,4 +1,4 @@
-"""Asking a relational database, with a scripted model and without one."""
+"""Asking a relational database, with a scripted model."""
 
 from __future__ import annotations
 
@@ -75,28 +75,11 @@ def test_a_scripted_model_is_corrected_and_offered_what_works(db: str, openai_se
 
 
 @pytest.mark.parametrize(
-    ("question", "values"),
-    [
-        ("In which year was Red River made?", ("1990",)),
-        ("How many films were directed by jose nunez?", ("2",)),
-        ("Which film won the BAFTA?", ("Green Hill",)),
-    ],
+    ("given", "match"), [({"model": "openai:any"}, "--db"), ({"db": "films.db"}, "--model")]
 )
-def test_no_model_is_needed(db: str, question: str, values: tuple[str, ...]) -> None:
-    answer = build_graph("sql").invoke({"question": question}, context=Context(db=db))["answer"]
-    assert (answer.status, answer.values) == ("answered", values)
-    assert not answer.corrections
-    assert answer.usage.calls == 0
-
-
-def test_what_fits_nothing_is_not_found(db: str) -> None:
-    answer = build_graph("sql").invoke({"question": "Wie geht es dir?"}, context=Context(db=db))["answer"]
-    assert (answer.status, answer.values, answer.sql) == ("not_found", (), "")
-
-
-def test_a_database_is_due() -> None:
-    with pytest.raises(ConfigurationError, match="--db"):
-        build_graph("sql").invoke({"question": "How many?"}, context=Context())
+def test_a_database_and_a_model_are_needed(given: dict[str, str], match: str) -> None:
+    with pytest.raises(ConfigurationError, match=match):
+        build_graph("sql").invoke({"question": "How many?"}, context=Context(**given))
 
 
 @pytest.mark.parametrize(
@@ -142,15 +125,22 @@ def test_mends_leave_rows(db: str) -> None:
     assert mends(database, "", failed, budget=0, most=3) == []
 
 
-def test_the_command_line_asks(db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ("ask", "Which film won the BAFTA?", "--db", db, "--no-checkpoints")
-    assert run(asked) == 0
+def test_the_command_line_asks(
+    db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], openai_server: Server
+) -> None:
+    actions = ["add_condition(prize, =, BAFTA)", "set_answer(title)", "execute()"]
+    server = openai_server([f"Thought: go on\nAction: {action}" for action in actions * 2])
+    model = ("--model", "openai:scripted", "--base-url", server.url, "--no-checkpoints")
+    question = ("ask", "Which film won the BAFTA?", "--set", "api_key_env=")
+    assert run((*question, "--db", db, *model)) == 0
     shown = capsys.readouterr().out
     for part in ("Green Hill", "SELECT film.title", "Proof", "prize.prize: BAFTA"):
         assert part in shown
-    assert run((*asked, "--json")) == 0
+    assert run((*question, "--db", db, *model, "--json")) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["answer"], document["preset"], document["sparql"]) == (["Green Hill"], "sql", "")
     assert document["sql"].startswith("SELECT")
-    assert run(("ask", "Who?", "--db", str(tmp_path / "no.db"), "--no-checkpoints")) == 2
+    assert run((*question, "--db", str(tmp_path / "no.db"), *model)) == 2
     assert "no such SQLite file" in capsys.readouterr().err
+    assert run((*question, "--db", db, "--no-checkpoints")) == 2
+    assert "asking a database needs a language model" in capsys.readouterr().err
