@@ -1,7 +1,7 @@
 """Throughput of an evaluation with many questions in flight, beside one with a single question in flight.
 
-The model is a stand-in in a process of its own that takes a fixed time for every answer (`evals/stub.py`),
-asked over real HTTP on loopback; everything else is what an evaluation does.
+The model is scripted (`evals/scripted_model.py`), in a process of its own; it takes a fixed time for every
+answer and is asked over real HTTP on loopback; everything else is what an evaluation does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from triplewise.evals import stub
+from triplewise.evals import scripted_model
 from triplewise.graphs.cli.app import relax_collector
 
 
@@ -65,11 +65,11 @@ def measure(
         DataError: MetaQA is not in the data folder.
     """
     with tempfile.TemporaryDirectory() as folder:
-        with stub.running() as url:
+        with scripted_model.running() as url:
             _fly(url, max(jobs), max(jobs), system, settings, Path(folder))
         flights = []
         for count in jobs:
-            with stub.running(latency) as url:
+            with scripted_model.running(latency) as url:
                 flights.append(_fly(url, count, count * waves, system, settings, Path(folder)))
         return flights
 
@@ -83,7 +83,7 @@ def _fly(url: str, jobs: int, questions: int, system: str, settings: Sequence[st
         "seeds": False,
         "n": questions,
         "preset": system,
-        "model": stub.MODEL,
+        "model": scripted_model.MODEL,
         "base_url": url,
     }
     task = make_task("metaqa", given | parse_settings(settings))
@@ -91,7 +91,7 @@ def _fly(url: str, jobs: int, questions: int, system: str, settings: Sequence[st
     log = run(task, jobs=jobs, log_dir=folder, fresh=True)
     seconds, busy = time.perf_counter() - start, _processor_seconds() - busy
     done = log.results.completed_samples if log.results else 0
-    counts = stub.counts(url)
+    counts = scripted_model.counts(url)
     return Flight(jobs, done, int(counts["calls"]), int(counts["most"]), seconds, busy)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from inspect_ai.log import list_eval_logs, read_eval_log
 
-from triplewise.evals import Run, stub
+from triplewise.evals import Run, scripted_model
 
 QUESTIONS, JOBS, LATENCY = 30, 4, 0.03
 CALLS = 4 * QUESTIONS
@@ -37,7 +37,7 @@ def many(data: Path) -> Path:
 @pytest.fixture
 def model() -> Iterator[str]:
     """The URL of a stand-in model that counts."""
-    with stub.running(LATENCY) as url:
+    with scripted_model.running(LATENCY) as url:
         yield url
 
 
@@ -46,7 +46,7 @@ def start(url: str, logs: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "triplewise.evals", "metaqa", "--limit", "0", "--system", "queryagent"]
     command += [
         "--model",
-        stub.MODEL,
+        scripted_model.MODEL,
         "--base-url",
         url,
         "--jobs",
@@ -63,7 +63,7 @@ def start(url: str, logs: Path) -> subprocess.Popen[str]:
 
 def stop(process: subprocess.Popen[str], url: str, calls: int, how: signal.Signals) -> tuple[str, str]:
     """Send a signal once the model has answered so many calls; what the process printed."""
-    while process.poll() is None and stub.counts(url)["calls"] < calls:
+    while process.poll() is None and scripted_model.counts(url)["calls"] < calls:
         time.sleep(0.005)
     process.send_signal(how)
     return process.communicate(timeout=300)
@@ -78,7 +78,7 @@ def kept(logs: Path) -> set[str]:
 
 def begun(url: str) -> dict[str, int]:
     """Question id -> how often its first step was asked for."""
-    return {f"q{text.split()[1].rstrip(':')}": n for text, n in stub.counts(url)["begun"].items()}
+    return {f"q{text.split()[1].rstrip(':')}": n for text, n in scripted_model.counts(url)["begun"].items()}
 
 
 def the_log(logs: Path) -> Any:

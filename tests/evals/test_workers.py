@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from triplewise.evals import Run, metaqa, run, stub
+from triplewise.evals import Run, metaqa, run, scripted_model
 from triplewise.evals.solver import ask
 from triplewise.evals.table import crashes
 from triplewise.evals.workers import Job, Workers, workers_for
@@ -18,12 +18,12 @@ from triplewise.tools.kg.open import close_all
 def settings(data: Path, url: str) -> dict[str, Any]:
     """A model at this address, the tiny graph, and no encoder."""
     kg = str(data / "metaqa" / "kb.txt.gz")
-    return {"model": stub.MODEL, "base_url": url, "kg": kg, "profile": "metaqa", "ranking": "none"}
+    return {"model": scripted_model.MODEL, "base_url": url, "kg": kg, "profile": "metaqa", "ranking": "none"}
 
 
 @pytest.mark.usefixtures("leaks_of_inspect")
 def test_workers_answer_as_this_process_does_and_a_dead_model_is_a_crash(data: Path, tmp_path: Path) -> None:
-    with stub.running() as url:
+    with scripted_model.running() as url:
         job = Job("queryagent", {}, settings(data, url), "who directed Alien", {"Alien": "Alien"})
         task = metaqa(preset="queryagent", seeds=False, settings=settings(data, url))
         workers = Workers(1, 2)
@@ -36,7 +36,7 @@ def test_workers_answer_as_this_process_does_and_a_dead_model_is_a_crash(data: P
         assert told["sparql"] == here["sparql"]
         log = run(task, jobs=2, workers=1, log_dir=tmp_path)
         assert crashes(log) == []
-        assert stub.counts(url)["calls"] == 4 * (2 + 4)
+        assert scripted_model.counts(url)["calls"] == 4 * (2 + 4)
     dead = run(task, jobs=2, workers=1, log_dir=tmp_path)
     assert dead.status == "success"
     assert {name for name, _ in crashes(dead)} == {f"test-{i}" for i in range(4)}

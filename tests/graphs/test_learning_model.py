@@ -120,7 +120,7 @@ def test_a_server_that_loads_no_adapters_is_started_by_hand(
     weights = (adapter / "adapter_model.safetensors").stat().st_mtime_ns
     asked = len(server.chats)
     by_hand = ["scripted", adapter.name]
-    server.rules.models = by_hand
+    server.models = by_hand
     done = cli("learn", "--resume", "--into", str(films / "run"))
     assert done.code == 0, done.err
     assert (adapter / "adapter_model.safetensors").stat().st_mtime_ns == weights, "not trained again"

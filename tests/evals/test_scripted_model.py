@@ -1,4 +1,4 @@
-"""The stand-in for a language model: replies by rule and step, latency, counts."""
+"""The scripted model: replies by rule and step, latency, counts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from triplewise.evals import stub
-from triplewise.evals.stub_replies import load_replies
+from triplewise.evals import scripted_model
+from triplewise.evals.scripted_model import load_script
 from triplewise.tools.core.errors import DataError
 
 
@@ -34,10 +34,9 @@ def prompt(step: int) -> list[dict[str, str]]:
     ],
 )
 def test_shipped_replies_take_sensible_steps(step: int, action: str) -> None:
-    replies = load_replies()
-    asked = replies.read(prompt(step))
-    assert asked.values["question"] == "who made Alien?"
-    assert replies.reply(asked).endswith(f"\nAction: {action}")
+    script = load_script()
+    assert script(prompt(step)).endswith(f"\nAction: {action}")
+    assert script.begun == ({"who made Alien?": 1} if step == 1 else {})
 
 
 @pytest.mark.parametrize(
@@ -54,11 +53,11 @@ def test_a_broken_script_is_named(text: str, message: str, tmp_path: Path) -> No
     path = tmp_path / "replies.yaml"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
-        load_replies(path)
+        load_script(path)
 
 
 def test_the_server_answers_after_its_latency_and_counts() -> None:
-    with stub.running(0.1) as url:
+    with scripted_model.running(0.1) as url:
         body = json.dumps({"model": "any", "messages": prompt(1)}).encode()
         start = time.perf_counter()
         with urlopen(Request(f"{url}/chat/completions", body), timeout=10) as answer:
@@ -66,4 +65,4 @@ def test_the_server_answers_after_its_latency_and_counts() -> None:
         assert time.perf_counter() - start >= 0.1
         assert "get_relation(Q1)" in found["choices"][0]["message"]["content"]
         assert found["usage"]["prompt_tokens"] > 0
-        assert stub.counts(url) == {"calls": 1, "now": 0, "most": 1, "begun": {"who made Alien?": 1}}
+        assert scripted_model.counts(url) == {"calls": 1, "most": 1, "begun": {"who made Alien?": 1}}
