@@ -120,9 +120,9 @@ class Context:
         "text-embedding-3-small", "Embedding model of the ranking `openai`, at the model's base URL and key."
     )
     db: str | None = _setting(None, "SQLAlchemy URL of a relational database, asked instead of a KG.")
-    verify_corrections: bool = _setting(True, "Try computed mends on the KG and offer those that find rows.")
-    mend_queries: int = _setting(12, "KG queries that mends may take at one correction.")
-    mend_offers: int = _setting(3, "Mends offered at one correction.")
+    verify_corrections: bool = _setting(True, "Try computed fixes on the KG and offer those that find rows.")
+    repair_queries: int = _setting(12, "KG queries that fixes may take at one correction.")
+    repair_offers: int = _setting(3, "Fixes offered at one correction.")
     history: Literal["short", "full", "chat"] = _setting(
         "short",
         "How a model sees past steps: without repetitions, as the papers concatenate them, or as a "

@@ -19,8 +19,8 @@ from triplewise.nodes.phase import Update
 from triplewise.nodes.resources import encoder_of, toolset_of
 from triplewise.nodes.state import Correction, State
 from triplewise.nodes.workbench import workbench
-from triplewise.tools.actions.repair import Offer, mended
-from triplewise.tools.actions.repair.sql import SqlOffer, mends
+from triplewise.tools.actions.repair import VerifiedFix, find_fixes
+from triplewise.tools.actions.repair.sql import SqlFix, sql_fixes
 
 if TYPE_CHECKING:
     from triplewise.nodes.prompting import Prompt
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 RETRY = "Please check again and re-generate only Thought {n} and Action {n}."
 
 
-def _roll_back(state: State, observation: str, mends: Sequence[Offer | SqlOffer] = ()) -> Update:
+def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix | SqlFix] = ()) -> Update:
     """Show `observation` for the last step and go back to the program before it."""
     verdict, step = state.verdict, state.last
     assert verdict is not None, "correct runs after inspect"
@@ -39,7 +39,7 @@ def _roll_back(state: State, observation: str, mends: Sequence[Offer | SqlOffer]
         verdict.guideline,
         verdict.source,
         observation,
-        tuple(offer.text() for offer in mends),
+        tuple(verified_fix.text() for verified_fix in fixes),
     )
     return {
         "steps": (*state.steps[:-1], failed),
@@ -49,22 +49,22 @@ def _roll_back(state: State, observation: str, mends: Sequence[Offer | SqlOffer]
 
 
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
-    """Show the tailored guideline, and the mends that find something on the KG."""
+    """Show the tailored guideline, and the fixes that find something on the KG."""
     assert state.verdict is not None
-    offers = verified_mends(state, runtime.context)
+    fixes = verified_fixes(state, runtime.context)
     observation = f"ERROR_INFO: {state.verdict.text}"
-    if offers:
-        values = [{"calls": _calls(o), "finds": o.finds} for o in offers]
-        observation = f"{observation} {_words().render('mends', mends=values)}"
-    return _roll_back(state, observation, offers)
+    if fixes:
+        values = [{"calls": _calls(o), "finds": o.finds} for o in fixes]
+        observation = f"{observation} {_words().render('fixes', fixes=values)}"
+    return _roll_back(state, observation, fixes)
 
 
-def _calls(offer: Offer | SqlOffer) -> str:
-    """The calls of a mend, as the agent would write them."""
-    return offer.call.text() if isinstance(offer, SqlOffer) else offer.mend.text()
+def _calls(verified_fix: VerifiedFix | SqlFix) -> str:
+    """The calls of a fix, as the agent would write them."""
+    return verified_fix.call.text() if isinstance(verified_fix, SqlFix) else verified_fix.fix.text()
 
 
-def verified_mends(state: State, context: Context) -> tuple[Offer | SqlOffer, ...]:
+def verified_fixes(state: State, context: Context) -> tuple[VerifiedFix | SqlFix, ...]:
     """Mends of the last step that find something; none where they are switched off.
 
     The policy without a model reads no observations, so nothing is tried for it.
@@ -74,18 +74,18 @@ def verified_mends(state: State, context: Context) -> tuple[Offer | SqlOffer, ..
     step = state.last
     if context.db is not None:
         database, before = database_of(context), step.program_before
-        tried = mends(database, before, step.feedback, context.mend_queries, context.mend_offers)
+        tried = sql_fixes(database, before, step.feedback, context.repair_queries, context.repair_offers)
         return tuple(tried)
     earlier = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
-    found = mended(
+    found = find_fixes(
         workbench(earlier, context),
         toolset_of(context),
         step.feedback,
-        budget=context.mend_queries,
-        most=context.mend_offers,
+        budget=context.repair_queries,
+        most=context.repair_offers,
         encoder=None if context.ranking == "none" else encoder_of(context),
     )
-    return found.offers
+    return found.fixes
 
 
 def raw(state: State, runtime: Runtime[Context]) -> Update:

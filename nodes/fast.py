@@ -13,7 +13,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.resources import toolset_of
 from triplewise.nodes.state import State
 from triplewise.nodes.workbench import workbench
-from triplewise.tools.actions.action import Workbench
+from triplewise.tools.actions.action import ActionContext
 from triplewise.tools.actions.compare import compared
 from triplewise.tools.actions.resolve import Resolver
 from triplewise.tools.actions.show import UNNAMED
@@ -57,7 +57,7 @@ def _thought(rule: Rule) -> str:
     return f"The best rule, {rule.text()} ({rule.provenance}), is run as one program."
 
 
-def _built(bench: Workbench, calls: list[Call]) -> PyQL | None:
+def _built(bench: ActionContext, calls: list[Call]) -> PyQL | None:
     """The program of some construct calls, without looking at what each finds; None if one does not fit."""
     program, profile = PyQL(), bench.kg.profile
     resolver = Resolver(bench)

@@ -66,7 +66,7 @@ class Verdict:
 class Correction:
     """One mistake that was caught: at which step, by which guideline, and what the agent was told.
 
-    `mends` are the verified corrections that it was offered, each with what it finds.
+    `fixes` are the verified corrections that it was offered, each with what it finds.
     """
 
     step: int
@@ -74,7 +74,7 @@ class Correction:
     guideline: str
     source: str
     text: str
-    mends: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from triplewise.nodes.reading import extractor
 from triplewise.nodes.replan import rule_service
 from triplewise.nodes.resources import kg_of, ranking_encoder_of
 from triplewise.nodes.state import State, Step
-from triplewise.tools.actions.action import Ranker, ReasoningMemory, Workbench
+from triplewise.tools.actions.action import ActionContext, Ranker, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
@@ -133,10 +133,10 @@ def _services(state: State, context: Context) -> dict[str, Any]:
     return services
 
 
-def workbench(state: State, context: Context) -> Workbench:
+def workbench(state: State, context: Context) -> ActionContext:
     """Everything an action may use in this step."""
     kg = kg_of(context)
-    return Workbench(
+    return ActionContext(
         kg=kg if context.label_batch else unbatched(kg),
         question=state.question,
         program=state.program,

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from triplewise.evals.bench.inflight import inflight
-from triplewise.evals.bench.mends import mends
 from triplewise.evals.bench.observe import observe
 from triplewise.evals.bench.paths import paths
 from triplewise.evals.bench.ranking import ranking
+from triplewise.evals.bench.repairs import repairs
 from triplewise.evals.bench.startup import QUESTION, Measured, measure
 from triplewise.tools.core.errors import TriplewiseError
 
@@ -48,7 +48,7 @@ def startup(
         Console().print(_table(found))
 
 
-app.command()(mends)
+app.command()(repairs)
 app.command()(observe)
 app.command()(ranking)
 app.command()(paths)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 EXIT_CODES = (
-    "Exit codes: 0 answered, 1 not found (or a budget was spent first), 2 something you can mend, "
+    "Exit codes: 0 answered, 1 not found (or a budget was spent first), 2 something you can fix, "
     "3 the run failed (a service, a disk), 130 interrupted."
 )
 

@@ -228,8 +228,8 @@ class Report:
         for c in answer.corrections:
             line = Text(f"  step {c.step}: ").append_text(self.names.readable(c.call))
             self.console.print(line.append(f" by {c.guideline}", QUIET))
-            for mend in c.mends:
-                offered = Text("    offered ", QUIET).append_text(self.names.readable(mend))
+            for fix in c.fixes:
+                offered = Text("    offered ", QUIET).append_text(self.names.readable(fix))
                 self.console.print(offered)
         self.console.print()
 

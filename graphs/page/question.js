@@ -210,7 +210,7 @@ function correction(told, terms, before) {
     { class: "correction" },
     el("p", { class: "correction-head" }, before || "", "Corrected by ", el("code", {}, told.guideline), told.source ? el("span", { class: "id" }, ` ${told.source}`) : null),
     toldText(told.text, terms),
-    told.mends.length ? el("div", { class: "mends" }, el("p", {}, "Mends that were tried on the graph and offered:"), el("ul", {}, told.mends.map((mend) => el("li", {}, el("code", {}, terms.text(mend)))))) : null,
+    told.fixes.length ? el("div", { class: "fixes" }, el("p", {}, "Fixes that were tried on the graph and offered:"), el("ul", {}, told.fixes.map((fix) => el("li", {}, el("code", {}, terms.text(fix)))))) : null,
   );
 }
 

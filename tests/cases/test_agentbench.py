@@ -24,7 +24,7 @@ def written(number: int, action: str) -> str:
 
 
 def after_the_mistake(messages: Messages) -> str:
-    """A model that mends an empty intersection if it is told of it, and else answers with it."""
+    """a model that fixes an empty intersection if it is told of it, and else answers with it."""
     told = "have no member in common" in messages[-1]["content"]
     return written(6, "get_neighbors(Q39, P47)" if told else "Final Answer: #2")
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.fuzz.hostile import MARK, Hostile, Vocabulary
 from triplewise.tools.actions import TOOLSETS, Feedback, Toolset, parse_call, parse_react
-from triplewise.tools.actions.action import ReasoningMemory, Workbench
+from triplewise.tools.actions.action import ActionContext, ReasoningMemory
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import RDFS
@@ -145,7 +145,7 @@ class Target:
     """A toolset with a bench to run it on, what its calls are made of, and programs to begin with."""
 
     toolset: Toolset
-    bench: Workbench
+    bench: ActionContext
     vocabulary: Vocabulary
     programs: Sequence[str]
 
@@ -242,7 +242,7 @@ def graph_targets(toolset: Toolset, seen: Seen) -> Iterator[Target]:
     for name, small in GRAPHS.items():
         services = {"rules": lambda _q: ["Q1 -[P36]-> ?x"], "documents": lambda _n, _r: ["a passage"]}
         kg = small_graph(name, seen)
-        bench = Workbench(kg, "Which one?", memory=_memory(small), services=services)
+        bench = ActionContext(kg, "Which one?", memory=_memory(small), services=services)
         pattern = f"({VARIABLES[0]}, {small.relations[0]}, {small.entities[0]})"
         nodes = (*small.entities, *VARIABLES)
         fitting: dict[str, Sequence[str]] = {
@@ -275,7 +275,7 @@ def sql_target(toolset: Toolset, seen: Seen) -> Iterator[Target]:
         before = path.read_bytes()
         database = RelationalDatabase(Spy(path), timeout=5.0, limit=50)
         try:
-            bench = Workbench(NoGraph(), "Which film?", services={"database": database})
+            bench = ActionContext(NoGraph(), "Which film?", services={"database": database})
             names = dict.fromkeys(("node", "entity", "relation", "variable", "text"), _SQL_NAMES)
             fitting = {
                 **names,

@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import Messages, OpenAIServer
 from triplewise.graphs import Context, State, build_graph
-from triplewise.nodes.correct import VARIANTS, verified_mends
+from triplewise.nodes.correct import VARIANTS, verified_fixes
 from triplewise.nodes.inspect import eraser as inspect_step
 from triplewise.nodes.inspect import unchecked
 from triplewise.nodes.resources import toolset_of
@@ -130,8 +130,8 @@ def scripted(context: Context, **changed: object) -> Runtime[Context]:
 def test_what_finds_something_is_offered_behind_the_guideline(turned: State, context: Context) -> None:
     update = VARIANTS["eraser"](turned, scripted(context))
     (record,) = update["corrections"]
-    assert record.mends[0].startswith(f"{MEANT} -> ?place: ")
-    offered = f"These were tried on the graph and find something: {record.mends[0]}"
+    assert record.fixes[0].startswith(f"{MEANT} -> ?place: ")
+    offered = f"These were tried on the graph and find something: {record.fixes[0]}"
     assert record.text.startswith(f"ERROR_INFO: {turned.verdict.text if turned.verdict else None} {offered}")
 
 
@@ -139,26 +139,26 @@ def test_what_finds_something_is_offered_behind_the_guideline(turned: State, con
 def test_other_ways_of_correcting_try_nothing(variant: str, turned: State, context: Context) -> None:
     with metered() as meter:
         (record,) = VARIANTS[variant](turned, scripted(context))["corrections"]
-    assert (record.mends, meter.queries) == ((), 0)
+    assert (record.fixes, meter.queries) == ((), 0)
 
 
 @pytest.mark.parametrize("changed", [{"verify_corrections": False}, {"model": "embedded"}])
-def test_mends_that_are_switched_off_take_no_query(
+def test_fixes_that_are_switched_off_take_no_query(
     changed: dict[str, object], turned: State, context: Context
 ) -> None:
     runtime = Runtime(context=replace(context, **{"model": "openai:scripted", **changed}))  # type: ignore[arg-type]
     with metered() as meter:
         update = VARIANTS["eraser"](turned, runtime)
-    assert (update["corrections"][0].mends, meter.queries) == ((), 0)
+    assert (update["corrections"][0].fixes, meter.queries) == ((), 0)
     assert "tried on the graph" not in update["steps"][-1].observation
 
 
 @pytest.mark.parametrize("budget", [1, 2, 3, 5, 12])
-def test_mends_keep_to_their_budget(budget: int, turned: State, context: Context) -> None:
+def test_fixes_keep_to_their_budget(budget: int, turned: State, context: Context) -> None:
     with metered() as meter:
-        offers = verified_mends(turned, scripted(context, mend_queries=budget, mend_offers=1).context)
+        fixes = verified_fixes(turned, scripted(context, repair_queries=budget, repair_offers=1).context)
     assert meter.queries <= budget
-    assert len(offers) <= 1
+    assert len(fixes) <= 1
 
 
 def test_fixed_texts_do_not_depend_on_the_error(turned: State, failed: State, context: Context) -> None:
@@ -170,7 +170,7 @@ def test_fixed_texts_do_not_depend_on_the_error(turned: State, failed: State, co
 
 @pytest.mark.parametrize("correct", STARTS)
 @pytest.mark.parametrize("inspect", ["eraser", "none"])
-def test_a_run_takes_the_mend_it_was_offered(
+def test_a_run_takes_the_fix_it_was_offered(
     inspect: str, correct: str, context: Context, openai_server: Callable[..., OpenAIServer]
 ) -> None:
     """The model names an action that does not exist, and then does as it is told, if it is told anything."""
@@ -193,6 +193,6 @@ def test_a_run_takes_the_mend_it_was_offered(
     assert answer.status == "answered", (answer.reason, [s.observation for s in final["steps"]])
     (record,) = answer.corrections
     assert record.call == f"addfact({WILD}, P840, ?x)"
-    assert bool(record.mends) is (correct == "eraser")
-    if record.mends:
-        assert final["steps"][1].call == record.mends[0].split(" -> ")[0]
+    assert bool(record.fixes) is (correct == "eraser")
+    if record.fixes:
+        assert final["steps"][1].call == record.fixes[0].split(" -> ")[0]

@@ -12,8 +12,8 @@ import pytest
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
 from triplewise.graphs.cli.app import run
-from triplewise.tools.actions import TOOLSETS, Feedback, Workbench
-from triplewise.tools.actions.repair.sql import mends
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback
+from triplewise.tools.actions.repair.sql import sql_fixes
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.sql.database import open_database
@@ -45,7 +45,7 @@ def db(tmp_path: Path) -> str:
 
 def act(db: str, call: Call, program: str = "") -> Feedback:
     """One action on the database."""
-    bench = Workbench(kg=NoGraph(), program=program, services={"database": open_database(db)})
+    bench = ActionContext(kg=NoGraph(), program=program, services={"database": open_database(db)})
     return TOOLSETS["sql"].execute(bench, call)
 
 
@@ -69,7 +69,7 @@ def test_a_scripted_model_is_corrected_and_offered_what_works(db: str, openai_se
     assert "title: Red River" in answer.rows[0]
     (correction,) = answer.corrections
     assert correction.guideline == "sql_other_spelling"
-    assert correction.mends[0].startswith("add_condition(name, =, jose nunez, folded) -> ")
+    assert correction.fixes[0].startswith("add_condition(name, =, jose nunez, folded) -> ")
     assert answer.sparql == ""
     assert answer.usage.queries > 3
 
@@ -118,11 +118,11 @@ def test_feedback_of_actions(db: str) -> None:
 def test_mends_leave_rows(db: str) -> None:
     database = open_database(db)
     failed = act(db, Call("add_condition", ("person.name", "=", "Green Hill")))
-    offers = mends(database, "", failed, budget=12, most=3)
-    assert offers[0].call.arguments == ("title", "=", "Green Hill")
-    turned = mends(database, "", act(db, Call("add_condition", ("year", ">", "2000"))), budget=12, most=3)
+    fixes = sql_fixes(database, "", failed, budget=12, most=3)
+    assert fixes[0].call.arguments == ("title", "=", "Green Hill")
+    turned = sql_fixes(database, "", act(db, Call("add_condition", ("year", ">", "2000"))), budget=12, most=3)
     assert [o.call.arguments for o in turned] == [("year", "<", "2000")]
-    assert mends(database, "", failed, budget=0, most=3) == []
+    assert sql_fixes(database, "", failed, budget=0, most=3) == []
 
 
 def test_the_command_line_asks(

@@ -10,7 +10,7 @@ from triplewise.graphs import State
 from triplewise.nodes.embedded import Choice, Ways, decide
 from triplewise.nodes.state import Step
 from triplewise.tools.actions import TOOLSETS
-from triplewise.tools.actions.action import Workbench
+from triplewise.tools.actions.action import ActionContext
 from triplewise.tools.actions.symbolic import Extraction
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.rules import Rule
@@ -46,7 +46,7 @@ def walk(kg: KnowledgeGraph, rule: Rule, ways: Ways, read: dict[str, str] | None
     state = State(question="Who?", rules=(rule,))
     while True:
         choice: Choice = decide(state, kg, "symbolic", ways)
-        bench = Workbench(kg, "Who?", services={"extract": extract})
+        bench = ActionContext(kg, "Who?", services={"extract": extract})
         feedback = TOOLSETS["symbolic"].execute(bench, choice.call)
         step = Step(len(state.steps) + 1, choice.thought, choice.call.text(), feedback, feedback.observation)
         state = state.model_copy(update={"steps": (*state.steps, step)})

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyoxigraph as ox
 
 from triplewise.guidelines import Guidelines, Match
-from triplewise.tools.actions import TOOLSETS, Feedback, ReasoningMemory, Workbench, parse_call
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
@@ -52,7 +52,7 @@ def play(kg: KnowledgeGraph, record: Record, guidelines: Guidelines) -> list[Pla
     steps: list[Played] = []
     program, memory = "", ReasoningMemory(linked={v: k for k, v in record["entities"].items()}, budget=40)
     for written in (*record["actions"], f"answer(#{made - 1})"):
-        bench = Workbench(kg, question=record["question"], program=program, memory=memory)
+        bench = ActionContext(kg, question=record["question"], program=program, memory=memory)
         feedback = AGENTBENCH.execute(bench, parse_call(written, AGENTBENCH))
         match = guidelines.match(feedback, memory, question=record["question"], toolset="agentbench")
         steps.append(Played(written, feedback, match))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from triplewise.tools.actions.action import Action, Parameter, ReasoningMemory, Workbench
+from triplewise.tools.actions.action import Action, ActionContext, Parameter, ReasoningMemory
 from triplewise.tools.actions.agentbench import AGENTBENCH
 from triplewise.tools.actions.explore import EXPLORE
 from triplewise.tools.actions.pyql import PYQL
@@ -22,13 +22,13 @@ from triplewise.tools.core.errors import ConfigurationError
 __all__ = [
     "TOOLSETS",
     "Action",
+    "ActionContext",
     "Call",
     "Feedback",
     "Parameter",
     "ReasoningMemory",
     "Reply",
     "Toolset",
-    "Workbench",
     "parse_call",
     "parse_react",
 ]

@@ -1,6 +1,6 @@
 """Actions: declared once, from which prompts, function-calling schemas and argument checks are derived.
 
-An action takes a `Workbench` (what the environment knows in this step) and arguments as text, and
+An action takes a `ActionContext` (what the environment knows in this step) and arguments as text, and
 returns `Feedback`. It never raises for what a model wrote: `ActionError` becomes interpreter feedback.
 """
 
@@ -63,7 +63,7 @@ Ranker = Callable[[list[str], list[str]], tuple[list[str], list[str]]]
 
 
 @dataclass(frozen=True)
-class Workbench:
+class ActionContext:
     """All that an action may use in one step.
 
     `preview` is how many values are shown. `path_hops`, `path_limit` and `path_seconds` bound one search for
@@ -98,7 +98,7 @@ class Action:
     name: str
     doc: str
     parameters: tuple[Parameter, ...]
-    run: Callable[[Workbench, tuple[str, ...]], Feedback]
+    run: Callable[[ActionContext, tuple[str, ...]], Feedback]
     example: str
     variadic: bool = False
     finishes: bool = False

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from triplewise.tools.actions.action import Action, Parameter, Workbench
+from triplewise.tools.actions.action import Action, ActionContext, Parameter
 from triplewise.tools.actions.agentbench_sets import (
     BACKWARD,
     Best,
@@ -47,7 +47,7 @@ def spelled(reply: str) -> str:
     return _FINAL.sub(lambda m: f"\nAction: answer({(m['line'] or m['inline']).rstrip('.')})", reply)
 
 
-def _sets(bench: Workbench) -> Sets:
+def _sets(bench: ActionContext) -> Sets:
     return Sets.parse(bench.program, bench.kg.profile)
 
 
@@ -75,12 +75,12 @@ def _source(resolver: Resolver, sets: Sets, form: str) -> int | Term:
     return resolver.entity(form)
 
 
-def _shown(bench: Workbench, source: int | Term) -> str:
+def _shown(bench: ActionContext, source: int | Term) -> str:
     """A source as it stands in observations and memory."""
     return f"#{source}" if isinstance(source, int) else bench.kg.profile.short(source)
 
 
-def _schema(bench: Workbench, source: int | Term) -> dict[str, object]:
+def _schema(bench: ActionContext, source: int | Term) -> dict[str, object]:
     """For guidelines: whether an entity belongs to the schema, such as a class. No question names those."""
     return {"schema": True} if isinstance(source, IRI) and not bench.kg.profile.linkable(source.value) else {}
 
@@ -92,7 +92,7 @@ def _relation(resolver: Resolver, form: str) -> tuple[IRI, bool]:
     return read_relation(name, resolver.bench.kg.profile), not bare.startswith(BACKWARD)
 
 
-def _get_relations(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _get_relations(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Relations that leave an entity or the members of a set, or arrive where there are no inverses."""
     resolver, sets, kg = Resolver(bench), _sets(bench), bench.kg
     source = _source(resolver, sets, arguments[0])
@@ -121,7 +121,7 @@ def _get_relations(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-def _get_neighbors(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _get_neighbors(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """The set that a relation leads to."""
     resolver, sets = Resolver(bench), _sets(bench)
     source = _source(resolver, sets, arguments[0])
@@ -136,7 +136,7 @@ def _get_neighbors(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-def _check_offered(bench: Workbench, start: str, relation: str, way: str) -> None:
+def _check_offered(bench: ActionContext, start: str, relation: str, way: str) -> None:
     """Say why a relation finds nothing, if that is known from what was looked up. Raises `ActionError`."""
     offered = bench.memory.looked_up.get(start, {})
     other = "backward" if way == "forward" else "forward"
@@ -150,19 +150,19 @@ def _check_offered(bench: Workbench, start: str, relation: str, way: str) -> Non
     if relation in offered.get(way, ()):
         return
     if relation in offered.get(other, ()):
-        mend = relation if way == "backward" else BACKWARD + relation
+        fix = relation if way == "backward" else BACKWARD + relation
         raise ActionError(
             "relation_reversed",
-            f"{relation} is followed the wrong way from {start}: write {mend}",
+            f"{relation} is followed the wrong way from {start}: write {fix}",
             given=relation,
-            mend=mend,
+            fix=fix,
         )
     raise ActionError(
         "relation_not_offered", f"{relation} is not among the relations of {start}", given=relation
     )
 
 
-def _made(bench: Workbench, sets: Sets, made: Made) -> Feedback:
+def _made(bench: ActionContext, sets: Sets, made: Made) -> Feedback:
     """One more set: what it holds, with one query for values and one for labels."""
     after, kg = sets.with_set(made), bench.kg
     n = len(sets.made)
@@ -170,7 +170,7 @@ def _made(bench: Workbench, sets: Sets, made: Made) -> Feedback:
     return replace(_values(bench, n, result), program=after.text(kg.profile))
 
 
-def _values(bench: Workbench, n: int, result: Result) -> Feedback:
+def _values(bench: ActionContext, n: int, result: Result) -> Feedback:
     """The members of a set in a result."""
     if not result.outcome.ok:
         return Feedback(outcome=result.outcome, message=result.message, observation=result.message)
@@ -189,10 +189,10 @@ def _values(bench: Workbench, n: int, result: Result) -> Feedback:
     )
 
 
-def _combined(make: Callable[[int, int], Made]) -> Callable[[Workbench, tuple[str, ...]], Feedback]:
+def _combined(make: Callable[[int, int], Made]) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
     """The run of `intersection` and `union`."""
 
-    def run(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    def run(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         sets = _sets(bench)
         left, right = (_number(sets, a) for a in arguments)
         if left == right:
@@ -205,7 +205,7 @@ def _combined(make: Callable[[int, int], Made]) -> Callable[[Workbench, tuple[st
     return run
 
 
-def _types(bench: Workbench, sets: Sets, n: int) -> list[str]:
+def _types(bench: ActionContext, sets: Sets, n: int) -> list[str]:
     """Names of the types of a set's members."""
     kg, program, kind = bench.kg, sets.program(n), Variable("type")
     for predicate in kg.profile.type_predicates:
@@ -222,7 +222,7 @@ def _variable(program: PyQL) -> Variable:
     return program.answer[0]
 
 
-def _get_attributes(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _get_attributes(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Relations of a set's members to numbers and dates, told from one value of each."""
     sets, kg = _sets(bench), bench.kg
     n = _number(sets, arguments[0])
@@ -244,7 +244,7 @@ def _get_attributes(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-def _measures(bench: Workbench, found: Result) -> Iterable[IRI]:
+def _measures(bench: ActionContext, found: Result) -> Iterable[IRI]:
     """The relations in a result whose example is a number or a date."""
     profile = bench.kg.profile
     for relation, example in found.rows:
@@ -253,10 +253,10 @@ def _measures(bench: Workbench, found: Result) -> Iterable[IRI]:
             yield relation
 
 
-def _best(largest: bool) -> Callable[[Workbench, tuple[str, ...]], Feedback]:
+def _best(largest: bool) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
     """The run of `argmax` and `argmin`. Values are compared as what they are, and ties are kept."""
 
-    def run(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    def run(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         resolver, sets, kg = Resolver(bench), _sets(bench), bench.kg
         n = _number(sets, arguments[0])
         attribute = read_relation(resolver.relation(arguments[1]), kg.profile)
@@ -270,7 +270,7 @@ def _best(largest: bool) -> Callable[[Workbench, tuple[str, ...]], Feedback]:
     return run
 
 
-def _kind(bench: Workbench, sets: Sets, made: Best, attribute: str) -> Kind:
+def _kind(bench: ActionContext, sets: Sets, made: Best, attribute: str) -> Kind:
     """How the values of an attribute are compared. Raises `ActionError` if they are entities."""
     program = sets.with_set(made).program(len(sets.made))
     plain = replace(program, answer=())
@@ -282,7 +282,7 @@ def _kind(bench: Workbench, sets: Sets, made: Best, attribute: str) -> Kind:
     return fitted.kind if isinstance(fitted, Extreme) else ""
 
 
-def _check_attribute(bench: Workbench, name: str, attribute: str) -> None:
+def _check_attribute(bench: ActionContext, name: str, attribute: str) -> None:
     """Say why an attribute finds nothing, if that is known from what was looked up. Raises `ActionError`."""
     offered = bench.memory.looked_up.get(name, {}).get("attributes")
     if offered is None:
@@ -298,14 +298,14 @@ def _check_attribute(bench: Workbench, name: str, attribute: str) -> None:
         )
 
 
-def _count(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _count(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """How many members a set has, as one more variable."""
     sets = _sets(bench)
     n = _number(sets, arguments[0])
     return replace(_made(bench, sets, Number(n)), arguments=(f"#{n}",))
 
 
-def _answer(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _answer(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Finish with all members of a set."""
     sets, kg = _sets(bench), bench.kg
     n = sets.number(_plain(arguments[0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from triplewise.tools.actions.action import Action, Parameter, Workbench
+from triplewise.tools.actions.action import Action, ActionContext, Parameter
 from triplewise.tools.actions.resolve import Resolver
 from triplewise.tools.actions.show import names, short_ids, triple_lines
 from triplewise.tools.actions.toolset import Toolset
@@ -19,7 +19,7 @@ SHOWN_PATHS = 20
 _ENTITY = Parameter("entity", "entity", "the id of a task-relevant entity")
 
 
-def _get_neighbors(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _get_neighbors(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """All triples that an entity is part of."""
     resolver, kg = Resolver(bench), bench.kg
     entity = resolver.entity(arguments[0])
@@ -56,7 +56,7 @@ def _observation(ok: bool, message: str, lines: Sequence[str], nothing: str) -> 
     return ("\n".join(lines) or nothing) if ok else message
 
 
-def _get_path(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _get_path(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Simple paths between two entities, shortest first, as long and as many as the workbench allows."""
     resolver, kg = Resolver(bench), bench.kg
     source, target = (resolver.entity(a) for a in arguments)
@@ -89,7 +89,7 @@ def _get_path(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-def answer(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def answer(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """End with the values given: ids where they mean known entities, else their text."""
     kg, resolver = bench.kg, Resolver(bench)
     given = dict.fromkeys(a for a in arguments if a)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from triplewise.tools.actions.action import Action, Parameter, Workbench
+from triplewise.tools.actions.action import Action, ActionContext, Parameter
 from triplewise.tools.actions.compare import compared
 from triplewise.tools.actions.rebind import rebound
 from triplewise.tools.actions.resolve import Resolver
@@ -29,11 +29,11 @@ _PER = Parameter("per", "variable", "the variable for each value of which is cou
 _PATTERN = "(subject, relation, object), joined by & where it takes several; (?x, a, TYPE) and (?x, >, 5) too"
 
 
-def _program(bench: Workbench) -> PyQL:
+def _program(bench: ActionContext) -> PyQL:
     return PyQL.parse(bench.program, bench.kg.profile)
 
 
-def _get_relation(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _get_relation(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Relations around an entity, or around all values of a variable."""
     resolver, program, kg = Resolver(bench), _program(bench), bench.kg
     form = arguments[0].strip()
@@ -92,10 +92,10 @@ def _resolved(name: str, arguments: Sequence[str], resolver: Resolver) -> list[s
             return given
 
 
-def _construct(name: str) -> Callable[[Workbench, tuple[str, ...]], Feedback]:
+def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
     """The run of a construct action: extend the program, then run it once and say what it finds."""
 
-    def run(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+    def run(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         resolver, before = Resolver(bench), _program(bench)
         forms = _resolved(name, arguments, resolver)
         after = apply(before, name, forms, bench.kg.profile)
@@ -115,7 +115,7 @@ def _construct(name: str) -> Callable[[Workbench, tuple[str, ...]], Feedback]:
     return run
 
 
-def _begun_anew(bench: Workbench, before: PyQL, after: PyQL) -> Feedback | None:
+def _begun_anew(bench: ActionContext, before: PyQL, after: PyQL) -> Feedback | None:
     """What is found if a fact that finds nothing replaces one that led to mediators only; None if it may not.
 
     The guideline for empty facts says to choose another relation, and agents do so under the old name.
@@ -137,7 +137,7 @@ def _begun_anew(bench: Workbench, before: PyQL, after: PyQL) -> Feedback | None:
     return replace(feedback, observation=f"{feedback.observation} {said}")
 
 
-def preview(bench: Workbench, program: PyQL) -> Feedback:
+def preview(bench: ActionContext, program: PyQL) -> Feedback:
     """What a program finds so far, with one query for values and one for their labels."""
     kg, text = bench.kg, program.text(bench.kg.profile)
     if not program.clauses:
@@ -158,7 +158,7 @@ def _yes_no(holds: bool) -> str:
     return f"The answer is {'yes' if holds else 'no'}."
 
 
-def _values(bench: Workbench, program: PyQL, result: Result) -> Feedback:
+def _values(bench: ActionContext, program: PyQL, result: Result) -> Feedback:
     """The values of each variable in a result, in the words of the paper (figure 4), and what they tell."""
     kg, limit = bench.kg, bench.preview
     if not result.outcome.ok:
@@ -185,7 +185,7 @@ def _listed(values: Sequence[str], more: bool) -> str:
     return f"[{', '.join([*map(repr, values), *(['...'] if more else [])])}]"
 
 
-def _execute(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _execute(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Run the whole query and finish. The only variable there is need not be set (figure 7, step 8)."""
     kg, program = bench.kg, _program(bench)
     if not program.answer and not program.boolean and len(program.variables) == 1:

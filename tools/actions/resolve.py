@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from triplewise.tools.actions.action import Workbench
+from triplewise.tools.actions.action import ActionContext
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import Term, text
 from triplewise.tools.kg.relation_docs import relation_texts
@@ -27,7 +27,7 @@ class Resolver:
         repaired: what was written -> the id it was read as, for everything that was no id.
     """
 
-    bench: Workbench
+    bench: ActionContext
     repaired: dict[str, str] = field(default_factory=dict)
 
     def node(self, form: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from triplewise.tools.actions.action import Action, Parameter, Workbench
+from triplewise.tools.actions.action import Action, ActionContext, Parameter
 from triplewise.tools.actions.toolset import Toolset
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
@@ -34,14 +34,14 @@ NameRanker: TypeAlias = Callable[[Sequence[tuple[str, str]]], list[str]]
 _COLUMN = Parameter("column", "text", "the name of a column; table.column where several tables have it")
 
 
-def _database(bench: Workbench) -> Database:
+def _database(bench: ActionContext) -> Database:
     database: Database | None = bench.services.get("database")
     if database is None:
         raise ActionError("no_database", "no database is configured")
     return database
 
 
-def _begun(bench: Workbench) -> tuple[Database, SqlQuery]:
+def _begun(bench: ActionContext) -> tuple[Database, SqlQuery]:
     """The database and the query so far."""
     database = _database(bench)
     return database, read(bench.program, database.schema)
@@ -53,12 +53,12 @@ def _tables(query: SqlQuery) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(c.column.table for c in query.conditions), *answer]))
 
 
-def _ranked(bench: Workbench, names: Sequence[tuple[str, str]]) -> list[str]:
+def _ranked(bench: ActionContext, names: Sequence[tuple[str, str]]) -> list[str]:
     rank: NameRanker | None = bench.services.get("rank_names")
     return rank(names) if rank else [name for name, _ in names]
 
 
-def _get_tables(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _get_tables(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Tables with their columns, the ones that fit the question first."""
     schema = _database(bench).schema
     ids = _ranked(bench, [(t.name, table_text(t)) for t in schema.tables])
@@ -68,7 +68,7 @@ def _get_tables(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     return Feedback(outcome=Outcome.ROWS, observation="\n".join(listed) + more, program=bench.program)
 
 
-def _get_columns(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _get_columns(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """The columns of a table."""
     schema = _database(bench).schema
     table = find_table(schema, arguments[0])
@@ -89,7 +89,7 @@ def table_line(schema: Schema, table: Table) -> str:
     return f"{table.name}: {columns}" + (f" [{joins}]" if joins else "")
 
 
-def _get_column(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _get_column(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """The values stored in a column."""
     database, query = _begun(bench)
     column = find_column(database.schema, ", ".join(arguments), _tables(query))
@@ -111,7 +111,7 @@ def _get_column(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-def _add_condition(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _add_condition(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Keep the rows that meet one more comparison, and see what is left."""
     database, query = _begun(bench)
     condition = read_condition(database.schema, arguments, _tables(query))
@@ -126,7 +126,7 @@ def _add_condition(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
 
 
 def _situation(
-    bench: Workbench, database: Database, before: SqlQuery, condition: Condition, found: Rows
+    bench: ActionContext, database: Database, before: SqlQuery, condition: Condition, found: Rows
 ) -> dict[str, Any]:
     """What guidelines need to know of a condition."""
     column, name = condition.column, column_name(database.schema, condition.column)
@@ -147,7 +147,7 @@ def _situation(
     return detail
 
 
-def _set_answer(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _set_answer(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Say what is returned, and see it."""
     database, query = _begun(bench)
     *names, last = arguments
@@ -166,7 +166,7 @@ def _set_answer(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     return replace(feedback, arguments=(name, aggregation or "None"))
 
 
-def _preview(bench: Workbench, database: Database, query: SqlQuery, found: Rows) -> Feedback:
+def _preview(bench: ActionContext, database: Database, query: SqlQuery, found: Rows) -> Feedback:
     """What a query finds so far: the first values of each column."""
     if found.outcome is Outcome.SYNTAX:
         raise ActionError("bad_query", found.message)
@@ -187,7 +187,7 @@ def _preview(bench: Workbench, database: Database, query: SqlQuery, found: Rows)
     )
 
 
-def _execute(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _execute(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Run the whole query and finish."""
     database, query = _begun(bench)
     check(database, query)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from triplewise.tools.actions.action import Action, Parameter, Workbench
+from triplewise.tools.actions.action import Action, ActionContext, Parameter
 from triplewise.tools.actions.explore import answer, entity_ids
 from triplewise.tools.actions.resolve import Resolver
 from triplewise.tools.actions.show import names, triple_lines
@@ -52,7 +52,7 @@ NOTHING_FOUND = (
 )
 
 
-def _get_rules(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _get_rules(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Rules that may answer a sub-question (equation 3)."""
     question = ", ".join(arguments).strip("'\"")
     service: RuleService | None = bench.services.get("rules")
@@ -69,7 +69,7 @@ def _get_rules(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     return Feedback(arguments=(question,), outcome=Outcome.ROWS, observation=said, program=bench.program)
 
 
-def _search_neighbor(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _search_neighbor(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """The nodes that a relation joins with an entity, in either direction."""
     resolver, kg = Resolver(bench), bench.kg
     entity = _entity(bench, resolver, arguments[0])
@@ -92,7 +92,7 @@ def _search_neighbor(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-def _entity(bench: Workbench, resolver: Resolver, form: str) -> Term:
+def _entity(bench: ActionContext, resolver: Resolver, form: str) -> Term:
     """An entity by id or by name: documents name entities that no action has shown (figure 7, action 4)."""
     try:
         return resolver.entity(form)
@@ -106,13 +106,13 @@ def _entity(bench: Workbench, resolver: Resolver, form: str) -> Term:
         return known[0]
 
 
-def _with_id(bench: Workbench, term: object, name: str) -> str:
+def _with_id(bench: ActionContext, term: object, name: str) -> str:
     """A name, with the id that the next search needs where it differs."""
     short = bench.kg.profile.short(term) if isinstance(term, IRI) else name
     return name if short == name else f"{name} [{short}]"
 
 
-def _search_each(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _search_each(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """The same search for several entities at once, in one query for some hundred of them."""
     resolver, kg = Resolver(bench), bench.kg
     relation = read_relation(resolver.relation(arguments[0]), kg.profile)
@@ -134,7 +134,7 @@ def _search_each(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-def _by_entity(bench: Workbench, found: Sequence[Fact]) -> str:
+def _by_entity(bench: ActionContext, found: Sequence[Fact]) -> str:
     """The far ends of facts, a line for each entity they were found at."""
     shown = found[:SHOWN_NEIGHBORS]
     named = names(bench.kg, list(dict.fromkeys(t for f in shown for t in (f.node, f.far))))
@@ -146,7 +146,7 @@ def _by_entity(bench: Workbench, found: Sequence[Fact]) -> str:
     return "\n".join([*listed, *more])
 
 
-def _wiki_search(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _wiki_search(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Passages about an entity and a relation, and the facts read from them at once (extractTriples).
 
     The facts come with the step, so that later actions find them.
@@ -176,7 +176,7 @@ def _wiki_search(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-def _read_aloud(bench: Workbench, name: str, found: Extraction) -> str:
+def _read_aloud(bench: ActionContext, name: str, found: Extraction) -> str:
     """Passages and the facts read from them, as figure 7 words it (observation 3)."""
     if not found.passages:
         why = f" ({found.reasons[0]})" if found.reasons else ""
@@ -196,7 +196,7 @@ def _read_aloud(bench: Workbench, name: str, found: Extraction) -> str:
     return f"{said}The triples extracted are {', '.join(lines)}.{doubted}"
 
 
-def _finish(bench: Workbench, arguments: tuple[str, ...]) -> Feedback:
+def _finish(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """End with the answer entities; `finish()` says that nothing was found."""
     if not any(arguments):
         raise ActionError("no_answer", "finish needs the answer: finish(entity1, entity2, ...)")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from triplewise.tools.actions.action import Action, Parameter, Workbench
+from triplewise.tools.actions.action import Action, ActionContext, Parameter
 from triplewise.tools.actions.replies import unknown_action, whole
 from triplewise.tools.actions.resolve import Resolver
 from triplewise.tools.core.call import Call, Feedback
@@ -24,7 +24,7 @@ class Toolset(Collection[str]):
     Attributes:
         name: as in `TOOLSETS`.
         actions: by name, in the order they are documented.
-        to_pyql: the program of a run's state (`Workbench.program`): what gives SPARQL and proof.
+        to_pyql: the program of a run's state (`ActionContext.program`): what gives SPARQL and proof.
         spelled: a model's reply, with the toolset's own ways to write an action made `Action: name(...)`.
     """
 
@@ -66,7 +66,7 @@ class Toolset(Collection[str]):
             raise unknown_action(name, list(self.actions))
         return action
 
-    def execute(self, bench: Workbench, call: Call) -> Feedback:
+    def execute(self, bench: ActionContext, call: Call) -> Feedback:
         """Carry out a call. What is wrong with the call comes back as feedback with an `error`.
 
         Raises:
@@ -123,7 +123,7 @@ class Toolset(Collection[str]):
         return Call(name, tuple(text for value in values for text in _texts(value)))
 
 
-def _fitted(bench: Workbench, action: Action, arguments: tuple[str, ...]) -> tuple[str, ...]:
+def _fitted(bench: ActionContext, action: Action, arguments: tuple[str, ...]) -> tuple[str, ...]:
     """The arguments, joined where a comma in a known name split them. Raises `arity` if they do not fit."""
     least = sum(p.required for p in action.parameters)
     most = None if action.variadic else len(action.parameters)

@@ -17,7 +17,7 @@ from tests.support.agentbench_gold import MadeUp, gold, play, records
 from tests.support.pyql_programs import DATE, ENTITIES, NUMBER, RELATIONS, graphs
 from triplewise.guidelines import load_guidelines
 from triplewise.nodes.act import read_reply
-from triplewise.tools.actions import TOOLSETS, Feedback, ReasoningMemory, Workbench, parse_call
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
 from triplewise.tools.actions.agentbench_sets import (
     Best,
     Intersection,
@@ -73,7 +73,7 @@ def run(kg: EmbeddedKG, *calls: str) -> tuple[Feedback, ReasoningMemory]:
             offered = {node: memory.looked_up.get(node, {}) | feedback.relations}
             memory = replace(memory, looked_up=memory.looked_up | offered)
         memory = replace(memory, bound=tuple(dict.fromkeys((*memory.bound, *feedback.values))))
-        bench = Workbench(kg, program=feedback.program, memory=memory)
+        bench = ActionContext(kg, program=feedback.program, memory=memory)
         feedback = AGENTBENCH.execute(bench, parse_call(written, AGENTBENCH))
         assert not feedback.error or written == calls[-1], feedback.message
     return feedback, memory
@@ -258,7 +258,7 @@ HOSTILE = st.text(max_size=12) | st.sampled_from(
 @given(st.sampled_from([*AGENTBENCH.actions, "x"]), st.lists(HOSTILE, max_size=3))
 def test_no_argument_raises(kg: EmbeddedKG, name: str, arguments: list[str]) -> None:
     program = "get_neighbors(Q40, P47)\nget_neighbors(Q39, P47)"
-    feedback = AGENTBENCH.execute(Workbench(kg, program=program), Call(name, tuple(arguments)))
+    feedback = AGENTBENCH.execute(ActionContext(kg, program=program), Call(name, tuple(arguments)))
     assert feedback.error or Sets.parse(feedback.program, kg.profile)
 
 

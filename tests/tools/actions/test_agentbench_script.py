@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyoxigraph as ox
 import pytest
 
-from triplewise.tools.actions import TOOLSETS, Workbench
+from triplewise.tools.actions import TOOLSETS, ActionContext
 from triplewise.tools.actions.agentbench_script import set_script, unsayable
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule, script
@@ -47,7 +47,7 @@ def answers(kg: EmbeddedKG, toolset: str, calls: tuple[Call, ...]) -> set[str]:
     """What some calls end with."""
     program = ""
     for call in calls:
-        feedback = TOOLSETS[toolset].execute(Workbench(kg, program=program), call)
+        feedback = TOOLSETS[toolset].execute(ActionContext(kg, program=program), call)
         assert not feedback.error, (call.text(), feedback.message)
         program = feedback.program
     assert feedback.finished

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from triplewise.tools.actions import TOOLSETS
-from triplewise.tools.actions.action import Workbench
+from triplewise.tools.actions.action import ActionContext
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.kg import open_kg
 
@@ -17,7 +17,7 @@ DEAD_END = f"add_fact(m.0j8js, {TEAM}.venue, ?place)"
 
 
 def add(program: str, *arguments: str) -> Feedback:
-    bench = Workbench(kg=open_kg(GRAPH, profile="freebase"), program=program)
+    bench = ActionContext(kg=open_kg(GRAPH, profile="freebase"), program=program)
     return TOOLSETS["pyql"].execute(bench, Call("add_fact", arguments))
 
 
@@ -49,9 +49,11 @@ def test_all_else_stays_an_empty_result(program: str, fact: tuple[str, str, str]
 
 
 def test_the_only_variable_need_not_be_set() -> None:
-    bench = Workbench(kg=open_kg(GRAPH, profile="freebase"), program=f"add_fact(m.0j8js, {ARENA}, ?place)")
+    bench = ActionContext(
+        kg=open_kg(GRAPH, profile="freebase"), program=f"add_fact(m.0j8js, {ARENA}, ?place)"
+    )
     done = TOOLSETS["pyql"].execute(bench, Call("execute"))
     assert set(done.answers) == {"m.04f8n7", "m.027ys8"}
     assert done.program.endswith("set_answer(?place)")
-    two = Workbench(kg=bench.kg, program=f"add_fact(?team, {ARENA}, ?place)")
+    two = ActionContext(kg=bench.kg, program=f"add_fact(?team, {ARENA}, ?place)")
     assert TOOLSETS["pyql"].execute(two, Call("execute")).error == "execute_before_answer"

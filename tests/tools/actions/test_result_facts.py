@@ -8,7 +8,7 @@ from typing import Any
 import pyoxigraph as ox
 import pytest
 
-from triplewise.tools.actions import TOOLSETS, Feedback, ReasoningMemory, Workbench
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory
 from triplewise.tools.actions.result_facts import kind_of_value
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, text
@@ -42,7 +42,7 @@ def kg() -> EmbeddedKG:
 def taken(kg: EmbeddedKG, *calls: str, preview: int = 5) -> Feedback:
     """The feedback of the last of some calls."""
     linked = {"Q5": "Ridley Scott", "Q1": "Alien"}
-    bench = Workbench(kg=kg, memory=ReasoningMemory(linked=linked), preview=preview)
+    bench = ActionContext(kg=kg, memory=ReasoningMemory(linked=linked), preview=preview)
     feedback = Feedback()
     for form in calls:
         name, _, rest = form.rstrip(")").partition("(")
@@ -125,7 +125,7 @@ def test_a_clause_that_is_there_already_changes_nothing(kg: EmbeddedKG) -> None:
 
 
 def test_relations_of_a_program_stand_in_unions_and_negations_too(kg: EmbeddedKG) -> None:
-    bench = Workbench(kg=kg, program=DIRECTED)
+    bench = ActionContext(kg=kg, program=DIRECTED)
     union = Call("add_union", ("(?film, P31, Q10)", "(?film, P279, Q10)"))
     feedback = TOOLSETS["pyql"].execute(bench, union)
     assert feedback.detail["relations"] == ["P57", "P31", "P279"]

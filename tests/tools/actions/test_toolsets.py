@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.actions import TOOLSETS, Feedback, ReasoningMemory, Workbench, parse_call
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
 from triplewise.tools.actions.symbolic import Extraction
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ConfigurationError
@@ -41,11 +41,11 @@ def kg() -> EmbeddedKG:
 
 
 @pytest.fixture
-def bench(kg: EmbeddedKG) -> Workbench:
-    return Workbench(kg, memory=ReasoningMemory(linked={"Q17": "Japan"}, seen=frozenset({"Q1490"})))
+def bench(kg: EmbeddedKG) -> ActionContext:
+    return ActionContext(kg, memory=ReasoningMemory(linked={"Q17": "Japan"}, seen=frozenset({"Q1490"})))
 
 
-def run(bench: Workbench, *calls: str) -> Feedback:
+def run(bench: ActionContext, *calls: str) -> Feedback:
     """The feedback of the last of several calls, each after the one before."""
     feedback = Feedback()
     for call in calls:
@@ -63,13 +63,13 @@ FACT = ExtractedFact(
 CAPITALS = ("add_fact(?c, P36, ?x)",)
 
 
-def test_relations_of_an_entity_in_both_directions(bench: Workbench) -> None:
+def test_relations_of_an_entity_in_both_directions(bench: ActionContext) -> None:
     feedback = run(bench, "get_relation(Q17)")
     assert feedback.relations == {"forward": ["P31", "P36"], "backward": ["P17"]}
     assert feedback.observation == "{'forward': ['P31', 'P36 (capital)'], 'backward': ['P17 (country)']}"
 
 
-def test_relations_of_a_variable_are_ranked(bench: Workbench) -> None:
+def test_relations_of_a_variable_are_ranked(bench: ActionContext) -> None:
     ranked = replace(bench, rank=lambda forward, backward: (forward[::-1][:2], backward[:0]))
     assert run(ranked, *CAPITALS, "get_relation(?x)").relations == {
         "forward": ["P571", "P17"],
@@ -77,7 +77,7 @@ def test_relations_of_a_variable_are_ranked(bench: Workbench) -> None:
     }
 
 
-def test_a_fact_shows_values_ids_and_triples(bench: Workbench) -> None:
+def test_a_fact_shows_values_ids_and_triples(bench: ActionContext) -> None:
     feedback = run(bench, "add_fact(Q17, P36, ?capital)")
     assert feedback.observation == "The value of variable ?capital is ['Tokyo']."
     assert (feedback.outcome, feedback.values, feedback.ids) == (
@@ -95,16 +95,16 @@ def test_a_fact_shows_values_ids_and_triples(bench: Workbench) -> None:
 def test_a_construct_action_costs_one_query_and_one_for_labels(kg: EmbeddedKG) -> None:
     fresh = EmbeddedKG(ox.Store(), kg.profile, "none")
     with metered() as meter:
-        run(Workbench(fresh), "add_fact(Q17, P36, ?capital)")
+        run(ActionContext(fresh), "add_fact(Q17, P36, ?capital)")
     assert meter.queries == 1
 
 
-def test_an_empty_result_keeps_the_new_program_for_the_inspector(bench: Workbench) -> None:
+def test_an_empty_result_keeps_the_new_program_for_the_inspector(bench: ActionContext) -> None:
     feedback = run(bench, "add_fact(Q17, P17, ?x)")
     assert (feedback.error, feedback.outcome, feedback.program) == ("", "empty", "add_fact(Q17, P17, ?x)")
 
 
-def test_values_stored_with_other_datatypes_are_compared_as_what_they_are(bench: Workbench) -> None:
+def test_values_stored_with_other_datatypes_are_compared_as_what_they_are(bench: ActionContext) -> None:
     most = run(bench, *CAPITALS, "add_fact(?x, P1082, ?n)", "add_max(?n)", "set_answer(?x)", "execute()")
     assert most.answers == ("Q1490",)
     many = run(
@@ -122,7 +122,7 @@ def test_values_stored_with_other_datatypes_are_compared_as_what_they_are(bench:
     assert old.answers == ("Q90",)
 
 
-def test_names_of_known_entities_are_read_as_their_ids(bench: Workbench) -> None:
+def test_names_of_known_entities_are_read_as_their_ids(bench: ActionContext) -> None:
     feedback = run(bench, "add_fact(Japan, P36 (capital), ?x)")
     assert feedback.program == "add_fact(Q17, P36, ?x)"
     assert feedback.arguments == ("Q17", "P36", "?x")
@@ -138,7 +138,7 @@ def test_names_with_commas_are_put_together_again() -> None:
     store.load(
         f"{film.n3()} <urn:metaqa:relation:directed_by> {maker.n3()} .".encode(), format=ox.RdfFormat.TURTLE
     )
-    bench = Workbench(EmbeddedKG(store, profile, "films"), memory=ReasoningMemory(linked={name: name}))
+    bench = ActionContext(EmbeddedKG(store, profile, "films"), memory=ReasoningMemory(linked={name: name}))
     assert run(bench, f"get_relation({name})").relations["forward"] == ["directed_by"]
     assert run(bench, f"add_fact({name}, directed_by, ?x)").ids == {"x": ["Ang Lee"]}
     union = f'add_union(({name}, directed_by, ?x) & (?x, !=, "Nobody, Junior"), (Nobody, directed_by, ?x))'
@@ -151,19 +151,19 @@ def test_linked_literals_are_found_by_their_text() -> None:
     one = '"1.0"^^<http://www.w3.org/2001/XMLSchema#float>'
     store.load(f"<{ns}m.01> <{ns}a.b.frequency> {one} .".encode(), format=ox.RdfFormat.TURTLE)
     memory = ReasoningMemory(linked={'"1.0"^^xsd:float': "1.0"})
-    bench = Workbench(EmbeddedKG(store, load_profile("freebase"), "units"), memory=memory)
+    bench = ActionContext(EmbeddedKG(store, load_profile("freebase"), "units"), memory=memory)
     assert run(bench, "get_relation(1.0)").relations == {"forward": [], "backward": ["a.b.frequency"]}
     feedback = run(bench, "add_fact(?f, a.b.frequency, 1.0)")
     assert feedback.values == {"f": ["UnName_Entity"]}
 
 
-def test_yes_and_no(bench: Workbench) -> None:
+def test_yes_and_no(bench: ActionContext) -> None:
     assert run(bench, "ask()").observation == "This is a yes/no question now."
     assert run(bench, "ask()", "add_fact(Q17, P36, Q1490)", "execute()").answers == ("true",)
     assert run(bench, *CAPITALS, "add_filter(?x, =, Q17)", "ask()", "execute()").answers == ("false",)
 
 
-def test_execute_finishes_with_ids_and_counts(bench: Workbench) -> None:
+def test_execute_finishes_with_ids_and_counts(bench: ActionContext) -> None:
     feedback = run(
         bench, *CAPITALS, "add_type(?c, Q6256)", "add_count(?c)", "set_answer(?count)", "execute()"
     )
@@ -182,7 +182,7 @@ def test_execute_finishes_with_ids_and_counts(bench: Workbench) -> None:
         ("execute()", "execute_before_answer"),
     ],
 )
-def test_mistakes_become_feedback_with_the_old_program(bench: Workbench, call: str, error: str) -> None:
+def test_mistakes_become_feedback_with_the_old_program(bench: ActionContext, call: str, error: str) -> None:
     feedback = run(bench, *CAPITALS, call)
     assert (feedback.error, feedback.program) == (error, "add_fact(?c, P36, ?x)")
     assert feedback.message
@@ -194,7 +194,7 @@ def test_mistakes_become_feedback_with_the_old_program(bench: Workbench, call: s
     st.lists(st.text(max_size=12) | st.sampled_from(["?x", "P36", "Q17"])),
 )
 def test_no_text_of_a_model_raises(kg: EmbeddedKG, name: str, arguments: list[str]) -> None:
-    feedback = PYQL.execute(Workbench(kg, program=CAPITALS[0]), Call(name, tuple(arguments)))
+    feedback = PYQL.execute(ActionContext(kg, program=CAPITALS[0]), Call(name, tuple(arguments)))
     assert feedback.action == name
 
 
@@ -224,7 +224,7 @@ def test_unknown_toolsets_list_the_legal_ones() -> None:
         TOOLSETS["nope"]
 
 
-def test_exploring(bench: Workbench) -> None:
+def test_exploring(bench: ActionContext) -> None:
     around = EXPLORE.execute(bench, parse_call('GetNeighbor("Japan")', EXPLORE))
     assert (around.action, around.outcome, len(around.triples)) == ("get_neighbors", "rows", 3)
     assert "(Japan [Q17], capital, Tokyo [Q1490])" in around.observation
@@ -235,7 +235,7 @@ def test_exploring(bench: Workbench) -> None:
     assert (done.answers, done.finished) == (("Q1490", "1457"), True)
 
 
-def test_paths_are_as_long_and_as_many_as_allowed(bench: Workbench) -> None:
+def test_paths_are_as_long_and_as_many_as_allowed(bench: ActionContext) -> None:
     call = Call("get_path", ("Q17", "Q142"))
     near, far = (EXPLORE.execute(replace(bench, path_hops=n), call) for n in (2, 3))
     assert near.observation == "No path of up to 2 hops joins the two."
@@ -247,7 +247,7 @@ def test_paths_are_as_long_and_as_many_as_allowed(bench: Workbench) -> None:
     assert (late.outcome, late.triples) == ("timeout", ())
 
 
-def test_following_rules(bench: Workbench) -> None:
+def test_following_rules(bench: ActionContext) -> None:
     served = replace(
         bench,
         services={

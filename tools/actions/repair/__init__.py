@@ -1,30 +1,30 @@
 """Verified corrections: what may have been meant by a step that failed, tried on the KG before it is offered.
 
 ```python
-found = mended(bench, toolset, feedback, budget=12, most=3, encoder=encoder)
-for offer in found.offers:
-    offer.text()            # add_fact(?x, P36, Q1490) -> ?x: Japan
+found = find_fixes(bench, toolset, feedback, budget=12, most=3, encoder=encoder)
+for verified_fix in found.fixes:
+    verified_fix.text()            # add_fact(?x, P36, Q1490) -> ?x: Japan
 ```
-Kinds of mend are registered in `facts`, `names` and `values`; a new one is a function with `@kind(...)`.
+Kinds of fix are registered in `facts`, `names` and `values`; a new one is a function with `@kind(...)`.
 """
 
 from triplewise.tools.actions.repair import facts, names, values
-from triplewise.tools.actions.repair.budget import Allowance, SpentError
-from triplewise.tools.actions.repair.failed_step import KINDS, Mend, Trouble, candidates, kind
-from triplewise.tools.actions.repair.verify import Mended, Offer, mended, verified
+from triplewise.tools.actions.repair.budget import QueryBudget, SpentError
+from triplewise.tools.actions.repair.failed_step import KINDS, FailedStep, Fix, candidates, kind
+from triplewise.tools.actions.repair.verify import Repair, VerifiedFix, find_fixes, verified
 
 __all__ = [
     "KINDS",
-    "Allowance",
-    "Mend",
-    "Mended",
-    "Offer",
+    "FailedStep",
+    "Fix",
+    "QueryBudget",
+    "Repair",
     "SpentError",
-    "Trouble",
+    "VerifiedFix",
     "candidates",
     "facts",
+    "find_fixes",
     "kind",
-    "mended",
     "names",
     "values",
     "verified",

@@ -1,6 +1,6 @@
 """A KG with an allowance: so many queries, little patience, and nothing asked twice.
 
-Corrections must stay cheap and may never hang a run, so whatever tries mends goes through this.
+Corrections must stay cheap and may never hang a run, so whatever tries fixes goes through this.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SpentError(Exception):
     """The allowance is spent, or the KG does not answer: what was not tried yet stays untried."""
 
 
-class Allowance:
+class QueryBudget:
     """A `KnowledgeGraph` that asks the one it wraps at most `budget` queries.
 
     A call that could take more than what is left raises `SpentError` before it asks anything, so that the

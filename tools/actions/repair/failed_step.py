@@ -1,7 +1,7 @@
-"""What mends are made from: the step that failed, and the kinds of mend that serve it.
+"""What fixes are made from: the step that failed, and the kinds of fix that serve it.
 
-A kind of mend is a function from a `Trouble` to candidate `Mend`s, registered under the codes and outcomes it
-serves; nothing but the registration has to be added for a new kind.
+A kind of fix is a function from a `FailedStep` to candidate `Fix`s, registered under the codes and outcomes
+it serves; nothing but the registration has to be added for a new kind.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from triplewise.tools.actions.action import ReasoningMemory, Workbench
-from triplewise.tools.actions.repair.budget import Allowance, SpentError
-from triplewise.tools.actions.repair.similarity import Likeness
+from triplewise.tools.actions.action import ActionContext, ReasoningMemory
+from triplewise.tools.actions.repair.budget import QueryBudget, SpentError
+from triplewise.tools.actions.repair.similarity import TextSimilarity
 from triplewise.tools.actions.toolset import Toolset
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
@@ -30,13 +30,13 @@ SEEN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Mend:
+class Fix:
     """What might have been meant: one call, or a few in a row.
 
     Attributes:
-        kind: name of the kind of mend it is.
+        kind: name of the kind of fix it is.
         calls: to be made one after the other in place of the failed one.
-        relation: short id of the relation that its likeness is judged by, "" if it has none.
+        relation: short id of the relation that its similarity is judged by, "" if it has none.
         prior: how likely this kind is right wherever it finds something, on the scale of a cosine.
     """
 
@@ -58,22 +58,22 @@ class Around(NamedTuple):
 
 
 @dataclass
-class Trouble:
+class FailedStep:
     """A step that failed, with all that is known for mending it.
 
     Attributes:
         bench: the workbench before the step: its program does not hold the failed action, its memory does not
-            know it, and its KG is an `Allowance`.
+            know it, and its KG is an `QueryBudget`.
         feedback: what the environment said of the step.
         toolset: the actions there are.
-        likeness: compares texts with the question.
+        similarity: compares texts with the question.
     """
 
-    bench: Workbench
-    kg: Allowance
+    bench: ActionContext
+    kg: QueryBudget
     feedback: Feedback
     toolset: Toolset
-    likeness: Likeness
+    similarity: TextSimilarity
 
     @property
     def action(self) -> str:
@@ -174,11 +174,11 @@ class Trouble:
             return {r: text.label for r, text in relation_texts(self.kg.kg, wanted).items()}
 
 
-Maker = Callable[[Trouble], Iterator[Mend]]
+Maker = Callable[[FailedStep], Iterator[Fix]]
 
 
 class _Kind(NamedTuple):
-    """A registered kind of mend."""
+    """A registered kind of fix."""
 
     name: str
     causes: frozenset[str]
@@ -187,11 +187,11 @@ class _Kind(NamedTuple):
 
 
 KINDS: dict[str, _Kind] = {}
-"""Kinds of mend by name, in the order they were registered."""
+"""Kinds of fix by name, in the order they were registered."""
 
 
 def kind(name: str, causes: Iterable[str], actions: Iterable[str] = ()) -> Callable[[Maker], Maker]:
-    """Register a function as a kind of mend.
+    """Register a function as a kind of fix.
 
     Args:
         name: what the kind is called in records.
@@ -206,18 +206,18 @@ def kind(name: str, causes: Iterable[str], actions: Iterable[str] = ()) -> Calla
     return register
 
 
-def candidates(trouble: Trouble) -> list[Mend]:
-    """All mends that any kind proposes, each once, without what has failed before; not yet tried."""
-    dead = {*trouble.memory.failed, Call(trouble.action, trouble.feedback.arguments).text()}
-    found: dict[tuple[Call, ...], Mend] = {}
+def candidates(step: FailedStep) -> list[Fix]:
+    """All fixes that any kind proposes, each once, without what has failed before; not yet tried."""
+    dead = {*step.memory.failed, Call(step.action, step.feedback.arguments).text()}
+    found: dict[tuple[Call, ...], Fix] = {}
     for one in KINDS.values():
-        if trouble.cause not in one.causes or (one.actions and trouble.action not in one.actions):
+        if step.cause not in one.causes or (one.actions and step.action not in one.actions):
             continue
         # A kind that would need more queries than are left gives way to the ones that need none.
         with suppress(SpentError):
-            for mend in one.make(trouble):
-                if mend.calls and mend.calls[0].text() not in dead:
-                    found.setdefault(mend.calls, replace(mend, kind=one.name))
+            for fix in one.make(step):
+                if fix.calls and fix.calls[0].text() not in dead:
+                    found.setdefault(fix.calls, replace(fix, kind=one.name))
     return list(found.values())
 
 

@@ -17,7 +17,7 @@ def nearness(text: str, other: str) -> float:
     return similarity(one, two) if one and two else 0.0
 
 
-class Likeness:
+class TextSimilarity:
     """Compares texts with a question by vectors, or by their letters where there is no encoder.
 
     The encoder keeps the vectors of texts it has seen, so nothing is embedded twice.
@@ -31,7 +31,7 @@ class Likeness:
         return self.between(self.question, texts)
 
     def between(self, text: str, texts: Sequence[str]) -> list[float]:
-        """Of each text to one text: a cosine, or the likeness of their letters."""
+        """Of each text to one text: a cosine, or the similarity of their letters."""
         if not text.strip() or not texts:
             return [0.0] * len(texts)
         if self._encoder is None:

@@ -1,6 +1,6 @@
 """Corrections of a failed condition that were tried on the database and leave rows: ours, beyond QueryAgent.
 
-Each kind of mend changes one thing: the spelling, the value, the column, or the direction of a comparison.
+Each kind of fix changes one thing: the spelling, the value, the column, or the direction of a comparison.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from triplewise.tools.sql.program import FOLDED, column_name, columns_of, read, 
 from triplewise.tools.sql.reading import fold
 
 SHOWN = 3
-"""Values of an offer shown."""
+"""Values of an verified_fix shown."""
 _TURNED = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 
 
 @dataclass(frozen=True, slots=True)
-class SqlOffer:
-    """A mend that leaves rows: the call to make in place of the failed one, and what it finds."""
+class SqlFix:
+    """A fix that leaves rows: the call to make in place of the failed one, and what it finds."""
 
     call: Call
     finds: str
@@ -31,13 +31,13 @@ class SqlOffer:
         return f"{self.call.text()} -> {self.finds}"
 
 
-def mends(database: Database, program: str, feedback: Feedback, budget: int, most: int) -> list[SqlOffer]:
+def sql_fixes(database: Database, program: str, feedback: Feedback, budget: int, most: int) -> list[SqlFix]:
     """Mends of a condition that left no row, likeliest first.
 
     Args:
         database: where they are tried.
         program: the query before the failed step. feedback: what was said of that step.
-        budget: queries that may be tried. most: offers that are given back.
+        budget: queries that may be tried. most: fixes that are given back.
 
     Returns:
         [] for any other step, and where nothing that was tried leaves a row.
@@ -49,7 +49,7 @@ def mends(database: Database, program: str, feedback: Feedback, budget: int, mos
         failed = read_condition(database.schema, feedback.arguments)
     except ActionError:
         return []
-    found: list[SqlOffer] = []
+    found: list[SqlFix] = []
     for tried, condition in enumerate(_candidates(database, query, failed)):
         if tried >= budget or len(found) >= most:
             break
@@ -86,10 +86,10 @@ def _elsewhere(database: Database, failed: Condition) -> Iterator[tuple[Column, 
 
 def _offer(
     database: Database, condition: Condition, columns: tuple[str, ...], rows: tuple[tuple[Value, ...], ...]
-) -> SqlOffer:
+) -> SqlFix:
     """A condition as the call that adds it, with the first row it leaves."""
     name = column_name(database.schema, condition.column)
     arguments = [name, condition.operator, str(condition.value), *([FOLDED] if condition.folded else [])]
     shown = [f"{c}: {v}" for c, v in zip(columns, rows[0], strict=True) if v is not None][:SHOWN]
     more = " and more rows" if len(rows) > 1 else ""
-    return SqlOffer(Call("add_condition", tuple(arguments)), f"{', '.join(shown)}{more}")
+    return SqlFix(Call("add_condition", tuple(arguments)), f"{', '.join(shown)}{more}")

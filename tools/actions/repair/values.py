@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from triplewise.tools.actions.repair.facts import beyond
-from triplewise.tools.actions.repair.failed_step import EMPTY, FOUND, Mend, Trouble, kind
+from triplewise.tools.actions.repair.failed_step import EMPTY, FOUND, FailedStep, Fix, kind
 from triplewise.tools.actions.resolve import is_bare
 from triplewise.tools.actions.show import UNNAMED
 from triplewise.tools.core.call import Call
@@ -34,57 +34,57 @@ ONWARD = 12
 
 
 @kind("operator", causes=("bad_operator", "relation_as_operator"), actions=("add_filter",))
-def operator_meant(trouble: Trouble) -> Iterator[Mend]:
+def operator_meant(step: FailedStep) -> Iterator[Fix]:
     """The operator that words mean, or the fact where a relation stands in its place."""
-    if len(trouble.args) != 3:
+    if len(step.args) != 3:
         return
-    left, given, right = trouble.args
-    if trouble.cause == "relation_as_operator":
-        yield Mend("", (Call("add_fact", (left, given, right)),), given, 0.3)
-        yield Mend("", (Call("add_fact", (right, given, left)),), given, 0.2)
+    left, given, right = step.args
+    if step.cause == "relation_as_operator":
+        yield Fix("", (Call("add_fact", (left, given, right)),), given, 0.3)
+        yield Fix("", (Call("add_fact", (right, given, left)),), given, 0.2)
     words = given.strip("'\"").replace("_", " ").casefold()
     found = [op for stems, op in _WORDS if any(re.search(rf"\b{stem}", words) for stem in stems)]
     for place, operator in enumerate(dict.fromkeys(found)):
-        yield Mend("", (trouble.call(left, operator, right),), prior=0.3 - 0.1 * place)
+        yield Fix("", (step.call(left, operator, right),), prior=0.3 - 0.1 * place)
 
 
 @kind("comparison", causes=(EMPTY, "bad_comparison"), actions=("add_filter",))
-def comparison(trouble: Trouble) -> Iterator[Mend]:
+def comparison(step: FailedStep) -> Iterator[Fix]:
     """The comparison turned around, made less strict, or of another variable."""
-    if len(trouble.args) != 3:
+    if len(step.args) != 3:
         return
-    left, operator, right = trouble.args
+    left, operator, right = step.args
     if operator in _TURNED:
-        yield Mend("", (trouble.call(left, _TURNED[operator], right),), prior=0.2)
+        yield Fix("", (step.call(left, _TURNED[operator], right),), prior=0.2)
     if operator in _OPEN and not (operator == "=" and is_bare(right)):
-        yield Mend("", (trouble.call(left, _OPEN[operator], right),), prior=0.1)
-    if trouble.cause == "bad_comparison" and operator not in ("=", "!="):
-        yield Mend("", (trouble.call(left, "=", right),), prior=0.1)
+        yield Fix("", (step.call(left, _OPEN[operator], right),), prior=0.1)
+    if step.cause == "bad_comparison" and operator not in ("=", "!="):
+        yield Fix("", (step.call(left, "=", right),), prior=0.1)
     for place in (0, 2):
-        if trouble.args[place] in trouble.bound:
-            others = [v for v in reversed(trouble.bound) if v not in trouble.args]
+        if step.args[place] in step.bound:
+            others = [v for v in reversed(step.bound) if v not in step.args]
             for age, variable in enumerate(others):
-                yield Mend("", (trouble.with_argument(place, variable),), prior=0.15 / (age + 1))
+                yield Fix("", (step.with_argument(place, variable),), prior=0.15 / (age + 1))
 
 
 @kind(
     "value",
     causes=("bad_date", "bad_number", "bad_object", "bare_number_node", "bad_comparison"),
 )
-def value_meant(trouble: Trouble) -> Iterator[Mend]:
+def value_meant(step: FailedStep) -> Iterator[Fix]:
     """The year, day or number in something that is written as none."""
-    for place, form in enumerate(trouble.args):
-        if form.startswith("?") or (is_bare(form) and trouble.cause not in ("bad_date", "bare_number_node")):
+    for place, form in enumerate(step.args):
+        if form.startswith("?") or (is_bare(form) and step.cause not in ("bad_date", "bare_number_node")):
             continue
         for rank, value in enumerate(readings(form.strip("'\""))):
             if value == form:
                 continue
-            yield Mend("", (trouble.with_argument(place, value),), prior=0.3 - 0.05 * rank)
-    if trouble.cause == "bare_number_node" and trouble.action == "add_fact" and len(trouble.args) == 3:
-        subject, relation, number = trouble.args
-        new = trouble.new_variable("value")
+            yield Fix("", (step.with_argument(place, value),), prior=0.3 - 0.05 * rank)
+    if step.cause == "bare_number_node" and step.action == "add_fact" and len(step.args) == 3:
+        subject, relation, number = step.args
+        new = step.new_variable("value")
         bound = Call("add_fact", (subject, relation, new))
-        yield Mend("", (bound, Call("add_filter", (new, "=", number))), relation, 0.3)
+        yield Fix("", (bound, Call("add_filter", (new, "=", number))), relation, 0.3)
 
 
 def readings(form: str) -> list[str]:
@@ -109,21 +109,21 @@ def _number(digits: str, unit: str) -> str:
 
 
 @kind("window", causes=(EMPTY, "bad_date"), actions=("add_time_window",))
-def window(trouble: Trouble) -> Iterator[Mend]:
+def window(step: FailedStep) -> Iterator[Fix]:
     """A time window with its relations, or its ends, the other way round."""
-    if len(trouble.args) != 5:
+    if len(step.args) != 5:
         return
-    node, first, last, start, end = trouble.args
-    yield Mend("", (trouble.call(node, first, last, end, start),), prior=0.3)
-    yield Mend("", (trouble.call(node, last, first, start, end),), prior=0.2)
+    node, first, last, start, end = step.args
+    yield Fix("", (step.call(node, first, last, end, start),), prior=0.3)
+    yield Fix("", (step.call(node, last, first, start, end),), prior=0.2)
 
 
 @kind("through", causes=FOUND, actions=("set_answer",))
-def through(trouble: Trouble) -> Iterator[Mend]:
+def through(step: FailedStep) -> Iterator[Fix]:
     """What lies behind nodes without a name that were set as the answer."""
-    for form in trouble.args:
-        if set(trouble.feedback.values.get(form[1:], ())) != {UNNAMED}:
+    for form in step.args:
+        if set(step.feedback.values.get(form[1:], ())) != {UNNAMED}:
             continue
-        for call, relation in beyond(trouble, form, trouble.bench.program):
+        for call, relation in beyond(step, form, step.bench.program):
             new = next(a for a in call.arguments if a.startswith("?") and a != form)
-            yield Mend("", (call, Call("set_answer", (new,))), relation, 0.2)
+            yield Fix("", (call, Call("set_answer", (new,))), relation, 0.2)

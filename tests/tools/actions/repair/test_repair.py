@@ -10,17 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.actions import TOOLSETS, Feedback, ReasoningMemory, Workbench, parse_call
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
 from triplewise.tools.actions.repair import (
     KINDS,
-    Allowance,
-    Mend,
-    Mended,
-    Offer,
+    FailedStep,
+    Fix,
+    QueryBudget,
+    Repair,
     SpentError,
-    Trouble,
+    VerifiedFix,
+    find_fixes,
     kind,
-    mended,
 )
 from triplewise.tools.actions.repair.values import readings
 from triplewise.tools.actions.repair.verify import finds
@@ -81,10 +81,10 @@ def kg() -> Moody:
 LINKED = {"Q17": "Japan", "Q90": "Paris"}
 
 
-def after(kg: KnowledgeGraph, *calls: str, question: str = "", **memory: object) -> Workbench:
+def after(kg: KnowledgeGraph, *calls: str, question: str = "", **memory: object) -> ActionContext:
     """The workbench after some steps that work."""
     known = ReasoningMemory(linked=LINKED if kg.profile.name == "wikidata" else {"m.01": "Rachel"})
-    bench = Workbench(kg, question, memory=replace(known, **memory))  # type: ignore[arg-type]
+    bench = ActionContext(kg, question, memory=replace(known, **memory))  # type: ignore[arg-type]
     for call in calls:
         feedback = PYQL.execute(bench, parse_call(call, PYQL))
         assert finds(feedback), feedback
@@ -92,16 +92,16 @@ def after(kg: KnowledgeGraph, *calls: str, question: str = "", **memory: object)
     return bench
 
 
-def mend(bench: Workbench, call: str, budget: int = 12, most: int = 3) -> Mended:
+def fix(bench: ActionContext, call: str, budget: int = 12, most: int = 3) -> Repair:
     """What is offered for a call that fails."""
     feedback = PYQL.execute(bench, parse_call(call, PYQL))
-    return mended(bench, PYQL, feedback, budget=budget, most=most)
+    return find_fixes(bench, PYQL, feedback, budget=budget, most=most)
 
 
-def again(bench: Workbench, offer: Offer) -> Feedback:
-    """Carry out an offer as an agent would: call after call."""
+def again(bench: ActionContext, verified_fix: VerifiedFix) -> Feedback:
+    """Carry out an verified_fix as an agent would: call after call."""
     feedback = Feedback()
-    for call in offer.mend.calls:
+    for call in verified_fix.fix.calls:
         feedback = PYQL.execute(bench, call)
         assert not feedback.error, feedback.message
         bench = replace(bench, program=feedback.program)
@@ -163,57 +163,56 @@ CASES: dict[str, tuple[tuple[str, ...], str, str]] = {
 def test_what_was_meant_is_offered(name: str, kg: Moody) -> None:
     before, broken, meant = CASES[name]
     bench = after(kg, *before, question="What is the capital of Japan?")
-    found = mend(bench, broken, most=4)
-    assert any(o.text().startswith(meant) for o in found.offers), [o.text() for o in found.offers]
-    assert all(finds(again(bench, o)) for o in found.offers)
+    found = fix(bench, broken, most=4)
+    assert any(o.text().startswith(meant) for o in found.fixes), [o.text() for o in found.fixes]
+    assert all(finds(again(bench, o)) for o in found.fixes)
 
 
 def test_a_turned_fact_comes_before_other_relations(kg: Moody) -> None:
-    found = mend(after(kg, question="What is the capital of Japan?"), "add_fact(?x, P36, Q17)")
-    assert found.offers[0].mend.kind == "swapped"
+    found = fix(after(kg, question="What is the capital of Japan?"), "add_fact(?x, P36, Q17)")
+    assert found.fixes[0].fix.kind == "swapped"
 
 
 def test_a_mediator_that_was_left_out_is_put_in() -> None:
     bench = after(opened(FREEBASE, "freebase"), question="Who is Rachel married to?")
-    found = mend(bench, "add_fact(m.01, people.marriage.spouse, ?who)")
-    texts = [o.text() for o in found.offers]
+    found = fix(bench, "add_fact(m.01, people.marriage.spouse, ?who)")
+    texts = [o.text() for o in found.fixes]
     pair = "add_fact(m.01, people.person.spouse_s, ?node), then add_fact(?node, people.marriage.spouse, ?who)"
     assert {f"{pair} -> ?who: Daniel, Rachel", f"{pair} -> ?who: Rachel, Daniel"} & set(texts)
-    assert all(finds(again(bench, o)) for o in found.offers)
+    assert all(finds(again(bench, o)) for o in found.fixes)
 
 
 def test_an_unnamed_answer_is_looked_through() -> None:
     kg = opened(FREEBASE, "freebase")
     bench = after(kg, "add_fact(m.01, people.person.spouse_s, ?marriage)", question="Where did Rachel marry?")
-    found = mend(bench, "set_answer(?marriage)")
+    found = fix(bench, "set_answer(?marriage)")
     assert (
         "add_fact(?marriage, people.marriage.location_of_ceremony, ?x), then set_answer(?x) -> ?x: New York"
-        in [o.text() for o in found.offers]
+        in [o.text() for o in found.fixes]
     )
 
 
 def test_a_relation_that_ends_at_mediators_goes_on_behind_them() -> None:
     bench = after(opened(FREEBASE, "freebase"), question="To whom is Rachel married, her spouse?")
-    found = mend(bench, "add_fact(m.01, people.person.husband, ?who)")
-    (onward,) = [o for o in found.offers if o.mend.relation == "people.person.spouse_s"]
-    assert len(onward.mend.calls) == 2
+    found = fix(bench, "add_fact(m.01, people.person.husband, ?who)")
+    (onward,) = [o for o in found.fixes if o.fix.relation == "people.person.spouse_s"]
+    assert len(onward.fix.calls) == 2
     assert "Daniel" in onward.finds or "New York" in onward.finds
 
 
 def test_what_failed_before_is_not_offered_again(kg: Moody) -> None:
     bench = after(kg, failed=frozenset({"add_fact(Q17, P36, ?x)"}))
-    found = mend(bench, "add_fact(?x, P36, Q17)")
-    assert "add_fact(Q17, P36, ?x)" not in [o.mend.text() for o in found.offers]
+    found = fix(bench, "add_fact(?x, P36, Q17)")
+    assert "add_fact(Q17, P36, ?x)" not in [o.fix.text() for o in found.fixes]
 
 
 def test_a_yes_no_fact_is_offered_only_where_it_holds(kg: Moody) -> None:
     bench = after(kg, question="Is Tokyo the capital of Japan?", seen=frozenset({"Q1490"}))
     assert (
-        mend(bench, "add_fact(Q17, P36, Q1490)").offers[0].mend.text()
-        == "ask(), then add_fact(Q17, P36, Q1490)"
+        fix(bench, "add_fact(Q17, P36, Q1490)").fixes[0].fix.text() == "ask(), then add_fact(Q17, P36, Q1490)"
     )
-    wrong = mend(bench, "add_fact(Q17, P36, Q90)")
-    assert not any(o.mend.text().startswith("ask()") for o in wrong.offers)
+    wrong = fix(bench, "add_fact(Q17, P36, Q90)")
+    assert not any(o.fix.text().startswith("ask()") for o in wrong.fixes)
 
 
 def test_readings_of_dates_and_numbers() -> None:
@@ -227,7 +226,7 @@ def test_readings_of_dates_and_numbers() -> None:
 
 def test_the_same_trouble_gets_the_same_offers(kg: Moody) -> None:
     bench = after(kg, question="What is the capital?")
-    texts = [[o.text() for o in mend(bench, "add_fact(Q17, P99, ?x)").offers] for _ in range(3)]
+    texts = [[o.text() for o in fix(bench, "add_fact(Q17, P99, ?x)").fixes] for _ in range(3)]
     assert texts[0] == texts[1] == texts[2] != []
 
 
@@ -237,8 +236,8 @@ def test_a_kg_that_does_not_answer_says_nothing_of_a_mend(outcome: Outcome, kg: 
     feedback = PYQL.execute(bench, parse_call("add_fact(?x, P36, Q17)", PYQL))
     kg.fails_at, kg.outcome = "SELECT", outcome
     with metered() as meter:
-        found = mended(bench, PYQL, feedback, budget=12, most=3)
-    assert (found.offers, found.empty) == ((), 0)
+        found = find_fixes(bench, PYQL, feedback, budget=12, most=3)
+    assert (found.fixes, found.empty) == ((), 0)
     assert found.untried == found.proposed > 0
     assert meter.queries <= 3, "what does not answer is not asked again and again"
 
@@ -248,17 +247,17 @@ def test_mends_are_tried_one_by_one_where_the_joint_test_times_out(kg: Moody) ->
     bench = after(kg, looked_up=looked_up)
     feedback = PYQL.execute(bench, parse_call("add_fact(?x, P36, Q17)", PYQL))
     kg.fails_at = "UNION"
-    found = mended(bench, PYQL, feedback, budget=12, most=3)
-    assert found.offers[0].mend.kind == "swapped"
+    found = find_fixes(bench, PYQL, feedback, budget=12, most=3)
+    assert found.fixes[0].fix.kind == "swapped"
 
 
 def test_nothing_is_mended_after_a_time_out(kg: Moody) -> None:
     feedback = Feedback("add_fact", ("?x", "P36", "Q17"), outcome="timeout")
-    assert mended(after(kg), PYQL, feedback, budget=12, most=3) == Mended()
+    assert find_fixes(after(kg), PYQL, feedback, budget=12, most=3) == Repair()
 
 
 def test_an_allowance_is_kept_and_measured_outside(kg: Moody) -> None:
-    allowance = Allowance(kg, 2)
+    allowance = QueryBudget(kg, 2)
     with metered() as meter:
         for query in ("ASK { ?a ?b ?c }", "ASK { ?a ?b ?d }", "ASK { ?a ?b ?c }"):
             assert allowance.query(query).boolean
@@ -271,11 +270,11 @@ def test_a_new_kind_is_one_function(kg: Moody, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("triplewise.tools.actions.repair.failed_step.KINDS", registered := dict(KINDS))
 
     @kind("flattened", causes=("arity",), actions=("ask",))
-    def without_arguments(trouble: Trouble) -> Iterator[Mend]:
-        yield Mend("", (Call("ask"), Call("add_fact", ("Q17", "P36", "?x"))))
+    def without_arguments(step: FailedStep) -> Iterator[Fix]:
+        yield Fix("", (Call("ask"), Call("add_fact", ("Q17", "P36", "?x"))))
 
     assert "flattened" in registered
-    assert [o.mend.kind for o in mend(after(kg), "ask(Q17)").offers][-1:] == ["flattened"]
+    assert [o.fix.kind for o in fix(after(kg), "ask(Q17)").fixes][-1:] == ["flattened"]
 
 
 NODES = st.sampled_from(
@@ -309,10 +308,10 @@ def test_every_offer_finds_something_within_the_budget(
     bench = after(wrapped(SHARED), *program, question="What is the capital of Japan?")
     feedback = PYQL.execute(bench, broken)
     with metered() as meter:
-        found = mended(bench, PYQL, feedback, budget=budget, most=most)
+        found = find_fixes(bench, PYQL, feedback, budget=budget, most=most)
     assert meter.queries == found.queries <= budget
-    assert len(found.offers) <= most
-    for offer in found.offers:
-        done = again(bench, offer)
-        assert finds(done), (offer.text(), done)
+    assert len(found.fixes) <= most
+    for verified_fix in found.fixes:
+        done = again(bench, verified_fix)
+        assert finds(done), (verified_fix.text(), done)
         assert not done.values or any(done.values.values())

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from triplewise.evals.bench.__main__ import app
 from triplewise.evals.bench.gold import gold_questions
-from triplewise.evals.bench.mends import BREAKS, Settings, measure
+from triplewise.evals.bench.repairs import BREAKS, Settings, measure
 from triplewise.tools.kg.profile import load_profile
 
 Q, PREFIXES = (
@@ -46,11 +46,11 @@ def test_broken_gold_steps_are_found_again(paths: Path) -> None:
 
 
 def test_the_command_prints_a_table_or_json(paths: Path) -> None:
-    run = CliRunner().invoke(app, ["mends", "--graphs", "metaqa", "--questions", "2", "--json"])
+    run = CliRunner().invoke(app, ["repairs", "--graphs", "metaqa", "--questions", "2", "--json"])
     assert run.exit_code == 0, run.output
     assert json.loads(run.stdout)["metaqa"]["direction"]["first"] == 1.0
-    assert CliRunner().invoke(app, ["mends", "--graphs", "moon"]).exit_code == 3
-    assert CliRunner().invoke(app, ["mends", "--kg", "metaqa"]).exit_code == 3
+    assert CliRunner().invoke(app, ["repairs", "--graphs", "moon"]).exit_code == 3
+    assert CliRunner().invoke(app, ["repairs", "--kg", "metaqa"]).exit_code == 3
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""Verified corrections on gold steps that were broken: is the gold step among the mends that are offered?
+"""Verified corrections on gold steps that were broken: is the gold step among the fixes that are offered?
 
-Each fact of a gold program is broken in every way that applies; what then fails is mended with nothing but
-the feedback, the memory and the question, and the offers are compared with the fact that was broken.
+Each fact of a gold program is broken in every way that applies; what then fails is repaired with nothing but
+the feedback, the memory and the question, and the fixes are compared with the fact that was broken.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from rich.table import Table
 from triplewise.evals.bench.gold import GRAPHS, Ends, GoldQuestion, gold_questions
 from triplewise.evals.data import graph
 from triplewise.evals.kgs import prepared
-from triplewise.tools.actions import TOOLSETS, Call, ReasoningMemory, Workbench
-from triplewise.tools.actions.repair import Mended, Offer, mended
-from triplewise.tools.actions.repair.similarity import Likeness, nearness
+from triplewise.tools.actions import TOOLSETS, ActionContext, Call, ReasoningMemory
+from triplewise.tools.actions.repair import Repair, VerifiedFix, find_fixes
+from triplewise.tools.actions.repair.similarity import TextSimilarity, nearness
 from triplewise.tools.actions.repair.verify import finds
 from triplewise.tools.core.errors import ActionError, ConfigurationError, TriplewiseError
 from triplewise.tools.core.terms import IRI
@@ -49,7 +49,7 @@ class Tally:
 
     Attributes:
         broken: how many were. failed: how many of them failed (the others find something all the same).
-        offered: for how many that failed some mend was offered. among, first: for how many the gold step was
+        offered: for how many that failed some fix was offered. among, first: for how many the gold step was
             one of them, or the first.
         queries, seconds: of each correction.
     """
@@ -62,10 +62,10 @@ class Tally:
     queries: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
-    def add(self, found: Mended, place: int | None, seconds: float) -> None:
-        """Count a step that failed; `place` is the gold step's place among the offers."""
+    def add(self, found: Repair, place: int | None, seconds: float) -> None:
+        """Count a step that failed; `place` is the gold step's place among the fixes."""
         self.failed += 1
-        self.offered += bool(found.offers)
+        self.offered += bool(found.fixes)
         self.among += place is not None
         self.first += place == 0
         self.queries.append(found.queries)
@@ -102,11 +102,11 @@ def measure(
     settings: Settings,
     kgs: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, Tally]]:
-    """Break the steps of so many questions on each graph, and count what mending them brings.
+    """Break the steps of so many questions on each graph, and count what repairing them brings.
 
     Args:
         names: graphs of the catalog. questions: drawn on each. seed: for drawing and breaking.
-        settings: budget and offers of a correction. kgs: graph -> its loaded folder or endpoint, where it is
+        settings: budget and fixes of a correction. kgs: graph -> its loaded folder or endpoint, where it is
             not to be loaded from the data folder.
 
     Raises:
@@ -143,7 +143,7 @@ class Breaker:
                     self._try(way, tallies[way], bench, fact)
         return tallies
 
-    def _steps(self, question: GoldQuestion) -> Iterator[tuple[Workbench, Ends]]:
+    def _steps(self, question: GoldQuestion) -> Iterator[tuple[ActionContext, Ends]]:
         """The workbench before each fact that finds something, after a look at what it starts from."""
         bench = self._start(question)
         for fact in question.facts:
@@ -162,13 +162,13 @@ class Breaker:
             )
             bench = replace(bench, program=feedback.program, memory=memory)
 
-    def _start(self, question: GoldQuestion) -> Workbench:
+    def _start(self, question: GoldQuestion) -> ActionContext:
         """A workbench with the entities of the gold query linked."""
         forms = dict.fromkeys(e for s, _, o in question.facts for e in (s, o) if not e.startswith("?"))
         terms = {form: iri for form in forms if (iri := read_iri(form, self.kg.profile)) is not None}
         labels = self.kg.labels(terms.values())
         linked = {self.kg.profile.short(iri): labels.get(iri, form) for form, iri in terms.items()}
-        return Workbench(
+        return ActionContext(
             self.kg,
             question.question,
             memory=ReasoningMemory(linked=linked),
@@ -186,7 +186,7 @@ class Breaker:
         )
         return forward, backward
 
-    def _broken(self, way: str, bench: Workbench, fact: Ends) -> Ends | None:
+    def _broken(self, way: str, bench: ActionContext, fact: Ends) -> Ends | None:
         """The fact with something wrong; None where this cannot go wrong in it."""
         subject, relation, end = fact
         match way:
@@ -217,12 +217,12 @@ class Breaker:
         """Another relation that reads alike, where there is another."""
         others = [r for r in self.relations if r != relation]
         texts = relation_texts(self.kg, [relation, *others])
-        likeness = Likeness("", self.encoder)
-        like = likeness.between(texts[relation].label, [texts[r].label for r in others])
+        similarity = TextSimilarity("", self.encoder)
+        like = similarity.between(texts[relation].label, [texts[r].label for r in others])
         best = sorted(range(len(others)), key=lambda i: (-like[i], others[i]))[:ALIKE]
         return others[self.chance.choice(best)] if best else None
 
-    def _label(self, bench: Workbench, form: str) -> str | None:
+    def _label(self, bench: ActionContext, form: str) -> str | None:
         """The label of a linked entity."""
         iri = None if form.startswith("?") else read_iri(form, self.kg.profile)
         label = bench.memory.linked.get(self.kg.profile.short(iri)) if isinstance(iri, IRI) else None
@@ -238,8 +238,8 @@ class Breaker:
         slipped = name[:at] + name[at + 1 :]
         return slipped if nearness(slipped, name) < 1 else None
 
-    def _try(self, way: str, tally: Tally, bench: Workbench, fact: Ends) -> None:
-        """Make the broken step; if it fails, mend it and see where the gold step is among the offers."""
+    def _try(self, way: str, tally: Tally, bench: ActionContext, fact: Ends) -> None:
+        """Make the broken step; if it fails, repair it and see where the gold step is among the fixes."""
         broken = self._broken(way, bench, fact)
         if broken is None or broken == fact:
             return
@@ -251,7 +251,7 @@ class Breaker:
         if finds(feedback) and len(new) < 2:
             return
         start = time.perf_counter()
-        found = mended(
+        found = find_fixes(
             bench,
             TOOLSET,
             feedback,
@@ -260,14 +260,14 @@ class Breaker:
             encoder=self.encoder,
         )
         seconds = time.perf_counter() - start
-        tally.add(found, self._place(bench, fact, found.offers), seconds)
+        tally.add(found, self._place(bench, fact, found.fixes), seconds)
 
-    def _place(self, bench: Workbench, fact: Ends, offers: Sequence[Offer]) -> int | None:
-        """Where the gold step is among the offers; a longer mend that begins with it counts."""
+    def _place(self, bench: ActionContext, fact: Ends, fixes: Sequence[VerifiedFix]) -> int | None:
+        """Where the gold step is among the fixes; a longer fix that begins with it counts."""
         program = PyQL.parse(bench.program, self.kg.profile)
         gold = apply(program, "add_fact", fact, self.kg.profile)
-        for place, offer in enumerate(offers):
-            call = offer.mend.calls[0]
+        for place, verified_fix in enumerate(fixes):
+            call = verified_fix.fix.calls[0]
             try:
                 if apply(program, call.name, call.arguments, self.kg.profile) == gold:
                     return place
@@ -276,7 +276,7 @@ class Breaker:
         return None
 
 
-def mends(
+def repairs(
     kg: Annotated[
         list[str] | None,
         typer.Option(help="GRAPH=PATH of a loaded graph; else it is loaded from TRIPLEWISE_DATA."),
@@ -287,12 +287,12 @@ def mends(
     questions: Annotated[int, typer.Option(min=1, help="Questions drawn on each graph.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed for drawing and breaking.")] = 0,
     budget: Annotated[int, typer.Option(min=1, help="KG queries a correction may take.")] = 12,
-    offers: Annotated[int, typer.Option(min=1, help="Mends offered at one correction.")] = 3,
+    fixes: Annotated[int, typer.Option(min=1, help="Fixes offered at one correction.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Break the steps of gold programs and see how often the gold step is among the verified corrections."""
     try:
-        found = measure(_names(graphs), questions, seed, Settings(budget, offers), _paths(kg or []))
+        found = measure(_names(graphs), questions, seed, Settings(budget, fixes), _paths(kg or []))
     except TriplewiseError as error:
         Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False)
         raise typer.Exit(3) from error
