@@ -92,7 +92,7 @@ def act(state: State, runtime: Runtime[Context]) -> Update:
 def embedded(state: State, runtime: Runtime[Context]) -> Update:
     """Follow the best rule step by step; after a correction, the next one that fits."""
     context = runtime.context
-    ways = Ways(together=context.walk_width, documents=context.documents is not None)
+    ways = Ways(together=context.walk_width)
     choice = decide(state, kg_of(context), toolset_of(context).name, ways)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
     if choice.call == GIVE_UP:

@@ -55,7 +55,7 @@ class Context:
         '`triplewise plan index` kept for the KG, if any; "none" takes no seeds.',
     )
     documents: str | None = _setting(
-        None, 'What wiki_search reads: a folder of text and HTML files, or "wikipedia" (online).'
+        None, 'What a model\'s wiki_search reads: a folder of text and HTML files, or "wikipedia" (online).'
     )
     facts: str | None = _setting(
         None, "SQLite file of facts read from documents; None is the KG's own in the user's data folder."
@@ -165,6 +165,8 @@ class Context:
             raise ConfigurationError.unknown("ranking", self.ranking, RANKINGS)
         if self.max_steps is not None and self.max_steps <= 0:
             raise ConfigurationError(f"setting max_steps must be above 0, got {self.max_steps!r}")
+        if self.documents is not None and self.embedded:
+            raise ConfigurationError("documents are read by a language model: name one with --model (model=)")
 
     @property
     def embedded(self) -> bool:

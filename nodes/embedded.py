@@ -19,7 +19,7 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.pyql.text import write_node
 
 FAN_OUT = 12
-"""Most entities expanded at one hop where each is looked at alone, or read about at one hop."""
+"""Most entities expanded at one hop where each is looked at alone."""
 
 WALKED = ("meets", "distinct", "count", "ask", "holds")
 """Constraints that walking from entity to entity can meet; the others need a query."""
@@ -42,14 +42,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How a rule may be walked.
-
-    `together`: most entities looked at at one hop where one action looks at many. `documents`: whether there
-    are some to read where the graph has a gap.
-    """
+    """How a rule may be walked. `together`: most entities looked at at one hop by one action."""
 
     together: int = 200
-    documents: bool = False
 
 
 def decide(state: State, kg: KnowledgeGraph, toolset: str, ways: Ways | None = None) -> Choice:
@@ -179,10 +174,6 @@ def _follow_walk(state: State, walk: _Walk, rule: Rule, attempt: int, toolset: s
 
 def _looking(rule: Rule, look: Call) -> str:
     """Why to look somewhere, in a sentence."""
-    if look.name == "wiki_search":
-        return (
-            f"The graph has nothing over {look.arguments[1]} at {look.arguments[0]}: see what documents say."
-        )
     if look.name == "search_each":
         return f"Follow {rule.text()}: look further from {len(look.arguments) - 1} entities at once."
     return f"Follow {rule.text()}: look further from {look.arguments[0]}."
@@ -276,7 +267,7 @@ class _Walk:
     def over(self, nodes: Sequence[str], atom: Atom) -> list[str]:
         """Nodes reached over one relation; notes what has to be looked at first."""
         if self._toolset == "symbolic":
-            self.next_look = self.next_look or self._together(nodes, atom) or self._read(nodes, atom)
+            self.next_look = self.next_look or self._together(nodes, atom)
         else:
             looks = (_look(self._toolset, node, atom) for node in nodes[:FAN_OUT])
             self.next_look = self.next_look or next((c for c in looks if c.text() not in self._made), None)
@@ -291,13 +282,3 @@ class _Walk:
         else:
             call = Call("search_each", (atom.relation, *unseen))
         return call if unseen and call.text() not in self._made else None
-
-    def _read(self, nodes: Sequence[str], atom: Atom) -> Call | None:
-        """The call that reads about a node where the graph has nothing; each node and relation once."""
-        if not self._ways.documents:
-            return None
-        for node in nodes[:FAN_OUT]:
-            call = Call("wiki_search", (node, atom.relation))
-            if call.text() not in self._made and not self._hops(atom).get(node):
-                return call
-        return None

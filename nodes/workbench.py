@@ -10,7 +10,7 @@ import numpy as np
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.database import sql_services
-from triplewise.nodes.reading import extractor
+from triplewise.nodes.extract import extractor
 from triplewise.nodes.replan import rule_service
 from triplewise.nodes.resources import kg_of, ranking_encoder_of
 from triplewise.nodes.state import State, Step

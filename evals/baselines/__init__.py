@@ -96,7 +96,7 @@ BASELINES: Mapping[str, Baseline] = {
         "answers read from passages that are retrieved for the question",
         "SymAgent (2025), table 1: document retrieval augmentation",
         Builder("documents"),
-        embedded=True,
+        embedded=False,
     ),
     "rog": Baseline(
         "relation paths are planned, retrieved, and answered from",

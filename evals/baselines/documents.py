@@ -1,13 +1,10 @@
 """Baseline of document retrieval only (SymAgent, table 1): passages for the question, read once.
 
-Passages are found for the question as a whole, by BM25 and by vectors (Faiss), and answers are read from
-them. With a language model by prompting; without one by the extraction reader, which knows the relations of
-the graph by name and by what they join, but uses none of the facts about the question's entities to answer.
+Passages are found for the question as a whole, by BM25 and by vectors (Faiss), and a language model reads the
+answers from them.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from langgraph.runtime import Runtime
 
@@ -24,24 +21,17 @@ from triplewise.evals.baselines.answering import (
 )
 from triplewise.evals.baselines.wiring import Graph, own_prompt, wire
 from triplewise.nodes.context import Context
-from triplewise.nodes.extract import CHARACTERS, asked_for, read
+from triplewise.nodes.extract import fitting_texts
 from triplewise.nodes.phase import Phase, Update
-from triplewise.nodes.resources import documents_of, encoder_of, kg_of, model_of
+from triplewise.nodes.resources import documents_of, model_of
 from triplewise.nodes.state import State, Step
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.facts import Passage, RawTriple
+from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.names import normalise
-from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.planning.lexical.gaps import relations_of
-from triplewise.tools.reading.base import Asked
-from triplewise.tools.retrieval.relation_ranking import rank_relations
-from triplewise.tools.retrieval.vectors import vectors_of
 
 PASSAGES = 10
 """Passages that are read for a question."""
-RELATIONS = 3
-"""Relations nearest to the question that the extraction reader looks for, one after the other."""
 
 
 def build(*, passages: int = PASSAGES, link: str = "index") -> Graph:
@@ -110,68 +100,9 @@ def _passages(state: State) -> tuple[Passage, ...]:
 def _read(state: State, context: Context) -> Step:
     """Answers that the passages give."""
     passages = _passages(state)
-    if context.embedded:
-        return _extracted(state, context, passages)
-    written = own_prompt("documents", context).render("read", **asked(state), passages=_fitting(passages))
+    written = own_prompt("documents", context).render(
+        "read", **asked(state), passages=fitting_texts(passages)
+    )
     reply = model_of(context).complete([{"role": "user", "content": written}]).text
     named = name_answers(read_answers(reply), state, context)
     return answer_step(state, "", named, said_nothing(reply))
-
-
-def _fitting(passages: Sequence[Passage]) -> list[str]:
-    """Passages as a model is shown them, as many as fit."""
-    texts: list[str] = []
-    left = CHARACTERS
-    for passage in passages:
-        text = _shown(passage)
-        if len(text) > left and texts:
-            break
-        texts.append(text[:left])
-        left -= len(text)
-    return texts
-
-
-def _extracted(state: State, context: Context, passages: Sequence[Passage]) -> Step:
-    """What the passages state about the question's entities, by the relation nearest to the question."""
-    for relation in _relations(state, context):
-        found = [pair for e in state.linked for pair in _stated(e.id, relation, state, context, passages)]
-        found.sort(key=lambda pair: -pair[0].confidence)
-        named = name_answers([text for _, text in found], state, context)
-        if named:
-            return answer_step(state, f"It is stated: {found[0][0].sentence}", named)
-    why = "no passage states what is asked" if state.linked else "no entity of the question was found"
-    return answer_step(state, "", (), why)
-
-
-def _relations(state: State, context: Context) -> list[str]:
-    """The relations of the graph that are nearest to the question, by their names."""
-    kg, encoder = kg_of(context), encoder_of(context)
-    names = relations_of(kg)
-    texts = relation_texts(kg, names)
-    return rank_relations(
-        _question(state),
-        [(name, texts[name].label) for name in names],
-        encoder=encoder,
-        cut=RELATIONS,
-        vectors=vectors_of(kg, encoder).vectors,
-    )
-
-
-def _stated(
-    entity: str, relation: str, state: State, context: Context, passages: Sequence[Passage]
-) -> list[tuple[RawTriple, str]]:
-    """Triples of a relation about an entity that passages state, each with the text of its other end."""
-    kg = kg_of(context)
-    wanted = asked_for(kg, entity, relation, state.question)
-    if wanted is None:
-        return []
-    return [
-        (triple, _other(triple, wanted, entity)) for triple in read(passages, wanted, context, kg).triples
-    ]
-
-
-def _other(triple: RawTriple, wanted: Asked, entity: str) -> str:
-    """The end of a triple that is not the entity it was asked for."""
-    own = {entity, *(normalise(name) for name in wanted.names)}
-    subject_is_own = triple.subject in own or normalise(triple.subject) in own
-    return triple.object if subject_is_own else triple.subject

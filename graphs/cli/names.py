@@ -11,7 +11,7 @@ from rich.text import Text
 from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import IRI, KnowledgeGraph, readable
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.reading.naming import MINTED
+from triplewise.tools.reading.entity_names import MINTED
 
 if TYPE_CHECKING:
     from triplewise.nodes.state import Step

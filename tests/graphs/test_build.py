@@ -126,6 +126,8 @@ def test_context_refuses_what_cannot_work() -> None:
         Context(calling="morse")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="max_steps must be above 0"):
         Context(max_steps=-1)
+    with pytest.raises(ConfigurationError, match="documents are read by a language model: name one with"):
+        Context(documents="wikipedia")
 
 
 def test_a_question_is_due() -> None:

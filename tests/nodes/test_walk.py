@@ -1,8 +1,6 @@
-"""Walking a rule without a query: many entities at a time, nodes two steps apart, documents in gaps."""
+"""Walking a rule without a query: many entities at a time, nodes two steps apart."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import pytest
 
@@ -11,10 +9,8 @@ from triplewise.nodes.embedded import Choice, Ways, decide
 from triplewise.nodes.state import Step
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.actions.action import ActionContext
-from triplewise.tools.actions.symbolic import Extraction
-from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.rules import Rule
-from triplewise.tools.kg import IRI, KnowledgeGraph, Triple, load_profile, open_kg
+from triplewise.tools.kg import KnowledgeGraph, load_profile, open_kg
 from triplewise.tools.planning.bodies import ground
 
 EX = "http://example.org/"
@@ -32,21 +28,12 @@ def kg(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
     return open_kg(path, profile=load_profile("generic"))
 
 
-def walk(kg: KnowledgeGraph, rule: Rule, ways: Ways, read: dict[str, str] | None = None) -> list[Step]:
-    """All steps of the policy on one rule; `read`: film -> director, as documents have it."""
-
-    def extract(entity: str, relation: str) -> Extraction:
-        who = (read or {}).get(entity.strip("<>").removeprefix(EX))
-        if who is None:
-            return Extraction(())
-        triple = Triple(IRI(entity.strip("<>")), IRI(EX + "director"), IRI(EX + who))
-        fact = ExtractedFact(triple, {}, "q", "d", "s", "x", "2026-01-01T00:00:00Z", "r", 1.0)
-        return Extraction((f"{who} directed it",), (fact,))
-
+def walk(kg: KnowledgeGraph, rule: Rule, ways: Ways) -> list[Step]:
+    """All steps of the policy on one rule."""
     state = State(question="Who?", rules=(rule,))
     while True:
         choice: Choice = decide(state, kg, "symbolic", ways)
-        bench = ActionContext(kg, "Who?", services={"extract": extract})
+        bench = ActionContext(kg, "Who?")
         feedback = TOOLSETS["symbolic"].execute(bench, choice.call)
         step = Step(len(state.steps) + 1, choice.thought, choice.call.text(), feedback, feedback.observation)
         state = state.model_copy(update={"steps": (*state.steps, step)})
@@ -87,21 +74,3 @@ def test_there_and_back_does_not_end_where_it_began(kg: KnowledgeGraph) -> None:
 def test_no_more_entities_than_asked_for_are_looked_at(kg: KnowledgeGraph) -> None:
     steps = walk(kg, body("writer", "^writer", "director"), Ways(together=1))
     assert actions(steps).count("search_each") == 0
-
-
-def test_documents_are_read_where_the_graph_has_nothing_once_each(kg: KnowledgeGraph) -> None:
-    rule = body("writer", "^writer", "director")
-    steps = walk(kg, rule, Ways(documents=True), {"old": "emil"})
-    searches = [s.call for s in steps if s.feedback.action == "wiki_search"]
-    assert searches == [f"wiki_search(<{EX}old>, <{EX}director>)"], "the other films have directors"
-    assert answers(steps) == {"carlos", "dora", "emil"}
-    nothing = walk(kg, rule, Ways(documents=True))
-    assert [s.call for s in nothing if s.feedback.action == "wiki_search"] == searches
-    assert answers(nothing) == {"carlos", "dora"}
-
-
-def test_what_a_document_says_leads_on(kg: KnowledgeGraph) -> None:
-    rule = replace(body("director", "^writer"), constraints=())
-    steps = walk(kg, rule, Ways(documents=True), {"rio": "dora"})
-    assert answers(steps) == {"ice"}
-    assert actions(walk(kg, rule, Ways()))[-1] == "give_up"

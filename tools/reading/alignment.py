@@ -8,27 +8,27 @@ or gets an id of its own. Whatever cannot be aligned is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from triplewise.tools.core.facts import ExtractedFact, RawTriple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
-from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.reading.naming import mint, resolve
-from triplewise.tools.reading.shapes import Features, Shape, Shapes, Side, shapes_of, written
+from triplewise.tools.reading.entity_names import mint, resolve
+from triplewise.tools.reading.relation_ends import End, Ends, Features, RelationEnds, name_form
 from triplewise.tools.reading.values import agree, literal
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.vectors import vectors_of
 
+# Thresholds set by hand, checked on the cases of the tests and of SymAgent's figure 7; none is fitted.
 FUNCTIONAL = 0.95
 """A relation is functional from this share of subjects on that have one object."""
 NEAR_RELATION = 0.6
-"""Cosine from which on words are taken for a relation that is not called so."""
-LEAST_LIKE = 0.12
-"""Below this likeness to what a relation joins elsewhere, a node is of another kind."""
+"""Cosine from which on words are taken for a relation that is not called so (all-MiniLM-L6-v2)."""
+LEAST_SIMILARITY = 0.12
+"""Below this similarity to what a relation joins elsewhere, a node is of another kind."""
 CLEARLY = 2.0
 """How many times better the other direction must fit to turn a triple around."""
 AMBIGUOUS, NEW = 0.85, 0.8
@@ -36,6 +36,8 @@ AMBIGUOUS, NEW = 0.85, 0.8
 NOUNS, SELDOM = 0.5, 0.05
 """Share of ends written in lower case, or in the same way otherwise, below which a name is no new node."""
 MOST_RELATIONS = 80
+"""Relations of the two ends that words are compared with."""
+PAIRS_PER_QUERY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ class _Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
-    """A term taken for a name, its label if it is new, and how sure that is."""
+class _Term:
+    """A term taken for a name, how sure that is, and its label if it is new."""
 
     term: Term
     fit: float
@@ -66,179 +68,143 @@ def align(
 
     Args:
         raw: as read. kg: which they are to join. encoder: compares words with relations.
-        question: that they were read for. reader: the model that read them, or `embedded`.
+        question: that they were read for. reader: the model that read them.
     """
     triples = [t for t in raw if t.subject.strip() and t.object.strip() and t.relation.strip()]
     if not triples:
         return ()
     aligner = _Aligner(kg, encoder, triples)
-    found: dict[Triple, tuple[RawTriple, float, dict[str, str]]] = {}
-    for one in triples:
-        made = aligner.fact(one)
-        if made is not None and made[1] > (found[made[0]][1] if made[0] in found else 0.0):
-            found[made[0]] = (one, *made[1:])
-    known = _known(kg, found)
+    facts: dict[Triple, ExtractedFact] = {}
     time = datetime.now(UTC).isoformat(timespec="seconds")
-    facts = [
-        ExtractedFact(
-            triple=triple,
-            labels=labels,
-            question=question,
-            document=one.passage.title or one.passage.source,
-            source=one.passage.source,
-            sentence=one.sentence,
-            time=time,
-            reader=reader,
-            confidence=round(confidence, 4),
-            conflicts=aligner.conflicts(triple, known.get((triple.subject, triple.relation), ())),
-        )
-        for triple, (one, confidence, labels) in found.items()
-        if triple.object not in known.get((triple.subject, triple.relation), ())
-    ]
-    return tuple(sorted(facts, key=lambda f: -f.confidence))
+    for source in triples:
+        fact = aligner.fact(source, question, reader, time)
+        if fact is None or not fact.confidence:
+            continue
+        if fact.triple not in facts or fact.confidence > facts[fact.triple].confidence:
+            facts[fact.triple] = fact
+    existing = _existing_objects(kg, facts)
+    news = []
+    for triple, fact in facts.items():
+        objects = existing.get((triple.subject, triple.relation), set())
+        if triple.object not in objects:
+            news.append(aligner.with_conflicts(fact, objects))
+    return tuple(sorted(news, key=lambda f: -f.confidence))
 
 
 class _Aligner:
     """Aligns the triples of one call."""
 
     def __init__(self, kg: KnowledgeGraph, encoder: Encoder, triples: Sequence[RawTriple]) -> None:
-        self._kg, self._encoder = kg, encoder
-        self._shapes: Shapes = shapes_of(kg)
-        self._named = resolve(kg, (name for t in triples for name in (_bare(t.subject), _bare(t.object))))
-        self._features = self._shapes.features(n.node for ns in self._named.values() for n in ns)
-        self._relations = _Relations(kg, encoder, self._shapes)
+        self._kg, self._encoder, self._ends = kg, encoder, RelationEnds(kg)
+        self._nodes = resolve(kg, (name for t in triples for name in (_bare(t.subject), _bare(t.object))))
+        self._features = self._ends.features(n.node for ns in self._nodes.values() for n in ns)
 
-    def fact(self, raw: RawTriple) -> tuple[Triple, float, dict[str, str]] | None:
-        """The triple in the KG's terms, its confidence, and labels of new nodes; None if it cannot be one."""
-        ends = (_bare(raw.subject), _bare(raw.object))
-        relation = self._relations.meant(raw.relation, [f for end in ends for f in self._kinds(end)])
+    def fact(self, raw: RawTriple, question: str, reader: str, time: str) -> ExtractedFact | None:
+        """The triple in the KG's terms with its confidence; None if it cannot be one."""
+        names = (_bare(raw.subject), _bare(raw.object))
+        relation = self._relation(raw.relation, [f for name in names for f in self._kinds(name)])
         if relation is None:
             return None
-        shape = self._shapes.of([relation.iri])[relation.iri]
-        subject, obj = ends if self._is_forward(ends, relation, shape) else ends[::-1]
-        head, tail = self._node(subject, shape.subjects), self._value(obj, shape.objects)
+        ends = self._ends.of(relation.iri)
+        subject, obj = names if self._is_forward(names, relation, ends) else names[::-1]
+        head, tail = self._node(subject, ends.subjects), self._object(obj, ends.objects)
         if head is None or tail is None or head.term == tail.term or not isinstance(head.term, IRI):
             return None
-        labels = {end.term.value: end.label for end in (head, tail) if end.label}
-        confidence = raw.confidence * relation.fit * head.fit * tail.fit
-        return Triple(head.term, relation.iri, tail.term), confidence, labels
+        return ExtractedFact(
+            triple=Triple(head.term, relation.iri, tail.term),
+            labels={end.term.value: end.label for end in (head, tail) if end.label},
+            question=question,
+            document=raw.passage.title or raw.passage.source,
+            source=raw.passage.source,
+            sentence=raw.sentence,
+            time=time,
+            reader=reader,
+            confidence=round(raw.confidence * relation.fit * head.fit * tail.fit, 4),
+        )
 
-    def conflicts(self, triple: Triple, known: Iterable[Term]) -> tuple[str, ...]:
-        """What the KG says otherwise, where a subject has one object only."""
-        others = [o for o in known if not (isinstance(o, Literal) and _same(o, triple.object))]
-        if not others or (self._shapes.functional(triple.relation) or 0.0) < FUNCTIONAL:
-            return ()
+    def with_conflicts(self, fact: ExtractedFact, existing: Iterable[Term]) -> ExtractedFact:
+        """A fact with what the KG says otherwise, where a subject has one object only."""
+        triple, short = fact.triple, self._kg.profile.short
+        others = [o for o in existing if not _is_same_value(o, triple.object)]
+        if not others or (self._ends.functional(triple.relation) or 0.0) < FUNCTIONAL:
+            return fact
         labels = self._kg.labels([triple.subject, *others])
-        short = self._kg.profile.short
         relation = relation_texts(self._kg, [short(triple.relation)])[short(triple.relation)].label
         subject = labels.get(triple.subject, short(triple.subject))
-        return tuple(f"({subject}, {relation}, {labels.get(o, short(o))})" for o in others)
+        return replace(
+            fact, conflicts=tuple(f"({subject}, {relation}, {labels.get(o, short(o))})" for o in others)
+        )
 
     def _kinds(self, name: str) -> list[Features]:
-        return [self._features.get(n.node, frozenset()) for n in self._named.get(name, ())]
+        return [self._features.get(n.node, frozenset()) for n in self._nodes.get(name, ())]
 
-    def _like(self, name: str, side: Side) -> float:
-        """How like the nodes of a name, or what it may be as a value, are to one end of a relation."""
-        known = max((side.like(f) for f in self._kinds(name)), default=0.0)
-        if any(literal(name, d) is not None for d in side.datatypes):
-            return max(known, side.literal)
-        return known or side.like(frozenset({written(name)}))
-
-    def _is_forward(self, ends: tuple[str, str], relation: _Relation, shape: Shape) -> bool:
-        """Whether the first end is the subject: as the words say, unless the KG's own facts say otherwise."""
-        ahead = self._like(ends[0], shape.subjects) * self._like(ends[1], shape.objects)
-        back = self._like(ends[1], shape.subjects) * self._like(ends[0], shape.objects)
-        said, turned = (ahead, back) if relation.forward else (back, ahead)
-        return relation.forward != (turned > CLEARLY * said)
-
-    def _value(self, name: str, side: Side) -> _End | None:
-        """An object: a literal where the relation has such objects, else a node."""
-        if side.literal > 0.5:
-            for datatype in sorted(side.datatypes, key=lambda d: -side.datatypes[d]):
-                if (value := literal(name, datatype, self._kg.profile.language)) is not None:
-                    return _End(value, 1.0)
-            return None
-        return self._node(name, side)
-
-    def _node(self, name: str, side: Side) -> _End | None:
-        """The node of a name that is like the others at this end, best known first; else a new one."""
-        named = self._named.get(name, ())
-        if named and named[0].by_id:
-            return _End(named[0].node, 1.0)
-        fits = [(n, side.like(self._features.get(n.node, frozenset()))) for n in named]
-        kept = [(n, like) for n, like in fits if like >= LEAST_LIKE or not side.features]
-        unknown = [n for n, _ in fits if not self._features.get(n.node)]
-        if not kept and unknown:
-            return _End(unknown[0].node, unknown[0].fit)
-        if not kept:
-            return self._new(name, side)
-        best = max(kept, key=lambda k: (round(k[0].fit, 1), _bucket(k[1]), k[0].popularity, k[1]))
-        rivals = [n for n, _ in kept if n.fit == best[0].fit]
-        return _End(best[0].node, best[0].fit * (AMBIGUOUS if len(rivals) > 1 else 1.0))
-
-    def _new(self, name: str, side: Side) -> _End | None:
-        """A node for a name that the KG does not know, if it is written as names at this end are."""
-        usual = side.names.get(written(name), 0.0) if side.features else 1.0
-        if not normalise(name) or usual < (NOUNS if written(name) == "lower" else SELDOM):
-            return None
-        return _End(mint(name), NEW, name)
-
-
-class _Relations:
-    """Relations by id, name, or meaning."""
-
-    def __init__(self, kg: KnowledgeGraph, encoder: Encoder, shapes: Shapes) -> None:
-        self._kg, self._encoder, self._shapes = kg, encoder, shapes
-        self._meant: dict[str, _Relation | None] = {}
-
-    def meant(self, words: str, kinds: Sequence[Features]) -> _Relation | None:
-        """The relation that words mean between nodes of these kinds; None if none comes near."""
-        if (by_id := self._by_id(words)) is not None:
-            return by_id
-        near = dict.fromkeys(f[1:] for features in kinds for f in sorted(features) if f[0] in "<>")
-        texts = self._texts(IRI(r) for r in list(near)[:MOST_RELATIONS])
-        return self._by_name(words, texts) or self._by_meaning(words, texts)
-
-    def _by_id(self, words: str) -> _Relation | None:
-        if words not in self._meant:
-            iri = self._kg.profile.expand(words.strip(), relation=True)
-            used = iri is not None and bool(self._shapes.of([iri])[iri].subjects.features)
-            self._meant[words] = _Relation(iri) if iri is not None and used else None
-        return self._meant[words]
-
-    def _texts(self, relations: Iterable[IRI]) -> dict[IRI, RelationText]:
-        shorts = {r: self._kg.profile.short(r) for r in relations}
-        texts = relation_texts(self._kg, shorts.values())
-        return {r: texts[s] for r, s in shorts.items()}
-
-    def _by_name(self, words: str, texts: dict[IRI, RelationText]) -> _Relation | None:
-        wanted = normalise(words)
-        for relation, text in texts.items():
-            if wanted in (normalise(text.label), *(normalise(a) for a in text.aliases)):
+    def _relation(self, words: str, kinds: Sequence[Features]) -> _Relation | None:
+        """The relation that words mean between such nodes: by id, name, or meaning; None if none."""
+        iri = self._kg.profile.expand(words.strip(), relation=True)
+        if iri is not None and self._ends.of(iri).subjects.features:
+            return _Relation(iri)
+        around = dict.fromkeys(f[1:] for features in kinds for f in sorted(features) if f[0] in "<>")
+        short = {IRI(r): self._kg.profile.short(IRI(r)) for r in list(around)[:MOST_RELATIONS]}
+        texts = relation_texts(self._kg, short.values())
+        readings: list[tuple[IRI, bool, str]] = []
+        for relation, name in short.items():
+            text = texts[name]
+            if normalise(words) in {normalise(t) for t in (text.label, *text.aliases)}:
                 return _Relation(relation)
-            if text.inverse and wanted == normalise(text.inverse):
+            if text.inverse and normalise(words) == normalise(text.inverse):
                 return _Relation(relation, forward=False)
-        return None
-
-    def _by_meaning(self, words: str, texts: dict[IRI, RelationText]) -> _Relation | None:
-        readings = [
-            (relation, forward, reading)
-            for relation, text in texts.items()
-            for forward, some in (
-                (True, (text.label, *text.aliases, text.description)),
-                (False, (text.inverse,)),
-            )
-            for reading in some
-            if reading
-        ]
+            readings += [(relation, True, t) for t in (text.label, *text.aliases, text.description) if t]
+            readings += [(relation, False, text.inverse)] if text.inverse else []
         if not readings:
             return None
-        vector = self._encoder.encode([words])[0]
-        cosines = vectors_of(self._kg, self._encoder).vectors([r[2] for r in readings]) @ vector
-        best = int(cosines.argmax())
-        relation, forward, _ = readings[best]
-        fit = float(cosines[best])
+        vectors = vectors_of(self._kg, self._encoder).vectors([text for _, _, text in readings])
+        cosines = vectors @ self._encoder.encode([words])[0]
+        relation, forward, _ = readings[int(cosines.argmax())]
+        fit = float(cosines.max())
         return _Relation(relation, forward, min(fit, 1.0)) if fit >= NEAR_RELATION else None
+
+    def _similarity(self, name: str, end: End) -> float:
+        """How similar the nodes of a name, or what it may be as a value, are to one end of a relation."""
+        best = max((end.similarity(f) for f in self._kinds(name)), default=0.0)
+        if any(literal(name, d) is not None for d in end.datatypes):
+            return max(best, end.literal)
+        return best or end.similarity(frozenset({name_form(name)}))
+
+    def _is_forward(self, names: tuple[str, str], relation: _Relation, ends: Ends) -> bool:
+        """Whether the first name is the subject: as the words say, unless the KG says otherwise."""
+        ahead = self._similarity(names[0], ends.subjects) * self._similarity(names[1], ends.objects)
+        back = self._similarity(names[1], ends.subjects) * self._similarity(names[0], ends.objects)
+        as_worded, turned = (ahead, back) if relation.forward else (back, ahead)
+        return relation.forward != (turned > CLEARLY * as_worded)
+
+    def _object(self, name: str, end: End) -> _Term | None:
+        """An object: a literal where the relation has such objects, else a node."""
+        if end.literal <= 0.5:
+            return self._node(name, end)
+        for datatype in sorted(end.datatypes, key=lambda d: -end.datatypes[d]):
+            if (value := literal(name, datatype, self._kg.profile.language)) is not None:
+                return _Term(value, 1.0)
+        return None
+
+    def _node(self, name: str, end: End) -> _Term | None:
+        """The node of a name that is like the others at this end, best known first; else a new one."""
+        nodes = self._nodes.get(name, ())
+        if nodes and nodes[0].by_id:
+            return _Term(nodes[0].node, 1.0)
+        similar = [(n, end.similarity(self._features.get(n.node, frozenset()))) for n in nodes]
+        fitting = [(n, s) for n, s in similar if s >= LEAST_SIMILARITY or not end.features]
+        if fitting:
+            # Similarities that are much the same leave the choice to popularity.
+            best, _ = max(fitting, key=lambda f: (round(f[0].fit, 1), int(f[1] * 4), f[0].popularity, f[1]))
+            is_ambiguous = sum(n.fit == best.fit for n, _ in fitting) > 1
+            return _Term(best.node, best.fit * (AMBIGUOUS if is_ambiguous else 1.0))
+        if bare := [n for n in nodes if not self._features.get(n.node)]:
+            return _Term(bare[0].node, bare[0].fit)
+        # A name that the KG does not know is a new node, if it is written as names at this end are.
+        usual = end.names.get(name_form(name), 0.0) if end.features else 1.0
+        if not normalise(name) or usual < (NOUNS if name_form(name) == "lower" else SELDOM):
+            return None
+        return _Term(mint(name), NEW, name)
 
 
 def _bare(name: str) -> str:
@@ -246,23 +212,18 @@ def _bare(name: str) -> str:
     return " ".join(name.split()).strip("\"'“”‘’«»*_ ").rstrip(",;:") or name.strip()
 
 
-def _bucket(like: float) -> int:
-    """Likenesses that are much the same: popularity decides among them."""
-    return int(like * 4)
+def _is_same_value(value: Term, other: Term) -> bool:
+    return isinstance(value, Literal) and isinstance(other, Literal) and agree(value, other)
 
 
-def _same(value: Literal, other: Term) -> bool:
-    return isinstance(other, Literal) and agree(value, other)
-
-
-def _known(kg: KnowledgeGraph, triples: Iterable[Triple]) -> dict[tuple[IRI, IRI], set[Term]]:
+def _existing_objects(kg: KnowledgeGraph, triples: Iterable[Triple]) -> dict[tuple[IRI, IRI], set[Term]]:
     """What the KG has of the same subjects and relations."""
     pairs = list(dict.fromkeys((t.subject, t.relation) for t in triples))
-    found: dict[tuple[IRI, IRI], set[Term]] = {}
-    for at in range(0, len(pairs), 200):
-        values = " ".join(f"({s.n3()} {r.n3()})" for s, r in pairs[at : at + 200])
+    objects: dict[tuple[IRI, IRI], set[Term]] = {}
+    for start in range(0, len(pairs), PAIRS_PER_QUERY):
+        values = " ".join(f"({s.n3()} {r.n3()})" for s, r in pairs[start : start + PAIRS_PER_QUERY])
         result = kg.query(f"SELECT ?s ?r ?o WHERE {{ VALUES (?s ?r) {{ {values} }} ?s ?r ?o }}")
         for s, r, o in result.rows:
             if isinstance(s, IRI) and isinstance(r, IRI) and o is not None:
-                found.setdefault((s, r), set()).add(o)
-    return found
+                objects.setdefault((s, r), set()).add(o)
+    return objects

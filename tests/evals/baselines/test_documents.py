@@ -1,4 +1,4 @@
-"""Documents alone: passages for the question, read by a model or by the extraction reader."""
+"""Documents alone: passages for the question, read by a model."""
 
 from __future__ import annotations
 
@@ -70,24 +70,6 @@ def test_no_more_is_shown_than_fits(tmp_path: Path, openai_server: Server) -> No
     server = openai_server(["Ridley Scott"])
     read(tmp_path, server, "Alien word", passages=50)
     assert len(server.chats[0].text) < CHARACTERS + 2_000
-
-
-def test_without_a_model_the_reader_extracts_what_is_stated(tmp_path: Path) -> None:
-    found = read(tmp_path, None, "who directed Alien?", passages=5)
-    answer = found["answer"]
-    assert (answer.values, answer.labels, answer.usage.calls) == (("Ridley_Scott",), ("Ridley Scott",), 0)
-    assert (
-        found["steps"][-1].thought
-        == "It is stated: It was directed by Ridley Scott, who was born in South Shields."
-    )
-
-
-def test_the_reader_says_why_it_has_nothing(tmp_path: Path) -> None:
-    assert read(tmp_path, None, "who is it?")["answer"].reason == "no entity of the question was found"
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "a.txt").write_text("Nothing is said here.", encoding="utf-8")
-    answer = read(tmp_path, None, "who directed Alien?", documents=str(tmp_path / "other"))["answer"]
-    assert answer.reason == "no passage states what is asked"
 
 
 def test_documents_are_needed(tmp_path: Path) -> None:

@@ -1,14 +1,10 @@
-"""Values as English writes them, and sentences."""
+"""Values as English writes them."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from triplewise.tools.core.terms import XSD, Literal
-from triplewise.tools.reading.candidates import candidates, groups
-from triplewise.tools.reading.sentences import occurrences, sentences
 from triplewise.tools.reading.values import agree, literal, places
 
 
@@ -48,39 +44,3 @@ def test_places_of_values() -> None:
         ("12,500", "number"),
         ("90", "number"),
     ]
-
-
-def test_sentences_end_where_they_end() -> None:
-    text = (
-        'Mr. J. R. R. Smith met Dr. No. He left the U.S. in May! "Why?" she asked.\n\nS.N. Behrman wrote. ok'
-    )
-    assert [s for _, s in sentences(text)] == [
-        "Mr. J. R. R. Smith met Dr. No. He left the U.S. in May!",
-        '"Why?" she asked.',
-        "S.N. Behrman wrote. ok",
-    ]
-
-
-@given(st.text(max_size=2000))
-def test_sentences_stand_in_the_text(text: str) -> None:
-    for start, sentence in sentences(text):
-        assert text[start : start + len(sentence)] == sentence
-        assert sentence.strip()
-
-
-def test_names_are_found_whole() -> None:
-    assert [s.text for s in occurrences("Ann Lee met Ann Leeds, and Ann Lee's son.", {"ann lee"})] == [
-        "Ann Lee",
-        "Ann Lee",
-    ]
-
-
-def test_names_without_a_graph() -> None:
-    text = (
-        "In May, Director Ann Lee and Bo Kim saw “Pride and Prejudice” at the Museum of Modern Art in 1999."
-    )
-    assert [c.text for c in candidates(text, None, ())] == [
-        *("May", "Director Ann Lee", "Bo Kim", "Pride and Prejudice", "Museum of Modern Art", "1999"),
-    ]
-    listed = "Ann Lee, Bo Kim, and the Blue Cats met Jon Snow."
-    assert [len(g) for g in groups(listed, candidates(listed, None, ()))] == [3, 1]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.graphs import Context, build_graph
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.protocol import KnowledgeGraph, metered
@@ -99,22 +97,6 @@ def test_an_entity_that_the_graph_has_nothing_about_gets_a_rule_of_the_words(
 )
 def test_no_relation_is_guessed_that_no_word_speaks_of(kg: KnowledgeGraph, question: str) -> None:
     assert planned(question, kg) == []
-
-
-def test_documents_are_read_without_seeds(tmp_path: Path, kg: KnowledgeGraph) -> None:
-    (tmp_path / "texts").mkdir()
-    text = "Early Frost is a film of 1999. Early Frost was directed by Bert Boyle. It was shot in Rome."
-    (tmp_path / "texts" / "Early Frost.txt").write_text(text, encoding="utf-8")
-    context = Context(
-        kg=str(tmp_path / "films.ttl"),
-        documents=str(tmp_path / "texts"),
-        facts=str(tmp_path / "facts.sqlite"),
-        seeds="none",
-    )
-    asked = {"question": "Who directed Early Frost?"}
-    assert build_graph("symagent").invoke(asked, context=context)["answer"].labels == ("Bert Boyle",)
-    alone = replace(context, documents=None)
-    assert build_graph("symagent").invoke(asked, context=alone)["answer"].status == "not_found"
 
 
 def test_the_demo_plans_for_what_it_lacks() -> None:

@@ -1,0 +1,110 @@
+"""Names in text to nodes of the KG, many at once; new nodes for names it does not know."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.terms import IRI, Literal
+from triplewise.tools.core.terms import text as plain
+from triplewise.tools.kg.labels import LabelIndex
+from triplewise.tools.kg.protocol import KnowledgeGraph
+
+MINTED = "urn:triplewise:entity:"
+"""What the ids of nodes begin with that no KG gave."""
+NEAR_NAME = 0.92
+"""Similarity of letters from which a name is taken for a misspelling of another: a safeguard, not tuned."""
+NODES_PER_NAME = 8
+"""Nodes of one name that are looked at, best known first."""
+NAMES_PER_QUERY = 150
+
+
+@dataclass(frozen=True, slots=True)
+class NamedNode:
+    """A node that a text may mean.
+
+    Attributes:
+        fit: 1 for its id or label, less for an alias or a name that is near. by_id: whether it is its id.
+        popularity: facts of it, where the label index knows.
+    """
+
+    node: IRI
+    fit: float
+    popularity: int = 0
+    by_id: bool = False
+
+
+def mint(name: str) -> IRI:
+    """The id of an entity that the KG does not have: the same for every way to write its name."""
+    return IRI(MINTED + hashlib.sha256(normalise(name).encode()).hexdigest()[:20])
+
+
+def without_article(name: str) -> str:
+    """Normal form of a name without a leading article."""
+    return re.sub(r"^(?:the|a|an) (?=.)", "", normalise(name))
+
+
+def resolve(kg: KnowledgeGraph, texts: Iterable[str]) -> dict[str, tuple[NamedNode, ...]]:
+    """The nodes each text may mean: by id, by label or alias in full, else by a near name; best first.
+
+    One query for the ids of all texts; names come from the label index, or, on a KG without one, from one
+    query for the labels of all of them.
+    """
+    distinct = list(dict.fromkeys(t.strip() for t in texts if t.strip()))
+    nodes = _nodes_by_id(kg, distinct)
+    names = [t for t in distinct if t not in nodes]
+    if kg.index is None:
+        nodes |= _nodes_by_label(kg, names)
+    else:
+        nodes |= {t: _nodes_in_index(kg.index, t) for t in names}
+    return {t: nodes.get(t, ()) for t in distinct}
+
+
+def _nodes_by_id(kg: KnowledgeGraph, texts: Sequence[str]) -> dict[str, tuple[NamedNode, ...]]:
+    """Texts that are ids, of nodes that have a label or a name in the index."""
+    ids = {t: iri for t in texts if (iri := kg.profile.expand(t)) is not None}
+    labels, index = kg.labels(ids.values()) if ids else {}, kg.index
+    nodes: dict[str, tuple[NamedNode, ...]] = {}
+    for text, iri in ids.items():
+        is_indexed = index is not None and index.node(iri) is not None
+        if iri in labels or iri.value.startswith(MINTED) or is_indexed:
+            # Where ids are made of names, a text that is one is still no more than a name.
+            is_name = normalise(labels.get(iri, "")) == normalise(text)
+            nodes[text] = (NamedNode(iri, 1.0, by_id=not is_name),)
+    return nodes
+
+
+def _nodes_in_index(index: LabelIndex, text: str) -> tuple[NamedNode, ...]:
+    if entries := index.exact(text) or index.exact(without_article(text)):
+        best = entries[:NODES_PER_NAME]
+        return tuple(NamedNode(e.iri, 0.95 if e.alias else 1.0, e.popularity) for e in best)
+    nodes = []
+    for hit in index.search(text, limit=NODES_PER_NAME, near=True):
+        # `Apollo 11` is no misspelling of `Apollo 12`.
+        numbers = ([w for w in normalise(t).split() if w.isdigit()] for t in (text, hit.entry.text))
+        if hit.score >= NEAR_NAME and len(normalise(text)) > 4 and next(numbers) == next(numbers):
+            nodes.append(NamedNode(hit.iri, 0.85 * hit.score, hit.entry.popularity))
+    return tuple(nodes)
+
+
+def _nodes_by_label(kg: KnowledgeGraph, texts: Sequence[str]) -> dict[str, tuple[NamedNode, ...]]:
+    """Nodes whose label or alias is one of the texts, as written or with other capitals."""
+    nodes: dict[str, dict[IRI, NamedNode]] = {}
+    predicates = "|".join(IRI(p).n3() for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates))
+    for start in range(0, len(texts), NAMES_PER_QUERY):
+        portion = texts[start : start + NAMES_PER_QUERY]
+        forms = {form: t for t in portion for form in (t.title(), t[:1].upper() + t[1:], t)}
+        values = " ".join(f"{plain(f).n3()} {plain(f, kg.profile.language).n3()}" for f in forms)
+        result = kg.query(
+            f"SELECT DISTINCT ?label ?node WHERE {{ VALUES ?label {{ {values} }} ?node {predicates} ?label }}"
+        )
+        for label, node in result.rows:
+            if isinstance(label, Literal) and isinstance(node, IRI) and kg.profile.linkable(node.value):
+                text = forms[label.value]
+                fit = 1.0 if text == label.value else 0.95
+                nodes.setdefault(text, {})[node] = NamedNode(node, fit)
+    best_first = {t: sorted(ns.values(), key=lambda n: (-n.fit, n.node.value)) for t, ns in nodes.items()}
+    return {text: tuple(ns[:NODES_PER_NAME]) for text, ns in best_first.items()}
