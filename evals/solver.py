@@ -18,8 +18,8 @@ from triplewise.evals.systems import Graph, build_system, check_model
 from triplewise.evals.workers import Job, current
 from triplewise.graphs import Answer, Context, State
 from triplewise.graphs.trace import trace_of
+from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Phase
-from triplewise.nodes.resources import kg_of
 from triplewise.nodes.state import Input
 from triplewise.tools.core.errors import ConfigurationError, RunError
 
@@ -152,6 +152,6 @@ def _told(found: Mapping[str, Any], seconds: float, context: Context) -> dict[st
 def _trace(state: State, context: Context) -> dict[str, Any]:
     """The run as reports show it; without labels where the graph no longer gives any."""
     try:
-        return trace_of(state, kg_of(context))
+        return trace_of(state, environment(context).kg)
     except RunError:  # the answer is there, and counts
         return trace_of(state)

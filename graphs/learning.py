@@ -20,10 +20,9 @@ from triplewise.graphs.cli.runs import lock_file, open_saver
 from triplewise.graphs.presets import find_preset
 from triplewise.graphs.self_learning import build_self_learning
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.learning.course import TRAJECTORIES, VALIDATED, Course, Learning, Order, Progress
 from triplewise.nodes.learning.learners import learner_of
-from triplewise.nodes.phase import fill
-from triplewise.nodes.resources import kg_of, model_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.learning.journal import Journal
 from triplewise.tools.learning.policies import Learner
@@ -133,15 +132,15 @@ def _course(
 ) -> Iterator[Course]:
     """Everything a run needs, opened at once to fail early."""
     defaults = find_preset(order.preset).settings
-    context = fill(Context(**order.context), defaults)
+    context = Context(**order.context).resolved(defaults)
     if context.embedded != (order.policy == "embedded"):
         raise ConfigurationError(
             f"policy {order.policy} cannot learn with --model {context.model}: the embedded policy acts "
             "without a language model, the model policy with one"
         )
-    kg = kg_of(context)
+    kg = environment(context).kg
     if not context.embedded:
-        model_of(context)
+        _ = environment(context).model
     questions, validation = _questions(order)
     journal = Journal(folder / TRAJECTORIES, notify)
     validated = Journal(folder / VALIDATED, notify)

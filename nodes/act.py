@@ -18,12 +18,12 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.conversation import opening
 from triplewise.nodes.database import table_lines
 from triplewise.nodes.embedded import GIVE_UP, Ways, decide
+from triplewise.nodes.environment import environment
 from triplewise.nodes.facts import with_facts
 from triplewise.nodes.fast import whole_program
 from triplewise.nodes.forms import form_of
 from triplewise.nodes.history import encode
 from triplewise.nodes.phase import Update
-from triplewise.nodes.resources import kg_of, model_of, prompt_of, toolset_of
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_texts, observation_lines
 from triplewise.nodes.workbench import workbench
@@ -47,7 +47,7 @@ def carry_out(state: State, context: Context, thought: str, call: Call | ActionE
             error=call.code, message=call.message, detail=dict(call.detail), program=state.program
         )
     else:
-        feedback = toolset_of(context).execute(workbench(state, context), call)
+        feedback = environment(context).toolset.execute(workbench(state, context), call)
         # Outcomes are words of an enum, which strict checkpoints would refuse to read back.
         feedback = replace(feedback, outcome=str(feedback.outcome))
         written = call.text()
@@ -93,7 +93,7 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
     """Follow the best rule step by step; after a correction, the next one that fits."""
     context = runtime.context
     ways = Ways(together=context.walk_width)
-    choice = decide(state, kg_of(context), toolset_of(context).name, ways)
+    choice = decide(state, environment(context).kg, environment(context).toolset.name, ways)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
     if choice.call == GIVE_UP:
         feedback = Feedback(action=GIVE_UP.name, observation=choice.thought, finished=True)
@@ -103,11 +103,11 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
 
 def prompt_values(state: State, context: Context) -> dict[str, Any]:
     """What prompt templates may name."""
-    kg = kg_of(context)
+    kg = environment(context).kg
     labels = {e.id: e.label for e in state.linked}
     return {
-        "tools": toolset_of(context).document(),
-        "tools_brief": toolset_of(context).brief(),
+        "tools": environment(context).toolset.document(),
+        "tools_brief": environment(context).toolset.brief(),
         "begun": sum(not s.rolled_back for s in state.steps) >= OWN_STEPS,
         "question": state.question,
         "entities": {e.label: e.id for e in state.linked},
@@ -127,7 +127,7 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
 def react(state: State, runtime: Runtime[Context]) -> Update:
     """Ask the model for one Thought and one Action as text, the papers' form."""
     context = runtime.context
-    prompt, values = prompt_of(context), prompt_values(state, context)
+    prompt, values = environment(context).prompt, prompt_values(state, context)
     if context.history == "chat":
         messages = conversation(opening(prompt, values), state.steps)
     else:
@@ -135,8 +135,8 @@ def react(state: State, runtime: Runtime[Context]) -> Update:
             {"role": "system", "content": prompt.render("system", **values)},
             {"role": "user", "content": prompt.render("turn", **values)},
         ]
-    reply = model_of(context).complete(_reminded(messages, context), stop=["\nObservation"])
-    thought, written, call = read_reply(reply.text, toolset_of(context))
+    reply = environment(context).model.complete(_reminded(messages, context), stop=["\nObservation"])
+    thought, written, call = read_reply(reply.text, environment(context).toolset)
     return carry_out(state, context, thought, _with_answer(call, context, values), written)
 
 
@@ -161,12 +161,14 @@ def read_reply(text: str, toolset: Toolset) -> tuple[str, str, Call | ActionErro
 
 def _with_answer(call: Call | ActionError, context: Context, values: dict[str, Any]) -> Call | ActionError:
     """ODA's answer action names no value: the model is asked for it, shown its memory (table 7)."""
-    prompt, toolset = prompt_of(context), toolset_of(context)
+    prompt, toolset = environment(context).prompt, environment(context).toolset
     if isinstance(call, ActionError) or call.arguments or "answer" not in prompt:
         return call
     if call.name not in toolset or toolset.action(call.name).name != "answer":
         return call
-    reply = model_of(context).complete([{"role": "user", "content": prompt.render("answer", **values)}])
+    reply = environment(context).model.complete(
+        [{"role": "user", "content": prompt.render("answer", **values)}]
+    )
     return Call(call.name, read_values(reply.text))
 
 
@@ -185,12 +187,16 @@ def read_values(text: str) -> tuple[str, ...]:
 def tools(state: State, runtime: Runtime[Context]) -> Update:
     """Ask the model for one native tool call."""
     context = runtime.context
-    prompt, values, toolset = prompt_of(context), prompt_values(state, context), toolset_of(context)
+    prompt, values, toolset = (
+        environment(context).prompt,
+        prompt_values(state, context),
+        environment(context).toolset,
+    )
     messages = [
         {"role": "system", "content": prompt.render("system_tools", **values)},
         {"role": "user", "content": prompt.render("turn_tools", **values)},
     ]
-    reply = model_of(context).call_tools(_reminded(messages, context), toolset.schemas())
+    reply = environment(context).model.call_tools(_reminded(messages, context), toolset.schemas())
     call = _the_call(reply, toolset)
     written = "; ".join(toolset.from_tool_call(*c).text() for c in reply.tool_calls)
     return carry_out(state, context, reply.text.strip(), _with_answer(call, context, values), written)

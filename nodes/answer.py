@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.facts import from_documents, told
 from triplewise.nodes.forms import decides, denies, form_of, normal_values, slot_of
 from triplewise.nodes.phase import Update
-from triplewise.nodes.resources import kg_of, toolset_of
 from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
 from triplewise.nodes.text import node_labels, triple_text
@@ -99,7 +99,7 @@ def _build(
     note: str = "",
 ) -> Update:
     """The answer value; `note` is its reason where it is an answer."""
-    kg = kg_of(context)
+    kg = environment(context).kg
     status, reason = _status(state, values)
     reason = reason or note or _guessed(state, context)
     if status == "not_found" and context.closed_world and decides(state.question):
@@ -138,10 +138,10 @@ def _best_effort(program: PyQL, kg: KnowledgeGraph) -> tuple[PyQL, tuple[str, ..
 
 def program(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from the query that was built (QueryAgent)."""
-    kg = kg_of(runtime.context)
+    kg = environment(runtime.context).kg
     if not state.program:
         return memory(state, runtime)
-    query = toolset_of(runtime.context).to_pyql(state.program, kg.profile)
+    query = environment(runtime.context).toolset.to_pyql(state.program, kg.profile)
     finished = bool(state.steps) and state.last.feedback.finished
     values: tuple[str, ...] = state.last.feedback.answers if finished else ()
     if state.verdict is not None and state.verdict.status == "spent" and not finished:
@@ -185,7 +185,7 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
 
     Those that lead to the answer; for true and false, those between what the question names.
     """
-    context, kg = runtime.context, kg_of(runtime.context)
+    context, kg = runtime.context, environment(runtime.context).kg
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
     values = normal_values(state.question, given)
     rule = _judging(state, context)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self
 
 from triplewise.tools.core.errors import ConfigurationError
+
+ENVIRONMENT = "_environment"
+"""Where a context carries what its run works with: no setting, and never pickled."""
+
+OPEN = ("toolset", "prompt", "max_steps")
+"""Settings whose None stands for the preset's own value."""
 
 RANKINGS = ("none", "hybrid", "sentence-transformers", "openai")
 """Strategies of relation ranking (QueryAgent, table 7)."""
@@ -20,7 +27,7 @@ def _setting(default: Any, description: str) -> Any:
 class Context:
     """What a run is given besides the question.
 
-    A setting left at None takes the preset's own value. Raises `ConfigurationError` on values that
+    A setting that is not given takes the preset's own value. Raises `ConfigurationError` on values that
     cannot work, when it is built.
     """
 
@@ -144,6 +151,26 @@ class Context:
     max_seconds: float = _setting(300.0, "Seconds a question may take.")
     query_timeout: float = _setting(30.0, "Seconds one KG query may take.")
     row_limit: int = _setting(10_000, "Rows one KG query may return.")
+
+    def __new__(cls, **given: Any) -> Self:
+        """Note which settings the caller gave: they win over the preset's, defaults too."""
+        context = super().__new__(cls)
+        context.__dict__["_given"] = frozenset(given)
+        return context
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != ENVIRONMENT}
+
+    def changed(self, **settings: Any) -> Self:
+        """These settings with some changed; those that nobody gave stay open to the preset."""
+        given = {name: getattr(self, name) for name in self.__dict__["_given"]}
+        return type(self)(**{**given, **settings})
+
+    def resolved(self, preset: Mapping[str, Any]) -> Self:
+        """The settings of a run: those that the caller gave, then the preset's, then the defaults."""
+        given: frozenset[str] = self.__dict__["_given"]
+        own = {n: v for n, v in preset.items() if n not in given or (n in OPEN and getattr(self, n) is None)}
+        return replace(self, **own)
 
     def __post_init__(self) -> None:
         positive = (f.name for f in fields(self) if f.type in ("int", "float") and f.name != "temperature")

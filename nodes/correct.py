@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.database import database_of
+from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update
-from triplewise.nodes.resources import encoder_of, toolset_of
 from triplewise.nodes.state import Correction, State
 from triplewise.nodes.workbench import workbench
 from triplewise.tools.actions.repair import VerifiedFix, find_fixes
@@ -73,17 +72,17 @@ def verified_fixes(state: State, context: Context) -> tuple[VerifiedFix | SqlFix
         return ()
     step = state.last
     if context.db is not None:
-        database, before = database_of(context), step.program_before
+        database, before = environment(context).database, step.program_before
         tried = sql_fixes(database, before, step.feedback, context.repair_queries, context.repair_offers)
         return tuple(tried)
     earlier = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
     found = find_fixes(
         workbench(earlier, context),
-        toolset_of(context),
+        environment(context).toolset,
         step.feedback,
         budget=context.repair_queries,
         most=context.repair_offers,
-        encoder=None if context.ranking == "none" else encoder_of(context),
+        encoder=None if context.ranking == "none" else environment(context).encoder,
     )
     return found.fixes
 

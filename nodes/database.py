@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.tools.actions.sql import table_line, table_text
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.retrieval.encoder import open_encoder
 from triplewise.tools.retrieval.relation_ranking import rank_relations
 
-if TYPE_CHECKING:
-    from triplewise.tools.sql.database import RelationalDatabase
-
 SHOWN_TABLES = 12
 """Tables offered at once, those most like the question."""
-
-
-def database_of(context: Context) -> RelationalDatabase:
-    """The database.
-
-    Raises:
-        ConfigurationError: no database is named, or the URL, its driver or a table is wrong.
-        DataError: no such file. KGUnavailableError: the server does not answer.
-    """
-    if context.db is None:
-        raise ConfigurationError(
-            'no database is named; name one, e.g. Context(db="sqlite:///data.db") or --db data.db'
-        )
-    from triplewise.tools.sql.database import open_database
-
-    return open_database(context.db, timeout=context.query_timeout, limit=context.row_limit)
 
 
 def require_model(context: Context) -> None:
@@ -54,7 +36,7 @@ def rank_names(question: str, named: Sequence[tuple[str, str]], context: Context
 def sql_services(question: str, context: Context) -> dict[str, Any]:
     """What the actions of the SQL toolset ask for."""
     return {
-        "database": database_of(context),
+        "database": environment(context).database,
         "rank_names": lambda named: rank_names(question, named, context),
     }
 
@@ -63,7 +45,7 @@ def table_lines(question: str, context: Context) -> list[str]:
     """Tables with their columns for a prompt, one a line, those that fit the question first."""
     if context.db is None:
         return []
-    schema = database_of(context).schema
+    schema = environment(context).database.schema
     tables = {t.name: t for t in schema.tables}
     kept = rank_names(question, [(t.name, table_text(t)) for t in schema.tables], context)
     more = [f"... and {len(tables) - len(kept)} more: get_tables()"] if len(tables) > len(kept) else []

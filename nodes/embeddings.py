@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from triplewise.nodes.model_errors import Attempts
 from triplewise.nodes.model_settings import ModelSettings, api_key_for, base_url_for
 from triplewise.nodes.models import client_errors
-from triplewise.nodes.usage import Usage, estimate_tokens, load_prices, prices_path, record
+from triplewise.nodes.usage import Usage, estimate_tokens, load_prices, prices_path
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 
 if TYPE_CHECKING:
@@ -93,6 +94,19 @@ class OpenAIEncoder:
         self._client: OpenAIEmbeddings | None = None
         self._reachable = False
         self._dimension = 0
+        self._record: Callable[[Usage], None] = lambda usage: None
+        self._shared: Self | None = None
+
+    @property
+    def shared(self) -> Self:
+        """The encoder that this is a session of, itself where it is none."""
+        return self._shared or self
+
+    def session(self, record: Callable[[Usage], None]) -> Self:
+        """The same encoder and its remembered vectors, telling `record` what each request used."""
+        session = copy(self)
+        session._record, session._shared = record, self.shared
+        return session
 
     def __repr__(self) -> str:
         return f"OpenAIEncoder({self.settings.name}, {self.settings.where})"
@@ -105,9 +119,9 @@ class OpenAIEncoder:
     @property
     def dimension(self) -> int:
         """Length of a vector, known from the first reply; asks for one where there was none yet."""
-        if not self._dimension:
+        if not self.shared._dimension:
             self.encode(["dimension"])
-        return self._dimension
+        return self.shared._dimension
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Unit vectors, float32 of shape (len(texts), dimension), rows in the order given.
@@ -134,7 +148,7 @@ class OpenAIEncoder:
         """Unit vectors of one batch, however many tries it takes."""
         # Servers refuse an empty text; a space says as little.
         sent = [t if t.strip() else " " for t in texts]
-        attempts = Attempts(self.settings, set(), reachable=self._reachable)
+        attempts = Attempts(self.settings, set(), reachable=self.shared._reachable)
         while True:
             try:
                 return self._checked(self._ask(sent), len(texts))
@@ -143,26 +157,26 @@ class OpenAIEncoder:
 
     def _ask(self, texts: list[str]) -> list[list[float]]:
         """What the server answers, its usage recorded."""
-        if self._client is None:
-            self._client = _openai_embeddings(self.settings)
-        counted = _Counted(self._client.client)
-        vectors = self._client.model_copy(update={"client": counted}).embed_documents(texts)
-        self._reachable = True
+        if self.shared._client is None:
+            self.shared._client = _openai_embeddings(self.settings)
+        counted = _Counted(self.shared._client.client)
+        vectors = self.shared._client.model_copy(update={"client": counted}).embed_documents(texts)
+        self.shared._reachable = True
         tokens = counted.tokens or estimate_tokens(texts)
         cost = self._prices.cost(self.settings.name, tokens, 0)
-        record(Usage(0, tokens, 0, cost, estimated=not counted.tokens))
+        self._record(Usage(0, tokens, 0, cost, estimated=not counted.tokens))
         return vectors
 
     def _checked(self, vectors: list[list[float]], count: int) -> np.ndarray:
         """The reply as unit vectors. Raises `ModelUnavailableError` on one of another shape."""
         found = np.asarray(vectors, np.float32)
-        due = (count, self._dimension or found.shape[-1])
+        due = (count, self.shared._dimension or found.shape[-1])
         if found.shape != due or not due[1] or not np.isfinite(found).all():
             raise ModelUnavailableError(
                 f"{self.settings.where} sent no usable embeddings: {count} vectors of equal length were due, "
                 f"got shape {found.shape}; is {self.settings.name!r} an embedding model?"
             )
-        self._dimension = found.shape[1]
+        self.shared._dimension = found.shape[1]
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         return np.asarray(found / np.maximum(lengths, 1e-12), np.float32)
 

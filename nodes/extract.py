@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.facts import keep
-from triplewise.nodes.resources import documents_of, encoder_of, kg_of, model_of, prompt_of
 from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import Extraction, ExtractService
 from triplewise.tools.core.errors import DocumentsUnavailableError
@@ -53,10 +53,10 @@ def extractor(state: State, context: Context) -> ExtractService:
     Raises:
         DataError, ConfigurationError: documents that cannot be opened.
     """
-    documents_of(context)
+    _ = environment(context).documents
 
     def extract(entity: str, relation: str) -> Extraction:
-        done = complete(entity, relation, state.question, context, kg_of(context))
+        done = complete(entity, relation, state.question, context, environment(context).kg)
         facts = keep(context, done.facts)
         rejected = len(done.facts) - len(facts)
         reasons = (f"{rejected} that a person has rejected before are left out",) if rejected else ()
@@ -72,7 +72,7 @@ def complete(entity: str, relation: str, question: str, context: Context, kg: Kn
         entity: id or name. relation: id. question: that is to be answered.
         context: names documents, model and encoder. kg: what facts are aligned to.
     """
-    documents = documents_of(context)
+    documents = environment(context).documents
     if documents is None:
         return Completion(reasons=("no documents are configured",))
     request = fact_request(kg, entity, relation, question)
@@ -88,7 +88,7 @@ def complete(entity: str, relation: str, question: str, context: Context, kg: Kn
     if not passages:
         return Completion(reasons=(f"no document names {request.name}",))
     reading = read(passages, request, text.label, context, kg)
-    facts = align(reading.triples, kg, encoder_of(context), question, context.model)
+    facts = align(reading.triples, kg, environment(context).encoder, question, context.model)
     return Completion(passages, facts, reading.reasons)
 
 
@@ -99,9 +99,9 @@ def read(
 
     `relation`: the relation asked for, in words.
     """
-    prompt = prompt_of(context)
+    prompt = environment(context).prompt
     if "extract" not in prompt:
-        prompt = prompt_of(Context(prompt="symagent"))
+        prompt = environment(Context(prompt="symagent")).prompt
     message = prompt.render(
         "extract",
         question=request.question,
@@ -109,7 +109,7 @@ def read(
         relation=relation,
         document="\n\n".join(fitting_texts(passages)),
     )
-    reply = model_of(context).complete([{"role": "user", "content": message}])
+    reply = environment(context).model.complete([{"role": "user", "content": message}])
     reading = supported_triples(reply.text, passages, request, kg)
     for reason in reading.reasons:
         _log.info("extraction about %s: %s", request.name, reason)

@@ -7,9 +7,7 @@ before a person has said yes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,20 +16,8 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.state import ProofTriple, State
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.overlay.overlay import facts_of, overlaid
+from triplewise.tools.kg.overlay.overlay import facts_of
 from triplewise.tools.kg.overlay.store import FactStore, Wanted, open_facts
-
-_run: ContextVar[tuple[ExtractedFact, ...]] = ContextVar("triplewise_run_facts", default=())
-
-
-@contextmanager
-def reading(facts: Sequence[ExtractedFact]) -> Iterator[None]:
-    """The facts that the run at hand has read: `kg_of` lays them over the KG inside the block."""
-    token = _run.set(tuple(facts))
-    try:
-        yield
-    finally:
-        _run.reset(token)
 
 
 def store_of(context: Context) -> FactStore:
@@ -39,15 +25,7 @@ def store_of(context: Context) -> FactStore:
     return open_facts(context.kg, context.facts)
 
 
-def seen(kg: KnowledgeGraph, context: Context) -> KnowledgeGraph:
-    """The KG as a run sees it: with kept facts where the context asks for them, and with those of the run."""
-    own = _run.get()
-    hidden = {f.triple for f in own if not is_seen(f, context)}
-    kept = [f for f in _kept(context) if f.triple not in hidden]
-    return overlaid(overlaid(kg, kept), [f for f in own if f.triple not in hidden])
-
-
-def is_seen(fact: ExtractedFact, context: Context) -> bool:
+def is_usable(fact: ExtractedFact, context: Context) -> bool:
     """Whether a fact of the run itself may be used."""
     return fact.status == "accepted" or (fact.status == "proposed" and not context.review)
 
@@ -57,8 +35,8 @@ def unreviewed(state: State) -> tuple[ExtractedFact, ...]:
     return tuple(f for f in state.facts if f.status == "proposed")
 
 
-def _kept(context: Context) -> tuple[ExtractedFact, ...]:
-    """Facts of other runs that the context asks for."""
+def facts_in_store(context: Context) -> tuple[ExtractedFact, ...]:
+    """Facts of other runs that the context asks for, from the store of its KG."""
     if context.overlay == "none" or context.db is not None:
         return ()
     store = store_of(context)

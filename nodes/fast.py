@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.resources import toolset_of
+from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State
 from triplewise.nodes.workbench import workbench
 from triplewise.tools.actions.action import ActionContext
@@ -33,7 +33,7 @@ def whole_program(state: State, context: Context) -> tuple[str, str, Feedback] |
     None where the setting `fast_path` is off, a step was already made, the actions build no query, or the
     rule finds nothing that can be shown as an answer: then nothing is recorded and the steps begin.
     """
-    toolset = toolset_of(context)
+    toolset = environment(context).toolset
     if not context.fast_path or state.steps or not state.rules or toolset.name != "pyql":
         return None
     rule, bench = state.rules[0], workbench(state, context)

@@ -11,8 +11,8 @@ from langgraph.runtime import Runtime
 
 from triplewise.guidelines import Match
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update, spent
-from triplewise.nodes.resources import guidelines_of, toolset_of
 from triplewise.nodes.state import State, Verdict
 from triplewise.nodes.workbench import reasoning_memory
 
@@ -21,14 +21,14 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     """Match the last step's feedback against the guidelines; the first one that fires wins."""
     context, step = runtime.context, state.last
     before = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
-    match = guidelines_of(context).match(
+    match = environment(context).guidelines.match(
         step.feedback,
         reasoning_memory(before, context),
         question=state.question,
         budget_left=(context.max_steps or 0) - len(state.steps),
-        actions=tuple(a.signature for a in toolset_of(context).actions.values()),
+        actions=tuple(a.signature for a in environment(context).toolset.actions.values()),
         step=step.number + 1,
-        toolset=toolset_of(context).name,
+        toolset=environment(context).toolset.name,
         mentions=tuple((e.start, e.end) for e in state.linked),
     )
     if match is None:

@@ -10,9 +10,9 @@ from contextlib import suppress
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.forms import slot_of
 from triplewise.nodes.phase import Update
-from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import State
 from triplewise.nodes.usage import Usage
 from triplewise.tools.core.errors import ConfigurationError
@@ -24,11 +24,11 @@ def link(state: State, runtime: Runtime[Context]) -> Update:
     """Find the entities of the question in the label index; take the ones the caller gave."""
     if not state.question.strip():
         raise ConfigurationError("the question is empty; ask something, e.g. 'Where was Ada Lovelace born?'")
-    context, slot = runtime.context, slot_of(state.question)
+    env, slot = environment(runtime), slot_of(state.question)
     if slot is not None and not state.entities:
         # Only the first part names an entity; brackets say so.
-        return _started(link_mentions(f"[{slot[0]}]", kg_of(context), encoder=encoder_of(context)))
-    linked = link_mentions(state.question, kg_of(context), given=state.entities, encoder=encoder_of(context))
+        return _started(link_mentions(f"[{slot[0]}]", env.kg, encoder=env.encoder))
+    linked = link_mentions(state.question, env.kg, given=state.entities, encoder=env.encoder)
     return _started(linked)
 
 
@@ -36,7 +36,7 @@ def given(state: State, runtime: Runtime[Context]) -> Update:
     """Take only the entities the caller gave, as the papers do."""
     if not state.entities:
         return _started(())
-    return _started(link_mentions(state.question, kg_of(runtime.context), given=state.entities))
+    return _started(link_mentions(state.question, environment(runtime.context).kg, given=state.entities))
 
 
 def known(state: State, runtime: Runtime[Context]) -> Update:
@@ -44,7 +44,7 @@ def known(state: State, runtime: Runtime[Context]) -> Update:
     linked: list[LinkedEntity] = []
     for mention, id_ in state.entities.items():
         with suppress(ConfigurationError):
-            linked += link_mentions(state.question, kg_of(runtime.context), given={mention: id_})
+            linked += link_mentions(state.question, environment(runtime.context).kg, given={mention: id_})
     return _started(tuple(linked))
 
 

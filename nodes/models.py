@@ -10,16 +10,17 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 from triplewise.nodes.model_errors import Attempts, MalformedReplyError
 from triplewise.nodes.model_settings import ModelSettings, api_key_for, base_url_for, model_name
-from triplewise.nodes.usage import Usage, estimate_tokens, load_prices, prices_path, record
+from triplewise.nodes.usage import Usage, estimate_tokens, load_prices, prices_path
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
@@ -129,10 +130,17 @@ class ChatModel:
         self.settings = settings
         self.prices = load_prices(settings.prices)
         self._dropped: set[str] = set()
-        self._reachable = False
+        self._state = {"reachable": False}
+        self.record: Callable[[Usage], None] = lambda usage: None
         self._client: ChatOpenAI | None = None
         # Connections of an async client die with the event loop they were made in.
         self._async_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, ChatOpenAI] = WeakKeyDictionary()
+
+    def session(self, record: Callable[[Usage], None]) -> Self:
+        """The same model, telling `record` what each reply used."""
+        session = copy(self)
+        session.record = record
+        return session
 
     def __repr__(self) -> str:
         return f"ChatModel(openai:{self.settings.name}, {self.settings.where})"
@@ -194,7 +202,7 @@ class ChatModel:
 
     def _attempts(self) -> Attempts:
         """The tries of a new call."""
-        return Attempts(self.settings, self._dropped, reachable=self._reachable)
+        return Attempts(self.settings, self._dropped, reachable=self._state["reachable"])
 
     def _sync_client(self) -> ChatOpenAI:
         """The client all threads share, made at the first call."""
@@ -211,7 +219,7 @@ class ChatModel:
 
     def answered(self) -> None:
         """The server was reached: from now on a refused connection is worth a retry."""
-        self._reachable = True
+        self._state["reachable"] = True
 
     @property
     def dropped(self) -> set[str]:
@@ -261,7 +269,7 @@ class _Exchange:
             self.model.dropped.add("stop")
             raise MalformedReplyError("a stop word ended the model's reasoning block; asked again without")
         usage = self._usage(message, raw)
-        record(usage)
+        self.model.record(usage)
         return Reply(
             text=_cut(without_thoughts(raw), self.stop),
             tool_calls=tuple((c["name"], dict(c["args"])) for c in message.tool_calls),

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update
-from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
@@ -48,7 +48,7 @@ def _scored(seen: Seen) -> ScoredTriple:
 
 def _observe(state: State, context: Context, depth: int) -> Update:
     """D turns of update and refine from the task-relevant entities."""
-    kg = kg_of(context)
+    kg = environment(context).kg
     settings = ObserveSettings(
         depth=depth,
         width=context.observe_width,
@@ -58,7 +58,7 @@ def _observe(state: State, context: Context, depth: int) -> Update:
         seed=context.observe_seed,
     )
     entities = _entities(kg, state.focus)
-    return _update(state, observe(kg, state.question, entities, encoder_of(context), settings))
+    return _update(state, observe(kg, state.question, entities, environment(context).encoder, settings))
 
 
 def oda(state: State, runtime: Runtime[Context]) -> Update:
@@ -78,11 +78,11 @@ def by_relation(state: State, runtime: Runtime[Context]) -> Update:
     every step.
     """
     context = runtime.context
-    kg = kg_of(context)
+    kg = environment(context).kg
     entities = _entities(kg, state.focus[:FOCUS])
     if not entities:
         return _update(state, Observation())
-    closeness = PairRanker(kg, state.question, encoder_of(context)).closeness
+    closeness = PairRanker(kg, state.question, environment(context).encoder).closeness
     limits = Limits(min(FACTS, context.observe_facts), _direction(context), context.observe_seed)
     cuts: list[str] = []
     triples = [f.triple for f in Reader(kg, closeness, limits, Deadline(kg.timeout)).facts(entities, cuts)]

@@ -8,8 +8,8 @@ import numpy as np
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update
-from triplewise.nodes.resources import caps_of, encoder_of, kg_of, model_of, prompt_of, seeds_of
 from triplewise.nodes.state import State
 from triplewise.tools.core.rules import path_text
 from triplewise.tools.kg import KnowledgeGraph
@@ -35,7 +35,7 @@ def settings_of(context: Context) -> PlanSettings:
         rules=context.plan_rules,
         documents=context.documents is not None,
         guess=context.guess,
-        caps=caps_of(context),
+        caps=environment(context).caps,
     )
 
 
@@ -46,8 +46,10 @@ def mined(state: State, runtime: Runtime[Context]) -> Update:
 
 def _mined(state: State, context: Context) -> Plan:
     """The plan without a model."""
-    encoder, seeds = encoder_of(context), seeds_of(context)
-    return make_plan(state.question, state.linked, kg_of(context), encoder, seeds, settings_of(context))
+    encoder, seeds = environment(context).encoder, environment(context).seeds
+    return make_plan(
+        state.question, state.linked, environment(context).kg, encoder, seeds, settings_of(context)
+    )
 
 
 def _update(plan: Plan) -> Update:
@@ -65,9 +67,9 @@ def proposed(state: State, runtime: Runtime[Context]) -> Update:
     plan = _mined(state, context)
     if context.embedded or not state.linked:
         return _update(plan)
-    kg, encoder = kg_of(context), encoder_of(context)
+    kg, encoder = environment(context).kg, environment(context).encoder
     demonstrations = _demonstrations(state, context)
-    prompt = prompt_of(context).render(
+    prompt = environment(context).prompt.render(
         "plan",
         question=state.question,
         entities={e.label: e.id for e in state.linked},
@@ -76,17 +78,17 @@ def proposed(state: State, runtime: Runtime[Context]) -> Update:
         relations=_around(kg, encoder, state),
         limit=context.plan_rules,
     )
-    reply = model_of(context).complete([{"role": "user", "content": prompt}])
+    reply = environment(context).model.complete([{"role": "user", "content": prompt}])
     grounder = grounder_for(kg, encoder, state.linked, settings_of(context), plan)
     return _update(with_proposals(plan, parse_bodies(reply.text), grounder, context.plan_rules))
 
 
 def _demonstrations(state: State, context: Context) -> list[dict[str, object]]:
     """Seed questions like this one, each with its own rule bodies; [] without seeds."""
-    seeds = seeds_of(context)
+    seeds = environment(context).seeds
     if seeds is None:
         return []
-    kg, encoder = kg_of(context), encoder_of(context)
+    kg, encoder = environment(context).kg, environment(context).encoder
     found = demonstrate(state.question, state.linked, kg, encoder, seeds, settings_of(context))
     return [asdict(d) for d in found]
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.forms import form_of
 from triplewise.nodes.phase import Update
-from triplewise.nodes.resources import encoder_of, kg_of, model_of, prompt_of
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import (
     made_up,
@@ -22,7 +22,7 @@ from triplewise.nodes.text import (
     parse_triples,
     triple_text,
 )
-from triplewise.nodes.usage import Usage, record
+from triplewise.nodes.usage import Usage
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.retrieval.observation.ranker import PairRanker
@@ -60,7 +60,7 @@ def _settle(state: State) -> tuple[Step, ...]:
 
 def _focus(state: State, context: Context, triples: tuple[Triple, ...]) -> tuple[str, ...]:
     """Tails of the reflected triples are the next task-relevant entities; without any, they stay."""
-    profile = kg_of(context).profile
+    profile = environment(context).kg.profile
     tails = (t.object for t in triples if isinstance(t.object, IRI))
     return tuple(dict.fromkeys(profile.short(t) for t in tails)) or state.focus
 
@@ -87,13 +87,13 @@ def _likest(state: State, context: Context, triples: tuple[Triple, ...], limit: 
     """
     if len(triples) <= limit:
         return triples
-    kg, looked = kg_of(context), set(state.last.feedback.arguments)
+    kg, looked = environment(context).kg, set(state.last.feedback.arguments)
     tails = [t.subject if kg.profile.short(t.object) in looked else t.object for t in triples]
     labels = node_labels(kg, tails, exact=False)
     relations = [kg.profile.short(t.relation) for t in triples]
     texts = relation_texts(kg, relations)
     pairs = [(texts[r].label, labels[tail]) for r, tail in zip(relations, tails, strict=True)]
-    best = PairRanker(kg, state.question, encoder_of(context)).best(pairs, limit)
+    best = PairRanker(kg, state.question, environment(context).encoder).best(pairs, limit)
     return tuple(triples[i] for i, _ in best)
 
 
@@ -110,8 +110,8 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
 
 def _asked(state: State, context: Context, part: str) -> str:
     """The model's reply to a part of the prompt about the last action's triples."""
-    kg = kg_of(context)
-    prompt = prompt_of(context).render(
+    kg = environment(context).kg
+    prompt = environment(context).prompt.render(
         part,
         question=state.question,
         triples=triple_text(kg, state.last.feedback.triples, ids=True),
@@ -120,7 +120,7 @@ def _asked(state: State, context: Context, part: str) -> str:
         limit=context.reflect_limit,
         form=form_of(state.question),
     )
-    return model_of(context).complete([{"role": "user", "content": prompt}]).text
+    return environment(context).model.complete([{"role": "user", "content": prompt}]).text
 
 
 def oda(state: State, runtime: Runtime[Context]) -> Update:
@@ -132,9 +132,9 @@ def oda(state: State, runtime: Runtime[Context]) -> Update:
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
         return guided(state, runtime)
-    kg, reply = kg_of(context), _asked(state, context, "reflect")
+    kg, reply = environment(context).kg, _asked(state, context, "reflect")
     if invented := made_up(kg, reply, _given(state)):
-        record(Usage(hallucinated=len(invented)))
+        environment(context).record(Usage(hallucinated=len(invented)))
     kept = parse_triples(kg, reply, triples)[: context.reflect_limit]
     return _update(state, context, tuple(kept))
 
@@ -146,7 +146,7 @@ def guided(state: State, runtime: Runtime[Context]) -> Update:
     first, then the others by how like the question they are; K in all.
     """
     context, triples = runtime.context, state.last.feedback.triples
-    short = kg_of(context).profile.short
+    short = environment(context).kg.profile.short
     rule = state.rules[state.attempt] if state.attempt < len(state.rules) else None
     walked = set(rule.relations) if rule is not None else set()
     planned = tuple(t for t in triples if short(t.relation) in walked)
@@ -176,7 +176,7 @@ def generated(state: State, runtime: Runtime[Context]) -> Update:
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
         return similarity(state, runtime)
-    kg, reply = kg_of(context), _asked(state, context, "generate")
+    kg, reply = environment(context).kg, _asked(state, context, "generate")
     lines = (_BULLET.sub("", line).strip() for line in reply.splitlines())
     facts = list(dict.fromkeys(line for line in lines if line))[: context.reflect_limit]
     said = "\n".join(facts).casefold()

@@ -14,9 +14,9 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.facts import store_of, unreviewed
 from triplewise.nodes.phase import Update
-from triplewise.nodes.resources import kg_of
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import triple_text
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
@@ -35,7 +35,7 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
     context, waiting = runtime.context, unreviewed(state)
     if not waiting:
         return {}
-    said = ask(waiting, kg_of(context))
+    said = ask(waiting, environment(context).kg)
     store = store_of(context)
     store.add(waiting)
     store.accept([f.id for f in waiting if said[f.id]])

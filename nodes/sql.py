@@ -8,7 +8,8 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.answer import sentence
 from triplewise.nodes.context import Context
-from triplewise.nodes.database import database_of, require_model
+from triplewise.nodes.database import require_model
+from triplewise.nodes.environment import environment
 from triplewise.nodes.link import given
 from triplewise.nodes.phase import Update
 from triplewise.nodes.state import Answer, AnswerStatus, State
@@ -28,7 +29,7 @@ def start(state: State, runtime: Runtime[Context]) -> Update:
     Raises `ConfigurationError` for an empty question, and without a database or a language model.
     """
     require_model(runtime.context)
-    database_of(runtime.context)
+    _ = environment(runtime).database
     if not state.question.strip():
         raise ConfigurationError("the question is empty; ask something, e.g. 'How many films are there?'")
     return given(state.model_copy(update={"entities": {}}), runtime)
@@ -36,7 +37,7 @@ def start(state: State, runtime: Runtime[Context]) -> Update:
 
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """The values, the SQL that gives them, and the rows that prove them."""
-    database = database_of(runtime.context)
+    database = environment(runtime.context).database
     query = _query(state, database.schema)
     finished = bool(state.steps) and state.last.feedback.finished and state.last.feedback.action == "execute"
     values = state.last.feedback.answers if finished else ()

@@ -130,6 +130,7 @@ class State(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
 
     question: str = Field(description="The question, in plain language.")
+    run: str = Field(default="", description="Which run this is; its caches are found by it.")
     # A channel for one step: what was given with one question of a thread must not reach the next one.
     entities: Annotated[dict[str, str | None], EphemeralValue] = Field(
         default_factory=dict, description="Entities given by the caller, until they are linked."

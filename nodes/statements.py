@@ -12,9 +12,9 @@ from functools import wraps
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.forms import form_of, slot_of
 from triplewise.nodes.phase import Phase, Update
-from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import State
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.planning.lexical.claims import claim_rules
@@ -28,9 +28,9 @@ def rules_of(state: State, context: Context) -> tuple[Rule, ...] | None:
     """The rules that fill a slot or decide a claim; None for a question."""
     slot = slot_of(state.question)
     if slot is not None:
-        return slot_rules(slot[1], state.linked, kg_of(context), encoder_of(context))
+        return slot_rules(slot[1], state.linked, environment(context).kg, environment(context).encoder)
     if form_of(state.question) == "claim":
-        kg, encoder = kg_of(context), encoder_of(context)
+        kg, encoder = environment(context).kg, environment(context).encoder
         return claim_rules(state.question, state.linked, kg, encoder, context.closed_world)
     return None
 

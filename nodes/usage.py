@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -63,33 +61,6 @@ class Usage:
     def tokens(self) -> int:
         """Tokens in and out together."""
         return self.input_tokens + self.output_tokens
-
-
-@dataclass(slots=True)
-class Recorder:
-    """Adds up the model usage of a `recording` block in `total`."""
-
-    total: Usage = field(default_factory=Usage)
-
-
-_recorder: ContextVar[Recorder | None] = ContextVar("triplewise_model_recorder", default=None)
-
-
-@contextmanager
-def recording() -> Iterator[Recorder]:
-    """Add up what every model call made inside the block used, in this thread or task."""
-    recorder = Recorder()
-    token = _recorder.set(recorder)
-    try:
-        yield recorder
-    finally:
-        _recorder.reset(token)
-
-
-def record(usage: Usage) -> None:
-    """Models call this once for every reply."""
-    if (recorder := _recorder.get()) is not None:
-        recorder.total += usage
 
 
 def estimate_tokens(texts: Iterable[str]) -> int:

@@ -10,15 +10,14 @@ import numpy as np
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.database import sql_services
+from triplewise.nodes.environment import environment
 from triplewise.nodes.extract import extractor
 from triplewise.nodes.replan import rule_service
-from triplewise.nodes.resources import kg_of, ranking_encoder_of
 from triplewise.nodes.state import State, Step
 from triplewise.tools.actions.action import ActionContext, Ranker, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.kg.unbatched import unbatched
 from triplewise.tools.retrieval.relation_ranking import rank_relations
 from triplewise.tools.retrieval.vectors import vectors_of
 
@@ -99,11 +98,11 @@ def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
     def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:
         names = list(dict.fromkeys([*forward, *backward]))
         texts = relation_texts(kg, names)
-        encoder = ranking_encoder_of(context)
+        encoder = environment(context).ranking_encoder
 
         def vectors(wanted: Sequence[str]) -> np.ndarray:
             assert encoder is not None
-            return vectors_of(kg, encoder).vectors(wanted)
+            return vectors_of(kg, encoder).vectors(wanted, encoder)
 
         kept = rank_relations(
             question,
@@ -135,9 +134,9 @@ def _services(state: State, context: Context) -> dict[str, Any]:
 
 def workbench(state: State, context: Context) -> ActionContext:
     """Everything an action may use in this step."""
-    kg = kg_of(context)
+    kg = environment(context).kg
     return ActionContext(
-        kg=kg if context.label_batch else unbatched(kg),
+        kg=environment(context).action_kg,
         question=state.question,
         program=state.program,
         memory=reasoning_memory(state, context),

@@ -17,9 +17,9 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.act import read_values
 from triplewise.nodes.answer import sentence
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.forms import decides, denies, form_of, normal_values, slot_of
 from triplewise.nodes.phase import Update
-from triplewise.nodes.resources import encoder_of, kg_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State, Step
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
@@ -147,7 +147,9 @@ def _node(name: str, state: State, context: Context) -> EntityCandidate | None:
     """The likeliest node that is called so in full: what is merely like it is no answer that was given."""
     with suppress(ConfigurationError):
         given = {name: None}
-        (found,) = link(plain_question(state), kg_of(context), given=given, encoder=encoder_of(context))
+        (found,) = link(
+            plain_question(state), environment(context).kg, given=given, encoder=environment(context).encoder
+        )
         return next((c for c in found.candidates if c.kind in ("exact", "alias")), None)
     return None
 

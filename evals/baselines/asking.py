@@ -9,8 +9,8 @@ from typing import Any
 from triplewise.evals.baselines.answering import asked
 from triplewise.evals.baselines.wiring import own_prompt
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import spent
-from triplewise.nodes.resources import model_of
 from triplewise.nodes.state import State
 from triplewise.nodes.usage import Usage
 
@@ -46,6 +46,6 @@ class Asker:
         if self.over:
             return None
         text = own_prompt(self.prompt, self.context).render(part, **asked(self.state), **values)
-        reply = model_of(self.context).complete([{"role": "user", "content": text}])
+        reply = environment(self.context).model.complete([{"role": "user", "content": text}])
         self._used += reply.usage
         return reply.text

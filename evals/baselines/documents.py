@@ -21,9 +21,9 @@ from triplewise.evals.baselines.answering import (
 )
 from triplewise.evals.baselines.wiring import Graph, own_prompt, wire
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.extract import fitting_texts
 from triplewise.nodes.phase import Phase, Update
-from triplewise.nodes.resources import documents_of, model_of
 from triplewise.nodes.state import State, Step
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
@@ -71,7 +71,7 @@ def _acting(limit: int) -> Phase:
 
 def _retrieve(state: State, context: Context, limit: int) -> Step:
     """Passages for the question, best first."""
-    documents, question = documents_of(context), _question(state)
+    documents, question = environment(context).documents, _question(state)
     found = documents.find("", question=question, limit=limit) if documents is not None else ()
     feedback = Feedback(
         action="retrieve",
@@ -103,6 +103,6 @@ def _read(state: State, context: Context) -> Step:
     written = own_prompt("documents", context).render(
         "read", **asked(state), passages=fitting_texts(passages)
     )
-    reply = model_of(context).complete([{"role": "user", "content": written}]).text
+    reply = environment(context).model.complete([{"role": "user", "content": written}]).text
     named = name_answers(read_answers(reply), state, context)
     return answer_step(state, "", named, said_nothing(reply))

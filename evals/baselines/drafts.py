@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.plan import settings_of
-from triplewise.nodes.resources import encoder_of, kg_of, seeds_of
 from triplewise.nodes.state import State
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ActionError
@@ -112,10 +112,10 @@ def exemplars(state: State, context: Context, shots: int, spread: bool = True) -
         shots: how many at most.
         spread: take one of each wording before a second one of any; otherwise all of the nearest one first.
     """
-    seeds = seeds_of(context)
+    seeds = environment(context).seeds
     if seeds is None or not state.linked:
         return []
-    kg, encoder, settings = kg_of(context), encoder_of(context), settings_of(context)
+    kg, encoder, settings = environment(context).kg, environment(context).encoder, settings_of(context)
     miner = miner_of(kg, settings.mining, seeds, encoder)
     teller = _Teller(kg, context, miner)
     ranked: dict[str, tuple[tuple[LinkedEntity, ...], Match]] = {}
@@ -177,7 +177,7 @@ class _Teller:
         rule = ground(anchors[0], atoms)
         if not found.condition:
             return rule
-        told = Conditions(self.kg, encoder_of(self.context), seed.question, spans_of(seed))
+        told = Conditions(self.kg, environment(self.context).encoder, seed.question, spans_of(seed))
         return next(iter(told.apply(rule, found.condition)), None)
 
     def _named(self, rule: Rule, topics: Mapping[str, str]) -> Draft | None:

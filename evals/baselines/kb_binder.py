@@ -31,8 +31,8 @@ from triplewise.evals.baselines.drafts import Draft, Exemplar, exemplars, read_d
 from triplewise.evals.baselines.wiring import Graph, own_prompt, wire
 from triplewise.nodes import answer
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Phase, Update
-from triplewise.nodes.resources import encoder_of, kg_of, model_of
 from triplewise.nodes.routes import find_routes
 from triplewise.nodes.state import Answer, State, Step
 from triplewise.nodes.text import node_labels
@@ -101,7 +101,7 @@ def _drafting(sizes: _Sizes) -> Phase:
         else:
             reply = _asked(state, context, sizes)
             written, last, missing = read_draft(reply), number + 1 >= sizes.drafts, ""
-        binder = Binder(kg_of(context), encoder_of(context), state.linked, sizes.beam)
+        binder = Binder(environment(context).kg, environment(context).encoder, state.linked, sizes.beam)
         found = Executed(error=missing) if missing else binder.execute(written)
         return extended(state, _step(state, context, written, reply, found, last))
 
@@ -125,12 +125,12 @@ def _asked(state: State, context: Context, sizes: _Sizes) -> str:
         "exemplars": [{"question": e.question, "program": text_of(e.draft)} for e in shown],
     }
     text = own_prompt("kb_binder", context).render("draft", **values)
-    return model_of(context).complete([{"role": "user", "content": text}]).text
+    return environment(context).model.complete([{"role": "user", "content": text}]).text
 
 
 def _step(state: State, context: Context, draft: Draft, reply: str, found: Executed, last: bool) -> Step:
     """A draft as a step: what was written, what it was bound to, and what that finds."""
-    kg = kg_of(context)
+    kg = environment(context).kg
     bound = found.program.program.text(kg.profile) if found.program is not None else ""
     notes = [f"{name!r} read as {taken!r}" for name, taken in found.program.taken] if found.program else []
     terms = {v: read_term(v, kg.profile) for v in found.answers[:SHOWN]}
@@ -154,7 +154,7 @@ def _step(state: State, context: Context, draft: Draft, reply: str, found: Execu
 
 def vote(state: State, runtime: Runtime[Context]) -> Update:
     """The set of answers that most drafts find; of several such, the one that was found first."""
-    context, kg = runtime.context, kg_of(runtime.context)
+    context, kg = runtime.context, environment(runtime.context).kg
     voting = [step for step in state.steps if step.feedback.answers]
     votes = Counter(frozenset(step.feedback.answers) for step in voting)
     if not votes:

@@ -26,9 +26,9 @@ from triplewise.evals.baselines.answering import (
 )
 from triplewise.evals.baselines.wiring import Graph, needs_model, own_prompt, wire
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.models import Reply
 from triplewise.nodes.phase import Phase, Update
-from triplewise.nodes.resources import model_of
 from triplewise.nodes.state import State, Step
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.values import normal_text
@@ -95,7 +95,7 @@ def _thought_of(state: State, context: Context) -> Step:
 def _ask(part: str, state: State, context: Context) -> Reply:
     """The model's reply to one of the prompts."""
     written = own_prompt("knowledge", context).render(part, **asked(state))
-    return model_of(context).complete([{"role": "user", "content": written}])
+    return environment(context).model.complete([{"role": "user", "content": written}])
 
 
 def _sampling(samples: int) -> Phase:

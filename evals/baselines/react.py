@@ -16,8 +16,10 @@ from triplewise.evals.baselines.wiring import Graph, own_prompt_path, wire
 from triplewise.nodes import act as acting
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
-from triplewise.nodes.phase import Update, fill
+from triplewise.nodes.environment import environment
+from triplewise.nodes.phase import Update
 from triplewise.nodes.plan import for_policy
+from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import State
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -44,8 +46,9 @@ def build(*, link: str = "index") -> Graph:
 
 def act(state: State, runtime: Runtime[Context]) -> Update:
     """One thought and one action; whatever comes of it is what is observed."""
-    context = fill(runtime.context, {"prompt": own_prompt_path(f"react_{runtime.context.toolset}")})
-    update = acting.act(state, runtime.override(context=context))
+    if runtime.context.prompt is None:
+        environment(runtime).prompt = load_prompt(own_prompt_path(f"react_{runtime.context.toolset}"))
+    update = acting.act(state, runtime)
     *before, step = update["steps"]
     feedback = step.feedback
     seen = step.observation or feedback.message or f"the query returned: {feedback.outcome or 'nothing'}"

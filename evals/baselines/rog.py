@@ -29,10 +29,10 @@ from triplewise.evals.baselines.answering import (
 from triplewise.evals.baselines.wiring import Graph, own_prompt, wire
 from triplewise.nodes.answer import labels_of
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.facts import told
 from triplewise.nodes.phase import Phase, Update
 from triplewise.nodes.plan import _around, _demonstrations, settings_of
-from triplewise.nodes.resources import encoder_of, kg_of, model_of, seeds_of
 from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import ProofTriple, State, Step
 from triplewise.nodes.text import memory_lines, node_labels, triple_text
@@ -107,7 +107,7 @@ def _plan(state: State, context: Context, limit: int) -> Update:
 
 def _mined(state: State, context: Context) -> list[Rule]:
     """Paths of the seed questions most like this one; without seeds, those whose words fit it best."""
-    kg, encoder, seeds = kg_of(context), encoder_of(context), seeds_of(context)
+    kg, encoder, seeds = environment(context).kg, environment(context).encoder, environment(context).seeds
     if seeds is not None:
         rules = seed_rules(state.question, state.linked, kg, encoder, seeds, PlanSettings())
         return sorted(rules, key=lambda rule: -rule.score)
@@ -117,7 +117,7 @@ def _mined(state: State, context: Context) -> list[Rule]:
 
 def _proposed(state: State, context: Context, limit: int) -> tuple[str, Plan]:
     """Paths that the model writes, aligned to relations of the graph; its reply too."""
-    kg, encoder = kg_of(context), encoder_of(context)
+    kg, encoder = environment(context).kg, environment(context).encoder
     written = own_prompt("rog", context).render(
         "plan",
         **asked(state),
@@ -126,7 +126,7 @@ def _proposed(state: State, context: Context, limit: int) -> tuple[str, Plan]:
         relations=_around(kg, encoder, state),
         limit=limit,
     )
-    reply = model_of(context).complete([{"role": "user", "content": written}]).text
+    reply = environment(context).model.complete([{"role": "user", "content": written}]).text
     settings = replace(settings_of(context), documents=False)
     grounder = grounder_for(kg, encoder, state.linked, settings, Plan())
     return reply, with_proposals(Plan(), parse_bodies(reply), grounder, limit)
@@ -134,7 +134,7 @@ def _proposed(state: State, context: Context, limit: int) -> tuple[str, Plan]:
 
 def _retrieve(state: State, context: Context) -> Update:
     """The instances of the planned paths in the graph."""
-    kg = kg_of(context)
+    kg = environment(context).kg
     paths = list(dict.fromkeys(path for rule in state.rules for path in instances(kg, rule)))
     triples = tuple(dict.fromkeys(triple for path in paths for triple in path))
     feedback = Feedback(
@@ -168,11 +168,11 @@ def _reason(state: State, context: Context) -> Update:
     """Answer from the retrieved paths."""
     if context.embedded:
         return extended(state, _weighed(state, context))
-    kg = kg_of(context)
+    kg = environment(context).kg
     written = own_prompt("rog", context).render(
         "reason", **asked(state), paths=memory_lines(kg, state.memory)
     )
-    reply = model_of(context).complete([{"role": "user", "content": written}]).text
+    reply = environment(context).model.complete([{"role": "user", "content": written}]).text
     named = name_answers(read_answers(reply), state, context, _names(kg, state.memory))
     return extended(state, answer_step(state, "", named, said_nothing(reply)))
 
@@ -189,7 +189,7 @@ def _names(kg: KnowledgeGraph, paths: Sequence[Sequence[Triple]]) -> dict[str, s
 
 def _weighed(state: State, context: Context) -> Step:
     """The ends of the paths, most votes first; a plan's vote is its score."""
-    kg = kg_of(context)
+    kg = environment(context).kg
     votes: dict[Term, float] = defaultdict(float)
     for rule in state.rules:
         for end in answers(kg, rule):
@@ -204,7 +204,7 @@ def _weighed(state: State, context: Context) -> Step:
 
 def _answer(state: State, runtime: Runtime[Context]) -> Update:
     """What was answered, with the retrieved paths that lead to it."""
-    context, kg = runtime.context, kg_of(runtime.context)
+    context, kg = runtime.context, environment(runtime.context).kg
     named, note = ended(state)
     routes = _routes(kg, state, {n.value for n in named})
     query = route_query(routes)

@@ -46,8 +46,8 @@ from triplewise.evals.baselines.wiring import Graph
 from triplewise.graphs.build import RECURSION_LIMIT
 from triplewise.graphs.presets import PRESETS, choose_phases
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Phase, Update, metered_phase, spent
-from triplewise.nodes.resources import kg_of
 from triplewise.nodes.state import Input, State, Step, Verdict
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
@@ -153,7 +153,7 @@ class _Search:
 
     def relations(self, state: State, runtime: Runtime[Context]) -> Update:
         """Search the relations around the ends of the paths and keep the best ways on (section 2.1.2)."""
-        context, kg = runtime.context, kg_of(runtime.context)
+        context, kg = runtime.context, environment(runtime.context).kg
         paths, pruner = paths_of(state, kg), self._pruner(state, context)
         around = relations_around(paths, state.question, context)
         longer = [
@@ -172,7 +172,7 @@ class _Search:
 
     def entities(self, state: State, runtime: Runtime[Context]) -> Update:
         """Search the entities behind the chosen relations and keep the best paths, or draw some (ToG-R)."""
-        context, kg = runtime.context, kg_of(runtime.context)
+        context, kg = runtime.context, environment(runtime.context).kg
         paths, pruner = paths_of(state, kg), self._pruner(state, context)
         reached = facts_ahead(paths, self.seed, context)
         score = _alike if self.drawn else pruner.entities
@@ -193,7 +193,7 @@ class _Search:
 
     def judge(self, state: State, runtime: Runtime[Context]) -> Update:
         """Ask whether the paths suffice to answer (section 2.1.3); without a model they are let grow."""
-        context, kg = runtime.context, kg_of(runtime.context)
+        context, kg = runtime.context, environment(runtime.context).kg
         paths = paths_of(state, kg)
         deep = max(len(p.hops) for p in paths) >= self.depth
         note = f"depth {self.depth} is exhausted" if deep else ""
@@ -250,7 +250,7 @@ def _grows(paths: Sequence[Path], longer: Sequence[Path], state: State, context:
 
     Mediators and the question's own entities are none, so what ends there goes on whatever its likeness.
     """
-    kg = kg_of(context)
+    kg = environment(context).kg
     ends = [p.end for p in paths if p.hops]
     labels = kg.labels(ends)
     final = [p for p in paths if p.hops and not kg.profile.is_mediator(p.end, labels.get(p.end))]
@@ -274,7 +274,7 @@ def _step(
     trouble: str,
 ) -> Step:
     """What a search looked at and kept, for the trajectory. `trouble`: what is missing, or why it ends."""
-    kg = kg_of(context)
+    kg = environment(context).kg
     ends = tuple(dict.fromkeys(kg.profile.short(p.end) for p in paths))
     lines = [f"{p.score:.3f} {line}" for p, line in zip(kept, path_lines(kg, kept), strict=True)]
     failed = trouble.partition(":")[0]

@@ -23,9 +23,9 @@ from triplewise.evals.baselines.paths import Path, beam, chain, path_lines, path
 from triplewise.nodes import answer
 from triplewise.nodes.answer import labels_of
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
 from triplewise.nodes.forms import decides
 from triplewise.nodes.phase import Update
-from triplewise.nodes.resources import kg_of
 from triplewise.nodes.state import State, Step, Verdict
 from triplewise.nodes.text import node_labels
 from triplewise.tools.core.names import normalise
@@ -41,7 +41,7 @@ _TRUTHS = ("true", "false")
 
 def answered(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from the paths (section 2.1.3)."""
-    context, kg = runtime.context, kg_of(runtime.context)
+    context, kg = runtime.context, environment(runtime.context).kg
     paths = settled(paths_of(state, kg))
     state = state.model_copy(update=beam(paths, kg, KEPT))
     asker = Asker(state, context, PROMPT)
@@ -56,7 +56,7 @@ def answered(state: State, runtime: Runtime[Context]) -> Update:
 
 def _asked(asker: Asker, paths: Sequence[Path]) -> str | None:
     """The model's answer; it may add what it knows where it was not content with the paths."""
-    lines = path_lines(kg_of(asker.context), paths)
+    lines = path_lines(environment(asker.context).kg, paths)
     return asker.ask("answer", paths=lines, own=_why(asker.state) != SUFFICIENT)
 
 
@@ -67,7 +67,7 @@ def _why(state: State) -> str:
 
 def _by_model(state: State, runtime: Runtime[Context], paths: Sequence[Path], reply: str) -> Update:
     """The answers of a reply; the reason says how it came to them."""
-    known, why = _names(kg_of(runtime.context), paths), _why(state)
+    known, why = _names(environment(runtime.context).kg, paths), _why(state)
     named = name_answers(read_answers(reply), state, runtime.context, known)
     step = answer_step(state, reply, named, said_nothing(reply))
     if not named:
@@ -96,7 +96,7 @@ def _by_chain(state: State, runtime: Runtime[Context], paths: Sequence[Path]) ->
 
     Where the run was broken off this is what there was, whether or not it suffices.
     """
-    kg, why = kg_of(runtime.context), _why(state)
+    kg, why = environment(runtime.context).kg, _why(state)
     values: tuple[str, ...] = ()
     if paths and decides(state.question):
         asked = {e.id for e in state.linked}

@@ -24,7 +24,7 @@ from triplewise.evals.baselines.paths import (
 )
 from triplewise.evals.baselines.scores import read_scores
 from triplewise.nodes.context import Context
-from triplewise.nodes.resources import encoder_of, kg_of
+from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State
 from triplewise.tools.kg.protocol import Hop
 from triplewise.tools.planning.lexical.question import MENTION, masked
@@ -80,7 +80,7 @@ class LikenessPruner:
 
     def relations(self, path: Path, ways: Sequence[Step]) -> list[float]:
         """The likeness of each longer chain, `LEAST` at least."""
-        texts = chain_texts(kg_of(self.context), [path.toward(way, 0.0) for way in ways])
+        texts = chain_texts(environment(self.context).kg, [path.toward(way, 0.0) for way in ways])
         return [max(float(s), LEAST) for s in self._ranker().closeness(texts)] if texts else []
 
     def entities(self, path: Path, hops: Sequence[Hop]) -> list[float]:
@@ -88,7 +88,7 @@ class LikenessPruner:
 
         Less, so that a beam is not filled with the entities of one chain.
         """
-        kg = kg_of(self.context)
+        kg = environment(self.context).kg
         ends = [path.over(hop, 0.0).end for hop in hops]
         names, step = node_texts(kg, ends), path.ahead
         assert step is not None, "facts lie behind a relation"
@@ -104,7 +104,7 @@ class LikenessPruner:
         spans = [(e.start, e.end) for e in self.state.linked if e.start >= 0]
         words = masked(self.state.question, spans).split()
         asked = " ".join(w for w in words if w != MENTION) or self.state.question
-        return PairRanker(kg_of(self.context), asked, encoder_of(self.context))
+        return PairRanker(environment(self.context).kg, asked, environment(self.context).encoder)
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class ModelPruner:
 
     def relations(self, path: Path, ways: Sequence[Step]) -> list[float]:
         """The path's score times that of each relation."""
-        kg = kg_of(self.asker.context)
+        kg = environment(self.asker.context).kg
         texts = step_texts(kg, ways)
         longer = [path.toward(way, 0.0) for way in ways]
         tails = [Path(p.end, (), p.ahead) for p in longer]
@@ -137,7 +137,7 @@ class ModelPruner:
 
     def entities(self, path: Path, hops: Sequence[Hop]) -> list[float]:
         """The path's score times that of each entity; not asked where there is nothing to tell apart."""
-        kg = kg_of(self.asker.context)
+        kg = environment(self.asker.context).kg
         ends = [path.over(hop, 0.0).end for hop in hops]
         names = node_texts(kg, ends)
         if len(hops) == 1 or all(names[e] == UNNAMED for e in ends):
@@ -152,7 +152,7 @@ class ModelPruner:
         """The scores of a reply for all options; None where it has none."""
         if not options:
             return []
-        line = path_lines(kg_of(self.asker.context), [path])[0]
+        line = path_lines(environment(self.asker.context).kg, [path])[0]
         reply = self.asker.ask(part, path=line, options=list(options), limit=self.width)
         if reply is None:
             return [0.0] * len(options)

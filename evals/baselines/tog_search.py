@@ -14,7 +14,7 @@ import numpy as np
 
 from triplewise.evals.baselines.paths import Path, Step, step_texts
 from triplewise.nodes.context import Context
-from triplewise.nodes.resources import kg_of, ranking_encoder_of
+from triplewise.nodes.environment import environment
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.bounded import Deadline
@@ -49,7 +49,7 @@ def relations_around(paths: Sequence[Path], question: str, context: Context) -> 
     Paths with one end share its relations: the best of them takes all, the others get none. Where an end has
     more than `relation_cut` relations those most like the question are taken, so that no hub floods a prompt.
     """
-    kg = kg_of(context)
+    kg = environment(context).kg
     ends = list(dict.fromkeys(p.end for p in paths))
     sizes, trouble = bundle_sizes(kg, ends, "both", Deadline(kg.timeout))
     at: dict[Term, list[Bundle]] = {}
@@ -74,11 +74,11 @@ def _returns(path: Path, bundle: Bundle, sizes: Mapping[Bundle, int]) -> bool:
 
 def _cut(kg: KnowledgeGraph, steps: Sequence[Step], question: str, context: Context) -> list[Step]:
     """As many relations as may be offered at once, those most like the question first."""
-    texts, encoder = step_texts(kg, steps), ranking_encoder_of(context)
+    texts, encoder = step_texts(kg, steps), environment(context).ranking_encoder
 
     def vectors(wanted: Sequence[str]) -> np.ndarray:
         assert encoder is not None, "no vectors are asked for where nothing ranks by them"
-        return vectors_of(kg, encoder).vectors(wanted)
+        return vectors_of(kg, encoder).vectors(wanted, encoder)
 
     kept = rank_relations(
         question,
@@ -98,7 +98,7 @@ def facts_ahead(paths: Sequence[Path], seed: int, context: Context) -> Reached:
     Where a relation has more than `ENTITIES` of them a sample is drawn, the same for the same seed from every
     engine. All paths are read in one query for each twenty relations.
     """
-    kg = kg_of(context)
+    kg = environment(context).kg
     bundles = [Bundle(p.end, p.ahead.relation, p.ahead.forward) for p in paths if p.ahead is not None]
     # One more than is shown, for the way back may be among them; the size is not known, so all are sampled.
     wanted = dict.fromkeys(bundles, ENTITIES + 1)

@@ -194,20 +194,20 @@ def index(
     the folder of a loaded graph, else in your cache folder; a changed graph or seed file is another index.
     What is broken off goes on when the same command is run again.
     """
-    from triplewise.nodes.resources import caps_of, encoder_of, kg_of
+    from triplewise.nodes.environment import environment
     from triplewise.tools.planning.indexing import index_seeds
 
     context = o.context_of(o.given(kg=kg, profile=profile), settings or [])
-    graph = kg_of(context)
+    graph = environment(context).kg
     try:
         with progress_bars() as tell:
             report = index_seeds(
                 ",".join(map(str, files)),
                 context.kg,
                 graph,
-                caps_of(context),
+                environment(context).caps,
                 tell,
-                encoder_of(context),
+                environment(context).encoder,
                 again=again,
             )
     except KeyboardInterrupt:

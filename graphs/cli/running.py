@@ -12,8 +12,7 @@ from triplewise.graphs.cli.console import say
 from triplewise.graphs.cli.runs import Order
 from triplewise.graphs.presets import find_preset
 from triplewise.nodes.context import Context
-from triplewise.nodes.phase import fill
-from triplewise.nodes.resources import kg_of, model_of, toolset_of
+from triplewise.nodes.environment import environment
 from triplewise.nodes.state import Answer, State
 from triplewise.tools.actions import Toolset
 from triplewise.tools.core.errors import KGUnavailableError
@@ -56,12 +55,12 @@ class Run:
     ) -> None:
         self.reviewer = reviewer
         self.order, self.context = order, Context(**order.context)
-        full = fill(self.context, find_preset(order.preset).settings)
-        self.kg: KnowledgeGraph = kg_of(full)
+        full = self.context.resolved(find_preset(order.preset).settings)
+        self.kg: KnowledgeGraph = environment(full).kg
         _probe(self.kg)
-        self.toolset: Toolset = toolset_of(full)
+        self.toolset: Toolset = environment(full).toolset
         if not full.embedded:
-            model_of(full)
+            _ = environment(full).model
         self._saved = saver is not None
         self._graph: Any = build_graph(order.preset, checkpointer=saver or _waiting_place(full))
         self._values: dict[str, Any] = {"question": order.question, "entities": order.entities}

@@ -14,10 +14,10 @@ from triplewise.nodes.act import prompt_values
 from triplewise.nodes.answer import labels_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.conversation import opening
+from triplewise.nodes.environment import environment
 from triplewise.nodes.learning.course import Agent, Course
-from triplewise.nodes.phase import Phase, fill
+from triplewise.nodes.phase import Phase
 from triplewise.nodes.phase import Update as StateUpdate
-from triplewise.nodes.resources import encoder_of, kg_of, prompt_of
 from triplewise.nodes.state import Answer, State, Step
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
@@ -62,7 +62,7 @@ class Attempts:
     ) -> None:
         self.course, self.iteration, self.origin = course, iteration, origin
         given = {**course.order.context, **settings, **changed}
-        self.context = fill(Context(**given), course.defaults)
+        self.context = Context(**given).resolved(course.defaults)
         self._agent = self._build()
 
     def _build(self, **phases: Phase) -> Agent:
@@ -108,7 +108,12 @@ class Attempts:
         if not given or self.context.db is not None:
             return ""
         try:
-            link(question.question, kg_of(self.context), given=given, encoder=encoder_of(self.context))
+            link(
+                question.question,
+                environment(self.context).kg,
+                given=given,
+                encoder=environment(self.context).encoder,
+            )
         except ConfigurationError as error:
             return str(error)
         return ""
@@ -119,8 +124,8 @@ class Attempts:
         further = rules_beyond(
             state.question,
             state.linked,
-            kg_of(context),
-            encoder_of(context),
+            environment(context).kg,
+            environment(context).encoder,
             hops=context.plan_hops,
             beam=context.plan_beam,
             count=count,
@@ -129,7 +134,7 @@ class Attempts:
 
     def worth(self, question: Question, rule: Rule) -> float:
         """Recall plus F1 of what a rule's query finds (0 to 2)."""
-        kg = kg_of(self.context)
+        kg = environment(self.context).kg
         found = answers(kg, without_topic(kg, rule), self.context.row_limit)
         values = [kg.profile.short(value) for value in found]
         reward = reward_of(values, labels_of(kg, values), self._gold(question))
@@ -182,7 +187,7 @@ class Attempts:
 
     def _gold(self, question: Question) -> list[str]:
         """The gold answers; full IRIs in the short form that the agent answers in."""
-        short = kg_of(self.context).profile.short
+        short = environment(self.context).kg.profile.short
         return [short(IRI(a)) if a.startswith(("http://", "https://")) else a for a in question.answers]
 
     def _followed(self, state: State, reward: float) -> dict[str, Any]:
@@ -194,12 +199,12 @@ class Attempts:
         return {
             "tried": tried,
             "rule": rule.text(),
-            "choices": choices_of(kg_of(self.context), rule),
+            "choices": choices_of(environment(self.context).kg, rule),
         }
 
     def shown(self, state: State) -> Opening:
         """What a model was shown before its first step, without any earlier attempt."""
-        return opening(prompt_of(self.context), prompt_values(state, self.context))
+        return opening(environment(self.context).prompt, prompt_values(state, self.context))
 
 
 def following(rule: Rule) -> Phase:

@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from triplewise.nodes import correct, inspect
 from triplewise.nodes.act import carry_out, read_reply
 from triplewise.nodes.context import Context
-from triplewise.nodes.resources import guidelines_of, toolset_of
+from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State, Step, Verdict
 from triplewise.nodes.workbench import reasoning_memory
 from triplewise.tools.core.rules import Rule
@@ -49,7 +49,7 @@ class Trajectory:
 
     def step(self, reply: str) -> Verdict:
         """Carry out one reply and inspect it; an error is rolled back, as the graph does."""
-        thought, written, call = read_reply(reply, toolset_of(self.context))
+        thought, written, call = read_reply(reply, environment(self.context).toolset)
         self._update(carry_out(self.state, self.context, thought, call, written))
         self._update(inspect.eraser(self.state, self.runtime))
         verdict = self.state.verdict
@@ -61,12 +61,12 @@ class Trajectory:
     def triggered(self) -> tuple[str, ...]:
         """Every guideline whose situation the last step is, the winner first."""
         last, before = self.last, self.state.model_copy(update={"steps": self.state.steps[:-1]})
-        return guidelines_of(self.context).triggered(
+        return environment(self.context).guidelines.triggered(
             last.feedback,
             reasoning_memory(before, self.context),
             question=self.state.question,
             budget_left=(self.context.max_steps or 0) - len(self.state.steps),
-            actions=tuple(a.signature for a in toolset_of(self.context).actions.values()),
+            actions=tuple(a.signature for a in environment(self.context).toolset.actions.values()),
             step=last.number + 1,
             toolset=self.context.toolset or "pyql",
         )

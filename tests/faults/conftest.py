@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.agent import SAID
 from tests.faults.graphs import FILES, Endpoint, open_graph, store
-from triplewise.nodes import resources
+from triplewise.nodes import environment
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 
 
@@ -31,9 +31,9 @@ def graphs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(source: Any, **settings: Any) -> KnowledgeGraph:
         if source not in FILES:
             return open_kg(source, **settings)
-        return open_graph(data, str(source), settings["timeout"], settings["limit"])
+        return open_graph(data, str(source), 30.0, 10_000)
 
-    monkeypatch.setattr(resources, "open_kg", opened)
+    monkeypatch.setattr(environment, "open_kg", opened)
 
 
 @pytest.fixture

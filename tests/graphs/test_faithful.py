@@ -13,7 +13,6 @@ import pytest
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.graphs.presets import FAITHFUL, faithful_name, find_preset
-from triplewise.nodes.phase import fill
 from triplewise.tools.core.errors import ConfigurationError
 
 from .conftest import Cli
@@ -90,10 +89,10 @@ def test_a_faithful_prompt_offers_the_eight_actions(openai_server: Server) -> No
 
 def test_settings_of_a_preset_give_way_to_the_caller() -> None:
     settings = FAITHFUL["queryagent"].settings
-    assert fill(Context(), settings).history == "full"
-    assert fill(Context(relation_cut=7, prompt="agent"), settings).relation_cut == 7
-    assert fill(Context(relation_cut=7, prompt="agent"), settings).prompt == "agent"
-    assert fill(None, PRESETS["queryagent"].settings).history == "short"
+    assert Context().resolved(settings).history == "full"
+    assert Context(relation_cut=7, prompt="agent").resolved(settings).relation_cut == 7
+    assert Context(relation_cut=7, prompt="agent").resolved(settings).prompt == "agent"
+    assert Context().resolved(PRESETS["queryagent"].settings).history == "short"
 
 
 def test_only_some_presets_have_a_faithful_form() -> None:

@@ -10,7 +10,7 @@ import pytest
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State
-from triplewise.nodes.resources import kg_of
+from triplewise.nodes.environment import environment
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.linking.linker import LinkedEntity
@@ -32,7 +32,7 @@ def runtime(context: Context) -> Runtime[Context]:
 
 @pytest.fixture
 def kg(context: Context) -> KnowledgeGraph:
-    return kg_of(context)
+    return environment(context).kg
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State
 from triplewise.nodes.act import act, carry_out, prompt_values, react, read_reply, read_values
-from triplewise.nodes.resources import prompt_of
+from triplewise.nodes.environment import environment
 from triplewise.nodes.state import ScoredTriple
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.core.call import Call
@@ -94,7 +94,7 @@ def test_the_prompt_shows_plan_observation_memory_and_history(
     seen = state(GOETHE, observation=(ScoredTriple(fact, 0.9),), memory=((fact,),))
     seen = seen.model_copy(update=carry_out(seen, context, "look", Call("get_relation", (GOETHE,)), ""))
     values = prompt_values(seen, context)
-    turn = prompt_of(context).render("turn", **values)
+    turn = environment(context).prompt.render("turn", **values)
     line = "(Johann Wolfgang von Goethe, unmarried partner, Lili Schöneman)"
     assert turn.count(line) == 2
     assert "Thought 1: look" in turn

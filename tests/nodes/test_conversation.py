@@ -14,8 +14,7 @@ from triplewise.graphs import Context, build_graph
 from triplewise.graphs.presets import find_preset
 from triplewise.nodes.act import prompt_values
 from triplewise.nodes.conversation import opening
-from triplewise.nodes.phase import fill
-from triplewise.nodes.resources import prompt_of
+from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State
 from triplewise.tools.learning.dialogue import lesson
 from triplewise.tools.learning.trajectory import Trajectory, Turn
@@ -70,8 +69,8 @@ def test_what_is_trained_on_is_what_was_shown(
     server = openai_server(replies)
     given = context(graph, server, max_steps=len(replies) - (preset == "symagent"))
     found = State.model_validate(build_graph(preset).invoke(ASKED, context=given))
-    filled = fill(given, find_preset(preset).settings)
-    begin = opening(prompt_of(filled), prompt_values(found, filled))
+    filled = given.resolved(find_preset(preset).settings)
+    begin = opening(environment(filled).prompt, prompt_values(found, filled))
     turns = tuple(Turn(s.thought, s.call, s.observation) for s in found.steps)
     told = lesson(Trajectory("q", "", {}, (), turns=turns, system=begin.system, prompt=begin.prompt))
     shown = server.chats[-1].messages

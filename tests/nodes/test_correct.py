@@ -12,9 +12,9 @@ from langgraph.runtime import Runtime
 from tests.support.openai_server import Messages, OpenAIServer
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.correct import VARIANTS, verified_fixes
+from triplewise.nodes.environment import environment
 from triplewise.nodes.inspect import eraser as inspect_step
 from triplewise.nodes.inspect import unchecked
-from triplewise.nodes.resources import toolset_of
 from triplewise.nodes.state import Step, Verdict
 from triplewise.nodes.workbench import reasoning_memory, workbench
 from triplewise.tools.actions import parse_call
@@ -116,7 +116,7 @@ MEANT = f"add_fact({WILD}, P840, ?place)"
 def turned(state: Callable[..., State], context: Context) -> State:
     """A fact in the wrong direction, as the inspector leaves it to be corrected."""
     start = state(WILD, question="Where is The Call of the Wild set?")
-    feedback = toolset_of(context).execute(workbench(start, context), parse_call(TURNED))
+    feedback = environment(context).toolset.execute(workbench(start, context), parse_call(TURNED))
     step = Step(1, "", TURNED, replace(feedback, outcome=str(feedback.outcome)), feedback.observation)
     verdict = Verdict("error", "fact_empty", "kb", "Nothing found. Regenerate only Thought 2 and Action 2.")
     return start.model_copy(update={"steps": (step,), "program": feedback.program, "verdict": verdict})
@@ -137,8 +137,9 @@ def test_what_finds_something_is_offered_behind_the_guideline(turned: State, con
 
 @pytest.mark.parametrize("variant", [v for v in STARTS if v != "eraser"])
 def test_other_ways_of_correcting_try_nothing(variant: str, turned: State, context: Context) -> None:
-    with metered() as meter:
-        (record,) = VARIANTS[variant](turned, scripted(context))["corrections"]
+    runtime = scripted(context)
+    with metered(environment(runtime).kg) as meter:
+        (record,) = VARIANTS[variant](turned, runtime)["corrections"]
     assert (record.fixes, meter.queries) == ((), 0)
 
 
@@ -147,7 +148,7 @@ def test_fixes_that_are_switched_off_take_no_query(
     changed: dict[str, object], turned: State, context: Context
 ) -> None:
     runtime = Runtime(context=replace(context, **{"model": "openai:scripted", **changed}))  # type: ignore[arg-type]
-    with metered() as meter:
+    with metered(environment(runtime).kg) as meter:
         update = VARIANTS["eraser"](turned, runtime)
     assert (update["corrections"][0].fixes, meter.queries) == ((), 0)
     assert "tried on the graph" not in update["steps"][-1].observation
@@ -155,8 +156,9 @@ def test_fixes_that_are_switched_off_take_no_query(
 
 @pytest.mark.parametrize("budget", [1, 2, 3, 5, 12])
 def test_fixes_keep_to_their_budget(budget: int, turned: State, context: Context) -> None:
-    with metered() as meter:
-        fixes = verified_fixes(turned, scripted(context, repair_queries=budget, repair_offers=1).context)
+    runtime = scripted(context, repair_queries=budget, repair_offers=1)
+    with metered(environment(runtime).kg) as meter:
+        fixes = verified_fixes(turned, runtime.context)
     assert meter.queries <= budget
     assert len(fixes) <= 1
 

@@ -14,8 +14,8 @@ from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.nodes import embeddings
 from triplewise.nodes.context import RANKINGS, Context
 from triplewise.nodes.embeddings import BATCH, OpenAIEncoder, open_embeddings
-from triplewise.nodes.resources import kg_of
-from triplewise.nodes.usage import recording
+from triplewise.nodes.environment import environment
+from triplewise.nodes.usage import Usage
 from triplewise.nodes.workbench import ranker
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.kg.open import close_all
@@ -63,20 +63,22 @@ def test_an_empty_text_is_no_reason_to_be_refused(openai_server: Start) -> None:
 
 def test_tokens_and_cost_are_counted(openai_server: Start) -> None:
     server = openai_server(models=["text-embedding-3-small"])
-    encoder = encoder_on(server, "openai:text-embedding-3-small")
-    with recording() as used:
-        encoder.encode(["three words here", "two more"])
-        encoder.encode(["two more"])
-    assert (used.total.calls, used.total.input_tokens, used.total.estimated) == (0, 5, False)
-    assert used.total.cost == pytest.approx(5 * 0.02 / 1e6)
+    uses: list[Usage] = []
+    encoder = encoder_on(server, "openai:text-embedding-3-small").session(uses.append)
+    encoder.encode(["three words here", "two more"])
+    encoder.encode(["two more"])
+    (used,) = uses
+    assert (used.calls, used.input_tokens, used.estimated) == (0, 5, False)
+    assert used.cost == pytest.approx(5 * 0.02 / 1e6)
 
 
 def test_tokens_are_estimated_where_the_server_does_not_say(openai_server: Start) -> None:
-    with recording() as used:
-        encoder_on(openai_server(report_usage=False)).encode(["eight by"])
-    assert used.total.estimated
-    assert used.total.input_tokens > 0
-    assert used.total.cost is None
+    uses: list[Usage] = []
+    encoder_on(openai_server(report_usage=False)).session(uses.append).encode(["eight by"])
+    (used,) = uses
+    assert used.estimated
+    assert used.input_tokens > 0
+    assert used.cost is None
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,7 @@ def test_relations_are_ranked_by_the_server(openai_server: Start, films: str) ->
     context = Context(kg=films, ranking="openai", ranking_model="letters", base_url=server.url)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(context.api_key_env, "sk-ranked")
-        rank = ranker("zzzz", kg_of(context), context)
+        rank = ranker("zzzz", environment(context).kg, context)
         forward, backward = rank(["directed_by", "has_genre", "zzz"], ["zzz"])
         rank(["directed_by", "has_genre", "zzz"], [])
     assert (forward[0], backward) == ("zzz", ["zzz"])
@@ -163,16 +165,16 @@ def test_relations_are_ranked_by_the_server(openai_server: Start, films: str) ->
 def test_the_next_process_embeds_no_relation_again(openai_server: Start, films: str, ranking: Any) -> None:
     server = openai_server(models=["letters"], embed=letters)
     context = Context(kg=films, ranking=ranking, ranking_model="letters", base_url=server.url)
-    first = ranker("zzzz", kg_of(context), context)(["directed_by", "has_genre", "zzz"], [])
+    first = ranker("zzzz", environment(context).kg, context)(["directed_by", "has_genre", "zzz"], [])
     close_all()  # another KG object and another encoder: only what lies on disk is left
     embeddings._cached.cache_clear()
-    again = ranker("zzzz", kg_of(context), context)(["directed_by", "has_genre", "zzz"], [])
+    again = ranker("zzzz", environment(context).kg, context)(["directed_by", "has_genre", "zzz"], [])
     assert again == first
     assert [t for batch in server.embedded for t in batch].count("has genre") == (ranking == "openai")
 
 
 def test_without_ranking_nothing_is_embedded(films: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triplewise.nodes.resources.open_encoder", None)
+    monkeypatch.setattr("triplewise.nodes.environment.open_encoder", None)
     context = Context(kg=films, ranking="none", relation_cut=2)
-    rank = ranker("anything", kg_of(context), context)
+    rank = ranker("anything", environment(context).kg, context)
     assert rank(["directed_by", "has_genre"], ["zzz"]) == (["directed_by", "has_genre"], [])

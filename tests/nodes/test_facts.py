@@ -15,8 +15,7 @@ from langgraph.types import Command
 from tests.support.early_frost import EX, QUESTION, film_model, write_films
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
-from triplewise.nodes.facts import reading
-from triplewise.nodes.resources import kg_of
+from triplewise.nodes.environment import environment
 from triplewise.nodes.review import read
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact
@@ -180,17 +179,17 @@ def test_words_of_a_person(reply: Any, said: dict[str, bool]) -> None:
     [("proposed", False, 1), ("proposed", True, 0), ("accepted", True, 1), ("rejected", False, 0)],
 )
 def test_what_a_run_sees_of_its_own_facts(context: Context, status: Any, review: bool, found: int) -> None:
-    with reading([replace(FACT, status=status)]):
-        seen = kg_of(replace(context, review=review))
-        assert len(seen.neighbours(FACT.triple.subject, FACT.triple.relation).triples) == found
-    assert kg_of(context).neighbours(FACT.triple.subject, FACT.triple.relation).triples == ()
+    env = environment(replace(context, review=review))
+    env.facts = (replace(FACT, status=status),)
+    assert len(env.kg.neighbours(FACT.triple.subject, FACT.triple.relation).triples) == found
+    assert environment(context).kg.neighbours(FACT.triple.subject, FACT.triple.relation).triples == ()
 
 
 def test_with_review_what_waits_is_not_seen_by_way_of_the_store(context: Context) -> None:
     store(context).add([FACT, OTHER])
-    with reading([FACT]):
-        kg = kg_of(replace(context, review=True, overlay="proposed"))
-        assert [t.object for t in kg.neighbours(FACT.triple.subject).triples] == [OTHER.triple.object]
+    env = environment(replace(context, review=True, overlay="proposed"))
+    env.facts = (FACT,)
+    assert [t.object for t in env.kg.neighbours(FACT.triple.subject).triples] == [OTHER.triple.object]
 
 
 def test_documents_that_are_not_there_are_told_at_once(context: Context) -> None:

@@ -103,11 +103,11 @@ def test_a_run_can_be_read_by_a_person(fast: Context) -> None:
 
     from triplewise.graphs.cli.names import Names
     from triplewise.graphs.cli.report import Report
-    from triplewise.nodes.resources import kg_of, toolset_of
+    from triplewise.nodes.environment import environment
 
     state = build_graph("agent").invoke(QUESTION, context=fast)
     console = Console(width=100, record=True, file=StringIO())
-    Report(console, Names(kg_of(fast), toolset_of(fast))).step(state["steps"][0])
+    Report(console, Names(environment(fast).kg, environment(fast).toolset)).step(state["steps"][0])
     shown = console.export_text()
     assert shown.count("add_fact(") == 2
     assert len([line for line in shown.splitlines() if "add_fact(" in line or "set_answer(" in line]) == 3

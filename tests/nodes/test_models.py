@@ -19,7 +19,7 @@ import pytest
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.nodes.model_errors import ContextOverflowError, retry_after
 from triplewise.nodes.models import ChatModel, open_model, without_thoughts
-from triplewise.nodes.usage import recording
+from triplewise.nodes.usage import Usage
 from triplewise.tools.core.errors import ConfigurationError, DataError, ModelUnavailableError
 
 Start = Callable[..., OpenAIServer]
@@ -347,13 +347,14 @@ def test_cost_by_price_table(openai_server: Start, tmp_path: Any, monkeypatch: p
         model_on(server, prices=tmp_path / "none.yaml")
 
 
-def test_recording_adds_up_calls_of_a_block(openai_server: Start) -> None:
-    model = model_on(openai_server(["a b", "c"], [Fault.SERVER_ERROR]))
-    with recording() as calls:
-        model.complete(ASK)
-        asyncio.run(model.acomplete(ASK))
-    assert (calls.total.calls, calls.total.input_tokens, calls.total.output_tokens) == (2, 8, 3)
-    assert calls.total.cost is None
+def test_a_session_is_told_what_each_reply_used(openai_server: Start) -> None:
+    uses: list[Usage] = []
+    model = model_on(openai_server(["a b", "c"], [Fault.SERVER_ERROR])).session(uses.append)
+    model.complete(ASK)
+    asyncio.run(model.acomplete(ASK))
+    total = uses[0] + uses[1]
+    assert (total.calls, total.input_tokens, total.output_tokens) == (2, 8, 3)
+    assert total.cost is None
 
 
 def test_models_are_cached_per_settings(openai_server: Start) -> None:

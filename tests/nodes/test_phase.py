@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Answer, Context, State
-from triplewise.nodes.phase import Update, fill, metered_phase, spent
-from triplewise.nodes.resources import kg_of
+from triplewise.nodes.environment import environment
+from triplewise.nodes.phase import Update, metered_phase, spent
 from triplewise.nodes.state import Correction
 from triplewise.nodes.usage import Usage
 from triplewise.tools.core.errors import ConfigurationError
@@ -22,13 +22,13 @@ from .conftest import GOETHE
 
 def test_only_open_settings_are_filled() -> None:
     given = Context(max_steps=3)
-    assert fill(given, {"max_steps": 40, "toolset": "explore"}) == Context(max_steps=3, toolset="explore")
-    assert fill(None, {"toolset": "explore"}).toolset == "explore"
+    assert given.resolved({"max_steps": 40, "toolset": "explore"}) == Context(max_steps=3, toolset="explore")
+    assert Context().resolved({"toolset": "explore"}).toolset == "explore"
 
 
 def test_a_phase_is_billed_for_its_queries(runtime: Runtime[Context], state: Callable[..., State]) -> None:
     def asks(state: State, runtime: Runtime[Context]) -> Update:
-        kg = kg_of(runtime.context)
+        kg = environment(runtime.context).kg
         kg.query("ASK { ?s ?p ?o }")
         kg.query("ASK { ?s ?p 1 }")
         return {"answer": Answer("answered")}

@@ -13,6 +13,7 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State
+from triplewise.nodes.environment import environment
 from triplewise.nodes.reflect import (
     add_to_network,
     chance,
@@ -24,7 +25,6 @@ from triplewise.nodes.reflect import (
 )
 from triplewise.nodes.state import Step, Verdict
 from triplewise.nodes.text import parse_triples
-from triplewise.nodes.usage import recording
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
@@ -154,9 +154,8 @@ def test_invented_triples_are_counted(
         server = openai_server([reply])
         asked = state(GOETHE, steps=(step(triples=(partner,)),), memory=((born,),))
         model = replace(context, model="openai:scripted", base_url=server.url, prompt="oda")
-        with recording() as spent:
-            update = oda(asked, Runtime(context=model))
-        assert spent.total.hallucinated == invented, reply
+        update = oda(asked, Runtime(context=model))
+        assert environment(model).usage.hallucinated == invented, reply
         assert {t for path in update["memory"] for t in path} <= {partner, born}
 
 

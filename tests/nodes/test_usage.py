@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.nodes.usage import Usage, estimate_tokens, load_prices, record, recording
+from triplewise.nodes.usage import Usage, estimate_tokens, load_prices
 from triplewise.tools.core.errors import DataError
 
 COUNTS = st.integers(0, 10**9)
@@ -23,16 +23,6 @@ def test_usages_add_up_in_any_order(a: Usage, b: Usage, c: Usage) -> None:
     assert (a + b) + c == a + (b + c)
     assert a + Usage() == a
     assert ((a + b).cost is None) == (a.cost is None or b.cost is None)
-
-
-def test_recordings_nest_without_counting_twice() -> None:
-    with recording() as outer:
-        record(Usage(calls=1))
-        with recording() as inner:
-            record(Usage(calls=1))
-        record(Usage(calls=1))
-    record(Usage(calls=1))
-    assert (outer.total.calls, inner.total.calls) == (2, 1)
 
 
 def test_snapshots_are_priced_as_their_model_unless_listed() -> None:

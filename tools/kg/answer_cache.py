@@ -10,9 +10,6 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import replace
 
 from triplewise.tools.kg.protocol import Outcome, Result
@@ -27,11 +24,11 @@ _SELECT = re.compile(
 )
 """A query whose answers are the distinct values of some variables of a pattern, and nothing else."""
 
-_Key = tuple[int, str, int]
+_Key = tuple[str, int]
 
 
-class Answers:
-    """Answers of KGs by query, for one question. Safe to use from several threads.
+class AnswerCache:
+    """Answers of one KG by query, for one question. Safe to use from several threads.
 
     A result that no LIMIT cut also answers for fewer variables of the same pattern: distinct values of some
     variables are what is distinct among the distinct values of more of them.
@@ -41,24 +38,24 @@ class Answers:
         self._known: OrderedDict[_Key, Result] = OrderedDict()
         self._lock = threading.Lock()
 
-    def find(self, kg: object, sparql: str, limit: int) -> Result | None:
+    def find(self, sparql: str, limit: int) -> Result | None:
         """What the KG answered to the query; None if that is not known. `limit`: rows a result may have."""
         with self._lock:
-            known = self._known.get((id(kg), sparql, limit))
+            known = self._known.get((sparql, limit))
             select = None if known is not None else _SELECT.fullmatch(sparql)
             if select is None:
                 return known
-            return _projected(self._known.get((id(kg), _pattern(select), limit)), select)
+            return _projected(self._known.get((_pattern(select), limit)), select)
 
-    def keep(self, kg: object, sparql: str, limit: int, result: Result) -> None:
+    def keep(self, sparql: str, limit: int, result: Result) -> None:
         """Remember an answer. Failures and cut or very long results are asked for again."""
         if result.outcome not in (Outcome.ROWS, Outcome.EMPTY) or len(result.rows) > KEPT_ROWS:
             return
         with self._lock:
-            self._known[id(kg), sparql, limit] = result
+            self._known[sparql, limit] = result
             select = _SELECT.fullmatch(sparql)
             if select is not None and (select["cut"] is None or len(result.rows) < int(select["cut"])):
-                key = (id(kg), _pattern(select), limit)
+                key = (_pattern(select), limit)
                 if key not in self._known or len(self._known[key].variables) <= len(result.variables):
                     self._known[key] = result
             while len(self._known) > KEPT:
@@ -78,21 +75,3 @@ def _projected(whole: Result | None, select: re.Match[str]) -> Result | None:
     places = [whole.variables.index(name) for name in names]
     rows = tuple(dict.fromkeys(tuple(row[i] for i in places) for row in whole.rows))
     return replace(whole, variables=names, rows=rows[: int(select["cut"])] if select["cut"] else rows)
-
-
-_answers: ContextVar[Answers | None] = ContextVar("triplewise_kg_answers", default=None)
-
-
-@contextmanager
-def reusing(answers: Answers | None) -> Iterator[None]:
-    """Use known answers again inside the block, in this thread or task; with None, ask every time."""
-    token = _answers.set(answers)
-    try:
-        yield
-    finally:
-        _answers.reset(token)
-
-
-def reused_answers() -> Answers | None:
-    """The answers to use again here, if any."""
-    return _answers.get()

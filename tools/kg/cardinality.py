@@ -8,7 +8,7 @@ from threading import Lock
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph, shared_of
 
 SUBJECTS, SAMPLE = 200, 2_000
 """Subjects, and facts of a relation, that are looked at."""
@@ -46,7 +46,7 @@ def _remembered(
     kg: KnowledgeGraph, what: str, relation: IRI, ask: Callable[[KnowledgeGraph, IRI], bool | None]
 ) -> bool:
     with _lock:
-        known = _known.setdefault(kg, {})
+        known = _known.setdefault(shared_of(kg), {})
     if (what, relation) not in known and (answer := ask(kg, relation)) is not None:
         known[what, relation] = answer
     return known.get((what, relation), False)

@@ -6,7 +6,7 @@ from threading import Lock
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.terms import IRI, text
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph, shared_of
 
 _known: WeakKeyDictionary[KnowledgeGraph, dict[str, tuple[IRI, ...]]] = WeakKeyDictionary()
 _lock = Lock()
@@ -32,7 +32,7 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     if not noun or not kg.profile.type_predicates:
         return ()
     with _lock:
-        known = _known.setdefault(kg, {})
+        known = _known.setdefault(shared_of(kg), {})
     if noun in known:
         return known[noun]
     nodes = _named(kg, noun) if kg.index is not None else _labelled(kg, noun)

@@ -14,7 +14,7 @@ from triplewise.tools.kg.bounded import Deadline, Workers
 from triplewise.tools.kg.engine import Engine, capped_result
 from triplewise.tools.kg.oxterms import from_ox, holdable, safe_iri, to_ox
 from triplewise.tools.kg.pathsearch import Edge
-from triplewise.tools.kg.protocol import Outcome, Paths, Result, count_query
+from triplewise.tools.kg.protocol import Outcome, Paths, Result
 from triplewise.tools.kg.queries import degree_query
 from triplewise.tools.kg.readonly import ReadQuery
 
@@ -101,7 +101,10 @@ class EmbeddedKG(Engine):
     def _search(self, source: Term, target: Term, max_hops: int, deadline: Deadline, limit: int) -> Paths:
         found = None
         if self._store is not None and self.joined is not None:
+            start = time.perf_counter()
             found = self.joined.paths(self.profile, source, target, max_hops, deadline, limit)
+            if found is not None:
+                self.meter.add(found.outcome, time.perf_counter() - start)
         return super()._search(source, target, max_hops, deadline, limit) if found is None else found
 
     def edges(
@@ -133,7 +136,7 @@ class EmbeddedKG(Engine):
             counted: Any = self._store.query(query, use_default_graph_as_union=self._union)
             if int(next(counted)[0].value) > above:
                 found.append(node)
-        count_query(Outcome.ROWS, time.perf_counter() - start)
+        self.meter.add(Outcome.ROWS, time.perf_counter() - start)
         return found
 
     def _label_rows(
@@ -151,7 +154,7 @@ class EmbeddedKG(Engine):
             and (language is None or label.language.lower() in ("", language.lower()))
         ]
         outcome = Outcome.TIMEOUT if deadline.passed else Outcome.ROWS if rows else Outcome.EMPTY
-        count_query(outcome, time.perf_counter() - start)
+        self.meter.add(outcome, time.perf_counter() - start)
         return Result(outcome, ("s", "p", "l"), tuple(rows))
 
     def _scan(
@@ -178,7 +181,7 @@ class EmbeddedKG(Engine):
                 break
         if deadline.passed:
             outcome, message = Outcome.TIMEOUT, f"no complete answer within {deadline.seconds:g} s"
-        count_query(outcome, time.perf_counter() - start)
+        self.meter.add(outcome, time.perf_counter() - start)
         return found, outcome, message
 
     def _relation(self, predicate: ox.NamedNode) -> IRI | None:

@@ -83,19 +83,20 @@ class EndpointKG(Engine):
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
-        return self._closed
+        return self._closed or self.shared._closed
 
     def close(self) -> None:
         """Stop asking. Later calls say `unavailable`."""
         self._closed = True
-        self._workers.close()
+        if self.shared is self:
+            self._workers.close()
 
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        if self._closed:
+        if self.closed:
             message = f"the knowledge graph {self.name!r} was closed: open it again"
             return Result(Outcome.UNAVAILABLE, message=message)
         deadline = Deadline(timeout)
-        if self._is_virtuoso:
+        if self.shared._is_virtuoso:
             query = written_out(query, lambda text: self._try(read_query(text), CLASSES, deadline).result)
         verdict = self._try(query, limit, deadline)
         if verdict.sort_cap and verdict.sort_cap <= limit:
@@ -132,7 +133,8 @@ class EndpointKG(Engine):
             return Verdict(Result(Outcome.TIMEOUT, message=message))
         except (OSError, http.client.HTTPException, ValueError) as error:
             return self._unreached(error)
-        self._is_virtuoso = self._is_virtuoso or reply.headers.get("server", "").startswith("Virtuoso")
+        if reply.headers.get("server", "").startswith("Virtuoso"):
+            self.shared._is_virtuoso = True
         return judge(reply, text, limit)
 
     def _request(self, text: str, form: str, seconds: float) -> Any:
@@ -151,7 +153,7 @@ class EndpointKG(Engine):
             wrapper.setMethod(POST)
         for key, value in self._parameters:
             wrapper.addParameter(key, value)
-        if self._is_virtuoso:
+        if self.shared._is_virtuoso:
             # Virtuoso goes on working for a client that left, unless it is told when to stop.
             wrapper.addParameter("timeout", str(max(1000, int(seconds * 900))))
         for header, value in self._headers.items():

@@ -11,23 +11,23 @@ import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, Variable
-from triplewise.tools.kg.answer_cache import reused_answers
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.pathsearch import Edge, PathSearch, other_end
 from triplewise.tools.kg.protocol import (
     Direction,
+    Meter,
     Neighbours,
     Outcome,
     Paths,
     Relations,
     Result,
-    count_query,
     is_cut,
 )
 from triplewise.tools.kg.queries import (
@@ -42,6 +42,7 @@ from triplewise.tools.kg.queries import (
 from triplewise.tools.kg.readonly import ReadQuery, Refused, read_query
 
 if TYPE_CHECKING:
+    from triplewise.tools.kg.answer_cache import AnswerCache
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
@@ -80,6 +81,36 @@ class Engine(ABC):
         self._index = index
         self._labels = _LabelCache(LABEL_CACHE)
         self._excluded: dict[IRI, bool] = {}
+        self._meter = Meter()
+        self._answers: AnswerCache | None = None
+        self._shared: Self | None = None
+
+    def session(
+        self,
+        *,
+        meter: Meter | None = None,
+        answers: AnswerCache | None = None,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Self:
+        """The same store, labels and indexes for one run; see `KnowledgeGraph.session`."""
+        session = copy(self)
+        session._shared = self.shared
+        session._meter = meter or Meter()
+        session._answers = answers
+        session.timeout = self.timeout if timeout is None else timeout
+        session.limit = self.limit if limit is None else limit
+        return session
+
+    @property
+    def shared(self) -> Self:
+        """The KG that this is a session of, itself where it is none."""
+        return self._shared or self
+
+    @property
+    def meter(self) -> Meter:
+        """Counts the queries that reach the store by way of this object."""
+        return self._meter
 
     @property
     def index(self) -> LabelIndex | None:
@@ -107,16 +138,16 @@ class Engine(ABC):
             return Result(Outcome.SYNTAX, message=str(refusal))
         timeout = self.timeout if timeout is None else timeout
         limit = self.limit if limit is None else max(limit, 0)
-        answers = reused_answers()
-        if answers is not None and (known := answers.find(self, sparql, limit)) is not None:
+        answers = self._answers
+        if answers is not None and (known := answers.find(sparql, limit)) is not None:
             return known
         start = time.perf_counter()
         result = self._run(read, timeout, limit)
         seconds = time.perf_counter() - start
-        count_query(result.outcome, seconds)
+        self.meter.add(result.outcome, seconds)
         result = replace(result, seconds=round(seconds, 6))
         if answers is not None:
-            answers.keep(self, sparql, limit, result)
+            answers.keep(sparql, limit, result)
         return result
 
     def relations(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.bounded import Deadline
-from triplewise.tools.kg.protocol import Outcome, Paths, count_query
+from triplewise.tools.kg.protocol import Outcome, Paths
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.adjacency import Adjacency, Array
@@ -31,7 +30,7 @@ class Joined:
     def paths(
         self, profile: Profile, source: Term, target: Term, max_hops: int, deadline: Deadline, limit: int
     ) -> Paths | None:
-        """All simple paths of up to `max_hops` hops, counted as one query; None if they cannot be told.
+        """All simple paths of up to `max_hops` hops; None if they cannot be told.
 
         That is so without a fitting adjacency, and for a literal in another form than the store's own.
         """
@@ -43,12 +42,10 @@ class Joined:
             return None
         from triplewise.tools.kg.walks import Walks
 
-        start = time.perf_counter()
         if ends[0] is None or ends[1] is None:
             found = Paths(Outcome.EMPTY)
         else:
             found = Walks(graph, allowed, deadline, limit).run(ends[0], ends[1], max_hops)
-        count_query(found.outcome, time.perf_counter() - start)
         return found
 
     def _fitting(self, profile: Profile) -> tuple[Adjacency | None, Array | None]:

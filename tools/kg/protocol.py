@@ -7,16 +7,17 @@ taken for an empty result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from threading import Lock
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 from typing import Literal as OneOf
 
 from triplewise.tools.core.terms import IRI, Term, Triple, Variable
 
 if TYPE_CHECKING:
+    from triplewise.tools.kg.answer_cache import AnswerCache
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
@@ -157,6 +158,22 @@ class KnowledgeGraph(Protocol):
         """The label index, where this KG has one."""
         ...
 
+    @property
+    def meter(self) -> Meter:
+        """Counts the queries that reach the store by way of this object."""
+        ...
+
+    def session(
+        self,
+        *,
+        meter: Meter | None = None,
+        answers: AnswerCache | None = None,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Self:
+        """The same KG for one run: with a meter, known answers, time-out and row limit of its own."""
+        ...
+
     def close(self) -> None:
         """Free what is held. Safe to call twice."""
         ...
@@ -166,42 +183,51 @@ def origin_of(kg: KnowledgeGraph) -> KnowledgeGraph:
     """The KG below all that is laid over it: what is measured or kept once per KG is so for this one."""
     while (below := getattr(kg, "origin", None)) is not None:
         kg = below
-    return kg
+    return shared_of(kg)
 
 
-@dataclass(slots=True)
+def shared_of(kg: KnowledgeGraph) -> KnowledgeGraph:
+    """The KG that a session is of, any other KG itself: what is kept for one KG, overlay included, is its."""
+    shared: KnowledgeGraph = getattr(kg, "shared", kg)
+    return shared
+
+
 class Meter:
-    """Counts the queries that reach KGs inside a `metered` block."""
+    """Counts the queries that reach a KG or a database, their outcomes and seconds. Safe to share."""
 
-    queries: int = 0
-    seconds: float = 0.0
-    outcomes: dict[str, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.queries = 0
+        self.seconds = 0.0
+        self.outcomes: dict[str, int] = {}
+        self._blocks: list[Meter] = []
+        self._lock = Lock()
 
     def add(self, outcome: Outcome, seconds: float) -> None:
-        """Count one query."""
-        self.queries += 1
-        self.seconds += seconds
-        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+        """Count one query. Engines call this once for every query that reached the store."""
+        with self._lock:
+            self.queries += 1
+            self.seconds += seconds
+            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+            blocks = list(self._blocks)
+        for block in blocks:
+            block.add(outcome, seconds)
+
+    @contextmanager
+    def block(self) -> Iterator[Meter]:
+        """Count what is asked inside the block, besides counting it here."""
+        inner = Meter()
+        with self._lock:
+            self._blocks.append(inner)
+        try:
+            yield inner
+        finally:
+            with self._lock:
+                self._blocks.remove(inner)
 
 
-_meter: ContextVar[Meter | None] = ContextVar("triplewise_kg_meter", default=None)
-
-
-@contextmanager
-def metered() -> Iterator[Meter]:
-    """Count every KG query made inside the block, in this thread or task."""
-    meter = Meter()
-    token = _meter.set(meter)
-    try:
-        yield meter
-    finally:
-        _meter.reset(token)
-
-
-def count_query(outcome: Outcome, seconds: float) -> None:
-    """Engines call this once for every query that reached the store."""
-    if (meter := _meter.get()) is not None:
-        meter.add(outcome, seconds)
+def metered(kg: KnowledgeGraph) -> AbstractContextManager[Meter]:
+    """Count every query that is asked of a KG inside the block, whoever asks it."""
+    return kg.meter.block()
 
 
 def is_cut(rows: Sequence[object], limit: int) -> bool:

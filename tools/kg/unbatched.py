@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from functools import lru_cache
-from typing import Any, cast
+from collections.abc import Iterable
+from typing import Any, Self
 
 from triplewise.tools.core.terms import IRI, Term, Variable
 from triplewise.tools.kg.engine import ROWS_PER_LABEL, best_labels
 from triplewise.tools.kg.labels import LabelIndex
-from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Neighbours, Paths, Relations, Result
+from triplewise.tools.kg.protocol import (
+    Direction,
+    KnowledgeGraph,
+    Meter,
+    Neighbours,
+    Paths,
+    Relations,
+    Result,
+    shared_of,
+)
 from triplewise.tools.kg.queries import labels_query
 
 
@@ -25,6 +33,20 @@ class UnbatchedLabels:
         self.name, self.profile = kg.name, kg.profile
         self.timeout, self.limit = kg.timeout, kg.limit
         self._relations: set[Term] = set()
+
+    @property
+    def shared(self) -> KnowledgeGraph:
+        """The KG that the wrapped one is a session of."""
+        return shared_of(self._kg)
+
+    @property
+    def meter(self) -> Meter:
+        """Counts the queries that reach the KG."""
+        return self._kg.meter
+
+    def session(self, **settings: Any) -> Self:
+        """The same for one run; see `KnowledgeGraph.session`."""
+        return type(self)(self._kg.session(**settings))
 
     @property
     def index(self) -> LabelIndex | None:
@@ -94,14 +116,3 @@ class UnbatchedLabels:
     def close(self) -> None:
         """Free what the KG holds."""
         self._kg.close()
-
-
-def unbatched(kg: KnowledgeGraph) -> KnowledgeGraph:
-    """The KG with labels one by one: one object a KG, so that what was read about relations stays known."""
-    return _wrapped(cast(Hashable, kg))
-
-
-@lru_cache(maxsize=8)
-def _wrapped(kg: Any) -> UnbatchedLabels:
-    """One wrapper for each of the KGs used last."""
-    return UnbatchedLabels(kg)

@@ -157,7 +157,7 @@ class _Writer:
             if self.find(seed) is not None:
                 before += 1
                 continue
-            with metered() as meter:
+            with metered(miner.kg) as meter:
                 found = miner.of_seed(seed)
             if meter.outcomes.get(Outcome.UNAVAILABLE):
                 raise KGUnavailableError("the graph does not answer; run the same command again to go on")

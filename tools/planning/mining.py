@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.core.terms import IRI, Term, Triple
@@ -98,10 +99,16 @@ class Miner:
         kept: Kept | None = None,
         encoder: Encoder | None = None,
     ) -> None:
-        self._kg, self.caps, self._kept, self._encoder = kg, caps or Caps(), kept, encoder
+        self.kg, self.caps, self._kept, self._encoder = kg, caps or Caps(), kept, encoder
         self._terms = SeedTerms(kg)
         self._known: dict[Seed, Mined] = {}
         self._lock = Lock()
+
+    def session(self, kg: KnowledgeGraph) -> Self:
+        """The same miner with what it remembers, asking the session `kg` of its graph."""
+        session = copy(self)
+        session.kg, session._terms = kg, self._terms.session(kg)
+        return session
 
     def mine(self, seeds: Sequence[Seed]) -> list[MinedBody]:
         """Bodies for seeds that share one masked text, best first."""
@@ -158,7 +165,7 @@ class Miner:
         if not known or not gold:
             return {}
         conditions = (
-            Conditions(self._kg, self._encoder, seed.question, spans_of(seed)) if self._encoder else None
+            Conditions(self.kg, self._encoder, seed.question, spans_of(seed)) if self._encoder else None
         )
         found = self._evaluate(known[0], self._closed(known[0], seed, conditions), gold, conditions)
         if len(known) > 1 and known[0] != known[1]:
@@ -169,7 +176,7 @@ class Miner:
     def _anchor(self, topic: str) -> str:
         """The argument form of the node that a topic means, "" if it means none."""
         node = next((n for n in self._terms.resolve(topic)[:1] if isinstance(n, IRI)), None)
-        return node_form(self._kg, self._kg.profile.short(node)) if node is not None else ""
+        return node_form(self.kg, self.kg.profile.short(node)) if node is not None else ""
 
     def _closed(self, anchor: str, seed: Seed, conditions: Conditions | None) -> list[Signature]:
         """Signatures of closed paths from the anchor to the sampled answers, shortest first.
@@ -192,15 +199,15 @@ class Miner:
 
     def _forward_halves(self, anchor: str) -> dict[Signature, frozenset[Term]]:
         """Nodes reached from the anchor over each body of up to hops - 1 relations."""
-        start = self._kg.profile.expand(anchor)
+        start = self.kg.profile.expand(anchor)
         assert start is not None
         reached: dict[Signature, frozenset[Term]] = {(): frozenset({start})}
         frontier: list[Body] = [()]
         for _hop in range(self.caps.hops - 1):
-            grown = [b for body in frontier for b in grow(self._kg, anchor, body)]
+            grown = [b for body in frontier for b in grow(self.kg, anchor, body)]
             frontier = []
             for body in self._sample(grown, self.caps.halves):
-                result = run(self._kg, ground(anchor, body), limit=self.caps.frontier)
+                result = run(self.kg, ground(anchor, body), limit=self.caps.frontier)
                 if result.outcome is Outcome.ROWS:
                     reached[signature(body)] = frozenset(result.column(result.variables[0]))
                     frontier.append(body)
@@ -211,7 +218,7 @@ class Miner:
         found = {s for s, nodes in halves.items() if s and end in nodes}
         around: dict[tuple[str, bool], set[Term]] = defaultdict(set)
         for t in self._around(end):
-            name = relation_form(self._kg, self._kg.profile.short(t.relation))
+            name = relation_form(self.kg, self.kg.profile.short(t.relation))
             if t.object == end:
                 around[(name, True)].add(t.subject)
             if t.subject == end:
@@ -222,13 +229,13 @@ class Miner:
 
     def _around(self, end: Term) -> Sequence[Triple]:
         """Facts of a node; of a hub, as many of each relation."""
-        near = self._kg.neighbours(end, limit=self.caps.frontier)
+        near = self.kg.neighbours(end, limit=self.caps.frontier)
         if near.outcome is not Outcome.TRUNCATED:
             return near.triples
-        relations = self._kg.relations(end)
+        relations = self.kg.relations(end)
         steps: list[tuple[IRI, Direction]] = [(r, "forward") for r in relations.forward]
         steps += [(r, "backward") for r in relations.backward]
-        found = [self._kg.neighbours(end, r, way, limit=self.caps.frontier).triples for r, way in steps]
+        found = [self.kg.neighbours(end, r, way, limit=self.caps.frontier).triples for r, way in steps]
         return [t for triples in found for t in triples]
 
     def _evaluate(
@@ -238,7 +245,7 @@ class Miner:
         counting = conditions is not None and conditions.counting
         qualities: Mined = {}
         for body in bodies if counting else bodies[: self.caps.bodies]:
-            rule = ground(anchor, rename(self._kg, body))
+            rule = ground(anchor, rename(self.kg, body))
             plain = self._judge(rule, gold)
             best = plain
             for kind in conditions.kinds if conditions is not None else ():
@@ -253,11 +260,11 @@ class Miner:
     def _judge(self, rule: Rule, gold: set[Term]) -> Quality | None:
         """How well a rule reproduces the answers; None where the KG does not say."""
         cap = max(200, 20 * len(gold))
-        result = run(self._kg, rule, limit=cap)
+        result = run(self.kg, rule, limit=cap)
         if result.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
             return None
         found = same_as(gold, result.column(result.variables[0]))
-        topic = self._kg.profile.expand(rule.anchor)
+        topic = self.kg.profile.expand(rule.anchor)
         return _quality(found, gold, result.outcome is Outcome.TRUNCATED, cap, topic)
 
     def _meeting(self, first: str, left: Mined, second: str, right: Mined, gold: set[Term]) -> Mined:
@@ -265,7 +272,7 @@ class Miner:
         found: Mined = {}
         for body, quality in _widest(left):
             for other, alone in _widest(right):
-                rule = meeting(self._kg, first, rename(self._kg, body), second, other)
+                rule = meeting(self.kg, first, rename(self.kg, body), second, other)
                 judged = self._judge(rule, gold)
                 least = max(quality.f1, alone.f1, found[body].f1 if body in found else 0.0)
                 if judged is not None and judged.f1 > least + BETTER:

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.kg.load import MANIFEST, is_store
 from triplewise.tools.kg.open import DEMO, MEMORY_BYTES
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph, shared_of
 from triplewise.tools.planning.mining import Caps
 from triplewise.tools.planning.seed_terms import named_in_text
 from triplewise.tools.planning.seeds import (
@@ -137,7 +137,7 @@ def _open(path: str, kg: KnowledgeGraph) -> SeedIndex:
     """The index of files that were not mined ahead, built once per process and state of the files."""
     key = f"{path} {seeds_mark(path)}"
     with _lock:
-        known = _indexes.setdefault(kg, {})
+        known = _indexes.setdefault(shared_of(kg), {})
     if key not in known:
         known[key] = SeedIndex(read_all(path, kg), path)
     return known[key]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
 from itertools import islice
+from typing import Self
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, text
 from triplewise.tools.kg.protocol import KnowledgeGraph
@@ -25,6 +27,12 @@ class SeedTerms:
     def __init__(self, kg: KnowledgeGraph) -> None:
         self._kg = kg
         self._known: dict[str, tuple[Term, ...]] = {}
+
+    def session(self, kg: KnowledgeGraph) -> Self:
+        """The same terms, asking the session `kg` of the graph."""
+        session = copy(self)
+        session._kg = kg
+        return session
 
     def resolve(self, name: str) -> tuple[Term, ...]:
         """Nodes or literals meant by an id, a name or a value; () for what the KG cannot have."""

@@ -79,11 +79,16 @@ class VectorStore:
         with self._lock:
             return len(self._keys)
 
-    def vectors(self, texts: Sequence[str]) -> np.ndarray:
-        """Vectors of the texts, float32 of shape (n, dimension), in the order given; embeds the new ones."""
-        return self.at(self.rows(texts))
+    def vectors(self, texts: Sequence[str], encoder: Encoder | None = None) -> np.ndarray:
+        """Vectors of the texts, float32 of shape (n, dimension), in the order given; embeds the new ones.
 
-    def rows(self, texts: Sequence[str], digests: np.ndarray | None = None) -> np.ndarray:
+        `encoder`: a session of the store's own encoder, where one run is to be told what embedding costs.
+        """
+        return self.at(self.rows(texts, encoder=encoder))
+
+    def rows(
+        self, texts: Sequence[str], digests: np.ndarray | None = None, encoder: Encoder | None = None
+    ) -> np.ndarray:
         """Row numbers of the texts, int64 of shape (n,), good for `at` in this process; embeds new ones.
 
         `digests` are what they are kept under, where that is not their own digest (see `joined`).
@@ -93,7 +98,7 @@ class VectorStore:
         digests = digests_of(texts) if digests is None else digests
         rows = self.find(digests)
         if (rows < 0).any():
-            self._embed(texts, digests, rows < 0)
+            self._embed(texts, digests, rows < 0, encoder or self.encoder)
             rows = self.find(digests)
         return rows
 
@@ -227,12 +232,14 @@ class VectorStore:
         pairs = zip(keys["high"].tolist(), keys["low"].tolist(), strict=True)
         self._recent.update((pair, first + i) for i, pair in enumerate(pairs))
 
-    def _embed(self, texts: Sequence[str], digests: np.ndarray, missing: np.ndarray) -> None:
+    def _embed(
+        self, texts: Sequence[str], digests: np.ndarray, missing: np.ndarray, encoder: Encoder
+    ) -> None:
         """Embed texts, one of each, and keep them."""
         places = {texts[i]: i for i in np.flatnonzero(missing).tolist()}
         # Texts of like length share a batch, so that little is computed on padding.
         fresh = sorted(places, key=len)
-        vectors = np.asarray(self.encoder.encode(fresh), ROW)
+        vectors = np.asarray(encoder.encode(fresh), ROW)
         self._keep(digests[[places[t] for t in fresh]], vectors)
 
     def _keep(self, digests: np.ndarray, vectors: np.ndarray) -> None:
@@ -275,7 +282,7 @@ def vectors_of(kg: KnowledgeGraph, encoder: Encoder) -> VectorStore:
 
     They lie in the first of the KG's `homes` that can be written, or in memory where it has none.
     """
-    kg = origin_of(kg)
+    kg, encoder = origin_of(kg), getattr(encoder, "shared", encoder)
     with _opening:
         stores = _stores.setdefault(kg, {})
         if id(encoder) not in stores:  # the store holds its encoder, so the id stays its own

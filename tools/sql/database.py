@@ -12,15 +12,17 @@ from __future__ import annotations
 import atexit
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Self
 from weakref import WeakSet
 
 from sqlalchemy.engine import URL
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
-from triplewise.tools.kg.protocol import Outcome, count_query
+from triplewise.tools.kg.protocol import Meter, Outcome
 from triplewise.tools.sql.base import Column, Condition, Rows, Schema, SqlQuery, Value
 from triplewise.tools.sql.engine import Engine, QueryError, Statement
 from triplewise.tools.sql.reading import fold, plain, read_number
@@ -117,6 +119,13 @@ class RelationalDatabase:
         self._writer = Writer(engine, self._schema, native)
         self._shown = Writer(engine, self._schema, native, shown=True)
         self._distinct: dict[Column, tuple[Value, ...]] = {}
+        self.meter = Meter()
+
+    def session(self, meter: Meter, timeout: float, limit: int) -> Self:
+        """The same database for one run, with its meter, time-out and row limit."""
+        session = copy(self)
+        session.meter, session.timeout, session.limit = meter, timeout, limit
+        return session
 
     @property
     def schema(self) -> Schema:
@@ -218,11 +227,11 @@ class RelationalDatabase:
             started = time.perf_counter()
             fetched = self.engine.fetch(select.limit(most + 1), self.timeout)
         except QueryError as error:
-            count_query(error.outcome, time.perf_counter() - started)
+            self.meter.add(error.outcome, time.perf_counter() - started)
             return Rows(error.outcome, message=error.message)
         rows = tuple(tuple(plain(cell) for cell in row) for row in fetched[:most])
         outcome = Outcome.TRUNCATED if len(fetched) > most else Outcome.ROWS if rows else Outcome.EMPTY
-        count_query(outcome, time.perf_counter() - started)
+        self.meter.add(outcome, time.perf_counter() - started)
         return Rows(outcome, rows, columns)
 
 

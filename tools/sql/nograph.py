@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, Self
 
 from triplewise.tools.core.terms import IRI, Term, Variable
 from triplewise.tools.kg.labels import LabelIndex
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.protocol import Direction, Neighbours, Outcome, Paths, Relations, Result
+from triplewise.tools.kg.protocol import Direction, Meter, Neighbours, Outcome, Paths, Relations, Result
 
 
 class NoGraph:
@@ -17,6 +18,11 @@ class NoGraph:
         self.name, self.timeout, self.limit = "none", 30.0, 1
         self.index: LabelIndex | None = None
         self.profile: Profile = load_profile("generic")
+        self.meter = Meter()
+
+    def session(self, **settings: Any) -> Self:
+        """Itself: there is nothing that one run could change."""
+        return self
 
     def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
         """Nothing."""

@@ -13,7 +13,7 @@ from tests.support.film_library import film_context
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals.baselines.rog import instances
 from triplewise.evals.systems import build_system
-from triplewise.nodes.resources import kg_of
+from triplewise.nodes.environment import environment
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.rules import Atom, Rule
 
@@ -105,7 +105,7 @@ def test_with_nothing_linked_nothing_is_found(tmp_path: Path, seeds: str | None)
 
 
 def test_a_rule_that_leads_nowhere_has_no_instances(tmp_path: Path) -> None:
-    kg = kg_of(film_context(tmp_path))
+    kg = environment(film_context(tmp_path)).kg
     forth = Rule("Alien", (Atom("directed_by", True, "x"),))
     assert [len(path) for path in instances(kg, forth)] == [1]
     assert instances(kg, Rule("Alien", (Atom("place_of_birth", True, "x"),))) == []

@@ -89,7 +89,7 @@ def test_kinds_of_an_answer(kg: EmbeddedKG, calls: tuple[str, ...], kinds: dict[
 
 
 def test_names_that_are_not_shown_are_not_asked_for(kg: EmbeddedKG) -> None:
-    with metered() as few:
+    with metered(kg) as few:
         detail = taken(kg, DIRECTED, "set_answer(?film)", preview=1).detail
     assert detail["answer_kinds"] == {"entity": 1, "unseen": 2}
     assert few.queries <= 4, "a preview is one query for values and one for their labels"

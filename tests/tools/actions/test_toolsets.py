@@ -94,7 +94,7 @@ def test_a_fact_shows_values_ids_and_triples(bench: ActionContext) -> None:
 
 def test_a_construct_action_costs_one_query_and_one_for_labels(kg: EmbeddedKG) -> None:
     fresh = EmbeddedKG(ox.Store(), kg.profile, "none")
-    with metered() as meter:
+    with metered(fresh) as meter:
         run(ActionContext(fresh), "add_fact(Q17, P36, ?capital)")
     assert meter.queries == 1
 

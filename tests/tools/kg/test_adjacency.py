@@ -185,7 +185,7 @@ def test_named_graphs_are_joined_as_one(tmp_path: Path) -> None:
     kg = EmbeddedKG(store, PLAIN, "t")
     assert build(store, PLAIN, tmp_path, 3, lambda _: None) == 2
     kg.joined = Joined(tmp_path, 3)
-    with metered() as meter:
+    with metered(kg) as meter:
         assert [len(p) for p in kg.paths(IRI("urn:a"), IRI("urn:c")).paths] == [2]
     assert meter.queries == 1
 

@@ -37,7 +37,7 @@ def names(found: list[Fact]) -> list[str]:
 
 
 def test_sizes_of_many_nodes_with_one_query(kg: KnowledgeGraph) -> None:
-    with metered() as meter:
+    with metered(kg) as meter:
         found = sizes(kg, "london", "hub", "yukon", "nobody")
     assert meter.queries == 1
     assert found == {
@@ -62,7 +62,7 @@ def test_directions_and_literals(kg: KnowledgeGraph) -> None:
 
 def test_whole_bundles_come_sorted_with_one_query(kg: KnowledgeGraph) -> None:
     known = sizes(kg, "london", "call")
-    with metered() as meter:
+    with metered(kg) as meter:
         facts = read(kg, known, known)
     assert meter.queries == 1
     assert len(facts) == sum(known.values())

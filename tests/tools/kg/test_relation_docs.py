@@ -41,7 +41,7 @@ def kg() -> EmbeddedKG:
 
 def test_labels_and_aliases_of_many_cost_one_query_each(kg: EmbeddedKG) -> None:
     names = [f"r{i}" for i in range(50)]
-    with metered() as meter:
+    with metered(kg) as meter:
         texts = relation_texts(kg, names)
     assert meter.queries <= 2
     assert list(texts) == names
@@ -50,9 +50,9 @@ def test_labels_and_aliases_of_many_cost_one_query_each(kg: EmbeddedKG) -> None:
 
 def test_a_relation_is_asked_for_once(kg: EmbeddedKG) -> None:
     first = relation_texts(kg, ["made", "r1"])
-    with metered() as again:
+    with metered(kg) as again:
         assert relation_texts(kg, ["r1", "made", "made"]) == {"r1": first["r1"], "made": first["made"]}
-    with metered() as other:
+    with metered(kg) as other:
         relation_texts(kg, ["r1", "r2"])
     assert again.queries == 0
     assert 0 < other.queries <= 2
@@ -89,7 +89,7 @@ def test_descriptions_are_those_of_the_language(kg: EmbeddedKG) -> None:
     """
     store.load(facts.encode(), format=ox.RdfFormat.TURTLE)
     described = EmbeddedKG(store, replace(PROFILE, description_predicates=(describes,)), "described")
-    with metered() as meter:
+    with metered(described) as meter:
         texts = relation_descriptions(described, ["made", "r1", "r2", "no such:relation"])
     assert texts == {"made": "who made it", "r1": "the first"}
     assert meter.queries == 1

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from triplewise.tools.kg import KnowledgeGraph, Outcome, open_kg
-from triplewise.tools.kg.answer_cache import Answers, reusing
+from triplewise.tools.kg.answer_cache import AnswerCache
 from triplewise.tools.kg.protocol import Result, metered
 
 BORDERS = "<http://www.wikidata.org/prop/direct/P47>"
@@ -33,7 +33,8 @@ def kg() -> KnowledgeGraph:
 )
 def test_what_is_known_is_not_asked_again(kg: KnowledgeGraph, first: str, second: str) -> None:
     plain = kg.query(second)
-    with metered() as meter, reusing(Answers()):
+    kg = kg.session(answers=AnswerCache())
+    with metered(kg) as meter:
         kg.query(first)
         again = kg.query(second)
     assert meter.queries == 1
@@ -54,7 +55,8 @@ def test_what_is_known_is_not_asked_again(kg: KnowledgeGraph, first: str, second
 )
 def test_what_does_not_follow_is_asked(kg: KnowledgeGraph, first: str, second: str) -> None:
     plain = kg.query(second)
-    with metered() as meter, reusing(Answers()):
+    kg = kg.session(answers=AnswerCache())
+    with metered(kg) as meter:
         kg.query(first)
         assert set(kg.query(second).rows) == set(plain.rows)
     assert meter.queries == 2
@@ -62,7 +64,8 @@ def test_what_does_not_follow_is_asked(kg: KnowledgeGraph, first: str, second: s
 
 def test_cut_and_failed_results_are_asked_for_again(kg: KnowledgeGraph) -> None:
     query = f"SELECT DISTINCT ?a WHERE {PATTERN}"
-    with metered() as meter, reusing(Answers()):
+    kg = kg.session(answers=AnswerCache())
+    with metered(kg) as meter:
         assert kg.query(query, limit=2).outcome is Outcome.TRUNCATED
         assert kg.query(query, limit=2).outcome is Outcome.TRUNCATED
         assert len(kg.query(query).rows) > 2
@@ -71,8 +74,7 @@ def test_cut_and_failed_results_are_asked_for_again(kg: KnowledgeGraph) -> None:
 
 def test_nothing_is_kept_outside_a_question(kg: KnowledgeGraph) -> None:
     query = f"SELECT DISTINCT ?a WHERE {PATTERN}"
-    with metered() as meter:
-        for answers in (Answers(), Answers(), None):
-            with reusing(answers):
-                kg.query(query)
+    with metered(kg) as meter:
+        for answers in (AnswerCache(), AnswerCache(), None):
+            kg.session(answers=answers, meter=kg.meter).query(query)
     assert meter.queries == 3

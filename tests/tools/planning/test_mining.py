@@ -129,9 +129,9 @@ def test_rules_of_seeds_treat_the_topic_as_seeds_do(found: tuple[str, ...], expe
 def test_nothing_is_mined_twice(films: EmbeddedKG) -> None:
     miner = miner_of(films)
     seeds = [seed("alien", "scott"), seed("aliens", "cameron")]
-    with metered() as first:
+    with metered(films) as first:
         mined = miner.mine(seeds)
-    with metered() as second:
+    with metered(films) as second:
         again = miner_of(films).mine(list(reversed(seeds)))
     assert first.queries > 0
     assert second.queries == 0

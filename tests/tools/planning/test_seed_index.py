@@ -10,7 +10,7 @@ import pytest
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, load_kg, open_kg
-from triplewise.tools.kg.protocol import count_query, metered
+from triplewise.tools.kg.protocol import metered
 from triplewise.tools.planning.indexing import index_seeds
 from triplewise.tools.planning.lexical.planner import miner_of
 from triplewise.tools.planning.mining import Caps, Miner
@@ -74,7 +74,7 @@ def test_what_is_kept_is_not_mined_again(store: Path, seeds: str) -> None:
         index = seeds_for(str(store), kg, path, CAPS)
         assert index is not None
         match = index.search("who directed Dune?", [(13, 17)])[0]
-        with metered() as meter:
+        with metered(kg) as meter:
             mined = miner_of(kg, CAPS, index).mine(match.seeds)
         assert meter.queries == 0
         assert mined == Miner(kg, CAPS).mine(match.seeds)
@@ -157,7 +157,6 @@ def test_a_graph_that_does_not_answer_is_no_graph_without_paths(
         patch.setattr(kg, "_run", refuse)
         with pytest.raises(KGUnavailableError):
             index_seeds(seeds, str(store), kg)
-        count_query(Outcome.UNAVAILABLE, 0.0)
     report = index_seeds(seeds, str(store), kg)
     assert (report.before, report.empty) == (0, 1)
 

@@ -129,7 +129,7 @@ def test_a_triple_read_twice_is_one_fact_of_the_surer_sentence(kg: KnowledgeGrap
 def test_many_triples_take_few_queries(kg: KnowledgeGraph, encoder: Encoder) -> None:
     people = ("Eva Stein", "Fred Novak", "Gina Rossi", "Hal Moore", "Ida Berg", "Zora Quist")
     triples = [raw("Glass Tower", "starring", p) for p in people]
-    with metered() as meter:
+    with metered(kg) as meter:
         facts = align(triples, kg, encoder, "", "x")
     assert len(facts) >= 4
     assert meter.queries <= 10

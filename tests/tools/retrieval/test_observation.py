@@ -155,7 +155,7 @@ class TestWhatIsRead:
         kg = graph(
             *[(f"e{i}", "knows", f"f{i}") for i in range(60)], *[(f"f{i}", "job", f"g{i}") for i in range(60)]
         )
-        with metered() as meter:
+        with metered(kg) as meter:
             observe(kg, "job", [iri(f"e{i}") for i in range(count)], Words(), ObserveSettings(depth=2))
         # Two queries a turn, labels of ends in up to two, labels of relations in two.
         assert meter.queries <= 2 * 6

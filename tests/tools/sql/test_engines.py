@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.kg.protocol import Outcome, metered
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.base import Aggregation, Column, Condition, SqlQuery
 from triplewise.tools.sql.database import RelationalDatabase, open_database
 from triplewise.tools.sql.engine import QueryError
@@ -117,7 +117,7 @@ def test_outcomes(database: RelationalDatabase, column: Find, url: str) -> None:
     assert database.run(SqlQuery((Condition(column("film.title"), "LIKE", "x"),))).outcome is Outcome.SYNTAX
     stranger = Column("film", "title; DROP TABLE film")
     assert database.run(SqlQuery((), stranger)).outcome is Outcome.SYNTAX
-    with metered() as meter:
+    with database.meter.block() as meter:
         database.run(titles)
     assert meter.queries == 1
 

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from triplewise.tools.core.terms import IRI, Term, Variable
 from triplewise.tools.kg.engine import BATCH, Engine
 from triplewise.tools.kg.protocol import (
     Direction,
     KnowledgeGraph,
+    Meter,
     Neighbours,
     Outcome,
     Paths,
     Relations,
     Result,
-    count_query,
     metered,
+    shared_of,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class QueryBudget:
     """A `KnowledgeGraph` that asks the one it wraps at most `budget` queries.
 
     A call that could take more than what is left raises `SpentError` before it asks anything, so that the
-    budget holds whatever is done with this KG. Queries still count for a `metered` block around it.
+    budget holds whatever is done with this KG. Queries count for the wrapped KG's meter too.
 
     Args:
         kg: the KG that is asked.
@@ -61,12 +62,19 @@ class QueryBudget:
         self._results: dict[tuple[str, int | None], Result] = {}
         self._relations: dict[tuple[Term | Variable, str], Relations] = {}
 
-    def __hash__(self) -> int:
-        return hash(self.kg)
+    @property
+    def shared(self) -> KnowledgeGraph:
+        """The wrapped KG: what is kept for it (texts of relations) holds for this one too."""
+        return shared_of(self.kg)
 
-    def __eq__(self, other: object) -> bool:
-        """What is remembered of the wrapped KG (texts of relations) holds for this one too."""
-        return other is self or other is self.kg
+    @property
+    def meter(self) -> Meter:
+        """Counts the queries that reach the KG."""
+        return self.kg.meter
+
+    def session(self, **settings: Any) -> Self:
+        """The same KG for one run, with its allowance; see `KnowledgeGraph.session`."""
+        return type(self)(self.kg.session(**settings), self.budget)
 
     @property
     def index(self) -> LabelIndex | None:
@@ -88,18 +96,12 @@ class QueryBudget:
         """
         if most > self.left:
             raise SpentError(f"{self.left} queries are left of {self.budget}")
-        with metered() as meter:
+        with metered(self.kg) as meter:
             yield
         self.used += meter.queries
         for outcome, times in meter.outcomes.items():
-            self._note(Outcome(outcome), times, meter.seconds / max(meter.queries, 1))
-
-    def _note(self, outcome: Outcome, times: int, seconds: float) -> None:
-        """Keep account of what happened, and pass it on to whoever measures outside."""
-        if not outcome.ok:
-            self.failures[outcome] = self.failures.get(outcome, 0) + times
-        for _ in range(times):
-            count_query(outcome, seconds)
+            if not Outcome(outcome).ok:
+                self.failures[outcome] = self.failures.get(outcome, 0) + times
 
     def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
         """Run one query, or give the result it had before."""

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.facts import ExtractedFact
@@ -22,8 +23,11 @@ from triplewise.tools.kg.overlay.patterns import Path, path_n3
 from triplewise.tools.kg.overlay.rewrite import Rewritten, rewrite
 from triplewise.tools.kg.overlay.terms import NotRead
 from triplewise.tools.kg.pathsearch import Edge, other_end
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.protocol import KnowledgeGraph, Meter, Outcome, Result
 from triplewise.tools.kg.readonly import ReadQuery, Refused
+
+if TYPE_CHECKING:
+    from triplewise.tools.kg.answer_cache import AnswerCache
 
 KEPT = 16
 """Overlays kept open, the least recently used leave first."""
@@ -56,6 +60,24 @@ class OverlaidKG(Engine):
         self.homes = getattr(origin, "homes", ())
         self._apart = not _in_process(origin)
         self._reached: dict[tuple[str, Term, bool], tuple[Term, ...]] = {}
+
+    def session(
+        self,
+        *,
+        meter: Meter | None = None,
+        answers: AnswerCache | None = None,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Self:
+        """The same facts over a session of the KG; see `KnowledgeGraph.session`."""
+        session = super().session(timeout=timeout, limit=limit)
+        session.origin = self.origin.session(meter=meter, answers=answers, timeout=timeout, limit=limit)
+        return session
+
+    @property
+    def meter(self) -> Meter:
+        """Counts the queries that reach the KG."""
+        return self.origin.meter
 
     @property
     def closed(self) -> bool:

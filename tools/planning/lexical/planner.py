@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.rules import DroppedRule, Rule, dropped, path_text
 from triplewise.tools.kg.classes import find_classes
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, shared_of
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import ground, node_form, rename, run, without_topic
 from triplewise.tools.planning.lexical.conditions import Conditions
@@ -63,7 +63,9 @@ def miner_of(
     name = seeds.name if seeds is not None and kept is not None else ""
     key = (caps, name, encoder.name if encoder is not None else "")
     with _lock:
-        return _miners.setdefault(kg, {}).setdefault(key, Miner(kg, caps, kept, encoder))
+        shared = shared_of(kg)
+        miner = _miners.setdefault(shared, {}).setdefault(key, Miner(shared, caps, kept, encoder))
+    return miner.session(kg)
 
 
 def plan(

@@ -30,7 +30,7 @@ from triplewise.tools.kg.labels import LabelIndex, Name
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, metered
 from triplewise.tools.kg.readonly import ReadQuery
-from triplewise.tools.kg.unbatched import unbatched
+from triplewise.tools.kg.unbatched import UnbatchedLabels
 
 PYQL = TOOLSETS["pyql"]
 WIKIDATA = """
@@ -235,7 +235,7 @@ def test_a_kg_that_does_not_answer_says_nothing_of_a_mend(outcome: Outcome, kg: 
     bench = after(kg)
     feedback = PYQL.execute(bench, parse_call("add_fact(?x, P36, Q17)", PYQL))
     kg.fails_at, kg.outcome = "SELECT", outcome
-    with metered() as meter:
+    with metered(bench.kg) as meter:
         found = find_fixes(bench, PYQL, feedback, budget=12, most=3)
     assert (found.fixes, found.empty) == ((), 0)
     assert found.untried == found.proposed > 0
@@ -258,7 +258,7 @@ def test_nothing_is_mended_after_a_time_out(kg: Moody) -> None:
 
 def test_an_allowance_is_kept_and_measured_outside(kg: Moody) -> None:
     allowance = QueryBudget(kg, 2)
-    with metered() as meter:
+    with metered(allowance.kg) as meter:
         for query in ("ASK { ?a ?b ?c }", "ASK { ?a ?b ?d }", "ASK { ?a ?b ?c }"):
             assert allowance.query(query).boolean
         with pytest.raises(SpentError):
@@ -297,7 +297,9 @@ SHARED = opened(WIKIDATA, "wikidata")
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(BROKEN, PROGRAMS, st.integers(1, 15), st.integers(1, 4), st.sampled_from([lambda kg: kg, unbatched]))
+@given(
+    BROKEN, PROGRAMS, st.integers(1, 15), st.integers(1, 4), st.sampled_from([lambda kg: kg, UnbatchedLabels])
+)
 def test_every_offer_finds_something_within_the_budget(
     broken: Call,
     program: tuple[str, ...],
@@ -307,7 +309,7 @@ def test_every_offer_finds_something_within_the_budget(
 ) -> None:
     bench = after(wrapped(SHARED), *program, question="What is the capital of Japan?")
     feedback = PYQL.execute(bench, broken)
-    with metered() as meter:
+    with metered(bench.kg) as meter:
         found = find_fixes(bench, PYQL, feedback, budget=budget, most=most)
     assert meter.queries == found.queries <= budget
     assert len(found.fixes) <= most

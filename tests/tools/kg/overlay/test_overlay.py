@@ -15,7 +15,7 @@ from tests.support.pyql_programs import ENTITIES, EX, RELATIONS, TYPE, TYPES, gr
 from tests.support.virtuoso import Virtuoso
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.core.terms import IRI, RDFS, Term, Triple, Variable, text
-from triplewise.tools.kg.answer_cache import Answers, reusing
+from triplewise.tools.kg.answer_cache import AnswerCache
 from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
@@ -231,7 +231,8 @@ def test_minted_nodes_have_names_everywhere() -> None:
 
 def test_known_answers_are_those_of_the_same_facts() -> None:
     kg, query = memory({Triple(A, R, B)}), f"SELECT ?x WHERE {{ ?x {R.n3()} {C.n3()} }}"
-    with reusing(Answers()), metered() as meter:
+    kg = kg.session(answers=AnswerCache())
+    with metered(kg) as meter:
         found = [overlaid(kg, over).query(query).column("x") for over in ([fact(Triple(B, R, C))], [])]
         first = meter.queries
         again = overlaid(kg, [fact(Triple(B, R, C))]).query(query).column("x")

@@ -110,7 +110,7 @@ def test_the_demo_plans_for_what_it_lacks() -> None:
 
 def test_relations_of_a_graph_are_listed_once_and_without_names(kg: KnowledgeGraph) -> None:
     assert {r.strip("<>").removeprefix(EX) for r in relations_of(kg)} == {"directedBy", "bornIn"}
-    with metered() as meter:
+    with metered(kg) as meter:
         relations_of(kg)
     assert meter.queries == 0
 
