@@ -35,7 +35,7 @@ from triplewise.evals.tasks import (
     wikiwebquestions,
     zeroshot_re,
 )
-from triplewise.evals.values import Overlap, best_overlap, overlap
+from triplewise.tools.core.overlap import Overlap, best_overlap, overlap
 
 __all__ = [
     "Overlap",

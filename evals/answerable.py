@@ -1,23 +1,19 @@
 """Which questions a graph can answer, for benchmarks without a gold query: a share told to the reader.
 
-Nothing here is ever shown to the agent. What was judged once is kept in the user's cache folder for as long
-as questions and graph stay the same.
+Nothing here is ever shown to the agent. What was judged once stays in the user's cache folder for as long as
+questions and graph stay the same.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from platformdirs import user_cache_path
-
-from triplewise.evals.data import DataFile, Record, checksum, locate
+from triplewise.evals.data import DataFile, Record, cached_text, checksum, locate
 from triplewise.evals.kgs import LoadedKG
-from triplewise.evals.values import Value, normal_text, read_value, same
 from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.core.values import Value, normal_text, read_value, same
 from triplewise.tools.kg.protocol import KnowledgeGraph
 
 FORMAT = 1
@@ -40,16 +36,14 @@ def judged(
     """
     if kg.own:
         return None
-    told = "\0".join([str(FORMAT), kg.checksum, checksum(locate(file))])
-    mark = hashlib.sha256(told.encode()).hexdigest()
-    kept = user_cache_path("triplewise") / "evals" / f"{name}-answerable-{mark[:16]}.json"
-    if not kept.is_file():
+
+    def judge_all() -> str:
         judge = judging(kg.open())
-        found = [str(record["id"]) for record in records if judge(record)]
-        part = kept.with_name(f"{kept.name}.{os.getpid()}")
-        part.write_text(json.dumps(found), encoding="utf-8")
-        part.replace(kept)
-    return set(json.loads(kept.read_text(encoding="utf-8")))
+        return json.dumps([str(record["id"]) for record in records if judge(record)])
+
+    made_from = (FORMAT, kg.checksum, checksum(locate(file)))
+    path = cached_text(f"{name}-answerable-{{}}.json", made_from, judge_all)
+    return set(json.loads(path.read_text(encoding="utf-8")))
 
 
 def has_fact(kg: KnowledgeGraph, topic: str, relation: str, answer: str) -> bool:
@@ -57,14 +51,10 @@ def has_fact(kg: KnowledgeGraph, topic: str, relation: str, answer: str) -> bool
     node = kg.profile.expand(topic)
     if node is None:
         return False
-    ends = [
-        t.object for t in kg.neighbours(node, direction="forward").triples if _named(t.relation, relation)
-    ]
-    return _ball_of(kg, ends).has(answer)
-
-
-def _named(relation: IRI, last: str) -> bool:
-    return relation.value.rpartition(".")[2] == last
+    facts = kg.neighbours(node, direction="forward").triples
+    return _ball_of(kg, [t.object for t in facts if t.relation.value.rpartition(".")[2] == relation]).has(
+        answer
+    )
 
 
 class Reach:

@@ -17,7 +17,7 @@ from triplewise.evals.grids import command as grid
 from triplewise.evals.report import command as report
 from triplewise.evals.running import GO_ON, TASKS, make_task, parse_settings, run
 from triplewise.evals.table import crashes, render, scores_of
-from triplewise.evals.tasks import listing
+from triplewise.evals.tasks import task_list
 from triplewise.graphs.cli.console import examples, say
 
 HELP = ("-h", "--help")
@@ -165,5 +165,5 @@ def _summary(log: EvalLog) -> dict[str, Any]:
     }
 
 
-for part in (grid, report, listing, systems):
+for part in (grid, report, task_list, systems):
     part.register(app)

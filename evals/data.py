@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import logging
 import os
-import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import yaml
+from platformdirs import user_cache_path
 
-from triplewise.evals.formats.places import find_published
+from triplewise.evals.text_files import json_lines
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
 DATA_VARIABLE = "TRIPLEWISE_DATA"
@@ -30,11 +28,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One file: its path under the data folder, the sha256 it should have, and where it is published."""
+    """One file: its path under the data folder, the sha256 it should have, and where it is published.
+
+    `published_as`: names, below the benchmark's folder, of what its authors publish in its place.
+    """
 
     name: str
     sha256: str
     published: str
+    published_as: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Graph:
     licence: str
     partial: bool
     facts: Mapping[str, tuple[DataFile, ...]]
-    labels: tuple[DataFile, ...] = ()
+    labels: tuple[DataFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class Benchmark:
         seeds: files of training questions, which may be shown to the agent.
         asked: how many questions by the task's parameters ("hops=2"; "" where there is one set only).
         judged: what it takes for a question to count as answerable.
+        task: what its task is made from, see `BenchmarkTask`. format: its published form, see
+            `PublishedFormat`.
     """
 
     name: str
@@ -82,35 +86,63 @@ class Benchmark:
     licence: str
     citation: str
     published: str
-    files: Mapping[str, DataFile] = field(default_factory=dict)
-    seeds: Mapping[str, DataFile] = field(default_factory=dict)
-    asked: Mapping[str, Asked] = field(default_factory=dict)
-    judged: str = ""
+    files: Mapping[str, DataFile]
+    seeds: Mapping[str, DataFile]
+    asked: Mapping[str, Asked]
+    judged: str
+    task: Mapping[str, Any]
+    format: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Catalog:
-    graphs: Mapping[str, Graph]
-    benchmarks: Mapping[str, Benchmark]
+@cache
+def _catalog() -> tuple[Mapping[str, Graph], Mapping[str, Benchmark]]:
+    """Graphs and benchmarks of the catalog, by name."""
+    text = (resources.files("triplewise.evals") / "catalog.yaml").read_text(encoding="utf-8")
+    entries = yaml.safe_load(text)
+    graphs, found = {}, {}
+    for name, entry in entries["graphs"].items():
+        facts = {part: _files(files, entry) for part, files in entry["facts"].items()}
+        labels = _files(entry.get("labels", {}), entry)
+        about = {key: entry[key] for key in ("title", "licence", "partial")}
+        graphs[name] = Graph(name, profile=entry.get("profile", ""), facts=facts, labels=labels, **about)
+    for name, entry in entries["benchmarks"].items():
+        files, seeds = (_files(entry.get(key, {}), entry) for key in ("files", "seeds"))
+        del entry["published_as"]
+        made: dict[str, Any] = {
+            "files": {file.name: file for file in files},
+            "seeds": {file.name: file for file in seeds},
+            "asked": {which: Asked(**numbers) for which, numbers in entry["asked"].items()},
+        }
+        found[name] = Benchmark(name, **{**entry, **made})
+    return graphs, found
 
 
-def benchmarks() -> tuple[str, ...]:
-    """Names of the benchmarks in the catalog."""
-    return tuple(_catalog().benchmarks)
+def _files(files: Mapping[str, str], entry: Mapping[str, Any]) -> tuple[DataFile, ...]:
+    names = entry.get("published_as", {})
+    return tuple(
+        DataFile(name, sha256, entry["published"], tuple(names.get(name, ())))
+        for name, sha256 in files.items()
+    )
+
+
+def benchmarks() -> Mapping[str, Benchmark]:
+    """The benchmarks of the catalog, by name."""
+    return _catalog()[1]
 
 
 def graph(name: str) -> Graph:
     """The files of a KG by its name in the catalog. Raises `ConfigurationError` on an unknown one."""
-    if name not in _catalog().graphs:
-        raise ConfigurationError.unknown("graph", name, _catalog().graphs)
-    return _catalog().graphs[name]
+    graphs = _catalog()[0]
+    if name not in graphs:
+        raise ConfigurationError.unknown("graph", name, graphs)
+    return graphs[name]
 
 
 def benchmark(name: str) -> Benchmark:
     """A benchmark by its name in the catalog. Raises `ConfigurationError` on an unknown one."""
-    if name not in _catalog().benchmarks:
-        raise ConfigurationError.unknown("benchmark", name, _catalog().benchmarks)
-    return _catalog().benchmarks[name]
+    if name not in benchmarks():
+        raise ConfigurationError.unknown("benchmark", name, benchmarks())
+    return benchmarks()[name]
 
 
 def data_folder() -> Path:
@@ -136,27 +168,27 @@ def locate(file: DataFile) -> Path:
     Raises:
         DataError: neither is there; says where it is published and where to put it.
     """
-    folder = data_folder()
-    path = folder / file.name
-    if path.is_file():
-        return path
-    if (published := find_published(folder, file.name)) is not None:
-        return published
+    path = data_folder() / file.name
+    beside = (data_folder() / file.name.partition("/")[0] / name for name in file.published_as)
+    packed = (candidate for plain in beside for candidate in (plain, plain.with_name(f"{plain.name}.gz")))
+    for candidate in (path, *packed):
+        if candidate.is_file():
+            return candidate
     raise DataError(f"missing; get it ({file.published}) and put it at this path", path)
 
 
-def changed(files: list[DataFile]) -> list[str]:
+def changed(files: Sequence[DataFile]) -> list[str]:
     """Names of the files whose checksum is not the catalog's; each is also logged as a warning.
 
     Their results are no results of the benchmark as published.
     """
     names = []
     for file in files:
-        found = checksum(locate(file))
-        if found != file.sha256:
+        digest = checksum(locate(file))
+        if digest != file.sha256:
             names.append(file.name)
             _log.warning(
-                "%s is not the file of the catalog: sha256 %s, expected %s", file.name, found, file.sha256
+                "%s is not the file of the catalog: sha256 %s, expected %s", file.name, digest, file.sha256
             )
     return names
 
@@ -167,10 +199,10 @@ def own_file(path: str | Path, published: str) -> DataFile:
     Raises:
         DataError: there is no such file.
     """
-    found = Path(path).expanduser().absolute()
-    if not found.is_file():
-        raise DataError(f"no such file; questions in this form are published at {published}", found)
-    return DataFile(str(found), "", published)
+    absolute = Path(path).expanduser().absolute()
+    if not absolute.is_file():
+        raise DataError(f"no such file; questions in this form are published at {published}", absolute)
+    return DataFile(str(absolute), "", published)
 
 
 def checksum(path: Path) -> str:
@@ -185,6 +217,24 @@ def _checksum(path: Path, size: int, changed_at: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def cached_text(name: str, made_from: Sequence[object], make: Callable[[], str]) -> Path:
+    """A file in the user's cache folder, made now unless it is there for the same sources.
+
+    Args:
+        name: of the file; `{}` in it becomes a checksum. made_from: all that its text depends on.
+        make: gives the text.
+    """
+    digest = hashlib.sha256("\0".join(map(str, made_from)).encode()).hexdigest()[:16]
+    path = user_cache_path("triplewise") / "evals" / name.format(digest)
+    if not path.is_file():
+        text = make()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    return path
+
+
 def read_records(path: Path, *required: str) -> list[Record]:
     """The records of a JSON-lines file (plain or .gz).
 
@@ -195,68 +245,9 @@ def read_records(path: Path, *required: str) -> list[Record]:
     Raises:
         DataError: naming file and line, if a line is no JSON object or lacks a key.
     """
-    opener = gzip.open if path.suffix == ".gz" else open
     records = []
-    try:
-        with opener(path, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    records.append(_record(line, required, path, number))
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read to its end: {error}", path) from error
+    for number, record in json_lines(path):
+        if missing := [key for key in required if key not in record]:
+            raise DataError(f"a question without {', '.join(missing)}", path, number)
+        records.append(record)
     return records
-
-
-def _record(line: str, required: tuple[str, ...], path: Path, number: int) -> Record:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error}", path, number) from error
-    if not isinstance(record, dict):
-        raise DataError(f"expected a JSON object, got {line.strip()[:80]!r}", path, number)
-    if missing := [key for key in required if key not in record]:
-        raise DataError(f"a question without {', '.join(missing)}", path, number)
-    return record
-
-
-@cache
-def _catalog() -> _Catalog:
-    text = (resources.files("triplewise.evals") / "catalog.yaml").read_text(encoding="utf-8")
-    entries = yaml.safe_load(text)
-    return _Catalog(
-        {name: _graph(name, entry) for name, entry in entries["graphs"].items()},
-        {name: _benchmark(name, entry) for name, entry in entries["benchmarks"].items()},
-    )
-
-
-def _graph(name: str, entry: Mapping[str, Any]) -> Graph:
-    where = entry["published"]
-    return Graph(
-        name=name,
-        title=entry["title"],
-        profile=entry.get("profile", ""),
-        licence=entry["licence"],
-        partial=entry["partial"],
-        facts={part: _files(files, where) for part, files in entry["facts"].items()},
-        labels=_files(entry.get("labels", {}), where),
-    )
-
-
-def _benchmark(name: str, entry: Mapping[str, Any]) -> Benchmark:
-    files, seeds = (_files(entry.get(key, {}), entry["published"]) for key in ("files", "seeds"))
-    return Benchmark(
-        name=name,
-        title=entry["title"],
-        graph=entry["graph"],
-        licence=entry["licence"],
-        citation=entry["citation"],
-        published=entry["published"],
-        files={file.name: file for file in files},
-        seeds={file.name: file for file in seeds},
-        asked={which: Asked(**numbers) for which, numbers in entry.get("asked", {}).items()},
-        judged=entry.get("judged", ""),
-    )
-
-
-def _files(files: Mapping[str, str], published: str) -> tuple[DataFile, ...]:
-    return tuple(DataFile(name, sha256, published) for name, sha256 in files.items())

@@ -66,3 +66,8 @@ class Run(StoreModel):
     def crashed(self) -> bool:
         """Whether the run ended in an error."""
         return self.status == CRASHED
+
+    @property
+    def ending(self) -> str:
+        """How the run ended, in words."""
+        return f"{self.status}: {self.reason}" if self.reason else self.status

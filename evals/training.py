@@ -6,20 +6,16 @@ finds is the answer. Nothing else is taken from the query but the entities that 
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
-from triplewise.evals.data import Benchmark, DataFile, Record, checksum, locate, read_records
+from triplewise.evals.data import Benchmark, DataFile, Record, cached_text, checksum, locate, read_records
 from triplewise.evals.kgs import LoadedKG
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.questions import Question
 
@@ -70,36 +66,28 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
             "pass seeds=FILE with questions and answers"
         )
     files = list(of.seeds.values())
-    path, total = _written(of, kg, files)
-    count = len(read_records(path))
+    paths = [locate(file) for file in files]
+
+    def answered_questions() -> str:
+        graph = kg.open()
+        questions = [question for path in paths for question in training_questions(path, graph)]
+        return "".join(json.dumps(_seed_record(q), ensure_ascii=False) + "\n" for q in questions)
+
+    made_from = (FORMAT, kg.checksum, *map(checksum, paths))
+    path = cached_text(f"{of.name}-seeds-{{}}.jsonl", made_from, answered_questions)
+    count, total = len(read_records(path)), sum(len(read_records(source)) for source in paths)
     return Seeds(
         str(path), files, f"{count:,} of {total:,} training questions, those whose query finds answers"
     )
 
 
-def _written(of: Benchmark, kg: LoadedKG, files: Sequence[DataFile]) -> tuple[Path, int]:
-    """The file of seeds in the user's cache, written now if it is not there yet, and how many were asked."""
-    paths = [locate(file) for file in files]
-    mark = hashlib.sha256("\0".join([str(FORMAT), kg.checksum, *map(checksum, paths)]).encode()).hexdigest()
-    target = user_cache_path("triplewise") / "evals" / f"{of.name}-seeds-{mark[:16]}.jsonl"
-    total = sum(len(read_records(path)) for path in paths)
-    if not target.is_file():
-        graph = kg.open()
-        lines = [_line(question) for path in paths for question in training_questions(path, graph)]
-        part = target.with_name(f"{target.name}.{os.getpid()}")
-        part.write_text("".join(lines), encoding="utf-8")
-        part.replace(target)
-    return target, total
-
-
-def _line(question: Question) -> str:
-    record = {
+def _seed_record(question: Question) -> Record:
+    return {
         "id": question.id,
         "question": question.question,
         "entities": dict(question.entities),
         "answers": list(question.answers),
     }
-    return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def training_questions(path: Path, kg: KnowledgeGraph, topics: int | None = None) -> list[Question]:
@@ -129,13 +117,9 @@ def training_questions(path: Path, kg: KnowledgeGraph, topics: int | None = None
 def _answers(kg: KnowledgeGraph, sparql: str) -> list[str]:
     """What a training question's query finds on the graph."""
     result = kg.query(sparql, limit=ROWS)
-    if not result.rows:
-        return []
-    return list(dict.fromkeys(_text(kg, v) for v in result.column(result.variables[0])))
-
-
-def _text(kg: KnowledgeGraph, value: Term) -> str:
-    return kg.profile.short(value) if isinstance(value, IRI) else str(getattr(value, "value", value))
+    values = result.column(result.variables[0]) if result.rows else []
+    texts = (kg.profile.short(v) if isinstance(v, IRI) else str(getattr(v, "value", v)) for v in values)
+    return list(dict.fromkeys(texts))
 
 
 def _entities(

@@ -1,37 +1,36 @@
-"""Scorers of sets of answers: strict figures per question, and accuracy."""
+"""Scorers of sets of answers: strict figures per question, denotation and accuracy; of tables, row by row."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 from typing import Any
 
-from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from anyio import to_thread
+from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
 from triplewise.evals.record import Run
-from triplewise.evals.scorers.lenient import substring_figures
 from triplewise.evals.scorers.metrics import count
 from triplewise.evals.scorers.names import names_for
-from triplewise.evals.values import NOTHING, Compare, Overlap, best_overlap, overlap, same_multiset
+from triplewise.evals.scorers.substring import substring_figures
+from triplewise.tools.core.overlap import NOTHING, Overlap, best_overlap, overlap, same_multiset
+from triplewise.tools.core.values import Compare, read_value
+from triplewise.tools.kg import open_kg
 
 UNSCORED = float("nan")
 """What a figure is for a question that it is not taken of: Inspect leaves it out of averages."""
+GOLD_ROWS = "gold_rows"
+"""Key of a sample's metadata with the gold rows: lists of cells, "" where one is unbound."""
+MOST_COLUMNS = 6
+"""Wider results are compared in the order in which their columns stand."""
 MACRO = [mean(), stderr()]
 PART = [mean(), stderr(), count()]
+OVERLAP = {"f1": PART, "hits_at_1": MACRO, "exact_match": MACRO, "precision": [mean()], "recall": [mean()]}
 _SHOWN = 20
 
 
-@scorer(
-    metrics={
-        "f1": PART,
-        "hits_at_1": MACRO,
-        "exact_match": MACRO,
-        "precision": [mean()],
-        "recall": [mean()],
-        "substring_hits_at_1": MACRO,
-        "substring_hits_at_1_single": PART,
-    }
-)
+@scorer(metrics={**OVERLAP, "substring_hits_at_1": MACRO, "substring_hits_at_1_single": PART})
 def strict(compare: Compare = "ids") -> Scorer:
     """F1 of the answer set, Hits@1 and exact match, each per question, macro-averaged.
 
@@ -46,12 +45,15 @@ def strict(compare: Compare = "ids") -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         run = state.store_as(Run)
-        found = await strict_overlap(state, list(target), compare)
-        loose = substring_figures(run, state.metadata, _gold(state, list(target)), found.hits_at_1 == 1.0)
+        found = await strict_overlap(state, target, compare)
+        texts = [str(value) for gold in _gold_sets(state, target) for value in gold]
         return Score(
-            value={**found._asdict(), **loose},
-            answer=listed(run.labels or run.values),
-            explanation=why(run),
+            value={
+                **found._asdict(),
+                **substring_figures(run, state.metadata, texts, found.hits_at_1 == 1.0),
+            },
+            answer=shown(run.labels or run.values),
+            explanation=run.ending,
         )
 
     return score
@@ -59,23 +61,16 @@ def strict(compare: Compare = "ids") -> Scorer:
 
 async def strict_overlap(state: TaskState, target: Sequence[str], compare: Compare = "ids") -> Overlap:
     """How the answers of a question agree with its gold answers; nothing of a question that crashed."""
-    run = state.store_as(Run)
+    run, gold_sets = state.store_as(Run), _gold_sets(state, target)
     if run.crashed:
         return NOTHING
-    names = await names_for(state, _gold(state, target), compare)
-    answers = run.labels if compare == "names" else run.values
-    return best_overlap(answers, _gold_sets(state, target), compare, names)
+    names = await names_for(state, list(dict.fromkeys(str(v) for gold in gold_sets for v in gold)), compare)
+    return best_overlap(run.labels if compare == "names" else run.values, gold_sets, compare, names)
 
 
 def _gold_sets(state: TaskState, target: Sequence[str]) -> Sequence[Sequence[Any]]:
     """The sets of gold answers, any of which is right."""
-    sets: Sequence[Sequence[Any]] = state.metadata.get("gold_sets") or [list(target)]
-    return sets
-
-
-def _gold(state: TaskState, target: Sequence[str]) -> list[str]:
-    """All gold answers, as texts."""
-    return list(dict.fromkeys(str(value) for values in _gold_sets(state, target) for value in values))
+    return state.metadata.get("gold_sets") or [list(target)]
 
 
 @scorer(metrics={"answerable_f1": PART, "answerable_hits_at_1": MACRO})
@@ -89,10 +84,41 @@ def answerable(compare: Compare = "ids") -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         if not state.metadata.get("answerable"):
             return Score(value={"answerable_f1": UNSCORED, "answerable_hits_at_1": UNSCORED})
-        found = await strict_overlap(state, list(target), compare)
+        found = await strict_overlap(state, target, compare)
         return Score(value={"answerable_f1": found.f1, "answerable_hits_at_1": found.hits_at_1})
 
     return score
+
+
+@scorer(metrics={"nontrivial_f1": PART, "nontrivial_hits_at_1": MACRO, "nontrivial_accuracy": PART})
+def nontrivial() -> Scorer:
+    """What `strict` and `accuracy` say without the questions that are `trivial` by their metadata.
+
+    Trivial is what a partial graph that knows nothing answers right: "no", 0, or nothing.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        if state.metadata.get("trivial"):
+            return Score(
+                value=dict.fromkeys(
+                    ("nontrivial_f1", "nontrivial_hits_at_1", "nontrivial_accuracy"), UNSCORED
+                )
+            )
+        found, gold = await strict_overlap(state, target), list(target)
+        right = float(is_verdict(state.store_as(Run), gold)) if gold in YES_NO else UNSCORED
+        return Score(
+            value={
+                "nontrivial_f1": found.f1,
+                "nontrivial_hits_at_1": found.hits_at_1,
+                "nontrivial_accuracy": right,
+            }
+        )
+
+    return score
+
+
+YES_NO = (["true"], ["false"])
+"""Gold answers of yes/no questions."""
 
 
 @scorer(metrics=PART)
@@ -100,11 +126,10 @@ def accuracy() -> Scorer:
     """Share of yes/no questions that were answered right; other questions are not scored."""
 
     async def score(state: TaskState, target: Target) -> Score:
-        gold = list(target)
-        if gold not in (["true"], ["false"]):
+        if (gold := list(target)) not in YES_NO:
             return Score.unscored(reason="not a yes/no question")
         run = state.store_as(Run)
-        return Score(value=float(is_verdict(run, gold)), answer=listed(run.values))
+        return Score(value=float(is_verdict(run, gold)), answer=shown(run.values))
 
     return score
 
@@ -114,35 +139,80 @@ def is_verdict(run: Run, gold: Sequence[str]) -> bool:
     return not run.crashed and len(run.values) == 1 and overlap(run.values, gold).exact_match == 1.0
 
 
-def denotation_of(run: Run, gold: Sequence[str]) -> dict[str, float]:
-    """Denotation accuracy of one question: are the answers the gold answers, as sets, and as multisets?"""
-    right = not run.crashed and overlap(run.values, gold).exact_match == 1.0
-    return {
-        "denotation": float(right),
-        "multiset": float(not run.crashed and same_multiset(run.values, gold)),
+@scorer(
+    metrics={
+        "denotation": [
+            *PART,
+            grouped(mean(), "aggregation", all=False, name_template="by_aggregation_{group_name}"),
+            grouped(mean(), "conditions", all=False, name_template="by_conditions_{group_name}"),
+        ],
+        "multiset": [mean()],
     }
-
-
-@scorer(metrics={"denotation": PART, "multiset": [mean()]})
+)
 def denotation() -> Scorer:
     """Denotation accuracy: the answers are the gold answers, as sets, and as multisets.
 
-    Numbers are compared with a tolerance, texts without case and spacing.
+    Numbers are compared with a tolerance, texts without case and spacing. Samples say in their metadata
+    which `aggregation` and how many `conditions` the gold query has.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        run = state.store_as(Run)
-        return Score(value=denotation_of(run, list(target)), explanation=run.sparql)
+        run, gold = state.store_as(Run), list(target)
+        return Score(
+            value={
+                "denotation": float(not run.crashed and overlap(run.values, gold).exact_match == 1.0),
+                "multiset": float(not run.crashed and same_multiset(run.values, gold)),
+            },
+            explanation=run.sparql,
+        )
 
     return score
 
 
-def listed(values: Sequence[str]) -> str:
+@scorer(metrics=OVERLAP)
+def rows() -> Scorer:
+    """F1, Hits@1 and exact match of the rows of an answer, each per question, macro-averaged.
+
+    Gold rows of one cell are compared with the answer's values as `strict` does it. Wider ones are compared
+    with the result of the answer's query: all cells of a row have to be right (numbers without
+    tolerance); in which order the columns stand is left open: the one that fits best is taken. An answer
+    without a query has no rows of several cells. A question that crashed scores 0.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        run, gold = state.store_as(Run), state.metadata.get(GOLD_ROWS) or []
+        if all(len(row) < 2 for row in gold):
+            found = await strict_overlap(state, target)
+        else:
+            found = compare_rows([] if run.crashed else await to_thread.run_sync(rows_of, run), gold)
+        return Score(value=found._asdict(), answer=shown(run.labels or run.values), explanation=run.ending)
+
+    return score
+
+
+def rows_of(run: Run) -> list[list[str]]:
+    """The rows that a run's query gives on the graph that was asked; none without query or graph."""
+    if not run.sparql or not run.kg or not run.values:
+        return []
+    kg = open_kg(run.kg, profile=run.profile or None)
+    result = kg.query(run.sparql)
+    return [["" if value is None else kg.profile.short(value) for value in row] for row in result.rows]
+
+
+def compare_rows(given: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Overlap:
+    """How rows agree with gold rows, as sets, in the order of columns that fits best."""
+
+    def key(row: Sequence[str]) -> str:  # the same for cells that are written differently but are the same
+        return "\x1f".join(read_value(cell).key if cell else "" for cell in row)
+
+    width = max((len(row) for row in given), default=0)
+    orders: Any = permutations(range(width)) if width <= MOST_COLUMNS else [tuple(range(width))]
+    gold_keys = [key(row) for row in gold]
+    overlaps = (overlap([key([row[i] for i in order]) for row in given], gold_keys) for order in orders)
+    return max(overlaps, default=NOTHING, key=lambda o: o.f1)
+
+
+def shown(values: Sequence[str]) -> str:
     """The first answers in one line."""
     more = len(values) - _SHOWN
     return "; ".join(values[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
-
-
-def why(run: Run) -> str:
-    """How a run ended, in words."""
-    return f"{run.status}: {run.reason}" if run.reason else run.status

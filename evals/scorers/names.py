@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from anyio import to_thread
 from inspect_ai.solver import TaskState
 
 from triplewise.evals.record import Run
-from triplewise.evals.values import Compare, Names, overlap
 from triplewise.tools.core.errors import KGUnavailableError
+from triplewise.tools.core.overlap import overlap
 from triplewise.tools.core.terms import IRI, Literal
+from triplewise.tools.core.values import Compare, Names
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.profile import Profile
 
@@ -37,24 +38,19 @@ async def names_for(state: TaskState, gold: Collection[str], compare: Compare) -
     Raises:
         KGUnavailableError: the graph did not answer: there is no score rather than one without aliases.
     """
-    run, told = state.store_as(Run), benchmark_names(state.metadata)
+    run, names = state.store_as(Run), benchmark_names(state.metadata)
     answers = run.labels if compare == "names" else run.values
-    if not run.kg or not answers or overlap(answers, gold, compare, told).exact_match:
-        return told
+    if not run.kg or not answers or overlap(answers, gold, compare, names).exact_match:
+        return names
     if run.names is None:
-        run.names = await to_thread.run_sync(_asked, run, gold, compare)
-    if compare == "names":
-        return _by_label(run.values, run.labels, run.names)
-    ids = [text for text in (*run.values, *gold) if text in told or text in run.names]
-    return {id_: [*told.get(id_, ()), *run.names.get(id_, ())] for id_ in ids}
-
-
-def _by_label(values: Sequence[str], labels: Sequence[str], names: Names) -> dict[str, list[str]]:
-    """Names of ids as other names of their labels."""
-    found: dict[str, list[str]] = {}
-    for value, label in zip(values, labels, strict=True):
-        found.setdefault(label, []).extend(names.get(value, ()))
-    return found
+        run.names = await to_thread.run_sync(_looked_up, run, gold, compare)
+    if compare == "names":  # keyed by the labels of the answers
+        by_label: dict[str, list[str]] = {}
+        for value, label in zip(run.values, run.labels, strict=True):
+            by_label.setdefault(label, []).extend(run.names.get(value, ()))
+        return by_label
+    ids = [text for text in (*run.values, *gold) if text in names or text in run.names]
+    return {id_: [*names.get(id_, ()), *run.names.get(id_, ())] for id_ in ids}
 
 
 def benchmark_names(metadata: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -62,10 +58,10 @@ def benchmark_names(metadata: Mapping[str, Any]) -> dict[str, list[str]]:
     return {str(id_): [str(n) for n in names] for id_, names in (metadata.get(GOLD_NAMES) or {}).items()}
 
 
-def _asked(run: Run, gold: Collection[str], compare: Compare) -> dict[str, list[str]]:
+def _looked_up(run: Run, gold: Collection[str], compare: Compare) -> dict[str, list[str]]:
     """Names of what are ids; none where they cannot change anything."""
     kg = open_kg(run.kg, profile=run.profile or None)
-    if compare == "names":  # labels are known
+    if compare == "names":  # labels are there already
         return names_of(kg, run.values) if kg.profile.alias_predicates else {}
     if all(is_id(kg.profile, text) for text in (*run.values, *gold)):
         return {}
@@ -87,29 +83,25 @@ def names_of(kg: KnowledgeGraph, ids: Iterable[str]) -> dict[str, list[str]]:
         KGUnavailableError: a query did not end well.
     """
     iris = {iri: text for text in ids if isinstance(iri := kg.profile.expand(text), IRI)}
-    found: dict[str, list[str]] = {text: [] for text in iris.values() if is_id(kg.profile, text)}
+    names: dict[str, list[str]] = {text: [] for text in iris.values() if is_id(kg.profile, text)}
+    predicates = "|".join(f"<{p}>" for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates))
     nodes = list(iris)
     for at in range(0, len(nodes), BATCH):
-        for iri, name in _names(kg, nodes[at : at + BATCH]):
-            found.setdefault(iris[iri], []).append(name)
-    return found
-
-
-def _names(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> Iterator[tuple[IRI, str]]:
-    """Each name of some nodes."""
-    predicates = "|".join(f"<{p}>" for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates))
-    values = " ".join(node.n3() for node in nodes)
-    result = kg.query(
-        f"SELECT DISTINCT ?node ?name WHERE {{ VALUES ?node {{ {values} }} ?node {predicates} ?name }}",
-        limit=_ROWS,
-    )
-    if not result.outcome.ok:
-        raise KGUnavailableError(
-            f"names of answers could not be looked up ({result.outcome}: {result.message}); score the log "
-            f"anew when {kg.name} answers"
+        values = " ".join(node.n3() for node in nodes[at : at + BATCH])
+        result = kg.query(
+            f"SELECT DISTINCT ?node ?name WHERE {{ VALUES ?node {{ {values} }} ?node {predicates} ?name }}",
+            limit=_ROWS,
         )
-    for node, name in result.rows:
-        if not isinstance(node, IRI) or not isinstance(name, Literal):
-            continue
-        if name.language in ("", kg.profile.language):
-            yield node, name.value
+        if not result.outcome.ok:
+            raise KGUnavailableError(
+                f"names of answers could not be looked up ({result.outcome}: {result.message}); score the "
+                f"log anew when {kg.name} answers"
+            )
+        for node, name in result.rows:
+            if (
+                isinstance(node, IRI)
+                and isinstance(name, Literal)
+                and name.language in ("", kg.profile.language)
+            ):
+                names.setdefault(iris[node], []).append(name.value)
+    return names

@@ -1,33 +1,52 @@
-"""The benchmarks as Inspect AI tasks; each file also runs by `inspect eval FILE --model none`."""
+"""The benchmarks as Inspect AI tasks: `metaqa(hops=2)`, `inspect eval triplewise/metaqa --model none`.
 
-from triplewise.evals.tasks.agentbench_kg import agentbench_kg
-from triplewise.evals.tasks.ck25 import ck25
-from triplewise.evals.tasks.creak import creak
-from triplewise.evals.tasks.cwq import cwq
-from triplewise.evals.tasks.grailqa import grailqa
-from triplewise.evals.tasks.graphq import graphq
-from triplewise.evals.tasks.metaqa import metaqa
-from triplewise.evals.tasks.qald10 import qald10
-from triplewise.evals.tasks.simplequestions import simplequestions
-from triplewise.evals.tasks.trex import trex
-from triplewise.evals.tasks.webqsp import webqsp
-from triplewise.evals.tasks.wikisql import wikisql
-from triplewise.evals.tasks.wikiwebquestions import wikiwebquestions
-from triplewise.evals.tasks.zeroshot_re import zeroshot_re
+What they ask stands in one table, `registry.BENCHMARK_TASKS`; every entry becomes a task function here.
+"""
 
-__all__ = [
-    "agentbench_kg",
-    "ck25",
-    "creak",
-    "cwq",
-    "grailqa",
-    "graphq",
-    "metaqa",
-    "qald10",
-    "simplequestions",
-    "trex",
-    "webqsp",
-    "wikisql",
-    "wikiwebquestions",
-    "zeroshot_re",
-]
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from inspect_ai import Task, task
+
+from triplewise.evals.tasks.benchmark_task import PARAMETERS
+from triplewise.evals.tasks.registry import BENCHMARK_TASKS
+
+
+def task_function(name: str) -> Callable[..., Task]:
+    """A benchmark as Inspect registers tasks: a function with its name, parameters, defaults and docs."""
+    of = BENCHMARK_TASKS[name]
+
+    def build(*args: Any, **given: Any) -> Task:
+        return of.build(**signature.bind(*args, **given).arguments)
+
+    parameters = [
+        inspect.Parameter(parameter, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+        for parameter, default in of.defaults.items()
+    ]
+    signature = inspect.Signature(parameters, return_annotation=Task)
+    arguments = "\n".join(f"    {parameter}: {PARAMETERS[parameter]}" for parameter in of.defaults)
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"{of.about}\n\nArgs:\n{arguments}\n\nRaises what `BenchmarkTask.build` raises."
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    return task(build)
+
+
+agentbench_kg = task_function("agentbench_kg")
+ck25 = task_function("ck25")
+creak = task_function("creak")
+cwq = task_function("cwq")
+grailqa = task_function("grailqa")
+graphq = task_function("graphq")
+metaqa = task_function("metaqa")
+qald10 = task_function("qald10")
+simplequestions = task_function("simplequestions")
+trex = task_function("trex")
+webqsp = task_function("webqsp")
+wikisql = task_function("wikisql")
+wikiwebquestions = task_function("wikiwebquestions")
+zeroshot_re = task_function("zeroshot_re")
+
+__all__ = [*BENCHMARK_TASKS]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
 from triplewise.evals.record import Run
-from triplewise.evals.scorers.answers import PART, UNSCORED, is_verdict, listed, why
-from triplewise.evals.scorers.lenient import substring_figures
+from triplewise.evals.scorers.answers import MACRO, PART, UNSCORED, is_verdict, shown
 from triplewise.evals.scorers.names import names_for
-from triplewise.evals.values import normal_text, read_value, same
+from triplewise.evals.scorers.substring import substring_figures
+from triplewise.tools.core.values import normal_text, read_value, same
 
 
 @scorer(
@@ -20,7 +20,7 @@ from triplewise.evals.values import normal_text, read_value, same
         "any_right": [mean()],
         "all_right": [mean()],
         "answerable_hits_at_1": PART,
-        "substring_hits_at_1": [mean(), stderr()],
+        "substring_hits_at_1": MACRO,
         "substring_hits_at_1_single": PART,
     }
 )
@@ -45,7 +45,7 @@ def slot() -> Scorer:
             "answerable_hits_at_1": first if state.metadata.get("answerable") else UNSCORED,
             **substring_figures(run, state.metadata, list(target), first == 1.0),
         }
-        return Score(value=value, answer=listed(run.labels), explanation=why(run))
+        return Score(value=value, answer=shown(run.labels), explanation=run.ending)
 
     return score
 
@@ -89,6 +89,6 @@ def verdict() -> Scorer:
             "proven": float(run.proof > 0),
             "majority": float([state.metadata.get("majority")] == list(target)),
         }
-        return Score(value=value, answer=listed(run.values), explanation=why(run))
+        return Score(value=value, answer=shown(run.values), explanation=run.ending)
 
     return score

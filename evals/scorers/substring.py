@@ -24,12 +24,8 @@ def substring_match(response: str, gold: Iterable[str]) -> bool:
     As published, with what follows from it: "Georgia" is right for "South Georgia", "a" for nearly all
     there is, and an empty text always (where there is a gold answer at all).
     """
-    text = _squeezed(response)
-    return any(text in wanted or wanted in text for wanted in map(_squeezed, gold))
-
-
-def _squeezed(text: str) -> str:
-    return text.strip().replace(" ", "").lower()
+    text, *golds = (t.strip().replace(" ", "").lower() for t in (response, *gold))
+    return any(text in other or other in text for other in golds)
 
 
 def substring_figures(
@@ -49,7 +45,7 @@ def substring_figures(
         run, metadata: of the question. gold: its gold answers. hit: whether it is a strict hit, which is a
             hit here too, also where the texts do not show it.
     """
-    texts = [*gold, *(name for known in benchmark_names(metadata).values() for name in known)]
+    texts = [*gold, *(name for names in benchmark_names(metadata).values() for name in names)]
     figures = {
         "substring_hits_at_1": float(hit or is_substring_hit(run, texts)),
         "substring_hits_at_1_single": math.nan,

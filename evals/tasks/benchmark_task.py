@@ -1,0 +1,305 @@
+"""What every benchmark's task is made from: `BenchmarkTask`, and the Inspect task that it becomes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from inspect_ai import Task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.solver import Solver
+
+from triplewise.evals import scorers
+from triplewise.evals.answerable import Judging, judged
+from triplewise.evals.data import (
+    Benchmark,
+    DataFile,
+    Record,
+    changed,
+    checksum,
+    graph,
+    locate,
+    own_file,
+    read_records,
+)
+from triplewise.evals.formats import read_published, sniff
+from triplewise.evals.kgs import LoadedKG, prepared
+from triplewise.evals.provenance import of_system
+from triplewise.evals.solver import agent, context_of
+from triplewise.evals.training import Seeds, seeds_of
+from triplewise.nodes.database import require_model
+from triplewise.tools.core.errors import ConfigurationError
+
+DEFAULT_N = 1_000
+"""Questions that a task draws unless told otherwise."""
+
+OWN_TABLES = "each question's own table, as a SQLite file"
+"""What WikiSQL is asked of, in place of a graph."""
+
+LINKING = ("gold", "own")
+"""`gold`: the benchmark's own entity linking is given, as in the papers. `own`: the agent links."""
+
+AGENT: Mapping[str, Any] = {"model": "embedded", "settings": None, "phases": None}
+"""The parameters of every task that say which agent is tested, besides `preset`, with their defaults."""
+
+PARAMETERS: Mapping[str, str] = {
+    "hops": "how many relations lie between the question's entity and its answers: 1, 2, or 3.",
+    "split": "which of the benchmark's sets is asked.",
+    "linking": "`gold` gives the benchmark's linked entities; with `own` the agent links.",
+    "kg_exact": "ask only questions whose gold query gives the gold answers on the graph.",
+    "answerable": "ask only what the graph can answer.",
+    "asked": "`all`, only facts that are in the graph (`answerable`), or subjects that it has facts of (`topic`).",
+    "closed_world": "a claim that no fact decides is judged by what is linked at all; otherwise it is wrong.",
+    "gold_derived": "whether the graph holds the facts that were made from gold answers.",
+    "seeds": "whether the planner reads training questions, answered on the graph; or a file of your own.",
+    "file": "a file of questions in the place of these, in our form or as the benchmark publishes it.",
+    "n": "how many questions are drawn (0 for all).",
+    "sample_seed": "with which seed they are drawn.",
+    "preset": "the system under test: a preset or a baseline.",
+    "model": "its language model.",
+    "settings": "settings of its context; `kg` asks another graph.",
+    "phases": "phases that are swapped.",
+}
+"""What the parameters of tasks mean, by name."""
+
+
+class Question(NamedTuple):
+    """What a record of a benchmark asks.
+
+    Attributes:
+        text: the question. gold: its answers, as texts. entities: mention -> id, the benchmark's linking.
+        tags: what questions are told apart by in a report (hops, level, ...). metadata: for scorers.
+    """
+
+    text: str
+    gold: Sequence[str]
+    entities: Mapping[str, str] = {}
+    tags: Mapping[str, Any] = {}
+    metadata: Mapping[str, Any] = {}
+
+
+def training_seeds(of: Benchmark, kg: LoadedKG, options: Mapping[str, Any]) -> Seeds:
+    """The benchmark's training questions as seeds, where the task's parameters ask for them."""
+    return seeds_of(of, kg, options.get("seeds", False))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkTask:
+    """One benchmark: what it asks, which of it a graph can answer, and how answers are scored.
+
+    The attributes up to `note` are those under `task` in the catalog, where also its files, its graph, licence
+    and citation are; the others are functions.
+
+    Attributes:
+        benchmark: its entry in the catalog. version: raised whenever a change of the task changes scores.
+        about: what is asked and compared, in a line. note: what a reader of the scores has to know besides.
+        parameters: the task's own, with their defaults. choices: legal values of those that have few.
+        preset: the system that is asked by default. needs_model: whether only one with a language model can be.
+        questions: the file, which may name parameters (`{hops}`), or one for each split. more_files: others
+            that the questions need. keys: what every record has.
+        flag: key of records that says whether the graph can answer them; `flag_observed` whether it can
+            without facts made from gold answers. Without either and without `judge`, the graph is complete.
+        needs: key that records have to have with gold linking, else they are left out.
+        link_known: with gold linking, leave out entities that the graph lacks; nothing is linked instead.
+        settings: of the context, unless the caller has others.
+        scorers: names with their arguments, beside `effort`, which every task has.
+        read: what a record asks. judge: says what `flag` says where records have no such key.
+        prepare: completes all records from the graph, by the task's parameters, before they are read.
+        more_note: what else a reader has to know, from all records. seeds: the seed questions.
+        solver: asks the system.
+    """
+
+    benchmark: Benchmark
+    version: int
+    about: str
+    parameters: Mapping[str, Any]
+    questions: str | Mapping[str, str]
+    keys: Sequence[str]
+    scorers: Mapping[str, Mapping[str, Any]]
+    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    preset: str = "agent"
+    needs_model: bool = False
+    more_files: Sequence[str] = ()
+    flag: str = ""
+    flag_observed: str = ""
+    needs: str = ""
+    link_known: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    read: Callable[[Record], Question]
+    judge: Judging | None = None
+    prepare: Callable[[list[Record], LoadedKG, Mapping[str, Any]], list[Record]] | None = None
+    more_note: Callable[[Sequence[Record]], str] | None = None
+    seeds: Callable[[Benchmark, LoadedKG, Mapping[str, Any]], Seeds] = training_seeds
+    solver: Callable[..., Solver] = agent
+
+    @property
+    def name(self) -> str:
+        """The task's name, which is the benchmark's."""
+        return self.benchmark.name
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """All parameters of the task with their defaults, its own first."""
+        return {**self.parameters, "n": DEFAULT_N, "sample_seed": 0, "preset": self.preset, **AGENT}
+
+    def build(self, **given: Any) -> Task:
+        """The Inspect task: a question that crashes scores 0 and the evaluation goes on.
+
+        Args:
+            **given: values of its parameters, see `PARAMETERS`.
+
+        Raises:
+            ConfigurationError: an impossible value, or no question is left to ask.
+            DataError: a missing or broken file.
+        """
+        options = {**self.defaults, **given}
+        for name, legal in {"linking": LINKING, **self.choices}.items():
+            if name in options and options[name] not in legal:
+                raise ConfigurationError.unknown(name, options[name], map(str, legal))
+        settings = {"model": options["model"], **(options["settings"] or {})}
+        if self.needs_model:
+            require_model(context_of(settings))
+        own, gold_linking = self.benchmark, options.get("linking") == "gold"
+        kg = kg_of_task(own, settings, options.get("gold_derived", True))
+        seeds = self.seeds(own, kg, options)
+        samples, about_samples, file = self._samples(kg, options)
+        settings = {
+            **({"kg": kg.path, "profile": None if kg.own else kg.profile or None} if kg.path else {}),
+            **({} if seeds.setting is None else {"seeds": seeds.setting}),
+            **self.settings,
+            **({"closed_world": options["closed_world"]} if "closed_world" in options else {}),
+            **settings,
+        }
+        phases = {
+            **({"link": "known"} if gold_linking and self.link_known else {}),
+            **(options["phases"] or {}),
+        }
+        drawn = draw(samples, options["n"], options["sample_seed"])
+        files = [file, *(own.files[name] for name in self.more_files), *seeds.files]
+        kg_facts = [file for part in kg.parts for file in graph(own.graph).facts[part]]
+        kg_files = [*kg_facts, *graph(own.graph).labels] if kg_facts else []
+        about_kg = {
+            "kg_profile": kg.profile or "inferred",
+            "kg_parts": list(kg.parts),
+            "kg_triples": kg.triples,
+            "kg_checksum": kg.checksum,
+            "kg_partial": kg.partial,
+            "kg_gold_derived": kg.gold_derived,
+        }
+        return Task(
+            dataset=MemoryDataset(drawn, name=own.name, location=own.published),
+            solver=self.solver(options["preset"], settings, phases),
+            scorer=[*(getattr(scorers, name)(**of) for name, of in self.scorers.items()), scorers.effort()],
+            fail_on_error=False,
+            score_on_error=True,
+            version=self.version,
+            metadata={
+                "benchmark": own.title,
+                "licence": own.licence,
+                "citation": own.citation,
+                "published": own.published,
+                "data_files": {file.name: checksum(locate(file)) for file in files},
+                "changed_files": changed([*files, *kg_files]),
+                "seed_questions": seeds.note,
+                **about_samples,
+                "kg": kg.title,
+                **(about_kg if kg.path else {}),
+                "drawn": len(drawn),
+                "sample_seed": options["sample_seed"],
+                **of_system(options["preset"], context_of(settings), phases),
+            },
+        )
+
+    def _samples(
+        self, kg: LoadedKG, options: Mapping[str, Any]
+    ) -> tuple[list[Sample], dict[str, Any], DataFile]:
+        """The questions that the parameters ask for, before some are drawn; what is to be said of them; file."""
+        gold_linking = options.get("linking") == "gold"
+        flag = self.flag if options.get("gold_derived", True) else self.flag_observed or self.flag
+        records, file = self._records(options, flag)
+        if self.needs and gold_linking:
+            records = [record for record in records if record.get(self.needs)]
+        if self.prepare:
+            records = self.prepare(records, kg, options)
+        flags = {str(r["id"]): bool(r[flag]) if flag else True for r in records if not flag or flag in r}
+        if self.judge:
+            name = f"{self.name}-{options['split']}" if "split" in options else self.name
+            ids = judged(name, records, file, kg, self.judge)
+            flags = {} if ids is None else {str(record["id"]): str(record["id"]) in ids for record in records}
+        only = options.get("kg_exact") or options.get("answerable") or options.get("asked") == "answerable"
+        samples = [
+            _sample(record, self.read(record), gold_linking, flags.get(str(record["id"]), False))
+            for record in records
+            if (not only or flags.get(str(record["id"]), True))
+            and (options.get("asked") != "topic" or record.get("kg_topic_degree", True))
+        ]
+        if not samples:
+            raise ConfigurationError(
+                f"no question of {self.name} is left: the graph can answer none of those that were asked; ask "
+                "all (kg_exact=false, answerable=false) or take the whole graph (gold_derived=true)"
+            )
+        about = {
+            "drawn_from": len(samples),
+            "answerable": sum(flags.values()),
+            "asked": len(flags),
+            "note": "; ".join(filter(None, [self.more_note(records) if self.more_note else "", self.note])),
+        }
+        return samples, about, file
+
+    def _records(self, options: Mapping[str, Any], flag: str) -> tuple[list[Record], DataFile]:
+        """The records of the file of questions, and the file.
+
+        Where it is not in the data folder, the file that the benchmark's authors publish in its place is
+        read, if that is there. Only the catalog's own file has to have the flag.
+        """
+        own, given, name = self.benchmark, options.get("file"), self.questions
+        name = name.format(**options) if isinstance(name, str) else name[options["split"]]
+        file = own_file(given, own.published) if given else own.files[name]
+        path = locate(file)
+        if not given and path.name == name.rpartition("/")[2]:
+            return read_records(path, *self.keys, *filter(None, [flag])), file
+        return (read_published(own.name, path) if sniff(path) else read_records(path, *self.keys)), file
+
+
+def _sample(record: Record, question: Question, gold_linking: bool, answerable: bool) -> Sample:
+    return Sample(
+        id=record["id"],
+        input=question.text,
+        target=list(question.gold),
+        metadata={
+            "entities": dict(question.entities) if gold_linking else {},
+            "answerable": answerable,
+            "tags": {tag: str(value) for tag, value in question.tags.items() if value not in (None, "", [])},
+            **question.metadata,
+        },
+    )
+
+
+def draw(samples: Sequence[Sample], n: int | None, sample_seed: int) -> list[Sample]:
+    """A random subset of n samples (all for None or 0) in random order.
+
+    The same seed gives the same order whatever n is, so that a smaller draw is the start of a larger one.
+    """
+    order = list(samples)
+    random.Random(sample_seed).shuffle(order)
+    return order[: n or None]
+
+
+def kg_of_task(of: Benchmark, settings: Mapping[str, Any], gold_derived: bool = True) -> LoadedKG:
+    """The KG that the settings name, else the benchmark's own, loaded into the cache where it is not yet.
+
+    A benchmark over databases has none: its path is "".
+
+    `gold_derived`: whether its own one holds the facts that were made from gold answers.
+    """
+    if "kg" in settings:
+        kg = str(settings["kg"])
+        profile = str(settings.get("profile") or "as found")
+        return LoadedKG(kg, profile, f"the user's own graph {kg}", partial=False)
+    if not of.graph:
+        return LoadedKG("", "", OWN_TABLES, partial=False)
+    own = graph(of.graph)
+    return prepared(own, [part for part in own.facts if gold_derived or part != "gold_derived"])

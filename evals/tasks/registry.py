@@ -1,0 +1,345 @@
+"""The table of benchmarks: the catalog's entries, and the functions that say what is special about each.
+
+What WikiSQL does with its tables is in `wikisql.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from triplewise.evals.answerable import Reach, has_fact
+from triplewise.evals.data import Benchmark, Record, benchmarks, locate
+from triplewise.evals.kgs import LoadedKG
+from triplewise.evals.scorers import GOLD_NAMES, GOLD_ROWS, SINGLE_GOLD
+from triplewise.evals.tasks.benchmark_task import BenchmarkTask, Question
+from triplewise.evals.tasks.wikisql import over_its_table, read_wikisql, with_databases
+from triplewise.evals.training import Seeds, entities_of
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.profile import Profile, load_profile
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.linking.linker import without_brackets
+
+_GOLD_ROWS = 100_000
+"""Rows of a gold query that are read."""
+
+_MID = re.compile(r"[mg]\.\w+")
+_QID = re.compile(r"Q[0-9]+")
+_BRACKETS = re.compile(r"\s*\([^()]*\)$")
+_WIKIDATA_RELATION = re.compile(r"\b(?:wdt|ps|pq):P\d+")
+
+
+def _ids_by_mention(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Mention -> id; of several entities of one name the first."""
+    ids: dict[str, str] = {}
+    for mention, id_ in pairs:
+        ids.setdefault(mention, id_)
+    return ids
+
+
+def _topics(record: Record, form: re.Pattern[str] | None = None) -> dict[str, str]:
+    """Mention -> id of a record's `topic_entity`, of those whose id has a form."""
+    linked = record.get("topic_entity") or {}
+    return _ids_by_mention((name, id_) for id_, name in linked.items() if not form or form.fullmatch(id_))
+
+
+def _gold_names(record: Record) -> dict[str, dict[str, list[str]]]:
+    """What a record says that gold ids are called, as part of a sample's metadata."""
+    labels = {str(id_): [str(name)] for id_, name in (record.get("answer_labels") or {}).items() if name}
+    names = record.get(GOLD_NAMES) or labels
+    return {GOLD_NAMES: names} if names else {}
+
+
+def _freebase_gold(answers: Sequence[Mapping[str, Any]]) -> tuple[list[str], dict[str, dict[str, list[str]]]]:
+    """Gold answers in the form of GrailQA and AgentBench: mids and values, and what mids are called."""
+    named = {str(a["answer_argument"]): [str(a["entity_name"])] for a in answers if a.get("entity_name")}
+    return [str(a["answer_argument"]) for a in answers], {GOLD_NAMES: named}
+
+
+# -- MetaQA
+
+
+@cache
+def _metaqa_profile() -> Profile:
+    return load_profile("metaqa")
+
+
+def _read_metaqa(record: Record) -> Question:
+    topic, profile = record["topic_entity"], _metaqa_profile()
+    return Question(
+        without_brackets(record["question"]),
+        [str(answer) for answer in record["answers"]],
+        {topic: profile.short(profile.name_iri(topic))},
+        {"hops": record.get("hops"), "type": record.get("qtype")},
+    )
+
+
+def _metaqa_seeds(of: Benchmark, kg: LoadedKG, options: Mapping[str, Any]) -> Seeds:
+    """The dev questions, whose files have answers; without them not even those kept for the graph."""
+    asked = options["seeds"]
+    if isinstance(asked, str):
+        return Seeds(asked, note=asked)
+    if not asked:
+        return Seeds("none")
+    if options["split"] == "dev":
+        raise ConfigurationError(
+            "the dev questions are the seeds: pass seeds=false to be asked the dev split"
+        )
+    files = list(of.seeds.values())
+    return Seeds(",".join(str(locate(file)) for file in files), files, "the dev questions of all hops")
+
+
+# -- over Freebase
+
+
+def _read_webqsp(record: Record) -> Question:
+    """Of several right parses the best one counts. The released linking also lists literals of the query."""
+    return Question(
+        record["question"],
+        list(record["answers"]),
+        {name: mid for name, mid in record.get("entity_linking", {}).items() if _MID.fullmatch(mid)},
+        {"relations": str(record.get("pyql") or "").count("add_fact(") or None},
+        {"gold_sets": record["alt_answer_sets"] or [record["answers"]], **_gold_names(record)},
+    )
+
+
+def _read_cwq(record: Record) -> Question:
+    return Question(
+        record["question"],
+        [str(answer) for answer in record["answers"]],
+        _topics(record),
+        {"type": record.get("compositionality_type")},
+        {SINGLE_GOLD: record.get("answer_tog") or "", **_gold_names(record)},
+    )
+
+
+def _read_grailqa(record: Record) -> Question:
+    gold, names = _freebase_gold(record["answers"])
+    keys = {"level": "level", "function": "function", "relations": "num_edge"}
+    return Question(
+        record["question"], gold, _topics(record), {tag: record.get(key) for tag, key in keys.items()}, names
+    )
+
+
+def _read_graphq(record: Record) -> Question:
+    return Question(
+        record["question"],
+        [str(name) for name in record["answer_names"]],
+        _ids_by_mention((entity["mention"], mid) for mid, entity in record["entity_linking"].items()),
+        {"function": record.get("function"), "relations": _graphq_relations(record)},
+    )
+
+
+def _graphq_relations(record: Record) -> int:
+    """Relations of the gold query: the second number of its structure, "nodes,edges"."""
+    edges = str(record.get("structure") or "").rpartition(",")[2]
+    return int(edges) if edges.isdigit() else 1
+
+
+def _judge_graphq(kg: KnowledgeGraph) -> Callable[[Record], bool]:
+    reach = Reach(kg)
+    return lambda record: (
+        record.get("function") != "count"
+        and reach.holds(record["entity_linking"], record["answer_names"], _graphq_relations(record))
+    )
+
+
+def _read_simplequestions(record: Record) -> Question:
+    return Question(
+        record["question"], [str(record["answer"])], _topics(record), {"type": record["relation"]}
+    )
+
+
+def _judge_simplequestions(kg: KnowledgeGraph) -> Callable[[Record], bool]:
+    return lambda r: any(has_fact(kg, mid, r["relation"], r["answer"]) for mid in r["topic_entity"])
+
+
+def _read_agentbench(record: Record) -> Question:
+    gold, names = _freebase_gold(record["answer"])
+    actions = _action_names(record)
+    function = next((name for name in actions if name in ("count", "argmax", "argmin")), "none")
+    shown = {
+        "source": record.get("source"),
+        "function": function,
+        "relations": actions.count("get_neighbors"),
+    }
+    return Question(record["question"], gold, record["entities"], shown, names)
+
+
+def _action_names(record: Record) -> list[str]:
+    return [action.partition("(")[0] for action in record["actions"]]
+
+
+def _judge_agentbench(kg: KnowledgeGraph) -> Callable[[Record], bool]:
+    reach = Reach(kg)
+
+    def holds(record: Record) -> bool:
+        actions, (gold, _) = _action_names(record), _freebase_gold(record["answer"])
+        relations = actions.count("get_neighbors")
+        return "count" not in actions and reach.holds(record["entities"].values(), gold, relations)
+
+    return holds
+
+
+# -- over Wikidata
+
+
+def _read_qald10(record: Record) -> Question:
+    gold = [str(a).lower() if isinstance(a, bool) else str(a) for a in record["answers"]]
+    return Question(
+        record["question"],
+        gold,
+        {name: qid for qid, name in (record.get("topic_entity") or {}).items()},
+        {"type": record.get("answer_type")},
+        {"trivial": bool(record.get("trivial")), **_gold_names(record)},
+    )
+
+
+def _read_wikiwebquestions(record: Record) -> Question:
+    return Question(
+        record["question"],
+        [str(answer) for answer in record["answers"]],
+        record.get("linked", {}),
+        {"relations": len(_WIKIDATA_RELATION.findall(record["sparql"])) or None},
+        _gold_names(record),
+    )
+
+
+def _link_by_gold_query(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
+    """With gold linking, add `linked`: the entities of the gold query by what the graph calls them.
+
+    By these names they are found in the words of the question.
+    """
+    if options["linking"] != "gold":
+        return records
+    linked = {record["id"]: entities_of(record["sparql"]) for record in records}
+    graph = kg.open()
+    qids = dict.fromkeys(qid for ids in linked.values() for qid in ids)
+    nodes = {iri: qid for qid in qids if isinstance(iri := graph.profile.expand(qid), IRI)}
+    names = {nodes[iri]: label for iri, label in graph.labels(nodes).items() if isinstance(iri, IRI)}
+    return [{**r, "linked": {names.get(qid, qid): qid for qid in linked[r["id"]]}} for r in records]
+
+
+def _read_creak(record: Record) -> Question:
+    """Mentions are Wikipedia titles as a claim writes them: without what tells them from other titles."""
+    linked = {_BRACKETS.sub("", name) or name: qid for name, qid in _topics(record, _QID).items()}
+    label = record["label"]
+    return Question(record["sentence"], [label], linked, {"type": label}, {"majority": record["majority"]})
+
+
+def _majority(records: Sequence[Record]) -> tuple[str, int]:
+    """The commoner verdict of claims, and how many have it."""
+    return Counter(record["label"] for record in records).most_common(1)[0]
+
+
+def _with_majority(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
+    return [{**record, "majority": _majority(records)[0]} for record in records]
+
+
+def _creak_note(records: Sequence[Record]) -> str:
+    label, count = _majority(records)
+    return f'always saying "{label}" is right for {count / len(records):.1%} of all claims'
+
+
+def _read_slot(record: Record) -> Question:
+    return Question(
+        record["input"],
+        list(dict.fromkeys([record["answer"], *(record["alias"] or [])])),
+        _topics(record, _QID),
+        {"type": record.get("relation")},
+    )
+
+
+def _slot_note(records: Sequence[Record]) -> str:
+    subjects = sum(record.get("kg_topic_degree", 0) > 0 for record in records)
+    return f"the graph has any fact of the subject for {subjects} of {len(records)} slots"
+
+
+# -- CK25
+
+
+def _with_gold_rows(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
+    """Add `gold_rows`: results as answers are written, short ids and values, "" for what is unbound."""
+    graph = kg.open()
+    if any("result_rows" not in record for record in records):  # as published: queries without results
+        records = with_results(records, graph)
+
+    def cell(value: str | None) -> str:
+        text = value or ""
+        return graph.profile.short(IRI(text)) if text.startswith(("http://", "https://")) else text
+
+    def cells(rows_: Any) -> list[list[str]]:
+        return [] if isinstance(rows_, bool) else [[cell(value) for value in row] for row in rows_]
+
+    return [{**record, GOLD_ROWS: cells(record["result_rows"])} for record in records]
+
+
+def with_results(records: Iterable[Record], kg: KnowledgeGraph) -> list[Record]:
+    """The records with what their gold queries give on a graph: `result_columns` and `result_rows`.
+
+    `result_rows` is true or false for an ASK query (and `result_columns` None), else rows of full IRIs and
+    texts.
+
+    Raises:
+        DataError: a query fails on the graph, or has more results than are read.
+    """
+
+    def result_of(record: Record) -> Record:
+        # xsd:int is no cast that SPARQL 1.1 demands, xsd:integer is.
+        result = kg.query(record["sparql"].replace("xsd:int(", "xsd:integer("), limit=_GOLD_ROWS)
+        if result.outcome not in ("rows", "empty"):
+            raise DataError(
+                f"the gold query of {record['id']} gives no result on {kg.name} "
+                f"({result.outcome}: {result.message})"
+            )
+        if result.boolean is not None:
+            return {"result_columns": None, "result_rows": result.boolean}
+        texts = [[term.value if term is not None else None for term in row] for row in result.rows]
+        return {"result_columns": list(result.variables), "result_rows": texts}
+
+    return [{**record, **result_of(record)} for record in records]
+
+
+def _read_ck25(record: Record) -> Question:
+    result, gold = record["result_rows"], record[GOLD_ROWS]
+    functions = [str(f).lower() for f in record.get("features", ()) if f not in ("SELECT", "ASK")]
+    wide = len(record["result_columns"] or []) > 1
+    kind = "yes/no" if isinstance(result, bool) else "table" if wide else "column"
+    return Question(
+        record["question"],
+        [str(result).lower()] if isinstance(result, bool) else [", ".join(row) for row in gold],
+        tags={"type": kind, "function": " ".join(functions) or "none"},
+        metadata={GOLD_ROWS: gold},
+    )
+
+
+# -- the table
+
+
+FUNCTIONS: Mapping[str, Mapping[str, Any]] = {
+    "agentbench_kg": {"read": _read_agentbench, "judge": _judge_agentbench},
+    "ck25": {"read": _read_ck25, "prepare": _with_gold_rows},
+    "creak": {"read": _read_creak, "prepare": _with_majority, "more_note": _creak_note},
+    "cwq": {"read": _read_cwq},
+    "grailqa": {"read": _read_grailqa},
+    "graphq": {"read": _read_graphq, "judge": _judge_graphq},
+    "metaqa": {"read": _read_metaqa, "seeds": _metaqa_seeds},
+    "qald10": {"read": _read_qald10},
+    "simplequestions": {"read": _read_simplequestions, "judge": _judge_simplequestions},
+    "trex": {"read": _read_slot, "more_note": _slot_note},
+    "webqsp": {"read": _read_webqsp},
+    "wikisql": {"read": read_wikisql, "prepare": with_databases, "solver": over_its_table},
+    "wikiwebquestions": {"read": _read_wikiwebquestions, "prepare": _link_by_gold_query},
+    "zeroshot_re": {"read": _read_slot, "more_note": _slot_note},
+}
+"""Task -> the functions among the attributes of `BenchmarkTask`: what is special about each."""
+
+BENCHMARK_TASKS: Mapping[str, BenchmarkTask] = {
+    name: BenchmarkTask(benchmark=own, **own.task, **FUNCTIONS[name])
+    for name, own in sorted(benchmarks().items())
+}
+"""Name -> task."""

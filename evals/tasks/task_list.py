@@ -1,0 +1,130 @@
+"""`triplewise eval tasks`: what can be asked, of which graph, and what a reader of the scores has to know.
+
+All of it stands in the catalog: no data is read and no graph is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from triplewise.evals.data import Asked, graph
+from triplewise.evals.tasks.benchmark_task import AGENT, OWN_TABLES
+from triplewise.evals.tasks.registry import BENCHMARK_TASKS
+from triplewise.graphs.cli.console import examples, out, pairs
+from triplewise.tools.core.errors import ConfigurationError
+
+_FOOT = (
+    "answerable: what the graph that comes with it can answer, in brackets without the facts that were made "
+    "from gold answers. `triplewise eval tasks TASK` tells the rest."
+)
+
+
+def describe(name: str) -> dict[str, Any]:
+    """All of one task, as plain JSON.
+
+    `asked` has, by the task's parameters ("hops=2"; "" where there is one set only), the number of questions,
+    how many the graph can answer, and how many without the facts made from gold answers. `files` is what has
+    to lie in the data folder.
+
+    Raises:
+        ConfigurationError: unknown task.
+    """
+    if name not in BENCHMARK_TASKS:
+        raise ConfigurationError.unknown("task", name, BENCHMARK_TASKS)
+    task = BENCHMARK_TASKS[name]
+    own = task.benchmark
+    kg = graph(own.graph) if own.graph else None
+    kg_files = [*(file for files in kg.facts.values() for file in files), *kg.labels] if kg else []
+    return {
+        "name": name,
+        "title": own.title,
+        "version": task.version,
+        "asked": {which: asdict(asked) for which, asked in own.asked.items()},
+        "judged": own.judged,
+        "graph": kg.title if kg else OWN_TABLES,
+        "partial": bool(kg and kg.partial),
+        "gold_derived": bool(kg and "gold_derived" in kg.facts),
+        "profile": (kg.profile or "inferred") if kg else "none",
+        "seeds": list(own.seeds),
+        "seeded": bool(task.parameters.get("seeds")),
+        "system": task.preset,
+        "parameters": {key: value for key, value in task.defaults.items() if key not in AGENT},
+        "files": [*own.files, *own.seeds, *(file.name for file in kg_files)],
+        "licence": own.licence,
+        "graph_licence": kg.licence if kg else own.licence,
+        "citation": own.citation,
+        "published": own.published,
+    }
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    lines = ("triplewise eval tasks", "triplewise eval tasks webqsp", "triplewise eval tasks --json")
+    app.command("tasks", epilog=examples(*lines))(list_tasks)
+
+
+def list_tasks(
+    name: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Tell all of one task.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
+) -> None:
+    """List the benchmarks: questions, graph, and which share of them the graph can answer."""
+    tasks = [describe(task) for task in (BENCHMARK_TASKS if name is None else [name])]
+    if as_json:
+        typer.echo(json.dumps(tasks, indent=2, ensure_ascii=False))
+    elif name is not None:
+        out().print(pairs(tasks[0]["title"], list(_lines(tasks[0]).items())))
+    else:
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+        table.add_column("task", no_wrap=True, style="bold")
+        table.add_column("questions", justify="right", no_wrap=True)
+        table.add_column("answerable", justify="right", no_wrap=True)
+        table.add_column("what is asked, of what")
+        for task in tasks:
+            about = f"{task['title']}; {task['graph']}; system {task['system']}"
+            for number, (which, asked) in enumerate(task["asked"].items()):
+                lines = ["" if number else about, f"--set {which}" if which else ""]
+                row = ("" if number else task["name"], f"{asked['questions']:,}", _share(Asked(**asked)))
+                table.add_row(*row, "\n".join(filter(None, lines)))
+        out().print(table)
+        out().print(_FOOT)
+
+
+def _share(asked: Asked) -> str:
+    """The share of answerable questions, and in brackets that without facts made from gold answers."""
+    counts = [count for count in (asked.answerable, asked.observed) if count is not None]
+    shares = [100 * count / asked.questions for count in counts]
+    first, *second = [f"{share:.0f} %" if share in (0, 100) else f"{share:.1f} %" for share in shares]
+    return f"{first} ({second[0]})" if second else first
+
+
+def _lines(task: Mapping[str, Any]) -> dict[str, str]:
+    """All of one task, as lines."""
+    sets = [
+        f"{which + ': ' if which else ''}{asked['questions']:,}, answerable {asked['answerable']:,}"
+        + (
+            ""
+            if asked["observed"] is None
+            else f", {asked['observed']:,} without facts made from gold answers"
+        )
+        for which, asked in task["asked"].items()
+    ]
+    ask_for_seeds = " (seeds=true)" if task["seeds"] and not task["seeded"] else ""
+    return {
+        "task": f"{task['name']}, version {task['version']}",
+        "questions": "\n".join(sets),
+        "answerable if": task["judged"],
+        "graph": f"{task['graph']} ({'partial' if task['partial'] else 'complete'}; profile {task['profile']})",
+        "seeds": (", ".join(task["seeds"]) or "none") + ask_for_seeds,
+        "system": task["system"],
+        "set": ", ".join(f"{key}={value}" for key, value in task["parameters"].items()),
+        "files": "\n".join(task["files"]),
+        "published": task["published"],
+        "licence": f"{task['licence']}; graph: {task['graph_licence']}",
+        "citation": task["citation"],
+    }
