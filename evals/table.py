@@ -95,11 +95,14 @@ def _part_cells(scores: Scores) -> Iterator[tuple[str, str]]:
         ("answerable_hits_at_1", "Hits@1"),
         ("answerable_accuracy", "accuracy"),
         ("proven_accuracy", "accuracy"),
+        ("nontrivial_f1", "F1"),
+        ("nontrivial_hits_at_1", "Hits@1"),
+        ("nontrivial_accuracy", "accuracy"),
     )
     for name, heading in parts:
         if f"{name}.mean" in scores:
-            size = scores.get(f"{name}.count", scores.get("answerable_f1.count"))
             which = name.partition("_")[0]
+            size = scores.get(f"{name}.count", scores.get(f"{which}_f1.count"))
             yield f"{heading} ({_number(size, 0)} {which})", _share(scores[f"{name}.mean"])
 
 

@@ -7,11 +7,11 @@ from itertools import permutations
 from typing import Any
 
 from anyio import to_thread
-from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer, stderr
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
 from triplewise.evals.record import Run
-from triplewise.evals.scorers.metrics import count
+from triplewise.evals.scorers.metrics import by_aggregation, by_conditions, count
 from triplewise.evals.scorers.names import names_for
 from triplewise.evals.scorers.substring import substring_figures
 from triplewise.tools.core.overlap import NOTHING, Overlap, best_overlap, overlap, same_multiset
@@ -141,11 +141,7 @@ def is_verdict(run: Run, gold: Sequence[str]) -> bool:
 
 @scorer(
     metrics={
-        "denotation": [
-            *PART,
-            grouped(mean(), "aggregation", all=False, name_template="by_aggregation_{group_name}"),
-            grouped(mean(), "conditions", all=False, name_template="by_conditions_{group_name}"),
-        ],
+        "denotation": [*PART, by_aggregation(), by_conditions()],
         "multiset": [mean()],
     }
 )

@@ -6,7 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 
-from inspect_ai.scorer import Metric, SampleScore, Value, metric
+from inspect_ai.scorer import Metric, SampleScore, Value, grouped, mean, metric
 
 
 def _numbers(scores: Sequence[SampleScore]) -> list[float]:
@@ -55,3 +55,15 @@ def by_guideline() -> Metric:
         return dict(sorted(found.items()))
 
     return sums
+
+
+@metric
+def by_aggregation() -> Metric:
+    """The mean for each function of the gold query (`aggregation` of the samples' metadata)."""
+    return grouped(mean(), "aggregation", all=False)
+
+
+@metric
+def by_conditions() -> Metric:
+    """The mean for each number of conditions of the gold query (`conditions` of the samples' metadata)."""
+    return grouped(mean(), "conditions", all=False)

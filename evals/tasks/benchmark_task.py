@@ -50,7 +50,7 @@ PARAMETERS: Mapping[str, str] = {
     "linking": "`gold` gives the benchmark's linked entities; with `own` the agent links.",
     "kg_exact": "ask only questions whose gold query gives the gold answers on the graph.",
     "answerable": "ask only what the graph can answer.",
-    "asked": "`all`, only facts that are in the graph (`answerable`), or subjects that it has facts of (`topic`).",
+    "asked": "`all`, those whose fact (`answerable`) or any fact of whose subject (`topic`) is in the graph.",
     "closed_world": "a claim that no fact decides is judged by what is linked at all; otherwise it is wrong.",
     "gold_derived": "whether the graph holds the facts that were made from gold answers.",
     "seeds": "whether the planner reads training questions, answered on the graph; or a file of your own.",
@@ -89,14 +89,14 @@ def training_seeds(of: Benchmark, kg: LoadedKG, options: Mapping[str, Any]) -> S
 class BenchmarkTask:
     """One benchmark: what it asks, which of it a graph can answer, and how answers are scored.
 
-    The attributes up to `note` are those under `task` in the catalog, where also its files, its graph, licence
+    The attributes up to `note` are those under `task` in the catalog, where also its files, graph, licence
     and citation are; the others are functions.
 
     Attributes:
         benchmark: its entry in the catalog. version: raised whenever a change of the task changes scores.
         about: what is asked and compared, in a line. note: what a reader of the scores has to know besides.
         parameters: the task's own, with their defaults. choices: legal values of those that have few.
-        preset: the system that is asked by default. needs_model: whether only one with a language model can be.
+        preset: the system that is asked by default. needs_model: whether that takes a language model.
         questions: the file, which may name parameters (`{hops}`), or one for each split. more_files: others
             that the questions need. keys: what every record has.
         flag: key of records that says whether the graph can answer them; `flag_observed` whether it can
@@ -216,7 +216,7 @@ class BenchmarkTask:
     def _samples(
         self, kg: LoadedKG, options: Mapping[str, Any]
     ) -> tuple[list[Sample], dict[str, Any], DataFile]:
-        """The questions that the parameters ask for, before some are drawn; what is to be said of them; file."""
+        """The questions that the parameters ask for, before some are drawn; what to say of them; the file."""
         gold_linking = options.get("linking") == "gold"
         flag = self.flag if options.get("gold_derived", True) else self.flag_observed or self.flag
         records, file = self._records(options, flag)
@@ -238,7 +238,7 @@ class BenchmarkTask:
         ]
         if not samples:
             raise ConfigurationError(
-                f"no question of {self.name} is left: the graph can answer none of those that were asked; ask "
+                f"no question of {self.name} is left: the graph can answer none that was asked for; ask "
                 "all (kg_exact=false, answerable=false) or take the whole graph (gold_derived=true)"
             )
         about = {

@@ -114,12 +114,13 @@ def _lines(task: Mapping[str, Any]) -> dict[str, str]:
         )
         for which, asked in task["asked"].items()
     ]
+    extent = "partial" if task["partial"] else "complete"
     ask_for_seeds = " (seeds=true)" if task["seeds"] and not task["seeded"] else ""
     return {
         "task": f"{task['name']}, version {task['version']}",
         "questions": "\n".join(sets),
         "answerable if": task["judged"],
-        "graph": f"{task['graph']} ({'partial' if task['partial'] else 'complete'}; profile {task['profile']})",
+        "graph": f"{task['graph']} ({extent}; profile {task['profile']})",
         "seeds": (", ".join(task["seeds"]) or "none") + ask_for_seeds,
         "system": task["system"],
         "set": ", ".join(f"{key}={value}" for key, value in task["parameters"].items()),

@@ -28,7 +28,8 @@ from triplewise.evals.scorers import (
     substring_match,
     verdict,
 )
-from triplewise.evals.values import best_overlap, overlap, read_value, same, same_multiset
+from triplewise.tools.core.overlap import best_overlap, overlap, same_multiset
+from triplewise.tools.core.values import read_value, same
 from triplewise.tools.kg.open import close_all
 
 ALL = (1.0, 1.0, 1.0, 1.0, 1.0)

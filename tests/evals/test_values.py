@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.evals.values import best_overlap, overlap, read_value, same
+from triplewise.tools.core.overlap import best_overlap, overlap
+from triplewise.tools.core.values import read_value, same
 
 IDS = st.lists(st.sampled_from([f"Q{i}" for i in range(8)]), max_size=8)
 VALUES = st.lists(
