@@ -16,7 +16,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from triplewise.nodes.learning.course import Course, Learning
+from triplewise.nodes.learning.config import LearningContext, LearningState
 from triplewise.nodes.learning.explore import explore
 from triplewise.nodes.learning.merge import merge
 from triplewise.nodes.learning.refine import refine
@@ -24,31 +24,37 @@ from triplewise.nodes.learning.update import update
 from triplewise.nodes.learning.validate import validate
 
 
-def after_validate(state: Learning, runtime: Runtime[Course]) -> Literal["explore", "merge", "__end__"]:
+def after_validate(
+    state: LearningState, runtime: Runtime[LearningContext]
+) -> Literal["explore", "merge", "__end__"]:
     """Learn on, from another model's trajectories or one's own, or stop."""
     if state.stopped:
         return "__end__"
-    return "merge" if runtime.context.order.recipe == "distilled" else "explore"
+    return "merge" if runtime.context.config.recipe == "distilled" else "explore"
 
 
-def after_explore(state: Learning, runtime: Runtime[Course]) -> Literal["refine", "merge"]:
+def after_explore(state: LearningState, runtime: Runtime[LearningContext]) -> Literal["refine", "merge"]:
     """Refine, but in the ablation without."""
-    return "merge" if runtime.context.order.recipe == "no-refine" else "refine"
+    return "merge" if runtime.context.config.recipe == "no-refine" else "refine"
 
 
-def after_update(state: Learning) -> Literal["validate", "__end__"]:
+def after_update(state: LearningState) -> Literal["validate", "__end__"]:
     """Validate what was learned; without anything learned, stop."""
     return "__end__" if state.stopped else "validate"
 
 
-def build_self_learning(*, checkpointer: Any = None) -> CompiledStateGraph[Learning, Course, Any, Any]:
+def build_self_learning(
+    *, checkpointer: Any = None
+) -> CompiledStateGraph[LearningState, LearningContext, Any, Any]:
     """Compile the graph of self-learning.
 
     Args:
         checkpointer: any LangGraph checkpointer; with one, a killed run goes on in the phase it was in, and
             inside it after the last question that is in the journal.
     """
-    graph: StateGraph[Learning, Course, Any, Any] = StateGraph(Learning, context_schema=Course)
+    graph: StateGraph[LearningState, LearningContext, Any, Any] = StateGraph(
+        LearningState, context_schema=LearningContext
+    )
     for phase in (validate, explore, refine, merge, update):
         graph.add_node(phase.__name__, phase)
     graph.add_edge(START, "validate")

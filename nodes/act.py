@@ -30,7 +30,7 @@ from triplewise.nodes.workbench import workbench
 from triplewise.tools.actions import Toolset, parse_call, parse_react
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.learning.dialogue import conversation
+from triplewise.tools.learning.conversation import conversation
 from triplewise.tools.pyql.text import scan_arguments
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from triplewise.nodes.prompting import Prompt
-from triplewise.tools.learning.dialogue import Opening
+from triplewise.tools.learning.conversation import Opening
 
 
 def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:

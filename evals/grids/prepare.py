@@ -24,7 +24,7 @@ from triplewise.evals.kgs import prepared
 from triplewise.evals.running import TASKS, run
 from triplewise.evals.training import seeds_of
 from triplewise.graphs import learning as self_learning
-from triplewise.nodes.learning.course import Order
+from triplewise.nodes.learning.config import LearningConfig
 from triplewise.tools.kg.sources import Progress
 from triplewise.tools.kg.subset.incomplete import THINNED, ThinOrder, thin_kg
 
@@ -136,7 +136,7 @@ def _learned(cell: Cell, tell: Progress) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     questions = folder / "questions.jsonl"
     questions.write_text("".join(lines[: learn.train or None]), encoding="utf-8")
-    order = Order(
+    config = LearningConfig(
         str(questions),
         context={"kg": kg.path, "profile": kg.profile, "plan_hops": LEARNED_HOPS},
         recipe=learn.recipe,
@@ -144,7 +144,7 @@ def _learned(cell: Cell, tell: Progress) -> str:
         seed=cell.seed,
     )
     *_, final = self_learning.learn(
-        order, folder / "run", tell=lambda p: tell(f"learning: {p.phase} {p.iteration}", p.done, p.total)
+        config, folder / "run", report=lambda p: tell(f"learning: {p.phase} {p.iteration}", p.done, p.total)
     )
     return str(final.best.get("encoder", EMBEDDED))
 

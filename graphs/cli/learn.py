@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from triplewise.nodes.context import Context
-    from triplewise.nodes.learning.course import Learning, Order
+    from triplewise.nodes.learning.config import LearningConfig, LearningState
 
 PATHS = ("kg", "profile", "prompt", "seeds", "documents", "facts", "prices", "encoder", "db")
 """Settings that may name a file or a folder."""
@@ -75,7 +75,7 @@ Distill = Annotated[
 Attempts = Annotated[
     int,
     typer.Option(
-        min=0, help="Attempts at each question, the best is kept; 0: 4 (embedded policy) or 1 (model)."
+        min=1, help="A language model's attempts at each question when exploring; the best is kept."
     ),
 ]
 Jobs = Annotated[int, typer.Option(min=0, help="Questions at a time; 0: 1 (embedded policy) or 8 (model).")]
@@ -95,7 +95,7 @@ SCHEMA = (
     "  id, question, entities (mention -> id), answers (gold), predicted, reward (recall), f1,\n\n"
     "  turns (list of thought, call, observation), choices (list of chosen, offered, before: relations by\n\n"
     "  id, ^ before one walked backwards), system and prompt (what a model was shown first), iteration,\n\n"
-    "  origin (explored, refined, distilled, validated), policy, status, rule, tried.\n\n"
+    "  origin (explored, refined, distilled, validated), policy, status, rule.\n\n"
     "Needed are id, question and answers."
 )
 EPILOG = examples(
@@ -131,7 +131,7 @@ def learn(
     epsilon: Epsilon = 0.001,
     variant: Variant = "full",
     distill: Distill = None,
-    attempts: Attempts = 0,
+    attempts: Attempts = 1,
     jobs: Jobs = 0,
     seed: Seed = 0,
     lora: LoraSet = None,
@@ -151,11 +151,11 @@ def learn(
         raise ConfigurationError("--resume takes its questions and settings from the folder; leave them out")
     if not resume and questions is None:
         raise ConfigurationError("no questions; give a file of them, or --resume to go on with a run")
-    order = None
+    config = None
     if questions is not None:
         named = o.given(kg=kg, profile=profile, model=model, base_url=base_url, seeds=seeds)
         context = o.context_of(named, settings or [])
-        order = _order(
+        config = _config(
             questions,
             validation,
             policy=policy,
@@ -170,7 +170,7 @@ def learn(
             seed=seed,
             learner=_learner(base_model, lora or []),
         )
-    _run(order, into)
+    _run(config, into)
 
 
 def _changed(context: Context, policy: str) -> dict[str, Any]:
@@ -197,9 +197,9 @@ def _learner(base_model: str | None, pairs: list[str]) -> dict[str, Any]:
     return given
 
 
-def _order(questions: Path, validation: str, **values: Any) -> Order:
-    """The order, its validation read as a share where it is a number."""
-    from triplewise.nodes.learning.course import Order
+def _config(questions: Path, validation: str, **values: Any) -> LearningConfig:
+    """The configuration, its validation read as a share where it is a number."""
+    from triplewise.nodes.learning.config import LearningConfig
 
     try:
         share = float(validation)
@@ -207,10 +207,10 @@ def _order(questions: Path, validation: str, **values: Any) -> Order:
         held: dict[str, Any] = {"validation": str(Path(validation).resolve())}
     else:
         held = {"share": share}
-    return Order(questions=str(questions.resolve()), **held, **values)
+    return LearningConfig(questions=str(questions.resolve()), **held, **values)
 
 
-def _run(order: Order | None, into: Path) -> None:
+def _run(config: LearningConfig | None, into: Path) -> None:
     """Run to the end, with a progress display, and print what came of it."""
     from triplewise.graphs.cli.progress import learning_progress
     from triplewise.graphs.learning import SETTINGS
@@ -218,7 +218,7 @@ def _run(order: Order | None, into: Path) -> None:
 
     try:
         with learning_progress() as tell:
-            *_, state = run_learning(order, into, tell=tell, notify=lambda m: say(m, "notice"))
+            *_, state = run_learning(config, into, report=tell, notify=lambda m: say(m, "notice"))
     except KeyboardInterrupt:
         say(f"what is done is kept; `triplewise learn --resume --into {into}` goes on", "notice")
         raise
@@ -228,7 +228,7 @@ def _run(order: Order | None, into: Path) -> None:
     say(f"{state.stopped}; settings of the best policy: {into / SETTINGS}")
 
 
-def _table(state: Learning) -> Table:
+def _table(state: LearningState) -> Table:
     """A line an iteration: mean rewards, shares with a reward, trajectories trained on, and the gain."""
     from rich.table import Table
 

@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 from langgraph.runtime import Runtime
 
-from triplewise.nodes.learning.course import Course, Learning, Progress, Update
+from triplewise.nodes.learning.config import LearningContext, LearningState, Progress, Update
 from triplewise.nodes.learning.merge import training_file
 from triplewise.tools.learning.journal import read_trajectories
 
 
-def update(state: Learning, runtime: Runtime[Course]) -> Update:
-    """The settings of the updated policy; without anything to learn from, the run ends."""
-    course = runtime.context
-    file = training_file(course, state.iteration)
+def update(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
+    """Return the settings of the updated policy; without anything to learn from, the run ends."""
+    learning = runtime.context
+    file = training_file(learning, state.iteration)
     trajectories = read_trajectories(file)
     if not trajectories:
         return {"stopped": "no attempt found any right answer, so there is nothing to learn from"}
 
-    def tell(doing: str, done: int, total: int | None) -> None:
-        course.tell(Progress("update", state.iteration, done, total, doing=doing))
+    def report(doing: str, done: int, total: int | None) -> None:
+        learning.report(Progress("update", state.iteration, done, total, doing=doing))
 
-    changed = course.learner.update(
+    # A policy is named by what it is made of: vectors and caches that go by its name are never stale.
+    ingredients = file.read_bytes() + repr(sorted(state.settings.items())).encode()
+    digest = hashlib.sha256(ingredients).hexdigest()[:8]
+    changed = learning.learner.update(
         trajectories,
-        course.folder / f"policy-{state.iteration + 1}-{_digest(file, state)}",
+        learning.folder / f"policy-{state.iteration + 1}-{digest}",
         state.iteration,
         settings=state.settings,
-        progress=tell,
+        progress=report,
     )
-    settings = {**state.settings, **changed}
     return {
-        "settings": settings,
+        "settings": {**state.settings, **changed},
         "iteration": state.iteration + 1,
-        "rounds": state.noted(trained=len(trajectories)),
+        "rounds": state.with_figures(trained=len(trajectories)),
     }
-
-
-def _digest(file: Path, state: Learning) -> str:
-    """Names a policy by what it was made of: vectors and caches that go by its name are then never stale."""
-    made_of = file.read_bytes() + repr(sorted(state.settings.items())).encode()
-    return hashlib.sha256(made_of).hexdigest()[:8]

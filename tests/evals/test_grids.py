@@ -26,7 +26,7 @@ from triplewise.evals.grids.run import Outcome, Told, run_grid
 from triplewise.evals.grids.tables import line
 from triplewise.evals.report.published import published
 from triplewise.evals.training import Seeds
-from triplewise.nodes.learning.course import Learning, Order
+from triplewise.nodes.learning.config import LearningConfig, LearningState
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 
@@ -344,11 +344,11 @@ def test_a_thinned_graph_is_asked_and_named(closed: Path, tmp_path: Path) -> Non
 def test_a_cell_that_learns_asks_with_the_encoder_of_its_seed_and_recipe(
     closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    orders: list[Order] = []
+    orders: list[LearningConfig] = []
 
-    def learn(order: Order, folder: Path, **rest: Any) -> list[Learning]:
+    def learn(order: LearningConfig, folder: Path, **rest: Any) -> list[LearningState]:
         orders.append(order)
-        return [Learning(best={"encoder": "embedded"})]
+        return [LearningState(best={"encoder": "embedded"})]
 
     training = tmp_path / "training.jsonl"
     training.write_text("".join(f'{{"question": "{n}"}}\n' for n in range(9)), encoding="utf-8")

@@ -16,7 +16,7 @@ from triplewise.nodes.act import prompt_values
 from triplewise.nodes.conversation import opening
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State
-from triplewise.tools.learning.dialogue import lesson
+from triplewise.tools.learning.conversation import training_conversation
 from triplewise.tools.learning.trajectory import Trajectory, Turn
 
 REPLIES = [
@@ -72,10 +72,12 @@ def test_what_is_trained_on_is_what_was_shown(
     filled = given.resolved(find_preset(preset).settings)
     begin = opening(environment(filled).prompt, prompt_values(found, filled))
     turns = tuple(Turn(s.thought, s.call, s.observation) for s in found.steps)
-    told = lesson(Trajectory("q", "", {}, (), turns=turns, system=begin.system, prompt=begin.prompt))
+    told = training_conversation(
+        Trajectory("q", "", {}, (), turns=turns, system=begin.system, prompt=begin.prompt), 4096
+    )
     shown = server.chats[-1].messages
-    assert told.messages[: len(shown)] == shown
-    assert len(told.messages) == len(shown) + 1
+    assert told[: len(shown)] == shown
+    assert len(told) == len(shown) + 1
 
 
 @pytest.mark.parametrize("history", ["short", "full", "chat"])

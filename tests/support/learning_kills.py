@@ -2,7 +2,7 @@
 
     python -m tests.support.learning_kills FOLDER "explored 0 3" "torn 5" "merge" "update" ...
 
-The folder holds `order.json`. A point is a phase with iteration and questions done; `torn N` is amidst
+The folder holds `config.json`. A point is a phase with iteration and questions done; `torn N` is amidst
 writing the Nth line of the process; `merge` and `update` are amidst those. Last, a child runs to the
 end. Each child adds the attempts it begins to `begun.jsonl`, and this process prints how each child ended, as
 JSON lines. Children are forked, so that slow imports are made once.
@@ -21,9 +21,9 @@ from typing import Any
 from triplewise.graphs.learning import learn
 from triplewise.nodes.learning import merge as merging
 from triplewise.nodes.learning.attempts import Attempts
-from triplewise.nodes.learning.course import Order, Progress
+from triplewise.nodes.learning.config import LearningConfig, Progress
 from triplewise.tools.learning.journal import Journal
-from triplewise.tools.learning.learners import finish, finished
+from triplewise.tools.learning.learner import finish, finished_settings
 from triplewise.tools.learning.trajectory import Trajectory
 
 
@@ -48,7 +48,7 @@ class NoteLearner:
         progress: Any,
     ) -> dict[str, Any]:
         """Write a file, as a training writes weights."""
-        if (done := finished(into)) is not None:
+        if (done := finished_settings(into)) is not None:
             return done
         into.mkdir(exist_ok=True)
         (into / "weights").write_text("half")
@@ -60,14 +60,14 @@ class NoteLearner:
 
 def note_attempts(folder: Path) -> None:
     """Have every attempt noted when it begins."""
-    run = Attempts.run
+    attempt = Attempts._guarded
 
-    def noted(self: Attempts, question: Any, **rest: Any) -> Any:
+    def noted(self: Attempts, make: Any, question: Any) -> Any:
         with (folder / "begun.jsonl").open("a") as file:
             file.write(json.dumps([self.iteration, self.origin, question.id, os.getpid()]) + "\n")
-        return run(self, question, **rest)
+        return attempt(self, make, question)
 
-    Attempts.run = noted  # type: ignore[method-assign]
+    Attempts._guarded = noted  # type: ignore[method-assign]
 
 
 def tear(number: int) -> None:
@@ -92,7 +92,7 @@ def fatal_merge(path: Path, trajectories: Sequence[Trajectory]) -> None:
 
 def child(folder: Path, point: str) -> None:
     """One run, killed at a point."""
-    order = Order(**json.loads((folder / "order.json").read_text()))
+    config = LearningConfig(**json.loads((folder / "config.json").read_text()))
     kind, *numbers = point.split() or [""]
     note_attempts(folder)
     if kind == "torn":
@@ -100,11 +100,11 @@ def child(folder: Path, point: str) -> None:
     if kind == "merge":
         vars(merging)["write_trajectories"] = fatal_merge
 
-    def tell(progress: Progress) -> None:
+    def report(progress: Progress) -> None:
         if [kind, *map(int, numbers)] == [progress.phase, progress.iteration, progress.done]:
             die()
 
-    for _ in learn(order, folder / "run", learner=NoteLearner(kind == "update"), tell=tell):
+    for _ in learn(config, folder / "run", learner=NoteLearner(kind == "update"), report=report):
         continue
 
 

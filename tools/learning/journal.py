@@ -10,7 +10,7 @@ what is left out has its default. An example, wrapped here for reading:
   "observation": "Ridley Scott [Q56005]."}],
  "choices": [{"chosen": "P57", "offered": ["P57", "P58", "P161"], "before": []}],
  "prompt": "", "iteration": 0, "origin": "explored", "policy": "embedded", "status": "answered",
- "system": "", "rule": "Q103569 -[P57]-> ?director", "tried": ["Q103569 -[P57]-> ?director"]}
+ "system": "", "rule": "Q103569 -[P57]-> ?director"}
 ```
 """
 
@@ -60,7 +60,7 @@ def read_line(line: str, path: Path | str | None = None, number: int | None = No
 def _trajectory(record: dict[str, Any]) -> Trajectory:
     """The value of a record."""
     texts: dict[str, Any] = {
-        key: tuple(map(str, record[key])) for key in ("answers", "predicted", "tried") if key in record
+        key: tuple(map(str, record[key])) for key in ("answers", "predicted") if key in record
     }
     turns = tuple(Turn(**turn) for turn in record.get("turns", ()))
     choices = tuple(

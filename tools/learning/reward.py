@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from triplewise.tools.core.overlap import overlap
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.protocol import KnowledgeGraph
 
 
 class Reward(NamedTuple):
@@ -17,6 +19,11 @@ class Reward(NamedTuple):
     recall: float
     f1: float
     predicted: tuple[str, ...]
+
+
+def short_answers(kg: KnowledgeGraph, answers: Sequence[str]) -> list[str]:
+    """Return gold answers with full IRIs in the short form that the agent answers in."""
+    return [kg.profile.short(IRI(a)) if a.startswith(("http://", "https://")) else a for a in answers]
 
 
 def reward_of(values: Sequence[str], labels: Sequence[str], gold: Sequence[str]) -> Reward:

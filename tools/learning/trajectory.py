@@ -49,8 +49,7 @@ class Trajectory:
         system, prompt: what the model was shown first ("" for the embedded policy).
         iteration: of self-learning, from 0. origin: how it came about. policy: model or encoder that acted.
         status: of the answer; `crashed: ...` where the run ended in an error.
-        rule: the rule that was followed to the answer, as text. tried: all rules followed in the attempts
-            at the question, the failed ones too ("" and () for a language model).
+        rule: the rule that was followed to the answer, as text. ("" for a language model).
     """
 
     id: str
@@ -69,4 +68,3 @@ class Trajectory:
     status: str = ""
     system: str = ""
     rule: str = ""
-    tried: tuple[str, ...] = ()

@@ -10,21 +10,33 @@ from typing import Any
 
 import pytest
 
-from tests.support.tiny_models import tiny_model
+from tests.support.tiny_models import CHATML, tiny_model
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.learning.lora import (
+from triplewise.tools.learning.conversation import training_conversation
+from triplewise.tools.learning.model_training import (
     LoraSettings,
-    adapted,
-    collate,
     last_checkpoint,
-    load_base,
     load_tokenizer,
+    load_with_adapter,
+    make_trainer,
     train_adapter,
+    training_records,
 )
-from triplewise.tools.learning.masking import IGNORED, Example, examples_of, with_template
 from triplewise.tools.learning.trajectory import Trajectory, Turn
 
 SETTINGS = LoraSettings(learning_rate=5e-3, epochs=6.0, max_tokens=512, dropout=0.0, save_steps=2)
+
+
+NO_SYSTEM = (
+    "{% for m in messages %}{% if m['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    "[{{ m['role'] }}] {{ m['content'] }}{% if m['role'] == 'assistant' %}<|im_end|>{% endif %}\n"
+    "{% endfor %}{% if add_generation_prompt %}[assistant] {% endif %}"
+)
+TEMPLATES = {"chatml": CHATML, "no system": NO_SYSTEM, "none": None}
+
+
+def ignore(doing: str, done: int, total: int | None) -> None:
+    """No display."""
 
 
 def trajectory(number: int) -> Trajectory:
@@ -63,12 +75,6 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> str:
     return tiny_model(tmp_path_factory.mktemp("base"))
 
 
-def batch_of(base: str) -> dict[str, Any]:
-    tokenizer = with_template(load_tokenizer(base))
-    examples, _ = examples_of(tokenizer, TRAJECTORIES[:2], 512)
-    return dict(collate(examples, tokenizer.pad_token_id))
-
-
 @pytest.mark.parametrize("kind", ["llama", "qwen2"])
 def test_the_loss_falls(tmp_path: Path, kind: Any) -> None:
     base = tiny_model(tmp_path / "base", kind)
@@ -85,49 +91,57 @@ def test_the_loss_falls(tmp_path: Path, kind: Any) -> None:
     assert not (tmp_path / "adapter" / "checkpoints").exists()
 
 
-def test_masked_tokens_give_no_gradient(base: str) -> None:
-    """The loss depends on nothing that is predicted in place of a masked token."""
-    import torch
-
-    batch, model = batch_of(base), load_base(base)
-    labels = batch.pop("labels")
-    assert (labels == IGNORED).any()
-    logits = model(**batch).logits.detach().requires_grad_()
-    loss = model.loss_function(logits, labels, vocab_size=model.config.vocab_size)
-    loss.backward()
-    predicted = labels[:, 1:]
-    gradient = logits.grad[:, :-1].abs().sum(-1)
-    assert (gradient[predicted == IGNORED] == 0).all()
-    assert (gradient[predicted != IGNORED] > 0).all()
-    changed = torch.where(labels == IGNORED, IGNORED, labels)
-    assert model(**batch, labels=changed).loss.item() == pytest.approx(loss.item())
+def learned_text(base: str, trajectories: list[Trajectory]) -> list[str]:
+    """What trl gives a loss, as text, one an example."""
+    tokenizer = load_tokenizer(base)
+    records = training_records(tokenizer, [training_conversation(t, 512) for t in trajectories])
+    trainer = make_trainer(
+        load_with_adapter(base, None, SETTINGS),
+        tokenizer,
+        records,
+        Path(base) / "checkpoints",
+        SETTINGS,
+        ignore,
+    )
+    batch = trainer.data_collator([trainer.train_dataset[i] for i in range(len(trainer.train_dataset))])
+    return [tokenizer.decode([t for t in labels.tolist() if t != -100]) for labels in batch["labels"]]
 
 
-def test_observations_only_condition(base: str) -> None:
-    """Other observations of the same length change what the labels are conditioned on, never the labels."""
-    tokenizer = with_template(load_tokenizer(base))
-    turn = TRAJECTORIES[0].turns[0]
-    other = replace(TRAJECTORIES[0], turns=(replace(turn, observation="?" * 8), *TRAJECTORIES[0].turns[1:]))
-    (mine, theirs), _ = examples_of(tokenizer, [TRAJECTORIES[0], other], 512)
-    assert [i for i in mine.labels if i != IGNORED] == [i for i in theirs.labels if i != IGNORED]
-    assert mine.input_ids != theirs.input_ids
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_exactly_what_the_agent_wrote_is_learned(tmp_path: Path, name: str) -> None:
+    """With any chat template: loss on thoughts and actions and the ends of messages, on nothing else."""
+    base = tiny_model(tmp_path, template=TEMPLATES[name])
+    texts = "".join(learned_text(base, [TRAJECTORIES[0]]))
+    assert "".join(texts.split()) == "".join(
+        [
+            "Thought1:lookforthedirectorAction1:search_neighbor(Q0,P57)<|im_end|>Thought2:thatistheanswerAction2:finish(Q56005)<|im_end|>"
+        ]
+    )
+
+
+def test_a_reply_without_an_action_is_not_learned(base: str) -> None:
+    turns = (Turn("hm", "", "No action was found."), *TRAJECTORIES[0].turns)
+    text = "".join(learned_text(base, [replace(TRAJECTORIES[0], turns=turns)]))
+    assert "hm" not in text
+    assert "Action 3: finish(Q56005)" in text
+
+
+def test_long_observations_are_cut_before_later_steps(base: str) -> None:
+    turn = replace(TRAJECTORIES[0].turns[0], observation="Q1, " * 3000)
+    text = "".join(learned_text(base, [replace(TRAJECTORIES[0], turns=(turn, TRAJECTORIES[0].turns[1]))]))
+    assert "finish(Q56005)" in text
 
 
 def test_an_adapter_reloads_to_the_same_logits(base: str, tmp_path: Path) -> None:
     import torch
-    from peft import PeftModel
 
     train_adapter(TRAJECTORIES, tmp_path / "one", base=base, settings=replace(SETTINGS, epochs=1.0))
-    batch = batch_of(base)
-    batch.pop("labels")
-    plain = load_base(base)
-    before = plain(**batch).logits
-    with pytest.warns(FutureWarning):
-        first = PeftModel.from_pretrained(load_base(base), str(tmp_path / "one")).eval()
-    second = adapted(base, tmp_path / "one", SETTINGS).eval()
+    tokens = load_tokenizer(base)("who directed Alien?", return_tensors="pt")
+    plain = load_with_adapter(base, None, SETTINGS).eval()
+    first, second = (load_with_adapter(base, tmp_path / "one", SETTINGS).eval() for _ in range(2))
     with torch.no_grad():
-        assert torch.equal(first(**batch).logits, second(**batch).logits)
-        assert not torch.equal(first(**batch).logits, before)
+        assert torch.equal(first(**tokens).logits, second(**tokens).logits)
+        assert not torch.equal(first(**tokens).logits, plain(**tokens).logits)
     assert load_tokenizer(str(tmp_path / "one")).chat_template == load_tokenizer(base).chat_template
 
 
@@ -181,13 +195,6 @@ def test_checkpoints_cut_short_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "checkpoint-14").mkdir()
     assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint-10", "checkpoint-2"]
-
-
-def test_batches_are_padded_without_loss() -> None:
-    batch = collate([Example([1, 2, 3], [IGNORED, 2, 3]), Example([4], [4])], 0)
-    assert batch["input_ids"].tolist() == [[1, 2, 3], [4, 0, 0]]
-    assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0]]
-    assert batch["labels"].tolist() == [[IGNORED, 2, 3], [4, IGNORED, IGNORED]]
 
 
 def test_the_defaults_are_table_6() -> None:

@@ -1,27 +1,37 @@
-"""What the phases of self-learning share: the order, what a run is given, and the state it keeps."""
+"""What the phases of self-learning share: the configuration, what a run is given, and the state it keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from triplewise.nodes.context import Context
+from triplewise.nodes.model_settings import api_key_for, base_url_for, is_openai, model_name
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.journal import Journal
+from triplewise.tools.learning.learner import (
+    POLICIES,
+    EmbeddedLearner,
+    Json,
+    Learner,
+    ModelLearner,
+    Policy,
+)
 from triplewise.tools.learning.merge import RECIPES, Recipe
-from triplewise.tools.learning.policies import POLICIES, Json, Learner, Policy
+from triplewise.tools.learning.model_training import LoraSettings
 from triplewise.tools.learning.questions import Question
 
 JOBS = {"embedded": 1, "model": 8}
-ATTEMPTS = {"embedded": 4, "model": 1}
 TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LearningConfig:
     """What is to be learned, all plain JSON: kept in the folder, so that a run can go on from it alone.
 
     Attributes:
@@ -30,9 +40,7 @@ class Order:
         recipe: how the training set is made (table 4). distill: trajectories of another model, for that one.
         iterations: most rounds (table 6: 2). epsilon: a gain in mean F1 on the validation questions below
             this is negligible and ends the run; 0.001 is less than one question in most sets.
-        attempts: attempts at each question when exploring, of which the best is kept; 0 is the policy's own
-            number. width: rules planned when exploring, and chains of the graph beyond the plan, of which the
-            attempts after the first are drawn.
+        attempts: a language model's attempts at each question when exploring, of which the best is kept.
         jobs: questions at a time; 0 is the policy's own number. Results do not depend on it.
         learner: settings of what updates the policy, e.g. those of LoRA.
     """
@@ -47,8 +55,7 @@ class Order:
     distill: str = ""
     iterations: int = 2
     epsilon: float = 0.001
-    attempts: int = 0
-    width: int = 16
+    attempts: int = 1
     jobs: int = 0
     seed: int = 0
     learner: dict[str, Json] = field(default_factory=dict)
@@ -60,13 +67,8 @@ class Order:
             raise ConfigurationError.unknown("variant", self.recipe, RECIPES)
         if (self.recipe == "distilled") != bool(self.distill):
             raise ConfigurationError("variant distilled goes with a file of another model's trajectories")
-        if self.iterations < 1:
-            raise ConfigurationError(f"there must be an iteration at least, got {self.iterations}")
-
-    @property
-    def tries(self) -> int:
-        """Attempts at each question."""
-        return self.attempts or ATTEMPTS[self.policy]
+        if self.iterations < 1 or self.attempts < 1:
+            raise ConfigurationError("iterations and attempts must be 1 at least")
 
     @property
     def workers(self) -> int:
@@ -77,10 +79,6 @@ class Order:
     def rounds(self) -> int:
         """Most iterations: another model's trajectories are the same each time, so once is enough."""
         return 1 if self.recipe == "distilled" else self.iterations
-
-    def json(self) -> dict[str, Json]:
-        """All of it as JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,36 +104,36 @@ class Agent(Protocol):
         ...
 
 
-Build = Callable[..., Agent]
+BuildAgent = Callable[..., Agent]
 """`build_graph`: preset and swapped phases to an agent. It is handed in, since graphs stand above nodes."""
 
 
 @dataclass(frozen=True)
-class Course:
+class LearningContext:
     """What a run of self-learning is given.
 
     Attributes:
-        order: what is to be learned. folder: where everything is kept.
-        questions, validation: read from the order's files.
+        config: what is to be learned. folder: where everything is kept.
+        questions, validation: read from the configuration's files.
         journal: explored, refined and distilled trajectories. validated: attempts at validation questions.
         learner: updates the policy.
-        build: makes agents. defaults: settings of the order's preset.
-        tell: is told how far a phase is.
+        build: makes agents. defaults: settings of the configuration's preset.
+        report: is told how far a phase is.
     """
 
-    order: Order
+    config: LearningConfig
     folder: Path
     questions: Sequence[Question]
     validation: Sequence[Question]
     journal: Journal
     validated: Journal
     learner: Learner
-    build: Build
+    build: BuildAgent
     defaults: Mapping[str, Any]
-    tell: Callable[[Progress], object] = lambda progress: None
+    report: Callable[[Progress], object] = lambda progress: None
 
 
-class Learning(BaseModel):
+class LearningState(BaseModel):
     """The state of self-learning, plain JSON. What is large (trajectories, weights) lies in the folder."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -155,11 +153,30 @@ class Learning(BaseModel):
     )
     stopped: str = Field(default="", description="Why the run ended, in words; empty while it goes on.")
 
-    def noted(self, **figures: Json) -> list[dict[str, Any]]:
-        """The rounds with figures added to the present one."""
+    def with_figures(self, **figures: Json) -> list[dict[str, Any]]:
+        """Return the rounds with figures added to the present one."""
         earlier, present = self.rounds[: self.iteration], self.rounds[self.iteration :]
         return [*earlier, {"iteration": self.iteration, **(present[0] if present else {}), **figures}]
 
 
 Update = dict[str, Any]
 """What a phase changes in the state."""
+
+
+def learner_for(config: LearningConfig, context: Context, kg: KnowledgeGraph) -> Learner:
+    """Return what updates the policy. Raises `ConfigurationError` on settings that cannot work."""
+    if config.policy == "embedded":
+        return EmbeddedLearner(kg, context.encoder, config.seed)
+    if context.calling != "react" or context.history != "chat":
+        raise ConfigurationError(
+            "the model policy learns from conversations of Thought and Action texts: it needs the settings "
+            "calling=react and history=chat"
+        )
+    lora = {"seed": config.seed, **config.learner}
+    base = str(lora.pop("base_model", "") or model_name(context.model))
+    url = base_url_for(context.base_url)
+    if is_openai(url):
+        raise ConfigurationError(
+            "the model policy needs --base-url: the server (vLLM) that serves the model and its adapters"
+        )
+    return ModelLearner(base, url, LoraSettings.of(lora), api_key_for(None, context.api_key_env, url))

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.learning.learners import DONE, EmbeddedLearner
+from triplewise.tools.learning.learner import DONE, EmbeddedLearner
 from triplewise.tools.learning.trajectory import Trajectory
 
 TRAJECTORIES = [Trajectory("q", "who?", {}, ("a",), reward=1.0)]
@@ -34,7 +34,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         into.mkdir()
         return str(into)
 
-    monkeypatch.setattr("triplewise.tools.learning.embedded_training.train_encoder", train)
+    monkeypatch.setattr("triplewise.tools.learning.encoder_training.train_encoder", train)
     return calls
 
 

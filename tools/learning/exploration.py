@@ -1,0 +1,144 @@
+"""Exploring and refining with the embedded policy (SymAgent 4.3.1), and the choices that it learns from.
+
+The agent's loop adds nothing where a rule is one query, so exploring thousands of questions plans and runs
+rules directly. Refinement is given the attempt and its reward, never the answers: the next best bodies are
+run, and the one rewarded best is kept. Recall alone (equation 6) would prefer bodies that reach everything,
+so among attempts it is recall plus F1 that decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.rules import Atom, Rule
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.learning.questions import Question
+from triplewise.tools.learning.reward import Reward, reward_of, short_answers
+from triplewise.tools.learning.trajectory import Choice, Origin, Trajectory, Turn
+from triplewise.tools.linking.linker import LinkedEntity, link
+from triplewise.tools.planning.bodies import answers, ground, grow, signature, without_topic
+from triplewise.tools.planning.lexical.planner import plan, prepare
+from triplewise.tools.planning.lexical.search import PlanSettings
+from triplewise.tools.retrieval.encoder import Encoder
+
+ROWS = 1_000
+"""Answers of a rule that are looked at."""
+REFINED_BODIES = 30
+"""Bodies at each topic entity that a refinement runs for their reward."""
+
+
+@dataclass
+class Explorer:
+    """Makes attempts with one encoder. Rewards of rules are remembered: the graph does not change.
+
+    Attributes:
+        kg, encoder: the graph and the policy. settings: of the planner. iteration: of self-learning.
+        rewards: (question id, rule) -> reward; may be shared by explorers of one graph.
+    """
+
+    kg: KnowledgeGraph
+    encoder: Encoder
+    settings: PlanSettings = field(default_factory=PlanSettings)
+    iteration: int = 0
+    rewards: dict[tuple[str, str], Reward] = field(default_factory=dict)
+
+    def explore(self, question: Question) -> Trajectory:
+        """Return the policy's own attempt: its first rule."""
+        linked = self._linked(question)
+        rules = plan(question.question, linked, self.kg, self.encoder, settings=self.settings)
+        return self._trajectory(question, rules[0] if rules else None, "explored")
+
+    def refine(self, question: Question, explored: Trajectory) -> Trajectory:
+        """Return the best of the next bodies, given the first attempt; that itself where it was perfect."""
+        turns = tuple(t for t in explored.turns if t.call != "get_rules")
+        best = replace(explored, origin="refined", turns=turns)
+        if explored.f1 == 1.0:
+            return best
+        search = prepare(question.question, self._linked(question), self.kg, self.encoder, self.settings)
+        for topic in search.topics:
+            for body, _score in search.bodies(topic)[:REFINED_BODIES]:
+                rule = ground(topic, body)
+                reward = self.reward(question, rule)
+                if reward.recall + reward.f1 > best.reward + best.f1:
+                    best = self._trajectory(question, rule, "refined")
+        return best
+
+    def reward(self, question: Question, rule: Rule) -> Reward:
+        """Return the reward of a rule's answers (equation 6)."""
+        key = (question.id, rule.text() + str(signature(rule.body)))
+        if key not in self.rewards:
+            found = answers(self.kg, without_topic(self.kg, rule), ROWS)
+            labels = self.kg.labels([value for value in found if isinstance(value, IRI)])
+            values = [
+                self.kg.profile.short(v) if isinstance(v, IRI) else str(getattr(v, "value", v)) for v in found
+            ]
+            names = [
+                labels.get(v, text) if isinstance(v, IRI) else text
+                for v, text in zip(found, values, strict=True)
+            ]
+            self.rewards[key] = reward_of(values, names, short_answers(self.kg, question.answers))
+        return self.rewards[key]
+
+    def _linked(self, question: Question) -> tuple[LinkedEntity, ...]:
+        """Link the entities of a question; () where the graph does not know those given."""
+        try:
+            return link(question.question, self.kg, given=question.entities, encoder=self.encoder)
+        except ConfigurationError:
+            return ()
+
+    def _trajectory(self, question: Question, rule: Rule | None, origin: Origin) -> Trajectory:
+        """Return an attempt that follows a rule; without one, an attempt that failed.
+
+        The first attempt has a plan to make, a refined one knows it: so the refined is shorter (equation 7).
+        """
+        attempt = Trajectory(
+            question.id,
+            question.question,
+            {mention: node for mention, node in question.entities.items() if node},
+            question.answers,
+            iteration=self.iteration,
+            origin=origin,
+            policy=self.encoder.name,
+        )
+        if rule is None:
+            return attempt
+        reward = self.reward(question, rule)
+        planned = [Turn("", "get_rules", "")] if origin == "explored" else []
+        return replace(
+            attempt,
+            predicted=reward.predicted,
+            reward=reward.recall,
+            f1=reward.f1,
+            turns=(*planned, *(Turn("", a.arrow(), "") for a in rule.body), Turn("", "finish", "")),
+            choices=choices_of(self.kg, rule) if reward.recall else (),
+            rule=rule.text(),
+        )
+
+
+def choices_of(kg: KnowledgeGraph, rule: Rule) -> tuple[Choice, ...]:
+    """Return the choices behind a rule: along its chain, then along each chain of a second topic entity.
+
+    At each hop, what was taken beside what was offered: what the embedded policy learns from, as a language
+    model learns from thoughts and actions. One query a hop. A hop whose relation the KG does not offer there
+    (a gap) is left out.
+    """
+    chains = [(rule.anchor, rule.body)] if rule.anchor else []
+    chains += [(c.value, c.atoms) for c in rule.constraints if c.kind == "meets"]
+    choices = []
+    for anchor, atoms in chains:
+        before = tuple[str, ...]()
+        for hop, atom in enumerate(atoms):
+            offered = tuple(_step_text(kg, body[-1]) for body in grow(kg, anchor, tuple(atoms[:hop])))
+            chosen = _step_text(kg, atom)
+            if chosen in offered:
+                choices.append(Choice(chosen, tuple(dict.fromkeys(offered)), before))
+            before = (*before, chosen)
+    return tuple(choices)
+
+
+def _step_text(kg: KnowledgeGraph, atom: Atom) -> str:
+    iri = kg.profile.expand(atom.relation, relation=True)
+    short = atom.relation if iri is None else kg.profile.short(iri)
+    return short if atom.forward else f"^{short}"

@@ -1,0 +1,179 @@
+"""What updates a policy: the embedded encoder, or a language model's adapter, behind one protocol."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.learning.serving import serve_adapter
+from triplewise.tools.learning.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from triplewise.tools.learning.model_training import LoraSettings
+
+Policy = Literal["embedded", "model"]
+POLICIES: tuple[Policy, ...] = ("embedded", "model")
+
+Json: TypeAlias = Any
+"""A value that JSON can hold."""
+
+Progress: TypeAlias = Callable[[str, int, int | None], object]
+"""Told what is being done, how much of it is done, and of how much (None where that is unknown)."""
+
+DONE = "learned.json"
+"""Written last: an update's folder that holds it is complete."""
+
+
+class Learner(Protocol):
+    """Updates a policy from trajectories (SymAgent 4.3.2)."""
+
+    def update(
+        self,
+        trajectories: Sequence[Trajectory],
+        into: Path,
+        iteration: int,
+        *,
+        settings: Mapping[str, Json],
+        progress: Progress,
+    ) -> dict[str, Json]:
+        """Train on trajectories and return the settings of a run that use what was learned.
+
+        Must be able to go on after a kill when it is called again with the same arguments, and return at
+        once where it was done before.
+
+        Args:
+            trajectories: the training set. into: a folder of this update's own, made by the learner.
+            iteration: of self-learning, from 0.
+            settings: those that the updates before have changed, e.g. {"encoder": ".../policy-1"}.
+            progress: is told how far the training is.
+
+        Returns:
+            Changed settings of a `Context`, e.g. {"encoder": ".../policy-2"}.
+
+        Raises:
+            ConfigurationError: something the person has to do first; the message says what.
+        """
+        ...
+
+
+def finished_settings(folder: Path) -> dict[str, Json] | None:
+    """Return the settings that a finished update led to; None where it was not finished."""
+    path = folder / DONE
+    if not path.is_file():
+        return None
+    settings: dict[str, Json] = json.loads(path.read_text(encoding="utf-8"))
+    return settings
+
+
+def finish(folder: Path, settings: Mapping[str, Json]) -> dict[str, Json]:
+    """Write down that an update is complete, and return its settings."""
+    part = folder / f"{DONE}.part"
+    part.write_text(json.dumps(dict(settings), indent=1), encoding="utf-8")
+    part.replace(folder / DONE)
+    return dict(settings)
+
+
+@dataclass(frozen=True)
+class EmbeddedLearner:
+    """Trains the embedded encoder on relation choices: the chosen path against those beside it.
+
+    Minutes on two cores; a training that was killed begins anew.
+
+    Attributes:
+        kg: where relations have their words. base: the encoder before learning. seed: of the training.
+    """
+
+    kg: KnowledgeGraph
+    base: str = "embedded"
+    seed: int = 0
+
+    def update(
+        self,
+        trajectories: Sequence[Trajectory],
+        into: Path,
+        iteration: int,
+        *,
+        settings: Mapping[str, Json],
+        progress: Progress,
+    ) -> dict[str, Json]:
+        """Train on trajectories; {"encoder": folder of the new one}. See `Learner`."""
+        if (done := finished_settings(into)) is not None:
+            return done
+        from triplewise.tools.learning.encoder_training import train_encoder
+
+        for left_by_kill in (into, *into.parent.glob(f".{into.name}-*")):
+            shutil.rmtree(left_by_kill, ignore_errors=True)
+        name = train_encoder(
+            trajectories,
+            into,
+            base=str(settings.get("encoder", self.base)),
+            kg=self.kg,
+            seed=self.seed + iteration,
+            progress=progress,
+        )
+        return finish(into, {"encoder": name})
+
+
+@dataclass(frozen=True)
+class ModelLearner:
+    """Trains a LoRA adapter of a language model, and has the server that the agent asks serve it.
+
+    Attributes:
+        base: what is trained, by hub name or folder: the model that the server serves.
+        url, key: of the server. lora: how the adapter is trained.
+    """
+
+    base: str
+    url: str
+    lora: LoraSettings
+    key: str | None = field(default=None, repr=False)
+
+    def update(
+        self,
+        trajectories: Sequence[Trajectory],
+        into: Path,
+        iteration: int,
+        *,
+        settings: Mapping[str, Json],
+        progress: Progress,
+    ) -> dict[str, Json]:
+        """Train on trajectories; {"model": "openai:NAME of the adapter"}. See `Learner`.
+
+        Each update trains on the adapter of the one before (SymAgent 4.3.2).
+        """
+        if (done := finished_settings(into)) is not None:
+            return done
+        from triplewise.tools.learning.model_training import train_adapter
+
+        before = str(settings.get("model", "")).removeprefix("openai:")
+        previous = into.parent / before if before else None
+        train_adapter(
+            trajectories, into, base=self.base, previous=previous, settings=self.lora, progress=progress
+        )
+        serve_adapter(self.url, into.name, into, base=self.base, rank=self.lora.rank, key=self.key)
+        return finish(into, {"model": f"openai:{into.name}"})
+
+
+def progress_callback(progress: Progress) -> Any:
+    """Return a callback for a transformers trainer that passes on how many steps are done."""
+    import transformers
+
+    class ProgressCallback(transformers.TrainerCallback):
+        """Passes on each step, and the loss on held-out examples."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+            progress("training", state.global_step, state.max_steps)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+            progress("training", state.global_step, state.max_steps)
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+            loss = rest["metrics"]["eval_loss"]
+            progress(f"loss {loss:.3f} on held-out questions", state.global_step, state.max_steps)
+
+    return ProgressCallback()

@@ -1,0 +1,312 @@
+"""The model policy's training: LoRA by trl and peft, with loss on what the agent writes alone.
+
+SymAgent 4.3.2 (equation 8), appendix A.2 and table 6. On CUDA in bfloat16 with gradient checkpointing, else
+on the CPU in float32. What is saved is a peft adapter, which vLLM serves beside its base model.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.learning.conversation import Messages, training_conversation
+from triplewise.tools.learning.learner import Json, Progress, progress_callback
+from triplewise.tools.learning.trajectory import Trajectory
+
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "down_proj", "up_proj", "gate_proj")
+REPORT = "training.json"
+"""Written last: an adapter beside it is complete."""
+PLAIN_TEMPLATE = (
+    "{% for message in messages %}{% if message['role'] == 'assistant' %}{% generation %}"
+    "{{ message['content'] + eos_token }}{% endgeneration %}{{ '\\n\\n' }}"
+    "{% else %}{{ message['content'] + '\\n\\n' }}{% endif %}{% endfor %}"
+)
+"""The chat template for a model that comes without one; saved with the adapter, to be served with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoraSettings:
+    """How an adapter is trained; the defaults are the paper's (A.2 and table 6).
+
+    Attributes:
+        rank, alpha, dropout, targets: of the adapter. learning_rate: at its highest, with AdamW.
+        epochs: passes over the training set. batch: examples at once on a device; accumulation: batches for
+            one step. warmup: share of the steps in which the rate rises, before it falls as a cosine.
+        max_tokens: longest example. save_steps: steps between checkpoints, which a killed training goes on
+            from. seed: of the adapter's first weights and of the order of examples.
+        checkpointing: compute activations twice to save memory; None does so on CUDA.
+    """
+
+    rank: int = 32
+    alpha: int = 32
+    dropout: float = 0.05
+    targets: tuple[str, ...] = PROJECTIONS
+    learning_rate: float = 2e-5
+    epochs: float = 3.0
+    batch: int = 2
+    accumulation: int = 2
+    warmup: float = 0.05
+    max_tokens: int = 4096
+    save_steps: int = 50
+    seed: int = 0
+    checkpointing: bool | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Json]) -> LoraSettings:
+        """Read settings from plain JSON. Raises `ConfigurationError` on an unknown name."""
+        legal = {f.name for f in fields(cls)}
+        for name in values:
+            if name not in legal:
+                raise ConfigurationError.unknown("setting of LoRA", name, legal)
+        given = dict(values)
+        if isinstance(given.get("targets"), list):
+            given["targets"] = tuple(given["targets"])
+        return cls(**given)
+
+
+def train_adapter(
+    trajectories: Sequence[Trajectory],
+    into: Path,
+    *,
+    base: str,
+    previous: Path | None = None,
+    settings: LoraSettings | None = None,
+    progress: Progress = lambda doing, done, total: None,
+) -> dict[str, Json]:
+    """Train an adapter on trajectories and save it, with its tokenizer, in a folder.
+
+    A training that was killed goes on from its last checkpoint; one that is complete is not repeated.
+
+    Args:
+        trajectories: with `system` and `prompt`, as the model acted on them.
+        into: the folder. base: the model, by hub name or folder.
+        previous: an adapter to train on, instead of a new one.
+        settings: see `LoraSettings`. progress: is told the steps done.
+
+    Returns:
+        Examples, steps, and the loss at the first and the last steps.
+
+    Raises:
+        ConfigurationError: the base model or the previous adapter cannot be loaded, or trl is missing.
+        DataError: no trajectory has anything to learn.
+    """
+    if (into / REPORT).is_file():
+        done: dict[str, Json] = json.loads((into / REPORT).read_text(encoding="utf-8"))
+        return done
+    settings = settings or LoraSettings()
+    tokenizer = load_tokenizer(base)
+    # An observation may have as many characters as an example has tokens: about a quarter of it.
+    conversations = [c for t in trajectories if (c := training_conversation(t, settings.max_tokens))]
+    if not conversations:
+        raise DataError("no trajectory has a thought or an action to learn from", into)
+    records = training_records(tokenizer, conversations)
+    checkpoints = into / "checkpoints"
+    trainer = make_trainer(
+        load_with_adapter(base, previous, settings), tokenizer, records, checkpoints, settings, progress
+    )
+    trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
+    trainer.model.save_pretrained(into)
+    tokenizer.save_pretrained(into)
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    edge = max(len(losses) // 10, 1)
+    report = {
+        "base": base,
+        "examples": len(conversations),
+        "steps": trainer.state.global_step,
+        "loss_first": sum(losses[:edge]) / edge,
+        "loss_last": sum(losses[-edge:]) / edge,
+        "settings": asdict(settings),
+    }
+    part = into / f"{REPORT}.part"
+    part.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    part.replace(into / REPORT)
+    shutil.rmtree(checkpoints, ignore_errors=True)
+    return report
+
+
+def training_records(tokenizer: Any, conversations: Sequence[Messages]) -> list[dict[str, Any]]:
+    """Return conversations as trl learns from them, with loss on assistant messages alone (equation 8).
+
+    One record a conversation (`messages`) where the chat template marks what the assistant writes, or trl
+    knows how to mark it; else one record an action (`prompt`, `completion`), which any template can do.
+    Templates that know no system message get it as the beginning of the first user message.
+
+    Raises:
+        ConfigurationError: the template refuses conversations of the agent.
+    """
+    from jinja2 import TemplateError
+
+    templates = _library("trl.chat_template_utils")
+    merged = [_without_system(messages) for messages in conversations]
+    for form in (conversations, merged):
+        try:
+            tokenizer.apply_chat_template(form[0], tokenize=False)
+        except TemplateError as refusal:
+            error = refusal
+        else:
+            break
+    else:
+        raise ConfigurationError(
+            f"the chat template of {tokenizer.name_or_path} refuses conversations of the agent: {error}"
+        )
+    try:
+        templates.get_training_chat_template(tokenizer)
+    except (ValueError, TemplateError):
+        return [
+            {"prompt": messages[:at], "completion": [message]}
+            for messages in form
+            for at, message in enumerate(messages)
+            if message["role"] == "assistant"
+        ]
+    return [{"messages": messages} for messages in form]
+
+
+def _without_system(messages: Messages) -> Messages:
+    system, question, *rest = messages
+    return [{"role": "user", "content": f"{system['content']}\n\n{question['content']}".strip()}, *rest]
+
+
+def load_tokenizer(base: str) -> Any:
+    """Load the tokenizer of a model, with a chat template and a token to pad with.
+
+    Raises:
+        ConfigurationError: it cannot be loaded.
+    """
+    try:
+        tokenizer = _library("transformers").AutoTokenizer.from_pretrained(base)
+    except (OSError, ValueError) as error:
+        raise _unloadable(base, error) from error
+    if not tokenizer.chat_template:
+        tokenizer.chat_template = PLAIN_TEMPLATE
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    return tokenizer
+
+
+def load_with_adapter(base: str, previous: Path | None, settings: LoraSettings) -> Any:
+    """Load a model with a trainable adapter: a new one, or one trained before.
+
+    Raises:
+        ConfigurationError: either cannot be loaded.
+    """
+    import torch
+
+    peft, transformers = _library("peft"), _library("transformers")
+    transformers.set_seed(settings.seed)
+    transformers.utils.logging.disable_progress_bar()
+    dtype = torch.bfloat16 if _computes_bfloat16() else torch.float32
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+    except (OSError, ValueError) as error:
+        raise _unloadable(base, error) from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft uses what transformers will drop one day
+        if previous is None:
+            config = peft.LoraConfig(
+                r=settings.rank,
+                lora_alpha=settings.alpha,
+                lora_dropout=settings.dropout,
+                target_modules=list(settings.targets),
+                task_type="CAUSAL_LM",
+            )
+            return peft.get_peft_model(model, config)
+        try:
+            return peft.PeftModel.from_pretrained(model, str(previous), is_trainable=True)
+        except (OSError, ValueError) as error:
+            raise _unloadable(str(previous), error) from error
+
+
+def make_trainer(
+    model: Any,
+    tokenizer: Any,
+    records: Sequence[Mapping[str, Any]],
+    checkpoints: Path,
+    settings: LoraSettings,
+    progress: Progress,
+) -> Any:
+    """Make the `SFTTrainer` of an adapter; its checkpoints go to a folder of their own."""
+    import torch
+
+    trl, datasets, transformers = _library("trl"), _library("datasets"), _library("transformers")
+    datasets.disable_progress_bars()
+    cuda = torch.cuda.is_available()
+    config = trl.SFTConfig(
+        output_dir=str(checkpoints),
+        assistant_only_loss="messages" in records[0],
+        max_length=settings.max_tokens,
+        per_device_train_batch_size=settings.batch,
+        gradient_accumulation_steps=settings.accumulation,
+        num_train_epochs=settings.epochs,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=settings.warmup,
+        optim="adamw_torch",
+        bf16=_computes_bfloat16(),
+        use_cpu=not cuda,
+        activation_checkpointing=cuda if settings.checkpointing is None else settings.checkpointing,
+        activation_checkpointing_kwargs={"use_reentrant": False},
+        save_steps=settings.save_steps,
+        save_total_limit=2,
+        logging_steps=1,
+        report_to=[],
+        disable_tqdm=True,
+        dataloader_pin_memory=cuda,
+        seed=settings.seed,
+        data_seed=settings.seed,
+    )
+
+    trainer = trl.SFTTrainer(
+        model=model,
+        args=config,
+        train_dataset=datasets.Dataset.from_list([dict(record) for record in records]),
+        processing_class=tokenizer,
+        callbacks=[progress_callback(progress)],
+    )
+    trainer.remove_callback(transformers.PrinterCallback)
+    return trainer
+
+
+def last_checkpoint(checkpoints: Path) -> str | None:
+    """Return the newest checkpoint that was written to its end; None without one. Others are removed.
+
+    The trainer's state is written last, so one without it was cut short by a kill.
+    """
+    complete = []
+    for folder in checkpoints.glob("checkpoint-*"):
+        try:
+            json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            complete.append(folder)
+    newest = max(complete, key=lambda f: int(f.name.rpartition("-")[2]), default=None)
+    return str(newest) if newest else None
+
+
+def _computes_bfloat16() -> bool:
+    import torch
+
+    return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
+
+
+def _library(name: str) -> Any:
+    """Import a library of the extra `learn`. Raises `ConfigurationError` if it is missing."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ConfigurationError(
+            f"training needs {name}: install it with pip install 'triplewise[learn]'"
+        ) from error
+
+
+def _unloadable(name: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(
+        f"model {name!r} cannot be loaded ({error}); give --base-model a folder or a name on the model hub"
+    )
