@@ -42,22 +42,25 @@ class Attempts:
 
     def __init__(self, learning: LearningContext, state: LearningState, origin: Origin) -> None:
         self.learning, self.iteration, self.origin = learning, state.iteration, origin
-        self.context = Context(**{**learning.config.context, **state.settings}).resolved(
-            learning.defaults
-        )
+        self.context = Context(**{**learning.config.context, **state.settings}).resolved(learning.defaults)
         self._environment = environment(self.context)
 
     def explorer(self) -> Explorer:
         """Return what explores with the embedded policy."""
         return Explorer(
-            self._environment.kg, self._environment.encoder, settings_of(self.context), iteration=self.iteration
+            self._environment.kg,
+            self._environment.encoder,
+            settings_of(self.context),
+            iteration=self.iteration,
         )
 
     def run(self, question: Question, *, earlier: str | None = None) -> Trajectory:
         """Run the agent on a question; a model is shown `earlier`, an attempt to improve on."""
         state = self._final_state(question, replace(self.context, earlier=earlier))
         answer: Answer = state.answer or Answer("not_found")
-        reward = reward_of(answer.values, answer.labels, short_answers(self._environment.kg, question.answers))
+        reward = reward_of(
+            answer.values, answer.labels, short_answers(self._environment.kg, question.answers)
+        )
         shown = Opening("", "") if self.context.embedded else self._shown(state)
         return replace(
             self.unrewarded(question, answer.status),
@@ -141,7 +144,12 @@ class Attempts:
     def _guarded(self, attempt: Callable[[Question], Trajectory], question: Question) -> Trajectory:
         try:
             if question.entities and self.context.db is None:
-                link(question.question, self._environment.kg, given=question.entities, encoder=self._environment.encoder)
+                link(
+                    question.question,
+                    self._environment.kg,
+                    given=question.entities,
+                    encoder=self._environment.encoder,
+                )
         except ConfigurationError as error:  # the graph does not know an entity that the question comes with
             _log.warning("question %s: %s", question.id, error)
             return self.unrewarded(question, f"crashed: {error}")
