@@ -12,7 +12,7 @@ from inspect_ai.log import EvalLog
 from rich.console import Console
 from typer.core import TyperGroup
 
-from triplewise.evals.baselines import listing as systems
+from triplewise.evals import systems
 from triplewise.evals.grids import command as grid
 from triplewise.evals.report import command as report
 from triplewise.evals.running import GO_ON, TASKS, make_task, parse_settings, run

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+import json
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
+import typer
 from langgraph.graph.state import CompiledStateGraph
+from rich.table import Table
 
-from triplewise.evals.baselines import BASELINES, without_model
+from triplewise.evals.baselines import BASELINES
 from triplewise.graphs import PRESETS, Context, State, build_graph
+from triplewise.graphs.cli.console import examples, out
+from triplewise.graphs.presets import FAITHFUL
 from triplewise.nodes import VARIANTS
 from triplewise.tools.core.errors import ConfigurationError
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
+
+SOURCES = {
+    "agent": "QueryAgent, ODA and SymAgent together",
+    "queryagent": "QueryAgent (2024)",
+    "oda": "ODA (2024)",
+    "symagent": "SymAgent (2025)",
+    "agentbench": "QueryAgent (2024), table 6: AgentBench with ERASER",
+    "agentbench-plain": "QueryAgent (2024), table 6: AgentBench without ERASER",
+    "sql": "QueryAgent (2024), section 5.4",
+    "queryagent-faithful": "QueryAgent (2024), algorithm 1 and appendices B and D",
+}
+"""Preset -> the paper it follows."""
 
 
 def build_system(name: str, **parts: Any) -> Graph:
@@ -30,15 +48,15 @@ def build_system(name: str, **parts: Any) -> Graph:
             raise ConfigurationError.unknown("preset or baseline", name, [*PRESETS, *BASELINES])
         return build_graph(name, **parts)
     build = BASELINES[name].build
-    known = inspect.signature(build).parameters
-    if unknown := set(parts) - set(known):
-        raise ConfigurationError.unknown(f"parameter of baseline {name}", unknown.pop(), known)
+    legal = inspect.signature(build).parameters
+    if unknown := set(parts) - set(legal):
+        raise ConfigurationError.unknown(f"parameter of baseline {name}", unknown.pop(), legal)
     built: Graph = build(**parts)
     return built
 
 
 def parts_of(name: str) -> set[str]:
-    """The names by which a system is changed: phases, and for a baseline its own parameters too.
+    """Return the names by which a system is changed: phases, and for a baseline its own parameters too.
 
     A baseline has no phase but `link`; the others are listed so that `build_system` can say so.
     """
@@ -48,5 +66,80 @@ def parts_of(name: str) -> set[str]:
 
 def check_model(name: str, context: Context) -> None:
     """Raise `ConfigurationError` where a baseline needs a language model and the context has none."""
-    if name in BASELINES and not BASELINES[name].embedded and context.embedded:
-        raise without_model(name)
+    if name in BASELINES and not BASELINES[name].embedded:
+        from triplewise.evals.baselines.loop import needs_model
+
+        needs_model(name)(context)
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """What a system is.
+
+    Attributes:
+        name: for `--system`. kind: preset or baseline. summary: what it does. source: the paper it follows.
+        parameters: phase -> variant of a preset, parameter -> default of a baseline.
+        settings: what it sets for a run, unless the run has values of its own.
+        needs_model: whether it cannot work without a language model.
+    """
+
+    name: str
+    kind: str
+    summary: str
+    source: str
+    parameters: dict[str, Any]
+    settings: dict[str, Any]
+    needs_model: bool
+
+
+def systems() -> list[System]:
+    """Return all presets and baselines."""
+    presets = {**PRESETS, **{f"{name}-faithful": preset for name, preset in FAITHFUL.items()}}
+    listed = [
+        System(
+            name,
+            "preset",
+            p.summary,
+            SOURCES.get(name, ""),
+            dict(p.phases),
+            dict(p.settings),
+            needs_model=False,
+        )
+        for name, p in presets.items()
+    ]
+    for name, b in BASELINES.items():
+        defaults = {key: p.default for key, p in inspect.signature(b.build).parameters.items()}
+        listed.append(System(name, "baseline", b.summary, b.source, defaults, {}, not b.embedded))
+    return listed
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `systems` to the app."""
+    app.command(
+        "systems",
+        epilog=examples("triplewise eval systems", "triplewise eval metaqa --system rog --limit 20"),
+    )(list_systems)
+
+
+def list_systems(
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON, settings too.")] = False,
+) -> None:
+    """List presets and baselines: what they do, the paper they follow, and what can be set."""
+    listed = systems()
+    if as_json:
+        typer.echo(json.dumps([asdict(system) for system in listed], indent=2, ensure_ascii=False))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("system", no_wrap=True, style="bold")
+    table.add_column("what it does")
+    for system in listed:
+        own = ", ".join(f"{name}={value}" for name, value in system.parameters.items())
+        about = [
+            system.source,
+            own if system.kind == "baseline" else "",
+            "needs a language model" if system.needs_model else "",
+        ]
+        table.add_row(system.name, f"{system.summary}\n{'; '.join(filter(None, about))}")
+    out().print(table)
+    phases = ", ".join(PRESETS["agent"].phases)
+    out().print(f"Set with --set NAME=VALUE; the phases of a preset are {phases}.")

@@ -1,4 +1,4 @@
-"""From the words of a model to an answer: linked to the knowledge graph, with its own words kept.
+"""Between the words of a model and an answer: asking it, reading its reply, linking what it names.
 
 Benchmarks score ids, a model that answers from memory or from texts writes names. They are linked by the
 product's own linker, in the context of the question, to nodes that have such a name or alias in full; a name
@@ -8,9 +8,14 @@ that the graph does not know stays as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any, NamedTuple
+import time
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import as_file, files
+from typing import Any, NamedTuple, TypeVar
 
 from langgraph.runtime import Runtime
 
@@ -19,23 +24,26 @@ from triplewise.nodes.answer import sentence
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.forms import decides, denies, form_of, normal_values, slot_of
-from triplewise.nodes.phase import Update
+from triplewise.nodes.models import Reply
+from triplewise.nodes.phase import Update, spent
+from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State, Step
+from triplewise.nodes.text import node_labels
+from triplewise.nodes.usage import Usage
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import XSD
-from triplewise.tools.linking.linker import EntityCandidate, link, without_brackets
+from triplewise.tools.core.terms import XSD, Term
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.linking.linker import link, without_brackets
 from triplewise.tools.reading.values import literal
 
 MOST = 200
-"""Answers that are read from one reply."""
-LONGEST = 200
-"""Characters above which a text is no name."""
+"""Answers that are read from one reply, and characters above which a text is no name."""
 QUOTED = 120
 """Characters of a reply that a reason quotes."""
-SAID = "answer"
-"""The name under which a step keeps the labels and ids of what was answered."""
+ANSWER = "answer"
+"""The action that ends a run, and the name under which its step keeps labels and ids."""
 
 _MARK = re.compile(
     r"^[\s>*_#-]*(?:so\s+)?(?:my\s+|the\s+)?(?:final\s+)?answers?(?:\(s\))?[\s*_]*(?:(?:is|are)[\s*_]*)?[:=][*_]*",
@@ -47,6 +55,10 @@ _NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)]\s+(?=\S)")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)", re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
 _ABBREVIATED = re.compile(r"(?:\.\S*|\b\w{1,3})\.$")
+_resources = ExitStack()
+"""Holds the prompts of this package where they lie in an archive, as long as the process lasts."""
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 class Named(NamedTuple):
@@ -56,8 +68,69 @@ class Named(NamedTuple):
     label: str
 
 
+@lru_cache(maxsize=16)
+def prompt_path(name: str) -> str:
+    """Return the path of a prompt of this package, `prompts_NAME.yaml`, as the setting `prompt` takes it."""
+    return str(_resources.enter_context(as_file(files(__package__ or "") / f"prompts_{name}.yaml")))
+
+
+def question_values(state: State) -> dict[str, Any]:
+    """Return what prompts of baselines may name of a question."""
+    return {
+        "question": plain_question(state),
+        "form": form_of(state.question),
+        "decides": decides(state.question),
+        "entities": {e.label: e.id for e in state.linked},
+    }
+
+
+def plain_question(state: State) -> str:
+    """Return the question without brackets around its mentions; a slot keeps its `[SEP]`."""
+    return state.question if slot_of(state.question) is not None else without_brackets(state.question)
+
+
+def ask(state: State, context: Context, prompt: str, part: str, **values: Any) -> Reply:
+    """Ask the model a part of a prompt: of the file that the context names, else `prompts_PROMPT.yaml`.
+
+    Raises:
+        ModelUnavailableError: the server gave no usable reply after all retries.
+        ConfigurationError: what the person has to correct (key, model name, address).
+    """
+    template = load_prompt(context.prompt or prompt_path(prompt))
+    text = template.render(part, **{**question_values(state), **values})
+    return environment(context).model.complete([{"role": "user", "content": text}])
+
+
+@dataclass(slots=True)
+class BudgetedAsker:
+    """Asks the model several times within one run of a phase, as often as its question may still be asked.
+
+    The budgets are looked at before every call, since what a phase uses is added to the state only when it
+    has ended.
+
+    Attributes:
+        state: when the phase began. context: of the run. prompt: name of the baseline's prompt.
+        over: the budget that is spent, in words; "" while there is some left.
+    """
+
+    state: State
+    context: Context
+    prompt: str
+    over: str = ""
+    _start: float = field(default_factory=time.perf_counter)
+
+    def ask(self, part: str, **values: Any) -> str | None:
+        """Return the reply to a part of the prompt; None, and `over` says why, where a budget is spent."""
+        usage = self.state.usage + environment(self.context).usage
+        usage += Usage(seconds=time.perf_counter() - self._start)
+        self.over = spent(self.state.model_copy(update={"usage": usage}), self.context)
+        if self.over:
+            return None
+        return ask(self.state, self.context, self.prompt, part, **values).text
+
+
 def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:
-    """The answers of a reply as texts, each once: a list in square brackets, or one a line.
+    """Return the answers of a reply as texts, each once: a list in square brackets, or one a line.
 
     Args:
         reply: what the model wrote.
@@ -68,110 +141,97 @@ def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:
     if marks:
         reply = reply[marks[-1].end() :]
     elif reasoned:
-        said = _SENTENCE.findall(reply)
-        reply = said[-1].strip().removesuffix(".") if said else ""
-    reply = _FENCE.sub("", reply).strip().strip("*")
-    texts = (_plain(text) for text in _unnumbered(read_values(reply)))
-    return tuple(dict.fromkeys(t for t in texts if t))[:MOST]
+        sentences = _SENTENCE.findall(reply)
+        reply = sentences[-1].strip().removesuffix(".") if sentences else ""
+    texts = read_values(_FENCE.sub("", reply).strip().strip("*"))
+    numbers = [_NUMBER.match(text) for text in texts]
+    # Lines numbered from 1 on lose their numbers; `2. Bundesliga` alone is a name.
+    if [m and int(m[1]) for m in numbers] == list(range(1, len(texts) + 1)):
+        texts = tuple(text[m.end() :] for text, m in zip(texts, numbers, strict=True) if m)
+    plain = (text.strip().strip("*_`").strip() for text in texts)
+    plain = (text if _ABBREVIATED.search(text) else text.removesuffix(".") for text in plain)
+    return tuple(dict.fromkeys(text for text in plain if text))[:MOST]
 
 
-def _unnumbered(texts: Sequence[str]) -> Sequence[str]:
-    """Lines without their numbers, where they are numbered from 1 on: `2. Bundesliga` alone is a name."""
-    found = [_NUMBER.match(text) for text in texts]
-    if [m and int(m[1]) for m in found] != list(range(1, len(texts) + 1)):
-        return texts
-    return [text[m.end() :] for text, m in zip(texts, found, strict=True) if m]
-
-
-def _plain(text: str) -> str:
-    """A text without marks of emphasis, and without the point at its end."""
-    text = text.strip().strip("*_`").strip()
-    return text if _ABBREVIATED.search(text) else text.removesuffix(".")
+def why_no_answer(reply: str) -> str:
+    """Say why a reply is no answer."""
+    words = " ".join(reply.split())
+    if not words:
+        return "the model's reply is empty"
+    if re.search(r"\bunknown\b\W*$", words, re.IGNORECASE):
+        return "the model says that it does not know"
+    shown = words if len(words) <= QUOTED else f"{words[:QUOTED]}..."
+    return f"the model's reply holds no answer: {shown!r}"
 
 
 def name_answers(
-    texts: Sequence[str], state: State, context: Context, known: Mapping[str, str] | None = None
+    texts: Sequence[str], state: State, context: Context, shown: Mapping[str, str] | None = None
 ) -> tuple[Named, ...]:
-    """What texts mean on the KG, each value once.
+    """Return what texts mean on the KG, each value once.
 
     Yes and no become `true` and `false` where the question wants that. Numbers and dates stay what they are.
+    A text may be a list of which the graph knows every part.
 
     Args:
         texts: as a model wrote them. state: the question. context: names KG and encoder.
-        known: normalised name -> id of nodes that the model was shown; they go before all others of the name.
+        shown: normalised name -> id of nodes that the model was shown; they go before all others of the name.
     """
     truth = normal_values(state.question, texts)
     if truth in (("true",), ("false",)):
         return (Named(truth[0], truth[0]),)
     named: dict[str, Named] = {}
     for text in texts:
-        for one in _named(text, state, context, known or {}):
+        whole = _linked(text, state, context, shown or {})
+        parts = [] if whole else [part for part in _PARTS.split(text) if part]
+        linked = [_linked(part, state, context, shown or {}) for part in parts] if len(parts) > 1 else []
+        several = [one for one in linked if one is not None]
+        if not several or len(several) < len(linked):
+            several = [whole or Named(text, text)]
+        for one in several:
             named.setdefault(one.value, one)
     return tuple(named.values())
 
 
-def _named(text: str, state: State, context: Context, known: Mapping[str, str]) -> list[Named]:
-    """One text as an answer; as several, where it is a list of which the graph knows every part."""
-    whole = _linked(text, state, context, known)
-    if whole is not None:
-        return [whole]
-    parts = [p for p in _PARTS.split(text) if p]
-    if len(parts) > 1:
-        found = [_linked(part, state, context, known) for part in parts]
-        if all(found):
-            return [one for one in found if one is not None]
-    return [Named(text, text)]
+def _linked(text: str, state: State, context: Context, shown: Mapping[str, str]) -> Named | None:
+    """A text as a node of the KG, a number or a date; None if it is none of them.
 
-
-def _linked(text: str, state: State, context: Context, known: Mapping[str, str]) -> Named | None:
-    """A text as a node of the KG, a number or a date; None if it is none of them."""
-    if (id_ := known.get(normalise(text))) is not None:
+    A node counts where it is called so in full: what is merely like it is no answer that was given.
+    """
+    if (id_ := shown.get(normalise(text))) is not None:
         return Named(id_, text)
-    if value := _written(text):
-        return Named(value, text)
+    if value := literal(text, XSD + "date") or literal(text, XSD + "decimal"):
+        return Named(value.value, text)
     for name in dict.fromkeys((text, _ARTICLE.sub("", text))):
-        if normalise(name) and len(name) <= LONGEST and (found := _node(name, state, context)):
+        if not normalise(name) or len(name) > MOST:
+            continue
+        try:
+            (mention,) = link(
+                plain_question(state),
+                environment(context).kg,
+                given={name: None},
+                encoder=environment(context).encoder,
+            )
+        except ConfigurationError:
+            continue
+        node = next((c for c in mention.candidates if c.kind in ("exact", "alias")), None)
+        if node is not None:
             # The graph's own spelling, where the two differ in capitals and signs alone.
-            same = normalise(found.label) == normalise(text)
-            return Named(found.id, found.label if same else text)
+            same = normalise(node.label) == normalise(text)
+            return Named(node.id, node.label if same else text)
     return None
 
 
-def _written(text: str) -> str:
-    """A date or a number as data has it, read from how people write it: 9 November 1989; 12,000."""
-    found = literal(text, XSD + "date") or literal(text, XSD + "decimal")
-    return found.value if found is not None else ""
-
-
-def _node(name: str, state: State, context: Context) -> EntityCandidate | None:
-    """The likeliest node that is called so in full: what is merely like it is no answer that was given."""
-    with suppress(ConfigurationError):
-        given = {name: None}
-        (found,) = link(
-            plain_question(state), environment(context).kg, given=given, encoder=environment(context).encoder
-        )
-        return next((c for c in found.candidates if c.kind in ("exact", "alias")), None)
-    return None
-
-
-def answer_step(state: State, thought: str, named: Sequence[Named], why_none: str = "") -> Step:
-    """The step that ends a run with some answers; `why_none` says in words why there are none."""
-    labels, values = [n.label for n in named], tuple(n.value for n in named)
-    feedback = Feedback(
-        action=SAID,
-        arguments=values,
-        message="" if named else why_none,
-        observation=f"The answer is {', '.join(labels)}." if named else why_none,
-        values={SAID: labels},
-        ids={SAID: list(values)},
-        answers=values,
-        finished=True,
-    )
-    return make_step(state, thought, Call(SAID, tuple(labels)), feedback)
+def shown_names(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[str, str]:
+    """Return normalised name -> short id of nodes that a model was shown, the first of a name."""
+    nodes, names = list(nodes), dict[str, str]()
+    for exact in (False, True):
+        for node, text in node_labels(kg, nodes, exact).items():
+            names.setdefault(normalise(text), kg.profile.short(node))
+    return names
 
 
 def make_step(state: State, thought: str, call: Call, feedback: Feedback) -> Step:
-    """One more step of a run."""
+    """Return one more step of a run."""
     return Step(
         number=len(state.steps) + 1,
         thought=thought,
@@ -182,49 +242,50 @@ def make_step(state: State, thought: str, call: Call, feedback: Feedback) -> Ste
     )
 
 
-def said_nothing(reply: str) -> str:
-    """Why a reply is no answer, in words."""
-    words = " ".join(reply.split())
-    if not words:
-        return "the model's reply is empty"
-    if re.search(r"\bunknown\b\W*$", words, re.IGNORECASE):
-        return "the model says that it does not know"
-    shown = words if len(words) <= QUOTED else f"{words[:QUOTED]}..."
-    return f"the model's reply holds no answer: {shown!r}"
+def answer_step(state: State, thought: str, named: Sequence[Named], why_none: str = "") -> Step:
+    """Return the step that ends a run with some answers; `why_none` says why there are none."""
+    labels, values = [n.label for n in named], tuple(n.value for n in named)
+    feedback = Feedback(
+        action=ANSWER,
+        arguments=values,
+        message="" if named else why_none,
+        observation=f"The answer is {', '.join(labels)}." if named else why_none,
+        values={ANSWER: labels},
+        ids={ANSWER: list(values)},
+        answers=values,
+        finished=True,
+    )
+    return make_step(state, thought, Call(ANSWER, tuple(labels)), feedback)
 
 
-def plain_question(state: State) -> str:
-    """The question without brackets around its mentions; a slot keeps its `[SEP]`."""
-    return state.question if slot_of(state.question) is not None else without_brackets(state.question)
+def add_step(state: State, step: Step, **more: Any) -> Update:
+    """Return an update with one more step."""
+    return {"steps": (*state.steps, step), **more}
 
 
-def asked(state: State) -> dict[str, Any]:
-    """What prompts of baselines may name of a question."""
-    return {
-        "question": plain_question(state),
-        "form": form_of(state.question),
-        "decides": decides(state.question),
-        "entities": {e.label: e.id for e in state.linked},
-    }
+def named_in(step: Step) -> tuple[Named, ...]:
+    """Return the answers of a step that `answer_step` made."""
+    labels = step.feedback.values.get(ANSWER, [])
+    return tuple(Named(*pair) for pair in zip(step.feedback.answers, labels, strict=True))
 
 
-def conclude(state: State, runtime: Runtime[Context]) -> Update:
-    """The answer of the step that ended the run; none of a run whose budget was spent before."""
-    named, message = ended(state)
-    return {"answer": make_answer(state, runtime.context, named, message)}
-
-
-def ended(state: State) -> tuple[tuple[Named, ...], str]:
-    """The answers of the step that ended a run, and why there are none; nothing where no step did."""
+def last_answer(state: State) -> tuple[tuple[Named, ...], str]:
+    """Return the answers of the step that ended a run, and why there are none; nothing where no step did."""
     if not state.steps or not state.last.feedback.finished:
         return (), ""
     return named_in(state.last), state.last.feedback.message
 
 
-def named_in(step: Step) -> tuple[Named, ...]:
-    """The answers of a step that `answer_step` made."""
-    labels = step.feedback.values.get(SAID, [])
-    return tuple(Named(*pair) for pair in zip(step.feedback.answers, labels, strict=True))
+def conclude(state: State, runtime: Runtime[Context]) -> Update:
+    """Answer with what the last step says; nothing in a run whose budget was spent before."""
+    return {"answer": make_answer(state, runtime.context, *last_answer(state))}
+
+
+def majority(keys: Sequence[_Key]) -> tuple[_Key, int]:
+    """Return what most say, the first of equals, and how many say it. `keys` are not empty."""
+    votes = Counter(keys)
+    best = max(votes, key=votes.__getitem__)
+    return best, votes[best]
 
 
 def make_answer(
@@ -236,11 +297,11 @@ def make_answer(
     proof: Sequence[ProofTriple] = (),
     sparql: str = "",
 ) -> Answer:
-    """The answer of a run.
+    """Return the answer of a run.
 
     Args:
         state: how the run ended. context: whether the world is closed.
-        named: the answers. reason: why there are none, or what else is to be said.
+        named: the answers. reason: why there are none, or what else is to be told.
         proof, sparql: facts that prove them, and the query that gives them.
     """
     status: AnswerStatus = "answered" if named else "not_found"
@@ -262,8 +323,3 @@ def make_answer(
         reason=reason,
         corrections=state.corrections,
     )
-
-
-def extended(state: State, step: Step, **more: Any) -> Update:
-    """An update with one more step."""
-    return {"steps": (*state.steps, step), **more}

@@ -1,19 +1,18 @@
-"""KB-BINDER's binders (section 3): from the names of a draft to entities and relations that the graph has.
+"""KB-BINDER's drafts and binders (section 3): from a program by names to one that the graph has.
 
-An entity is bound to the linked entity of that name, else to the nodes whose labels are most like it. A
-relation is bound to one of those around the node it is drafted at, ordered by BM25 and by the likeness of
-vectors; the published code orders all relations within two hops of the entity. Several candidates of each go
-on as a beam, and the bound programs are tried in order until one finds something.
+A draft is a PyQL program in which entities and relations stand by name, in quotes: it says what is asked, not
+how the graph has it. An entity is bound to the linked entity of that name, else to the nodes whose labels are
+most like it. A relation is bound to one of those around the node it is drafted at, ordered by BM25 and by the
+similarity of vectors; the published code orders all relations within two hops of the entity. Several
+candidates of each go on as a beam, and the bound programs are tried in order until one finds something.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from triplewise.evals.baselines.drafts import Draft
 from triplewise.tools.actions.compare import compared
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ActionError
@@ -32,14 +31,48 @@ from triplewise.tools.pyql.text import (
     read_relation,
     read_term,
     read_variable,
+    scan_arguments,
     write_node,
 )
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.relation_ranking import rank_relations
 from triplewise.tools.retrieval.vectors import vectors_of
 
-LIKE = 0.6
-"""Least likeness (0 to 1) of a linked entity's name to the one that a draft has for it."""
+ACTIONS = {
+    "add_fact": "nrn",
+    "add_type": "vn",
+    "add_filter": "n n",
+    "add_max": "v",
+    "add_min": "v",
+    "add_count": "vv",
+    "set_answer": "v",
+    "ask": "",
+}
+"""The actions of drafts, and what each argument is: node, relation, variable, or written as it is (blank)."""
+SIMILAR = 0.6
+"""Least similarity (0 to 1) of a linked entity's name to the one that a draft has for it."""
+
+Draft = tuple[Call, ...]
+_CALL = re.compile(r"(?<![\w?])([a-z_]+)\s*\(")
+
+
+def draft_text(draft: Draft) -> str:
+    """Return a draft as it is written, one action a line."""
+    return "\n".join(call.text() for call in draft)
+
+
+def read_draft(reply: str) -> Draft:
+    """Return the program in a reply, up to the action that ends it; () where there is none."""
+    calls: list[Call] = []
+    end = 0
+    for match in _CALL.finditer(reply):
+        if match.start() < end or match[1] not in ACTIONS:
+            continue
+        arguments, end = scan_arguments(reply, match.end())
+        calls.append(Call(match[1], tuple(arguments)))
+        if match[1] in ("set_answer", "ask"):
+            break
+    return tuple(calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +81,12 @@ class Bound:
 
     Attributes:
         program: the query. cost: how far down its candidates stand, added up.
-        taken: name -> what it was taken for, where that is not the name itself.
+        substitutes: name -> what it was taken for, where that is not the name itself.
     """
 
     program: PyQL
     cost: int = 0
-    taken: tuple[tuple[str, str], ...] = ()
+    substitutes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +94,18 @@ class Executed:
     """What a draft came to.
 
     Attributes:
-        program: the bound program that was run last, None where none could be bound.
+        bound: the program that was run last, None where none could be bound.
         answers: what it found, as short ids and literals. outcome: of the query, "" if none was run.
         error: why there are no answers, in words.
     """
 
-    program: Bound | None = None
+    bound: Bound | None = None
     answers: tuple[str, ...] = ()
     outcome: str = ""
     error: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Binder:
     """Binds the drafts of one question.
 
@@ -86,23 +119,29 @@ class Binder:
     beam: int
 
     def execute(self, draft: Draft) -> Executed:
-        """The answers of the first bound program that has any."""
-        bound, error = self.bind(draft)
+        """Return the answers of the first bound program that has any."""
+        programs, error = self.bind(draft)
         last = Executed(error=error)
-        for program in bound:
-            result = self.kg.query(program.program.sparql(self.kg.profile))
+        for bound in programs:
+            result = self.kg.query(bound.program.sparql(self.kg.profile))
+            outcome = str(result.outcome)
             if result.boolean is not None:
-                return Executed(program, (str(result.boolean).lower(),), str(result.outcome))
+                return Executed(bound, (str(result.boolean).lower(),), outcome)
             if result.rows:
                 values = result.column(result.variables[0])
-                return Executed(program, tuple(map(self.kg.profile.short, values)), str(result.outcome))
-            if last.program is None or result.outcome is not Outcome.EMPTY:
+                return Executed(bound, tuple(map(self.kg.profile.short, values)), outcome)
+            if last.bound is None or result.outcome is not Outcome.EMPTY:
                 what = "finds nothing" if result.outcome is Outcome.EMPTY else f"failed: {result.message}"
-                last = Executed(program, (), str(result.outcome), f"the bound program {what}")
+                last = Executed(bound, (), outcome, f"the bound program {what}")
         return last
 
     def bind(self, draft: Draft) -> tuple[list[Bound], str]:
-        """Bound programs, the likeliest first; and where the draft could not be bound, "" if it could."""
+        """Return bound programs, the likeliest first; and where the draft could not be bound, else "".
+
+        Where a draft does not say which variable answers, its newest does.
+        """
+        if not draft:
+            return [], "the reply has no program"
         partial = [Bound(PyQL())]
         for call in draft:
             longer = [grown for b in partial for grown in self._bound(b, call)]
@@ -110,14 +149,8 @@ class Binder:
                 return [], f"nothing in the graph fits {call.text()}"
             distinct = {b.program: b for b in sorted(longer, key=lambda b: -b.cost)}
             partial = sorted(distinct.values(), key=lambda b: b.cost)[: self.beam]
-        if not draft:
-            return [], "the reply has no program"
-        return self._completed(partial)
-
-    def _completed(self, bound: Sequence[Bound]) -> tuple[list[Bound], str]:
-        """Programs that answer: where a draft does not say by which variable, by its newest."""
         complete = []
-        for b in bound:
+        for b in partial:
             program = b.program
             if not program.answer and not program.boolean and program.variables:
                 program = program.set_answer(program.variables[-1])
@@ -136,7 +169,7 @@ class Binder:
                         program = b.program.add_type(read_variable(variable), class_)
                         yield replace(b, program=program, cost=b.cost + rank)
                 case "add_filter", (left, operator, right):
-                    for node, rank in self._nodes(right):
+                    for rank, node in enumerate(self._nodes(right)):
                         forms = [left, operator, write_node(node, self.kg.profile)]
                         program = apply(b.program, call.name, forms, self.kg.profile)
                         yield replace(b, program=compared(self.kg, b.program, program), cost=b.cost + rank)
@@ -148,34 +181,28 @@ class Binder:
 
     def _facts(self, b: Bound, subject: str, relation: str, object_: str) -> Iterator[Bound]:
         """Programs longer by a fact, over each relation that may be meant, as drafted or turned round."""
-        for start, i in self._nodes(subject):
-            for end, j in self._nodes(object_):
-                known = [n for n in (start, end) if not isinstance(n, Variable) or n in b.program.variables]
-                if not known:
+        for i, start in enumerate(self._nodes(subject)):
+            for j, end in enumerate(self._nodes(object_)):
+                starts = [n for n in (start, end) if not isinstance(n, Variable) or n in b.program.variables]
+                if not starts:
                     continue
-                for found, forward, rank in self._relations(b.program, known[0], relation):
-                    as_drafted = forward == (known[0] == start)
+                for iri, forward, rank in self._relations(b.program, starts[0], relation):
+                    as_drafted = forward == (starts[0] == start)
                     ends = (start, end) if as_drafted else (end, start)
                     if isinstance(ends[0], Literal):
                         continue
-                    program = self._with_fact(b.program, ends, found)
-                    if program is not None:
-                        cost = b.cost + i + j + rank + (0 if as_drafted else self.beam)
-                        yield Bound(program, cost, (*b.taken, *self._noted(relation, found)))
+                    try:
+                        program = b.program.add_fact(ends[0], iri, ends[1])
+                    except ActionError:
+                        continue
+                    cost = b.cost + i + j + rank + (0 if as_drafted else self.beam)
+                    yield Bound(program, cost, (*b.substitutes, *self._substitute(relation, iri)))
 
-    def _with_fact(self, program: PyQL, ends: tuple[Node, Node], relation: IRI) -> PyQL | None:
-        """A program with one more fact; None where it does not fit."""
-        try:
-            return program.add_fact(ends[0], relation, ends[1])
-        except ActionError:
-            return None
-
-    def _noted(self, name: str, relation: IRI) -> tuple[tuple[str, str], ...]:
+    def _substitute(self, written: str, relation: IRI) -> tuple[tuple[str, str], ...]:
         """What a relation's name was taken for, where that is another."""
         short = self.kg.profile.short(relation)
-        label = relation_texts(self.kg, [short])[short].label
-        same = {normalise(short), normalise(label)}
-        return () if normalise(name.strip("\"'")) in same else ((name.strip("\"'"), label),)
+        name, label = written.strip("\"'"), relation_texts(self.kg, [short])[short].label
+        return () if normalise(name) in (normalise(short), normalise(label)) else ((name, label),)
 
     def _relations(self, program: PyQL, node: Node, written: str) -> Iterator[tuple[IRI, bool, int]]:
         """The relations around a node that a name may mean, likeliest first: relation, outgoing, rank."""
@@ -185,65 +212,44 @@ class Binder:
         if not sides:
             return
         name, short = written.strip("\"'"), self.kg.profile.short
-        texts = relation_texts(self.kg, [short(r) for r, _ in sides])
-        exact = [
-            s for s in sides if normalise(name) in map(normalise, (short(s[0]), texts[short(s[0])].label))
-        ]
-        exact = exact or [s for s in sides if s[0] == _relation_of(name, self.kg)]
+        labels = {r: text.label for r, text in relation_texts(self.kg, [short(r) for r, _ in sides]).items()}
+        norm = normalise(name)
+        exact = [s for s in sides if norm in (normalise(short(s[0])), normalise(labels[short(s[0])]))]
+        if not exact:
+            try:
+                iri = read_relation(name, self.kg.profile)
+                exact = [s for s in sides if s[0] == iri]
+            except ActionError:
+                exact = []
         if exact:
             yield from ((*side, 0) for side in exact)
             return
         ranked = rank_relations(
             name,
-            [(str(i), texts[short(r)].label) for i, (r, _) in enumerate(sides)],
+            [(str(i), labels[short(r)]) for i, (r, _) in enumerate(sides)],
             method="hybrid",
             encoder=self.encoder,
             cut=self.beam,
-            vectors=self._vectors,
+            vectors=vectors_of(self.kg, self.encoder).vectors,
         )
         yield from ((*sides[int(i)], rank) for rank, i in enumerate(ranked))
 
-    def _vectors(self, texts: Sequence[str]) -> np.ndarray:
-        """Vectors of relation texts, kept with the graph."""
-        return vectors_of(self.kg, self.encoder).vectors(texts)
-
-    def _nodes(self, written: str) -> list[tuple[Node, int]]:
-        """The nodes that an argument may mean, likeliest first, with their ranks; [] for an unknown name."""
+    def _nodes(self, written: str) -> list[Node]:
+        """The nodes that an argument may mean, likeliest first; [] for an unknown name."""
         if written.startswith("?"):
-            return [(read_variable(written), 0)]
-        bare = read_bare(written)
-        if bare is not None:
-            return [(bare, 0)]
+            return [read_variable(written)]
+        if (bare := read_bare(written)) is not None:
+            return [bare]
         if not written.endswith(('"', "'")) and (typed := read_literal(written)) is not None:
-            return [(typed, 0)]
-        name = written.strip("\"'")
-        found = list(dict.fromkeys([*self._of_question(name), *self._of_graph(name)]))
-        return [(node, rank) for rank, node in enumerate(found[: self.beam])]
-
-    def _of_question(self, name: str) -> list[Node]:
-        """Linked entities of a name, or with one much like it."""
-        norm = normalise(name)
-        scored = [
-            (max(similarity(norm, normalise(form)) for form in (e.label, e.mention, e.id)), e)
-            for e in self.linked
-        ]
-        best = sorted((pair for pair in scored if pair[0] >= LIKE), key=lambda pair: -pair[0])
-        terms = (read_term(e.id, self.kg.profile) for _, e in best)
-        return [t for t in terms if t is not None]
-
-    def _of_graph(self, name: str) -> list[Node]:
-        """Nodes whose labels are most like a name; none where a linked entity bears it."""
-        norm = normalise(name)
-        if self.kg.index is None or any(
-            norm in map(normalise, (e.label, e.mention, e.id)) for e in self.linked
-        ):
-            return []
-        return [c.iri for c in self.kg.index.search(name, limit=self.beam)]
-
-
-def _relation_of(name: str, kg: KnowledgeGraph) -> IRI | None:
-    """The relation that a name is the id of."""
-    try:
-        return read_relation(name, kg.profile)
-    except ActionError:
-        return None
+            return [typed]
+        norm, nodes = normalise(written.strip("\"'")), list[Node]()
+        names = [(e, [normalise(form) for form in (e.label, e.mention, e.id)]) for e in self.linked]
+        scored = [(max(similarity(norm, form) for form in forms), e) for e, forms in names]
+        for score, entity in sorted(scored, key=lambda pair: -pair[0]):
+            term = read_term(entity.id, self.kg.profile)
+            if score >= SIMILAR and term is not None:
+                nodes.append(term)
+        # The graph is searched where no linked entity bears the name.
+        if self.kg.index is not None and not any(norm in forms for _, forms in names):
+            nodes += [c.iri for c in self.kg.index.search(written.strip("\"'"), limit=self.beam)]
+        return list(dict.fromkeys(nodes))[: self.beam]

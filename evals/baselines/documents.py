@@ -1,7 +1,7 @@
 """Baseline of document retrieval only (SymAgent, table 1): passages for the question, read once.
 
 Passages are found for the question as a whole, by BM25 and by vectors (Faiss), and a language model reads the
-answers from them.
+answers in them. None of the facts about the question's entities are used.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines.answering import (
+    add_step,
     answer_step,
-    asked,
+    ask,
     conclude,
-    extended,
     make_step,
     name_answers,
     plain_question,
     read_answers,
-    said_nothing,
+    why_no_answer,
 )
-from triplewise.evals.baselines.wiring import Graph, own_prompt, wire
+from triplewise.evals.baselines.loop import Graph, build_loop, check_number, needs_model
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.extract import fitting_texts
-from triplewise.nodes.phase import Phase, Update
-from triplewise.nodes.state import State, Step
+from triplewise.nodes.phase import Update
+from triplewise.nodes.state import State
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import Passage
@@ -43,66 +43,46 @@ def build(*, passages: int = PASSAGES, link: str = "index") -> Graph:
     Raises:
         ConfigurationError: fewer than one passage.
     """
-    if not isinstance(passages, int) or passages < 1:
-        raise ConfigurationError(f"passages must be a whole number above 0, got {passages!r}")
-    return wire("documents", _acting(passages), conclude, link=link, need=_has_documents)
+    check_number("passages", passages)
+
+    def act(state: State, runtime: Runtime[Context]) -> Update:
+        """Retrieve, then read."""
+        return read(state, runtime.context) if state.steps else retrieve(state, runtime.context, passages)
+
+    return build_loop("documents", act, conclude, link=link, check_context=_check)
 
 
-def _has_documents(context: Context) -> None:
-    """Raise `ConfigurationError` where the context names no documents."""
+def _check(context: Context) -> None:
+    """Raise `ConfigurationError` where the context names no documents or no language model."""
     if context.documents is None:
         raise ConfigurationError(
             "baseline documents needs documents to read: --set documents=FOLDER of text files, "
             "or documents=wikipedia (online)"
         )
+    needs_model("documents")(context)
 
 
-def _acting(limit: int) -> Phase:
-    """The next of the two steps."""
-
-    def act(state: State, runtime: Runtime[Context]) -> Update:
-        """Retrieve, read."""
-        if not state.steps:
-            return extended(state, _retrieve(state, runtime.context, limit))
-        return extended(state, _read(state, runtime.context))
-
-    return act
-
-
-def _retrieve(state: State, context: Context, limit: int) -> Step:
-    """Passages for the question, best first."""
-    documents, question = environment(context).documents, _question(state)
-    found = documents.find("", question=question, limit=limit) if documents is not None else ()
+def retrieve(state: State, context: Context, limit: int) -> Update:
+    """Find passages for the question, best first."""
+    documents = environment(context).documents
+    # Plain words, as the index of the documents has them.
+    question = normalise(plain_question(state).replace("[SEP]", " "))
+    passages = documents.find("", question=question, limit=limit) if documents is not None else ()
     feedback = Feedback(
         action="retrieve",
         arguments=(question,),
-        observation="\n".join(map(_shown, found)) or "no passage was found",
-        detail={"passages": [{"text": p.text, "title": p.title, "source": p.source} for p in found]},
+        observation="\n".join(f"{p.title}: {p.text}" if p.title else p.text for p in passages)
+        or "no passage was found",
+        detail={"passages": [{"text": p.text, "title": p.title, "source": p.source} for p in passages]},
     )
-    return make_step(state, "Which passages may tell?", Call("retrieve", (question,)), feedback)
-
-
-def _question(state: State) -> str:
-    """The question as documents are searched for it: plain words, as their index has them."""
-    return normalise(plain_question(state).replace("[SEP]", " "))
-
-
-def _shown(passage: Passage) -> str:
-    """A passage with the title of its document."""
-    return f"{passage.title}: {passage.text}" if passage.title else passage.text
-
-
-def _passages(state: State) -> tuple[Passage, ...]:
-    """What was retrieved."""
-    return tuple(Passage(**found) for found in state.steps[0].feedback.detail.get("passages", ()))
-
-
-def _read(state: State, context: Context) -> Step:
-    """Answers that the passages give."""
-    passages = _passages(state)
-    written = own_prompt("documents", context).render(
-        "read", **asked(state), passages=fitting_texts(passages)
+    return add_step(
+        state, make_step(state, "Which passages may tell?", Call("retrieve", (question,)), feedback)
     )
-    reply = environment(context).model.complete([{"role": "user", "content": written}]).text
+
+
+def read(state: State, context: Context) -> Update:
+    """Have the model read the answers in as many passages as fit into the prompt."""
+    passages = [Passage(**fields) for fields in state.steps[0].feedback.detail["passages"]]
+    reply = ask(state, context, "documents", "read", passages=fitting_texts(passages)).text
     named = name_answers(read_answers(reply), state, context)
-    return answer_step(state, "", named, said_nothing(reply))
+    return add_step(state, answer_step(state, "", named, why_no_answer(reply)))

@@ -7,39 +7,49 @@ Each draft is one step: a model writes a program after the seed questions most l
 KB-BINDER-R does), the binders put entities and relations of the graph in place of its names, and it is run
 (section 3). The answer that most drafts come to wins; drafts that find nothing have no vote.
 
-Where we differ from the published code: drafts are PyQL programs and not s-expressions, and the programs of
-the exemplars are mined (see `drafts`). Each draft is shown the exemplars in an order of its own, drawn by
-`seed`, so that drafts differ also on a server that does not sample.
+Where we differ from the published code: drafts are PyQL programs and not s-expressions. The exemplars of
+KB-BINDER are training questions with annotated s-expressions; our seed questions hold answers and no logical
+form, so their programs are rules mined for each seed (SymAgent, section 4.1 and the demonstrations of
+equation 3): the one that reproduces its answers best. Each draft is shown the exemplars in an order of its
+own, drawn by `seed`, so that drafts differ also on a server that does not sample.
 
-Without a model the programs of the nearest seeds, told about the question's entities, are the drafts; binding
-and vote are the same. That is our stand-in: without seed questions it has no draft.
+Without a model the programs of the nearest seeds, with the question's entities in place of the seed's, are
+the drafts; binding and vote are the same. That is our stand-in: without seed questions it has no draft.
 """
 
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain, islice, zip_longest
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines.answering import asked, extended, make_answer, make_step
-from triplewise.evals.baselines.binding import Binder, Executed
-from triplewise.evals.baselines.drafts import Draft, Exemplar, exemplars, read_draft, retold, text_of
-from triplewise.evals.baselines.wiring import Graph, own_prompt, wire
+from triplewise.evals.baselines.answering import add_step, ask, majority, make_answer, make_step
+from triplewise.evals.baselines.binding import ACTIONS, Binder, Draft, Executed, draft_text, read_draft
+from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes import answer
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Phase, Update
+from triplewise.nodes.phase import Update
+from triplewise.nodes.plan import settings_of
 from triplewise.nodes.routes import find_routes
-from triplewise.nodes.state import Answer, State, Step
+from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import node_labels
 from triplewise.tools.core.call import Call, Feedback
-from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.terms import Triple
-from triplewise.tools.pyql.text import read_term
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.rules import Rule, script
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.linking.linker import LinkedEntity, without_brackets
+from triplewise.tools.planning.bodies import ground, node_form, rename
+from triplewise.tools.planning.lexical.conditions import Conditions
+from triplewise.tools.planning.lexical.planner import LEAST_F1, find_matches, miner_of
+from triplewise.tools.planning.mining import Miner, meeting
+from triplewise.tools.planning.seed_terms import SeedTerms
+from triplewise.tools.planning.seeds import Match, Seed, spans_of
+from triplewise.tools.pyql.text import read_node, read_relation, read_term
 
 DRAFTS, BEAM, SHOTS, TEMPERATURE = 6, 5, 10, 0.3
 """Drafts as in KB-BINDER(6), and their temperature as in its code; a beam and shots of our own."""
@@ -66,119 +76,208 @@ def build(
         link: variant of the linking phase.
 
     Raises:
-        ConfigurationError: no draft, beam or shot, or an unknown variant.
+        ConfigurationError: no draft or beam, fewer than no shots, or an unknown variant.
     """
-    for name, value in (("drafts", drafts), ("beam", beam)):
-        if not isinstance(value, int) or value < 1:
-            raise ConfigurationError(f"{name} must be a whole number above 0, got {value!r}")
-    if not isinstance(shots, int) or shots < 0:
-        raise ConfigurationError(f"shots must be a whole number, 0 or more, got {shots!r}")
-    act = _drafting(_Sizes(drafts, beam, shots, seed))
-    return wire("kb-binder", act, vote, link=link, settings={"temperature": float(temperature)})
+    check_number("drafts", drafts)
+    check_number("beam", beam)
+    check_number("shots", shots, least=0)
 
-
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """See `build`."""
-
-    drafts: int
-    beam: int
-    shots: int
-    seed: int
-
-
-def _drafting(sizes: _Sizes) -> Phase:
-    """The phase that adds one draft to the steps; the last one ends the run."""
-
-    def draft(state: State, runtime: Runtime[Context]) -> Update:
-        """Draft one more program, bind it and run it."""
+    def act(state: State, runtime: Runtime[Context]) -> Update:
+        """Draft one more program, bind it and run it; the last draft ends the run."""
         context, number = runtime.context, len(state.steps)
-        if context.embedded:
-            told = _told(state, context, sizes)
-            written, last = (told[number] if told else ()), number + 1 >= len(told)
-            reply = text_of(written)
-            missing = "" if told else NO_SEEDS
-        else:
-            reply = _asked(state, context, sizes)
-            written, last, missing = read_draft(reply), number + 1 >= sizes.drafts, ""
-        binder = Binder(environment(context).kg, environment(context).encoder, state.linked, sizes.beam)
-        found = Executed(error=missing) if missing else binder.execute(written)
-        return extended(state, _step(state, context, written, reply, found, last))
+        binder = Binder(environment(context).kg, environment(context).encoder, state.linked, beam)
+        if not context.embedded:
+            reply = _ask_draft(state, context, shots, seed)
+            draft, last = read_draft(reply), number + 1 >= drafts
+            return add_step(state, _step(state, context, draft, reply, binder.execute(draft), last))
+        ours = [d for e in exemplars(state, context, drafts, spread=False) if (d := transferred(e))]
+        if not ours:
+            return add_step(state, _step(state, context, (), "", Executed(error=NO_SEEDS), True))
+        draft, last = ours[number], number + 1 >= len(ours)
+        return add_step(state, _step(state, context, draft, draft_text(draft), binder.execute(draft), last))
 
-    return draft
-
-
-def _told(state: State, context: Context, sizes: _Sizes) -> list[Draft]:
-    """The drafts without a model: programs of the nearest seeds, several of one wording."""
-    found = (retold(e) for e in exemplars(state, context, sizes.drafts, spread=False))
-    return [draft for draft in found if draft is not None]
+    return build_loop("kb-binder", act, vote, link=link, settings={"temperature": float(temperature)})
 
 
-def _asked(state: State, context: Context, sizes: _Sizes) -> str:
+def _ask_draft(state: State, context: Context, shots: int, seed: int) -> str:
     """The model's draft, with the exemplars in an order of this draft's own, the nearest not always last."""
-    shown: list[Exemplar] = exemplars(state, context, sizes.shots)[::-1]
+    shown = exemplars(state, context, shots)[::-1]
     if state.steps:
-        random.Random(f"{sizes.seed} {len(state.steps)} {state.question}").shuffle(shown)
-    values: dict[str, Any] = {
-        **asked(state),
-        "entities": [e.label for e in state.linked],
-        "exemplars": [{"question": e.question, "program": text_of(e.draft)} for e in shown],
-    }
-    text = own_prompt("kb_binder", context).render("draft", **values)
-    return environment(context).model.complete([{"role": "user", "content": text}]).text
+        random.Random(f"{seed} {len(state.steps)} {state.question}").shuffle(shown)
+    texts = [{"question": e.question, "program": draft_text(e.draft)} for e in shown]
+    entities = [e.label for e in state.linked]
+    return ask(state, context, "kb_binder", "draft", entities=entities, exemplars=texts).text
 
 
-def _step(state: State, context: Context, draft: Draft, reply: str, found: Executed, last: bool) -> Step:
+def _step(state: State, context: Context, draft: Draft, reply: str, executed: Executed, last: bool) -> Step:
     """A draft as a step: what was written, what it was bound to, and what that finds."""
-    kg = environment(context).kg
-    bound = found.program.program.text(kg.profile) if found.program is not None else ""
-    notes = [f"{name!r} read as {taken!r}" for name, taken in found.program.taken] if found.program else []
-    terms = {v: read_term(v, kg.profile) for v in found.answers[:SHOWN]}
+    kg, bound = environment(context).kg, executed.bound
+    program = bound.program.text(kg.profile) if bound is not None else ""
+    notes = [f"{name!r} read as {other!r}" for name, other in bound.substitutes] if bound else []
+    terms = {v: read_term(v, kg.profile) for v in executed.answers[:SHOWN]}
     names = node_labels(kg, [t for t in terms.values() if t is not None])
     shown = ", ".join(v if t is None else names[t] for v, t in terms.items())
-    more = f" and {len(found.answers) - SHOWN} more" if len(found.answers) > SHOWN else ""
-    told = f"finds {shown}{more}" if found.answers else found.error
+    more = f" and {len(executed.answers) - SHOWN} more" if len(executed.answers) > SHOWN else ""
+    result = f"finds {shown}{more}" if executed.answers else executed.error
     feedback = Feedback(
         action="draft",
         arguments=tuple(call.text() for call in draft),
-        error="" if found.program is not None else "unbound",
-        message=found.error,
-        outcome=found.outcome,
-        observation="\n".join(filter(None, (bound, *notes, told))),
-        program=bound,
-        answers=found.answers,
+        error="" if bound is not None else "unbound",
+        message=executed.error,
+        outcome=executed.outcome,
+        observation="\n".join(filter(None, (program, *notes, result))),
+        program=program,
+        answers=executed.answers,
         finished=last,
     )
     return make_step(state, reply, Call("draft", (str(len(state.steps) + 1),)), feedback)
 
 
 def vote(state: State, runtime: Runtime[Context]) -> Update:
-    """The set of answers that most drafts find; of several such, the one that was found first."""
+    """Answer with the set that most drafts find; of several such, the one that was found first."""
     context, kg = runtime.context, environment(runtime.context).kg
     voting = [step for step in state.steps if step.feedback.answers]
-    votes = Counter(frozenset(step.feedback.answers) for step in voting)
-    if not votes:
-        return {"answer": make_answer(state, context, (), _why_none(state.steps))}
-    best = max(votes, key=votes.__getitem__)
-    chosen = next(step for step in voting if frozenset(step.feedback.answers) == best)
+    if not voting:
+        why = "no program was drafted"
+        if state.steps:
+            last = state.last.feedback.message
+            why = f"none of {len(state.steps)} drafts finds anything; the last: {last}"
+        return {"answer": make_answer(state, context, (), why)}
+    keys = [frozenset(step.feedback.answers) for step in voting]
+    best, votes = majority(keys)
+    chosen = voting[keys.index(best)]
     finished = replace(chosen, feedback=replace(chosen.feedback, finished=True))
-    told = state.model_copy(update={"steps": (*state.steps, finished), "program": chosen.feedback.program})
-    built: Answer = answer.program(told, runtime)["answer"]
-    agreed = f"{votes[best]} of {len(state.steps)} drafts agree"
-    reason = f"{built.reason}; {agreed}" if built.status == "budget_spent" else agreed
-    proven = [p.triple for p in built.proof]
+    program = chosen.feedback.program
+    done = state.model_copy(update={"steps": (*state.steps, finished), "program": program})
+    made = answer.program(done, runtime)["answer"]
+    agreed = f"{votes} of {len(state.steps)} drafts agree"
+    reason = f"{made.reason}; {agreed}" if made.status == "budget_spent" else agreed
     starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
-    routes = find_routes(proven, starts, lambda node: kg.profile.short(node) in best)
-    memory: tuple[tuple[Triple, ...], ...] = tuple(tuple(t for t, _ in r.hops) for r in routes)
-    return {
-        "answer": replace(built, reason=reason),
-        "program": chosen.feedback.program,
-        "memory": memory,
+    proof = [p.triple for p in made.proof]
+    routes = find_routes(proof, starts, lambda node: kg.profile.short(node) in best)
+    memory = tuple(tuple(triple for triple, _ in route.hops) for route in routes)
+    return {"answer": replace(made, reason=reason), "program": program, "memory": memory}
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """A seed question with a program that finds its answers.
+
+    Attributes:
+        question: without marks around its entities. draft: the program, by names.
+        topics: the seed's entities by name.
+        asked: the entities of the question at hand that stand where these do, in the same order.
+    """
+
+    question: str
+    draft: Draft
+    topics: tuple[str, ...]
+    asked: tuple[LinkedEntity, ...]
+
+
+def transferred(exemplar: Exemplar) -> Draft:
+    """Return the program of an exemplar with the entities of the question: a draft without a model.
+
+    () where the program needs an entity that the question has nothing in the place of.
+    """
+    missing = {_quoted(name) for name in exemplar.topics[len(exemplar.asked) :]}
+    if any(missing.intersection(call.arguments) for call in exemplar.draft):
+        return ()
+    names = {
+        _quoted(old): _quoted(new.label) for old, new in zip(exemplar.topics, exemplar.asked, strict=False)
     }
+    return tuple(Call(c.name, tuple(names.get(a, a) for a in c.arguments)) for c in exemplar.draft)
 
 
-def _why_none(steps: Sequence[Step]) -> str:
-    """Why no draft has an answer."""
-    if not steps:
-        return "no program was drafted"
-    return f"none of {len(steps)} drafts finds anything; the last: {steps[-1].feedback.message}"
+def _quoted(name: str) -> str:
+    """A name as drafts write it."""
+    return '"' + name.replace('"', "'") + '"'
+
+
+def exemplars(state: State, context: Context, shots: int, spread: bool = True) -> list[Exemplar]:
+    """Return the seed questions most like a question, nearest first (BM25 over masked text), with programs.
+
+    Args:
+        state: the question with its linked entities. context: names graph and seeds.
+        shots: how many at most.
+        spread: take one of each wording before a second one of any; otherwise all of the nearest one first.
+    """
+    seeds = environment(context).seeds
+    if seeds is None or not state.linked:
+        return []
+    settings = settings_of(context)
+    miner = miner_of(environment(context).kg, settings.mining, seeds, environment(context).encoder)
+    matches: dict[str, tuple[tuple[LinkedEntity, ...], Match]] = {}
+    for asked, of_entities in find_matches(state.question, state.linked, seeds, settings):
+        for match in of_entities:
+            if match.text not in matches or matches[match.text][1].score < match.score:
+                matches[match.text] = (asked, match)
+
+    def of_wording(match: Match, asked: tuple[LinkedEntity, ...]) -> Iterator[Exemplar]:
+        """Seeds of one wording with programs, never the question itself; mined as they are asked for."""
+        others = [s for s in match.seeds if without_brackets(s.question) != state.question]
+        for seed in miner.choose(others) if others else ():
+            if (exemplar := _exemplar(seed, asked, context, miner)) is not None:
+                yield exemplar
+
+    ranked = sorted(matches.values(), key=lambda pair: -pair[1].score)
+    wordings = [of_wording(match, asked) for asked, match in ranked]
+    turns = chain.from_iterable(zip_longest(*wordings)) if spread else chain.from_iterable(wordings)
+    return list(islice((e for e in turns if e is not None), shots))
+
+
+def _exemplar(seed: Seed, asked: tuple[LinkedEntity, ...], context: Context, miner: Miner) -> Exemplar | None:
+    """A seed with the program that reproduces its answers best; None where drafts cannot say it."""
+    kg = environment(context).kg
+    terms = SeedTerms(kg)
+    anchors = {
+        name: node_form(kg, kg.profile.short(node))
+        for name, nodes in seed.named
+        for node in terms.resolve(nodes)[:1]
+        if isinstance(node, IRI)
+    }
+    rule = _best_rule(seed, list(anchors.values()), context, miner) if anchors else None
+    if rule is None:
+        return None
+    calls = [c for c in script(rule) if c.name not in ("get_relation", "execute")]
+    if any(c.name not in ACTIONS for c in calls):
+        return None
+    topics = {form: name for name, form in anchors.items()}
+    profile = kg.profile
+
+    def word(kind: str, form: str) -> str:
+        """A name in place of an id."""
+        if form in topics:
+            return _quoted(topics[form])
+        if kind == "r":
+            short = profile.short(read_relation(form, profile))
+            return _quoted(relation_texts(kg, [short])[short].label)
+        if kind == "n" and isinstance(node := read_node(form, profile), IRI):
+            return _quoted(kg.labels([node]).get(node) or profile.short(node))
+        return form
+
+    try:
+        draft = tuple(
+            Call(c.name, tuple(map(word, ACTIONS[c.name].ljust(len(c.arguments)), c.arguments)))
+            for c in calls
+        )
+    except ActionError:
+        return None
+    return Exemplar(without_brackets(seed.question), draft, tuple(anchors), asked)
+
+
+def _best_rule(seed: Seed, anchors: Sequence[str], context: Context, miner: Miner) -> Rule | None:
+    """The rule that reproduces a seed's answers best, a short one of equals; None without a good one."""
+    good = [(body, quality) for body, quality in miner.of_seed(seed).items() if quality.f1 >= LEAST_F1]
+    if not good:
+        return None
+    body, quality = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
+    kg = environment(context).kg
+    atoms = rename(kg, body)
+    if quality.other:
+        return meeting(kg, anchors[0], atoms, anchors[1], quality.other) if len(anchors) > 1 else None
+    rule = ground(anchors[0], atoms)
+    if not quality.condition:
+        return rule
+    conditions = Conditions(kg, environment(context).encoder, seed.question, spans_of(seed))
+    return next(iter(conditions.apply(rule, quality.condition)), None)

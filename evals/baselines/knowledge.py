@@ -6,29 +6,25 @@ Direct answers, chains of thought (Wei et al. 2022), and the majority of several
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines.answering import (
-    Named,
+    add_step,
     answer_step,
-    asked,
+    ask,
     conclude,
-    extended,
+    majority,
     make_answer,
     name_answers,
     named_in,
     read_answers,
-    said_nothing,
+    why_no_answer,
 )
-from triplewise.evals.baselines.wiring import Graph, needs_model, own_prompt, wire
+from triplewise.evals.baselines.loop import Graph, build_loop, check_number, needs_model
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
-from triplewise.nodes.models import Reply
-from triplewise.nodes.phase import Phase, Update
+from triplewise.nodes.phase import Update
 from triplewise.nodes.state import State, Step
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.values import normal_text
@@ -39,12 +35,24 @@ SAMPLES, TEMPERATURE = 10, 0.7
 
 def direct(*, link: str = "index") -> Graph:
     """The model's answer, at once. `link`: variant of the linking phase."""
-    return wire("direct", _answer_directly, conclude, link=link, need=needs_model("direct"))
+
+    def act(state: State, runtime: Runtime[Context]) -> Update:
+        """Ask for the answer alone."""
+        reply = ask(state, runtime.context, "knowledge", "direct").text
+        named = name_answers(read_answers(reply), state, runtime.context)
+        return add_step(state, answer_step(state, "", named, why_no_answer(reply)))
+
+    return build_loop("direct", act, conclude, link=link, check_context=needs_model("direct"))
 
 
 def cot(*, link: str = "index") -> Graph:
     """One chain of thought with its answer. `link`: variant of the linking phase."""
-    return wire("cot", _think, conclude, link=link, need=needs_model("cot"))
+
+    def act(state: State, runtime: Runtime[Context]) -> Update:
+        """Ask for a chain of thought that ends with the answer."""
+        return add_step(state, _chain_of_thought(state, runtime.context))
+
+    return build_loop("cot", act, conclude, link=link, check_context=needs_model("cot"))
 
 
 def self_consistency(
@@ -59,79 +67,52 @@ def self_consistency(
     Raises:
         ConfigurationError: no sample, or a temperature at which all samples would be one.
     """
-    if not isinstance(samples, int) or samples < 1:
-        raise ConfigurationError(f"samples must be a whole number above 0, got {samples!r}")
+    check_number("samples", samples)
     if not isinstance(temperature, int | float) or temperature <= 0:
         raise ConfigurationError(
             f"temperature must be above 0, got {temperature!r}: without it all samples are the same"
         )
-    name = "self-consistency"
-    settings = {"temperature": float(temperature)}
-    return wire(name, _sampling(samples), _vote, link=link, settings=settings, need=needs_model(name))
+
+    def act(state: State, runtime: Runtime[Context]) -> Update:
+        """Sample one more chain of thought; the last one ends the run."""
+        step = _chain_of_thought(state, runtime.context)
+        last = len(state.steps) + 1 >= samples
+        return add_step(state, replace(step, feedback=replace(step.feedback, finished=last)))
+
+    return build_loop(
+        "self-consistency",
+        act,
+        vote,
+        link=link,
+        settings={"temperature": float(temperature)},
+        check_context=needs_model("self-consistency"),
+    )
 
 
-def _answer_directly(state: State, runtime: Runtime[Context]) -> Update:
-    """Ask for the answer alone."""
-    reply = _ask("direct", state, runtime.context)
-    named = name_answers(read_answers(reply.text), state, runtime.context)
-    return extended(state, answer_step(state, "", named, said_nothing(reply.text)))
+def vote(state: State, runtime: Runtime[Context]) -> Update:
+    """Answer what most samples say; of several such answers, the one that was given first.
+
+    Samples without an answer have no vote, as those that cannot be parsed have none in the paper. Answers are
+    compared by ids, or texts in normal form, in whatever order.
+    """
+    given = [named for step in state.steps if (named := named_in(step))]
+    if not given:
+        why = "no sample was drawn"
+        if state.steps:
+            last = state.last.feedback.message
+            why = f"no sample of {len(state.steps)} holds an answer; the last: {last}"
+        return {"answer": make_answer(state, runtime.context, (), why)}
+    keys = [frozenset(normal_text(n.value) for n in named) for named in given]
+    best, votes = majority(keys)
+    agreed = f"{votes} of {len(state.steps)} samples agree"
+    return {"answer": make_answer(state, runtime.context, given[keys.index(best)], agreed)}
 
 
-def _think(state: State, runtime: Runtime[Context]) -> Update:
-    """Ask for a chain of thought that ends with the answer."""
-    return extended(state, _thought_of(state, runtime.context))
-
-
-def _thought_of(state: State, context: Context) -> Step:
+def _chain_of_thought(state: State, context: Context) -> Step:
     """A chain of thought as a step: its reasoning is the thought."""
-    reply = _ask("reasoned", state, context)
+    reply = ask(state, context, "knowledge", "reasoned")
     named = name_answers(read_answers(reply.text, reasoned=True), state, context)
-    why = said_nothing(reply.text)
+    why = why_no_answer(reply.text)
     if reply.truncated and not named:
         why = f"the chain of thought was cut at {context.max_reply_tokens} tokens (max_reply_tokens)"
     return answer_step(state, reply.text, named, why)
-
-
-def _ask(part: str, state: State, context: Context) -> Reply:
-    """The model's reply to one of the prompts."""
-    written = own_prompt("knowledge", context).render(part, **asked(state))
-    return environment(context).model.complete([{"role": "user", "content": written}])
-
-
-def _sampling(samples: int) -> Phase:
-    """The phase that adds one sample to the steps; the last one ends the run."""
-
-    def sample(state: State, runtime: Runtime[Context]) -> Update:
-        """Sample one more chain of thought."""
-        step = _thought_of(state, runtime.context)
-        last = len(state.steps) + 1 >= samples
-        return extended(state, replace(step, feedback=replace(step.feedback, finished=last)))
-
-    return sample
-
-
-def _vote(state: State, runtime: Runtime[Context]) -> Update:
-    """The set of answers that most samples give; of several such, the one that was given first.
-
-    Samples without an answer have no vote, as those that cannot be parsed have none in the paper.
-    """
-    given = [named for step in state.steps if (named := named_in(step))]
-    votes = Counter(_key(named) for named in given)
-    if not votes:
-        return {"answer": make_answer(state, runtime.context, (), _why_none(state))}
-    best = max(votes, key=votes.__getitem__)
-    chosen = next(named for named in given if _key(named) == best)
-    told = f"{votes[best]} of {len(state.steps)} samples agree"
-    return {"answer": make_answer(state, runtime.context, chosen, told)}
-
-
-def _key(named: Sequence[Named]) -> frozenset[str]:
-    """Answers as they are compared: ids, or texts in normal form, in whatever order."""
-    return frozenset(normal_text(n.value) for n in named)
-
-
-def _why_none(state: State) -> str:
-    """Why no sample has an answer."""
-    if not state.steps:
-        return "no sample was drawn"
-    return f"no sample of {len(state.steps)} holds an answer; the last: {state.last.feedback.message}"

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines.wiring import Graph, own_prompt_path, wire
+from triplewise.evals.baselines.answering import prompt_path
+from triplewise.evals.baselines.loop import Graph, build_loop
 from triplewise.nodes import act as acting
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
@@ -23,12 +24,10 @@ from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import State
 from triplewise.tools.core.errors import ConfigurationError
 
-STEPS = 30
-"""Actions a question may take, as many as QueryAgent has."""
 TOOLSETS = ("pyql", "explore")
 """Sets of actions that there are worked examples for."""
-
-SETTINGS = {"toolset": "pyql", "history": "full", "max_steps": STEPS, "verify_corrections": False}
+SETTINGS = {"toolset": "pyql", "history": "full", "max_steps": 30, "verify_corrections": False}
+"""As many actions a question as QueryAgent has."""
 
 
 def build(*, link: str = "index") -> Graph:
@@ -39,15 +38,21 @@ def build(*, link: str = "index") -> Graph:
     Args:
         link: variant of the linking phase.
     """
-    return wire(
-        "react", act, answering.program, link=link, plan=for_policy, settings=SETTINGS, need=_has_examples
+    return build_loop(
+        "react",
+        act,
+        answering.program,
+        link=link,
+        plan=for_policy,
+        settings=SETTINGS,
+        check_context=_check_examples,
     )
 
 
 def act(state: State, runtime: Runtime[Context]) -> Update:
     """One thought and one action; whatever comes of it is what is observed."""
     if runtime.context.prompt is None:
-        environment(runtime).prompt = load_prompt(own_prompt_path(f"react_{runtime.context.toolset}"))
+        environment(runtime).prompt = load_prompt(prompt_path(f"react_{runtime.context.toolset}"))
     update = acting.act(state, runtime)
     *before, step = update["steps"]
     feedback = step.feedback
@@ -55,7 +60,7 @@ def act(state: State, runtime: Runtime[Context]) -> Update:
     return {**update, "steps": (*before, replace(step, observation=seen))}
 
 
-def _has_examples(context: Context) -> None:
+def _check_examples(context: Context) -> None:
     """Raise `ConfigurationError` on a toolset without worked examples."""
     if context.toolset not in TOOLSETS and context.prompt is None and not context.embedded:
         raise ConfigurationError(

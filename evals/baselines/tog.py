@@ -21,7 +21,7 @@ Where we differ from the published code, on purpose:
 
 As published, a beam of N paths names at most N entities, so that questions with many answers have a low F1.
 
-Without a model the encoder's likeness prunes (`LikenessPruner`); the walk ends where no relation makes a path
+Without a model the similarity of vectors prunes (`Pruner`); the walk ends where no relation makes a path
 more like the question, and the answer is all that the best path's chain of relations leads to. That is our
 stand-in: the paper has none.
 """
@@ -31,31 +31,55 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines.asking import Asker
-from triplewise.evals.baselines.paths import Path, beam, path_lines, paths_of
-from triplewise.evals.baselines.tog_answer import KEPT, PROMPT, SUFFICIENT, answered
-from triplewise.evals.baselines.tog_prune import LikenessPruner, ModelPruner, Pruner
-from triplewise.evals.baselines.tog_search import facts_ahead, relations_around
-from triplewise.evals.baselines.wiring import Graph
+from triplewise.evals.baselines.answering import (
+    BudgetedAsker,
+    Named,
+    add_step,
+    answer_step,
+    make_answer,
+    make_step,
+    name_answers,
+    read_answers,
+    shown_names,
+    why_no_answer,
+)
+from triplewise.evals.baselines.loop import Graph, check_number
+from triplewise.evals.baselines.tog_paths import (
+    Path,
+    beam_update,
+    chain_of,
+    facts_ahead,
+    path_lines,
+    paths_of,
+    relations_around,
+)
+from triplewise.evals.baselines.tog_pruning import Pruner
 from triplewise.graphs.build import RECURSION_LIMIT
 from triplewise.graphs.presets import PRESETS, choose_phases
+from triplewise.nodes import answer as answering
+from triplewise.nodes.answer import labels_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Phase, Update, metered_phase, spent
+from triplewise.nodes.forms import decides
+from triplewise.nodes.phase import Update, metered_phase, spent
 from triplewise.nodes.state import Input, State, Step, Verdict
 from triplewise.tools.core.call import Call, Feedback
-from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.planning.bodies import answers, ground, rule_program, without_topic
 
+PROMPT = "tog"
 NO_ENTITY = "no entity of the question was found in the knowledge graph"
 NOTHING = "nothing around the paths leads on"
-NO_LIKER = "no relation makes a path more like the question"
+NO_GAIN = "no relation makes a path more like the question"
+SUFFICIENT = "the paths suffice"
+"""Why the search ended, where the model was content with what it found."""
+BY_SCORE = "path kept by its scores"
 GAIN = 0.06
 """Cosine by which a path must become more like the question to grow (chosen on MetaQA dev, WebQSP train)."""
 
@@ -108,11 +132,19 @@ def _goes_on(state: State) -> bool:
 
 def _compiled(name: str, search: _Search, link: str) -> Graph:
     """The graph of a search."""
-    linking = choose_phases(PRESETS["agent"], {"link": link})["link"]
+    for parameter in ("width", "depth"):
+        check_number(f"parameter {parameter}", getattr(search, parameter))
     graph: StateGraph[State, Context, Any, Any] = StateGraph(
         State, context_schema=Context, input_schema=Input
     )
-    for phase, run in {"link": linking, **search.phases}.items():
+    phases = {
+        "link": choose_phases(PRESETS["agent"], {"link": link})["link"],
+        "relations": search.relations,
+        "entities": search.entities,
+        "judge": search.judge,
+        "answer": answer,
+    }
+    for phase, run in phases.items():
         graph.add_node(phase, metered_phase(run, {}))
     graph.add_edge(START, "link")
     graph.add_edge("link", "relations")
@@ -136,60 +168,48 @@ class _Search:
     seed: int
     drawn: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("width", "depth"):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"parameter {name} must be 1 or more, got {getattr(self, name)!r}")
-
-    @property
-    def phases(self) -> dict[str, Phase]:
-        """Phase -> callable."""
-        return {
-            "relations": self.relations,
-            "entities": self.entities,
-            "judge": self.judge,
-            "answer": answered,
-        }
-
     def relations(self, state: State, runtime: Runtime[Context]) -> Update:
         """Search the relations around the ends of the paths and keep the best ways on (section 2.1.2)."""
         context, kg = runtime.context, environment(runtime.context).kg
         paths, pruner = paths_of(state, kg), self._pruner(state, context)
-        around = relations_around(paths, state.question, context)
+        ways, trouble = relations_around(paths, state.question, context)
         longer = [
             path.toward(way, score)
-            for path, ways in zip(paths, around.ways, strict=True)
-            for way, score in zip(ways, pruner.relations(path, ways), strict=True)
+            for path, steps in zip(paths, ways, strict=True)
+            for way, score in zip(steps, pruner.relations(path, steps), strict=True)
         ]
-        kept = _best(longer, self.width)
-        note = NO_ENTITY if not paths else "" if kept else _nothing(around.trouble)
-        if context.embedded and kept and not _grows(paths, kept, state, context):
-            note = NO_LIKER
-        verdict = _verdict(state, context, pruner.over, note)
-        step = _step(state, context, "search_relations", paths, kept, pruner.notes, around.trouble or note)
-        update = beam(kept, kg, "relations kept by its scores") if verdict.status == "ok" else {}
-        return {**update, "steps": (*state.steps, step), "verdict": verdict}
+        best = _best(longer, self.width)
+        note = NO_ENTITY if not paths else "" if best else _nothing(trouble)
+        if context.embedded and best and not _gains(paths, best, context):
+            note = NO_GAIN
+        return _searched(state, context, "search_relations", paths, best, pruner, trouble, note)
 
     def entities(self, state: State, runtime: Runtime[Context]) -> Update:
-        """Search the entities behind the chosen relations and keep the best paths, or draw some (ToG-R)."""
+        """Search the entities behind the chosen relations and keep the best paths, or draw some (ToG-R).
+
+        ToG-R does not tell entities apart: as many paths as are kept are drawn, the same for the same seed,
+        question and depth.
+        """
         context, kg = runtime.context, environment(runtime.context).kg
         paths, pruner = paths_of(state, kg), self._pruner(state, context)
-        reached = facts_ahead(paths, self.seed, context)
-        score = _alike if self.drawn else pruner.entities
+        hops, trouble = facts_ahead(paths, self.seed, context)
         longer = [
-            path.over(hop, value)
-            for path, hops in zip(paths, reached.hops, strict=True)
-            if hops
-            for hop, value in zip(hops, score(path, hops), strict=True)
+            path.over(hop, score)
+            for path, ahead in zip(paths, hops, strict=True)
+            if ahead
+            for hop, score in zip(
+                ahead,
+                [path.score] * len(ahead) if self.drawn else pruner.entities(path, ahead),
+                strict=True,
+            )
         ]
         if self.drawn:
-            longer = self._draw(longer, state)
-        kept = _best(longer, self.width)
-        note = "" if kept else _nothing(reached.trouble)
-        verdict = _verdict(state, context, pruner.over, note)
-        step = _step(state, context, "search_entities", paths, kept, pruner.notes, reached.trouble or note)
-        update = beam(kept, kg, KEPT) if verdict.status == "ok" else {}
-        return {**update, "steps": (*state.steps, step), "verdict": verdict}
+            draw = random.Random(f"{self.seed} {len(state.steps)} {state.question}")
+            places = draw.sample(range(len(longer)), min(self.width, len(longer)))
+            longer = [longer[i] for i in sorted(places)]
+        best = _best(longer, self.width)
+        note = "" if best else _nothing(trouble)
+        return _searched(state, context, "search_entities", paths, best, pruner, trouble, note)
 
     def judge(self, state: State, runtime: Runtime[Context]) -> Update:
         """Ask whether the paths suffice to answer (section 2.1.3); without a model they are let grow."""
@@ -199,29 +219,20 @@ class _Search:
         note = f"depth {self.depth} is exhausted" if deep else ""
         if context.embedded:
             return {"verdict": _verdict(state, context, "", note)}
-        asker = Asker(state, context, PROMPT)
-        reply = asker.ask("judge", paths=path_lines(kg, paths))
-        note = SUFFICIENT if reply is not None and says_yes(reply) else note
-        step = Step(
-            number=len(state.steps) + 1,
-            thought=reply or "",
-            call="judge()",
-            feedback=Feedback(action="judge"),
-            observation=note or "not enough yet",
+        asker = BudgetedAsker(state, context, PROMPT)
+        reply = asker.ask("judge", paths=path_lines(kg, paths)) or ""
+        # The first yes or no of a reply counts; a reply with neither is a no.
+        word = re.search(r"\b(yes|no)\b", reply.casefold())
+        note = SUFFICIENT if word is not None and word[1] == "yes" else note
+        step = make_step(
+            state, reply, Call("judge"), Feedback(action="judge", observation=note or "not enough yet")
         )
-        return {"steps": (*state.steps, step), "verdict": _verdict(state, context, asker.over, note)}
+        return add_step(state, step, verdict=_verdict(state, context, asker.over, note))
 
     def _pruner(self, state: State, context: Context) -> Pruner:
         """What scores the ways on."""
-        likeness = LikenessPruner(state, context, self.width)
-        if context.embedded:
-            return likeness
-        return ModelPruner(Asker(state, context, PROMPT), likeness, self.width)
-
-    def _draw(self, paths: Sequence[Path], state: State) -> list[Path]:
-        """As many paths as are kept, drawn at random; the same for the same seed, question and depth."""
-        draw = random.Random(f"{self.seed} {len(state.steps)} {state.question}")
-        return [paths[i] for i in sorted(draw.sample(range(len(paths)), min(self.width, len(paths))))]
+        asker = None if context.embedded else BudgetedAsker(state, context, PROMPT)
+        return Pruner(state, context, self.width, asker)
 
 
 def _nothing(trouble: str) -> str:
@@ -229,26 +240,15 @@ def _nothing(trouble: str) -> str:
     return f"the knowledge graph did not answer ({trouble})" if trouble else NOTHING
 
 
-def says_yes(reply: str) -> bool:
-    """Whether the first yes or no of a reply is a yes; a reply with neither is none."""
-    found = re.search(r"\b(yes|no)\b", reply.casefold())
-    return found is not None and found[1] == "yes"
-
-
-def _alike(path: Path, hops: Sequence[Any]) -> list[float]:
-    """The path's own score for every entity: ToG-R does not tell them apart."""
-    return [path.score] * len(hops)
-
-
 def _best(paths: Sequence[Path], width: int) -> list[Path]:
     """The best paths with a score above 0; equal ones in the order given."""
     return sorted((p for p in paths if p.score > 0), key=lambda p: -p.score)[:width]
 
 
-def _grows(paths: Sequence[Path], longer: Sequence[Path], state: State, context: Context) -> bool:
+def _gains(paths: Sequence[Path], longer: Sequence[Path], context: Context) -> bool:
     """Whether the best way on is clearly more like the question than the best path that may be an answer.
 
-    Mediators and the question's own entities are none, so what ends there goes on whatever its likeness.
+    Mediators and the question's own entities are none, so what ends there goes on whatever its similarity.
     """
     kg = environment(context).kg
     ends = [p.end for p in paths if p.hops]
@@ -264,31 +264,97 @@ def _verdict(state: State, context: Context, over: str, note: str) -> Verdict:
     return Verdict("finished", note=note) if note else Verdict("ok")
 
 
-def _step(
+def _searched(
     state: State,
     context: Context,
     action: str,
     paths: Sequence[Path],
-    kept: Sequence[Path],
-    notes: Sequence[str],
+    best: Sequence[Path],
+    pruner: Pruner,
     trouble: str,
-) -> Step:
-    """What a search looked at and kept, for the trajectory. `trouble`: what is missing, or why it ends."""
-    kg = environment(context).kg
+    note: str,
+) -> Update:
+    """The update of a search: the beam, where it goes on, and a step of what it looked at and kept.
+
+    `trouble` says what the graph did not answer, `note` why the search ends.
+    """
+    kg, missing = environment(context).kg, trouble or note
     ends = tuple(dict.fromkeys(kg.profile.short(p.end) for p in paths))
-    lines = [f"{p.score:.3f} {line}" for p, line in zip(kept, path_lines(kg, kept), strict=True)]
-    failed = trouble.partition(":")[0]
+    lines = [f"{p.score:.3f} {line}" for p, line in zip(best, path_lines(kg, best), strict=True)]
+    outcome = missing.partition(":")[0]
     feedback = Feedback(
         action=action,
         arguments=ends,
-        outcome=failed if failed in set(Outcome) else "rows" if kept else "empty",
-        observation="\n".join([*lines, *dict.fromkeys(filter(None, (*notes, trouble)))]),
-        triples=tuple(p.hops[-1].triple for p in kept if p.ahead is None and p.hops),
+        outcome=outcome if outcome in set(Outcome) else "rows" if best else "empty",
+        observation="\n".join([*lines, *dict.fromkeys(filter(None, (*pruner.notes, missing)))]),
+        triples=tuple(p.hops[-1].triple for p in best if p.ahead is None and p.hops),
     )
-    return Step(
-        number=len(state.steps) + 1,
-        thought="",
-        call=Call(action, ends).text(),
-        feedback=feedback,
-        observation=feedback.observation,
-    )
+    verdict = _verdict(state, context, pruner.over, note)
+    beam = beam_update(best, kg, BY_SCORE) if verdict.status == "ok" else {}
+    return add_step(state, make_step(state, "", Call(action, ends), feedback), **beam, verdict=verdict)
+
+
+def answer(state: State, runtime: Runtime[Context]) -> Update:
+    """Answer from the paths (section 2.1.3), and where these end too early also from what the model knows.
+
+    What the paths prove is the proof; what the model names besides is said to be its own in the reason.
+    Without a model, and where the run was broken off, the answer is what the paths alone lead to.
+    """
+    context, kg = runtime.context, environment(runtime.context).kg
+    # The paths that have a fact, each once, without relations that were not walked.
+    walked = {(p.start, p.hops): replace(p, ahead=None) for p in reversed(paths_of(state, kg)) if p.hops}
+    paths = list(walked.values())[::-1]
+    state = state.model_copy(update=beam_update(paths, kg, BY_SCORE))
+    why = state.verdict.note if state.verdict is not None else ""
+    if not context.embedded and not (state.verdict is not None and state.verdict.status == "spent"):
+        asker = BudgetedAsker(state, context, PROMPT)
+        reply = asker.ask("answer", paths=path_lines(kg, paths), own=why != SUFFICIENT)
+        if reply is not None:
+            step, why = _by_model(state, context, paths, reply, why)
+            return _finished(state, runtime, step, why)
+        why = asker.over
+        state = state.model_copy(update={"verdict": Verdict("spent", note=why)})
+    values: tuple[str, ...] = ()
+    if paths and decides(state.question):
+        asked = {e.id for e in state.linked}
+        if any(kg.profile.short(p.end) in asked - {kg.profile.short(p.start)} for p in paths):
+            values, why = ("true",), "a path joins its entities"
+    elif paths:
+        chain = chain_of(paths[0], kg)
+        rule = without_topic(kg, ground(chain.anchor, chain.body))
+        values = tuple(kg.profile.short(t) for t in answers(kg, rule))
+        state = state.model_copy(update={"program": rule_program(kg, rule).text(kg.profile)})
+        why = f"{why}: all that {rule.text()} leads to"
+    named = list(map(Named, values, labels_of(kg, values)))
+    step = answer_step(state, "The end of the best path is the answer.", named, why)
+    return _finished(state, runtime, step, why)
+
+
+def _by_model(
+    state: State, context: Context, paths: Sequence[Path], reply: str, why: str
+) -> tuple[Step, str]:
+    """The answers of a reply as a step; and how it came to them, after `why` the search ended."""
+    nodes = [p.end for p in paths] + [n for p in paths for n in p.nodes]
+    names = shown_names(environment(context).kg, nodes)
+    named = name_answers(read_answers(reply), state, context, names)
+    step = answer_step(state, reply, named, why_no_answer(reply))
+    if not named:
+        return step, f"{why}; {step.feedback.message}"
+    unproven = [n.label for n in named if n.value not in {*names.values(), "true", "false"}]
+    where = f"on no path: {', '.join(unproven)}" if unproven else "all of it stands on the paths"
+    if why != SUFFICIENT:
+        return step, f"{why}: answered from the paths and the model's own knowledge ({where})"
+    return step, f"{why}, says the model, but {where}" if unproven else why
+
+
+def _finished(state: State, runtime: Runtime[Context], step: Step, reason: str) -> Update:
+    """The answer as presets build it: from the query, or from the paths that lead to the values."""
+    done = state.model_copy(update={"steps": (*state.steps, step)})
+    if step.feedback.answers:
+        build_answer = answering.program if state.program else answering.memory
+        made = build_answer(done, runtime)["answer"]
+        made = made if made.status == "budget_spent" else replace(made, reason=reason)
+    else:
+        made = make_answer(done, runtime.context, (), reason)
+    changed = ("program", "memory", "rules", "focus", "verdict", "steps")
+    return {**{name: getattr(done, name) for name in changed}, "answer": made}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.film_library import film_context
-from triplewise.evals.baselines.answering import MOST, name_answers, read_answers, said_nothing
+from triplewise.evals.baselines.answering import MOST, name_answers, read_answers, why_no_answer
 from triplewise.nodes.state import State
 from triplewise.tools.linking.linker import LinkedEntity
 
@@ -62,7 +62,7 @@ def test_any_reply_can_be_read(reply: str, reasoned: bool) -> None:
     texts = read_answers(reply, reasoned)
     assert len(texts) == len(set(texts)) <= MOST
     assert all(text.strip() for text in texts)
-    assert said_nothing(reply)
+    assert why_no_answer(reply)
 
 
 @given(st.lists(SIMPLE, min_size=1, max_size=5, unique=True))

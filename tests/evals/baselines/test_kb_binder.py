@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.films import write_graph, write_questions
 from tests.support.openai_server import OpenAIServer
-from triplewise.evals.baselines.drafts import read_draft, text_of
+from triplewise.evals.baselines.binding import draft_text, read_draft
 from triplewise.evals.systems import build_system
 from triplewise.graphs import Answer, Context
 from triplewise.graphs.trace import trace_of
@@ -184,7 +184,7 @@ def test_a_model_needs_no_seeds(ask: Ask, openai_server: Server) -> None:
 )
 def test_programs_are_read_out_of_replies(reply: str, read: str | None) -> None:
     expected = reply.replace(" set_", "\nset_") if read is None else read
-    assert text_of(read_draft(reply)) == expected
+    assert draft_text(read_draft(reply)) == expected
 
 
 @pytest.mark.parametrize("wrong", [{"drafts": 0}, {"beam": 0}, {"shots": -1}, {"link": "magic"}])

@@ -15,10 +15,9 @@ from typer.testing import CliRunner
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals import run
-from triplewise.evals.baselines import BASELINES, Builder
-from triplewise.evals.baselines.listing import SOURCES, register
+from triplewise.evals.baselines import BASELINES
 from triplewise.evals.running import make_task
-from triplewise.evals.systems import build_system
+from triplewise.evals.systems import SOURCES, build_system, register
 from triplewise.graphs.presets import FAITHFUL, PRESETS
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -43,7 +42,7 @@ def test_all_systems_are_listed_with_what_they_need() -> None:
     assert found["oda"]["parameters"]["observe"] == "oda"
     assert found["oda"]["settings"]["toolset"] == "explore"
     needing = {name for name, system in found.items() if system["needs_model"]}
-    assert {"direct", "cot", "self-consistency", "documents"} <= needing
+    assert {"direct", "cot", "self-consistency"} <= needing
     assert not needing & {"react", "rog", *PRESETS}
     assert set(SOURCES) == set(SYSTEMS) - set(BASELINES)
 
@@ -87,7 +86,7 @@ def test_a_builder_is_imported_when_it_is_needed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    assert list(inspect.signature(Builder("rog")).parameters) == ["plans", "link"]
+    assert list(inspect.signature(BASELINES["rog"].build).parameters) == ["plans", "link"]
 
 
 @pytest.mark.usefixtures("leaks_of_inspect", "data")

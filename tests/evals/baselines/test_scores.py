@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.evals.baselines.scores import read_scores
+from triplewise.evals.baselines.tog_pruning import read_scores
 
 OPTIONS = (("directed by", "directed_by"), ("release year", "release_year"), ("born in", "place_of_birth"))
 

@@ -106,11 +106,11 @@ def test_scores_in_other_forms_lead_there_too(ask: Ask, openai_server: Server, s
     assert ask("tog", server=openai_server(walker(scores)))["answer"].values == ("South_Shields",)
 
 
-def test_nonsense_leaves_the_choice_to_likeness_and_ends(ask: Ask, openai_server: Server) -> None:
+def test_nonsense_leaves_the_choice_to_similarity_and_ends(ask: Ask, openai_server: Server) -> None:
     server = openai_server(lambda _: "As a language model, I like turtles!")
     found = ask("tog", server=server, depth=2)
     answer = found["answer"]
-    assert "the encoder's likeness decided" in found["steps"][0].observation
+    assert "the similarity of vectors decided" in found["steps"][0].observation
     assert answer.status == "answered"
     assert answer.values == ("As a language model, I like turtles!",)
     assert answer.reason.startswith("depth 2 is exhausted: answered from the paths and the model's own")

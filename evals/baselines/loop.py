@@ -12,33 +12,24 @@ a model, and the trace of a run shows what was done.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from functools import lru_cache
-from importlib.resources import as_file, files
 from typing import Any, Literal
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines import without_model
 from triplewise.graphs.build import RECURSION_LIMIT
 from triplewise.graphs.presets import PRESETS, choose_phases
 from triplewise.nodes.context import Context
 from triplewise.nodes.phase import Phase, Update, metered_phase, spent
 from triplewise.nodes.plan import none
-from triplewise.nodes.prompting import Prompt, load_prompt
 from triplewise.nodes.state import Input, State, Verdict
+from triplewise.tools.core.errors import ConfigurationError
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
-Need = Callable[[Context], None]
-"""Raises `ConfigurationError` where a context lacks what a baseline needs."""
-
-_kept = ExitStack()
-"""Holds files of the package where they lie in an archive, as long as the process lasts."""
 
 
-def wire(
+def build_loop(
     name: str,
     act: Phase,
     answer: Phase,
@@ -46,7 +37,7 @@ def wire(
     link: str = "index",
     plan: Phase = none,
     settings: Mapping[str, Any] | None = None,
-    need: Need | None = None,
+    check_context: Callable[[Context], None] = lambda context: None,
 ) -> Graph:
     """Compile a baseline.
 
@@ -56,19 +47,24 @@ def wire(
         answer: what makes the answer of the steps, finished or not.
         link: variant of the linking phase. plan: runs once before the first step.
         settings: values for what a context leaves at its defaults, as a preset has them.
-        need: checks the context before anything else is done.
+        check_context: raises `ConfigurationError` where the context lacks what the baseline needs; called
+            before anything else is done.
 
     Raises:
         ConfigurationError: unknown variant of the linking phase.
     """
-    given = settings or {}
     linking = choose_phases(PRESETS["agent"], {"link": link})["link"]
+
+    def checked_link(state: State, runtime: Runtime[Context]) -> Any:
+        check_context(runtime.context)
+        return linking(state, runtime)
+
     graph: StateGraph[State, Context, Any, Any] = StateGraph(
         State, context_schema=Context, input_schema=Input
     )
-    graph.add_node("link", metered_phase(_checked(linking, need), given))
-    for phase, run in (("plan", plan), ("check", check), ("act", act), ("answer", answer)):
-        graph.add_node(phase, metered_phase(run, given))
+    phases = {"link": checked_link, "plan": plan, "check": check, "act": act, "answer": answer}
+    for phase, run in phases.items():
+        graph.add_node(phase, metered_phase(run, settings or {}))
     graph.add_edge(START, "link")
     graph.add_edge("link", "plan")
     graph.add_edge("plan", "check")
@@ -91,34 +87,20 @@ def after_check(state: State) -> Literal["act", "answer"]:
     return "act" if state.verdict is not None and state.verdict.status == "ok" else "answer"
 
 
-def _checked(linking: Phase, need: Need | None) -> Phase:
-    """The linking phase, preceded by a look at the context."""
-
-    def link(state: State, runtime: Runtime[Context]) -> Any:
-        if need is not None:
-            need(runtime.context)
-        return linking(state, runtime)
-
-    return link
-
-
-def needs_model(baseline: str) -> Need:
-    """The need of a language model."""
+def needs_model(baseline: str) -> Callable[[Context], None]:
+    """Return a check that the context names a language model."""
 
     def check_model(context: Context) -> None:
         if context.embedded:
-            raise without_model(baseline)
+            raise ConfigurationError(
+                f"baseline {baseline} needs a language model: --set model=openai:NAME "
+                "(and base_url=URL, for a server of your own)"
+            )
 
     return check_model
 
 
-@lru_cache(maxsize=16)
-def own_prompt_path(name: str) -> str:
-    """The path of a prompt of this package, `prompts_NAME.yaml`, as the setting `prompt` takes it."""
-    return str(_kept.enter_context(as_file(files(__package__ or "") / f"prompts_{name}.yaml")))
-
-
-def own_prompt(name: str, context: Context | None = None) -> Prompt:
-    """The prompt of a run: the file that its context names, else `prompts_NAME.yaml` of this package."""
-    given = context.prompt if context is not None else None
-    return load_prompt(given or own_prompt_path(name))
+def check_number(name: str, value: object, least: int = 1) -> None:
+    """Raise `ConfigurationError` where a parameter is no whole number of `least` or more."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigurationError(f"{name} must be a whole number above {least - 1}, got {value!r}")
