@@ -19,7 +19,7 @@ from triplewise.evals.baselines.answering import (
     read_answers,
     why_no_answer,
 )
-from triplewise.evals.baselines.loop import Graph, build_loop, check_number, needs_model
+from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.extract import fitting_texts
@@ -53,13 +53,12 @@ def build(*, passages: int = PASSAGES, link: str = "index") -> Graph:
 
 
 def _check(context: Context) -> None:
-    """Raise `ConfigurationError` where the context names no documents or no language model."""
+    """Raise `ConfigurationError` where the context names no documents."""
     if context.documents is None:
         raise ConfigurationError(
             "baseline documents needs documents to read: --set documents=FOLDER of text files, "
             "or documents=wikipedia (online)"
         )
-    needs_model("documents")(context)
 
 
 def retrieve(state: State, context: Context, limit: int) -> Update:

@@ -78,7 +78,7 @@ def test_documents_are_needed(tmp_path: Path) -> None:
 
 
 def test_a_model_is_needed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="baseline documents needs a language model: --set"):
+    with pytest.raises(ConfigurationError, match="language model"):
         read(tmp_path, None, "who?")
 
 

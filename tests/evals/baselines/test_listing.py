@@ -42,7 +42,7 @@ def test_all_systems_are_listed_with_what_they_need() -> None:
     assert found["oda"]["parameters"]["observe"] == "oda"
     assert found["oda"]["settings"]["toolset"] == "explore"
     needing = {name for name, system in found.items() if system["needs_model"]}
-    assert {"direct", "cot", "self-consistency"} <= needing
+    assert {"direct", "cot", "self-consistency", "documents"} <= needing
     assert not needing & {"react", "rog", *PRESETS}
     assert set(SOURCES) == set(SYSTEMS) - set(BASELINES)
 
