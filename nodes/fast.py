@@ -22,7 +22,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Rule, script
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.pyql import PyQL
-from triplewise.tools.pyql.script import apply
+from triplewise.tools.pyql.text import apply
 
 _FOUND = (Outcome.ROWS, Outcome.TRUNCATED)
 

@@ -24,8 +24,8 @@ from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.pyql import PyQL
-from triplewise.tools.pyql.script import apply
 from triplewise.tools.pyql.text import (
+    apply,
     read_bare,
     read_literal,
     read_relation,

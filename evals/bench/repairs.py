@@ -30,8 +30,7 @@ from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.pyql import PyQL
-from triplewise.tools.pyql.script import apply
-from triplewise.tools.pyql.text import read_iri
+from triplewise.tools.pyql.text import apply, read_iri
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 from triplewise.tools.retrieval.relation_ranking import rank_relations
 

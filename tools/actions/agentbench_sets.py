@@ -21,8 +21,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Node, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql import KINDS, Count, Extreme, Fact, Filter, Kind, PyQL, Union
-from triplewise.tools.pyql.clauses import Clause, PatternItem
-from triplewise.tools.pyql.program import fresh
+from triplewise.tools.pyql.program import Clause, PatternItem, fresh
 from triplewise.tools.pyql.text import read_relation, read_term, scan_arguments, write_iri, write_node
 
 BACKWARD = "^"

@@ -13,8 +13,8 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import XSD, Literal, Term, Variable
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.pyql import Count, Extreme, Filter, Kind, PyQL
-from triplewise.tools.pyql.clauses import MATCHES
-from triplewise.tools.pyql.text import NUMERIC, TEMPORAL, read_iri
+from triplewise.tools.pyql.program import MATCHES, TEMPORAL
+from triplewise.tools.pyql.text import NUMERIC, read_iri
 
 SAMPLE = 200
 _NUMBER = re.compile(r"\s*[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\s*")

@@ -17,8 +17,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.pyql import OPERATORS, PyQL
-from triplewise.tools.pyql.script import apply
-from triplewise.tools.pyql.text import read_variable
+from triplewise.tools.pyql.text import apply, read_variable
 
 ROWS_A_VALUE = 10
 """Rows fetched for each value that a preview shows, so that every variable gets its share."""

@@ -10,9 +10,8 @@ from triplewise.tools.actions.action import ActionContext
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import Term, text
 from triplewise.tools.kg.relation_docs import relation_texts
-from triplewise.tools.pyql.clauses import MATCHES, OPERATORS
-from triplewise.tools.pyql.script import pattern_parts
-from triplewise.tools.pyql.text import read_bare, read_iri, read_literal, write_iri
+from triplewise.tools.pyql.program import MATCHES, OPERATORS
+from triplewise.tools.pyql.text import pattern_parts, read_bare, read_iri, read_literal, write_iri
 
 _DATELIKE = re.compile(r"-?\d{4,}-[\d:.T+Z-]*")
 _WITH_NOTE = re.compile(r"(?s)(\S+) [(\[](.+)[)\]]")

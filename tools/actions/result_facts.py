@@ -18,7 +18,8 @@ from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
 from triplewise.tools.pyql import Count, Extreme, Fact, Not, PyQL, Union
-from triplewise.tools.pyql.text import NUMERIC, TEMPORAL
+from triplewise.tools.pyql.program import TEMPORAL
+from triplewise.tools.pyql.text import NUMERIC
 
 KINDS: Final = ("number", "date", "year", "boolean", "text", "dated", "entity", "unnamed", "unseen")
 """Kinds of values: a `year` may be a number too; `dated` is an entity whose name may tell a time, as

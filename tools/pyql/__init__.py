@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triplewise.tools.pyql.clauses import (
+from triplewise.tools.pyql.program import (
     COMPARISONS,
     KINDS,
     OPERATORS,
@@ -16,15 +16,13 @@ from triplewise.tools.pyql.clauses import (
     Order,
     Pattern,
     PatternItem,
+    PyQL,
     TimeWindow,
     Typed,
     Union,
 )
-from triplewise.tools.pyql.codes import CODES
-from triplewise.tools.pyql.program import PyQL
 
 __all__ = [
-    "CODES",
     "COMPARISONS",
     "KINDS",
     "OPERATORS",

@@ -1,45 +1,182 @@
 """The PyQL program: an immutable value that actions extend (QueryAgent 3.2; PyQL, Huang et al. 2023).
 
-Every method returns a new program, so that rolling back a step is keeping the old value.
+A program is read in order: every clause works on the solutions of the clauses before it, which is what the
+agent has seen at that step. Every method returns a new program: rolling back a step is keeping the old one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import NoReturn
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Literal as OneOf
+from typing import NoReturn, TypeAlias
 
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variable, text
+from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable, text
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Result
-from triplewise.tools.pyql.clauses import (
-    COMPARISONS,
-    MATCHES,
-    OPERATORS,
-    Clause,
-    Count,
-    Extreme,
-    Fact,
-    Filter,
-    Kind,
-    Not,
-    Order,
-    Pattern,
-    PatternItem,
-    TimeWindow,
-    Typed,
-    Union,
-    measured,
-    subjects,
-)
-from triplewise.tools.pyql.codes import CODES
-from triplewise.tools.pyql.text import TEMPORAL, check_date
+
+Kind = OneOf["", "number", "date", "text"]
+"""How values are compared: "" as the engine does, else as numbers, dates or text whatever their datatype."""
+
+KINDS: tuple[Kind, ...] = ("", "number", "date", "text")
+COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
+MATCHES = {"contains": "CONTAINS", "starts_with": "STRSTARTS", "ends_with": "STRENDS"}
+OPERATORS = (*COMPARISONS, *MATCHES)
+TEMPORAL = frozenset(XSD + name for name in ("date", "dateTime", "gYear", "gYearMonth"))
+DATED = re.compile(r"(?P<date>-?\d{4,}(?:-\d\d(?:-\d\d)?)?)(?:T\S+)?(?:Z|[+-]\d\d:\d\d)?")
+
+
+class _Named:
+    """What all clauses have in common."""
+
+    __slots__ = ()
+
+    @property
+    def mentions(self) -> tuple[Variable, ...]:
+        """Variables the clause names, each once, in order."""
+        nodes: Iterable[object] = ()
+        match self:
+            case Fact(start, _, end) | Filter(start, _, end):
+                nodes = (start, end)
+            case Typed(variable) | Extreme(variable) | TimeWindow(variable):
+                return (variable,)
+            case Count(counted, output, _, per):
+                nodes = (counted, per, output)
+            case Union(alternatives):
+                nodes = [v for pattern in alternatives for item in pattern for v in item.mentions]
+            case Not(pattern):
+                nodes = [v for item in pattern for v in item.mentions]
+        return tuple(dict.fromkeys([n for n in nodes if isinstance(n, Variable)]))
+
+    @property
+    def binds(self) -> tuple[Variable, ...]:
+        """Variables the clause makes visible to later clauses."""
+        match self:
+            case Fact() | Typed():
+                return self.mentions
+            case Count(output=output):
+                return (output,)
+            case Union(alternatives):
+                bound = [v for pattern in alternatives for item in pattern for v in item.binds]
+                return tuple(dict.fromkeys(bound))
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact(_Named):
+    """A triple pattern."""
+
+    subject: IRI | Variable
+    relation: IRI
+    object: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Typed(_Named):
+    """The variable is an instance of a type, or of a subclass of it where the profile knows subclasses."""
+
+    variable: Variable
+    type: IRI
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(_Named):
+    """A comparison of two values, at least one of them a variable."""
+
+    left: Node
+    operator: str
+    right: Node
+    kind: Kind = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme(_Named):
+    """Keep the solutions with the largest (or smallest) value of a variable: all of them, if several tie."""
+
+    variable: Variable
+    largest: bool
+    kind: Kind = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Count(_Named):
+    """Number of (distinct) values of a variable, over all solutions connected with it, or for each `per`."""
+
+    counted: Variable
+    output: Variable
+    distinct: bool = True
+    per: Variable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Union(_Named):
+    """At least one of several patterns holds. A superlative inside one is that of its own pattern."""
+
+    alternatives: tuple[Pattern, ...]
+
+
+PatternItem: TypeAlias = Fact | Typed | Filter | Extreme | Union
+Pattern: TypeAlias = tuple[PatternItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not(_Named):
+    """A pattern that must not hold. Its new variables live only inside."""
+
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow(_Named):
+    """A mediator's own period overlaps with a given one; ends that are missing are open.
+
+    `start` and `end` are `YYYY`, `YYYY-MM`, `YYYY-MM-DD`, or "" for an open end.
+    """
+
+    mediator: Variable
+    from_relation: IRI
+    to_relation: IRI
+    start: str = ""
+    end: str = ""
+
+
+Clause: TypeAlias = Fact | Typed | Filter | Extreme | Count | Union | Not | TimeWindow
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How the answers are ordered, and how many are kept (0: all)."""
+
+    variable: Variable
+    descending: bool = True
+    limit: int = 0
+
+
+def _uses(clauses: Iterable[Clause], entities: set[Variable], values: set[Variable]) -> None:
+    """Add the variables that clauses use as entities, and as numbers, dates or text, to two sets."""
+    for clause in clauses:
+        match clause:
+            case Fact(subject=Variable() as subject):
+                entities.add(subject)
+            case Typed(variable=variable) | TimeWindow(mediator=variable):
+                entities.add(variable)
+            case Count(output=output):
+                values.add(output)
+            case Filter(left, operator, right):
+                if operator in COMPARISONS[2:] or isinstance(left, Literal) or isinstance(right, Literal):
+                    values.update(clause.mentions)
+            case Union(alternatives):
+                for pattern in alternatives:
+                    _uses(pattern, entities, values)
+            case Not(pattern):
+                _uses(pattern, entities, values)
 
 
 def _refuse(code: str, message: str, **detail: object) -> NoReturn:
-    """Raise the interpreter feedback for one of the known mistakes."""
-    assert code in CODES, code
+    """Raise the interpreter feedback for a mistake."""
     raise ActionError(code, message, **detail)
 
 
@@ -52,8 +189,9 @@ class PyQL:
         answer: the variables returned; empty until `set_answer`.
         boolean: whether the question is answered by yes or no.
         order: how answers are ordered and how many are kept.
+        variables: what clauses bind, in order of appearance.
 
-    All methods raise `ActionError` with a code of `CODES` for what cannot be carried out.
+    All methods raise `ActionError` for what cannot be carried out; guidelines match its code.
     """
 
     clauses: tuple[Clause, ...] = ()
@@ -61,17 +199,22 @@ class PyQL:
     boolean: bool = False
     order: Order | None = None
 
-    @property
-    def variables(self) -> tuple[Variable, ...]:
-        """Variables that clauses bind, in order of appearance."""
-        return tuple(dict.fromkeys(v for clause in self.clauses for v in clause.binds))
+    variables: tuple[Variable, ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        bound: dict[Variable, None] = {}
+        for clause in self.clauses:
+            bound.update(dict.fromkeys(clause.binds))
+        object.__setattr__(self, "variables", tuple(bound))
 
     @property
     def local_variables(self) -> tuple[Variable, ...]:
         """Variables that live only inside an `add_not`."""
-        bound = set(self.variables)
-        inside = (v for clause in self.clauses if isinstance(clause, Not) for v in clause.mentions)
-        return tuple(dict.fromkeys(v for v in inside if v not in bound))
+        inside: dict[Variable, None] = {}
+        for clause in self.clauses:
+            if isinstance(clause, Not):
+                inside.update(dict.fromkeys(clause.mentions))
+        return tuple([v for v in inside if v not in self.variables])
 
     def facts(self) -> tuple[Fact, ...]:
         """Triple patterns that every solution meets."""
@@ -96,25 +239,26 @@ class PyQL:
         if not self.clauses:
             _refuse("filter_before_fact", "add_filter needs a fact first: nothing is bound yet")
         clause = self._checked_filter(left, operator, right, kind)
-        self._bound(clause.mentions)
+        for variable in clause.mentions:
+            self._bound(variable, "add_filter")
         return self._with(clause)
 
     def add_max(self, variable: Node, kind: Kind = "") -> PyQL:
         """Keep the solutions with the largest value; ties are kept."""
-        return self._extreme(variable, True, kind)
+        return self._with(Extreme(self._bound(variable, "add_max"), True, kind))
 
     def add_min(self, variable: Node, kind: Kind = "") -> PyQL:
         """Keep the solutions with the smallest value; ties are kept."""
-        return self._extreme(variable, False, kind)
+        return self._with(Extreme(self._bound(variable, "add_min"), False, kind))
 
     def add_count(self, variable: Node, output: Node | None = None, distinct: bool = True) -> PyQL:
         """Bind `output` (default `?count`) to the number of values of a variable, over all its solutions."""
-        counted = self._known(variable, "add_count")
+        counted = self._bound(variable, "add_count")
         return self._with(Count(counted, self._output(output, "count"), distinct))
 
     def add_group(self, counted: Node, per: Node, output: Node | None = None, distinct: bool = True) -> PyQL:
         """Bind `output` (default `?count_NAME`) to the number of `counted` values for each value of `per`."""
-        many, one = self._known(counted, "add_group"), self._known(per, "add_group")
+        many, one = self._bound(counted, "add_group"), self._bound(per, "add_group")
         if many == one:
             _refuse("bad_comparison", f"{many.n3()} cannot be counted for each of itself")
         return self._with(Count(many, self._output(output, f"count_{many.name}"), distinct, one))
@@ -131,7 +275,7 @@ class PyQL:
 
     def add_union(self, *alternatives: Iterable[PatternItem]) -> PyQL:
         """Keep the solutions that meet at least one of several patterns."""
-        patterns = tuple(dict.fromkeys(self._pattern(a, set()) for a in alternatives))
+        patterns = tuple(dict.fromkeys([self._pattern(a, set()) for a in alternatives]))
         if len(patterns) < 2:
             _refuse("bad_pattern", "add_union needs two different alternatives or more")
         return self._with(Union(patterns))
@@ -157,7 +301,7 @@ class PyQL:
             from_relation, to_relation: relations to the first and the last day.
             start, end: `YYYY`, `YYYY-MM` or `YYYY-MM-DD`; "" for an open end.
         """
-        variable = self._known(mediator, "add_time_window")
+        variable = self._bound(mediator, "add_time_window")
         dates = [check_date(d)[:10] if d else "" for d in (start, end)]
         if not any(dates) or (all(dates) and dates[1] < dates[0][: len(dates[1])]):
             _refuse(
@@ -168,7 +312,7 @@ class PyQL:
 
     def add_order(self, variable: Node, descending: bool = True, limit: int = 0) -> PyQL:
         """Order the answers and keep the first `limit` (0: all). `add_max` finds the best with its ties."""
-        known = self._known(variable, "add_order")
+        known = self._bound(variable, "add_order")
         if limit < 0:
             _refuse("bad_number", f"{limit} answers cannot be kept")
         return replace(self, order=Order(known, descending, limit))
@@ -179,8 +323,10 @@ class PyQL:
             _refuse("answer_before_fact", "set_answer needs a fact first: nothing is bound yet")
         if not variables:
             _refuse("bad_variable", "set_answer needs a variable", **self._existing())
-        known = (self._known(v, "set_answer") for v in variables)
-        return replace(self, answer=tuple(dict.fromkeys(known)), boolean=False)
+        answer: dict[Variable, None] = {}
+        for variable in variables:
+            answer[self._bound(variable, "set_answer")] = None
+        return replace(self, answer=tuple(answer), boolean=False)
 
     def ask(self) -> PyQL:
         """Make it a yes/no question: is there any solution?"""
@@ -237,7 +383,7 @@ class PyQL:
 
     def text(self, profile: Profile | None = None) -> str:
         """One action per line, with short ids where a profile is given."""
-        from triplewise.tools.pyql.script import write_program
+        from triplewise.tools.pyql.text import write_program
 
         return write_program(self, profile)
 
@@ -247,20 +393,9 @@ class PyQL:
     @classmethod
     def parse(cls, text: str, profile: Profile) -> PyQL:
         """The program that `text` wrote. Raises `ActionError` with the code of the first mistake."""
-        from triplewise.tools.pyql.script import read_program
+        from triplewise.tools.pyql.text import read_program
 
         return read_program(text, profile)
-
-    @classmethod
-    def from_sparql(cls, sparql: str, profile: Profile) -> PyQL:
-        """The program whose `sparql` this is, up to the order of independent clauses.
-
-        Raises:
-            UserError: if PyQL did not write the query with this profile.
-        """
-        from triplewise.tools.pyql.reader import read_query
-
-        return read_query(sparql, profile)
 
     def _with(self, clause: Clause) -> PyQL:
         """The program with one more clause; what it holds already is not added twice.
@@ -278,9 +413,10 @@ class PyQL:
 
     def _check_kinds(self, clause: Clause) -> None:
         """Refuse what uses one variable as an entity and as a value: no engine finds anything then."""
-        together = (*self.clauses, clause)
-        both = {v for c in together for v in subjects(c)} & {v for c in together for v in measured(c)}
-        if not both:
+        entities: set[Variable] = set()
+        values: set[Variable] = set()
+        _uses((*self.clauses, clause), entities, values)
+        if not (both := entities & values):
             return
         name = min(v.n3() for v in both)
         if isinstance(clause, Filter):
@@ -291,26 +427,21 @@ class PyQL:
         """Detail for messages: the variables there are."""
         return {"existing": [v.n3() for v in self.variables]}
 
-    def _bound(self, variables: Iterable[Variable]) -> None:
-        """Raise `unknown_variable` for the first that no clause binds."""
-        for variable in variables:
-            if variable not in self.variables:
-                names = ", ".join(v.n3() for v in self.variables) or "none"
-                _refuse(
-                    "unknown_variable",
-                    f"{variable.n3()} is not a created variable; existing variables: {names}",
-                    given=variable.n3(),
-                    **self._existing(),
-                )
-
-    def _known(self, node: Node, action: str) -> Variable:
-        """A variable that a clause binds."""
+    def _bound(self, node: Node, action: str) -> Variable:
+        """A variable that a clause binds. Raises `unknown_variable` for one that none does."""
         if not isinstance(node, Variable):
             code = "max_not_variable" if action in ("add_max", "add_min") else "bad_variable"
             _refuse(code, f"{action} needs a variable, not {node.n3()}", given=node.n3(), **self._existing())
-        if not self.clauses and action != "set_answer":
+        if not self.clauses:
             _refuse("filter_before_fact", f"{action} needs a fact first: nothing is bound yet")
-        self._bound([node])
+        if node not in self.variables:
+            names = ", ".join(v.n3() for v in self.variables)
+            _refuse(
+                "unknown_variable",
+                f"{node.n3()} is not a created variable; existing variables: {names}",
+                given=node.n3(),
+                **self._existing(),
+            )
         return node
 
     def _output(self, node: Node | None, default: str) -> Variable:
@@ -326,11 +457,6 @@ class PyQL:
                 **self._existing(),
             )
         return node
-
-    def _extreme(self, node: Node, largest: bool, kind: Kind) -> PyQL:
-        """The clause of add_max and add_min."""
-        variable = self._known(node, "add_max" if largest else "add_min")
-        return self._with(Extreme(variable, largest, kind))
 
     def _relation(self, node: Node) -> IRI:
         """A relation: an IRI, never a variable or literal."""
@@ -388,15 +514,6 @@ class PyQL:
                 check_date(side.value)
         return clause
 
-    def _inner_extreme(self, clause: Extreme, bound: set[Variable]) -> Extreme:
-        """A superlative over what its own pattern binds before it."""
-        if clause.variable not in bound:
-            name = clause.variable.n3()
-            _refuse(
-                "unknown_variable", f"{name} is not bound in this pattern before its superlative", given=name
-            )
-        return clause
-
     def _pattern(self, items: Iterable[PatternItem], bound: set[Variable]) -> Pattern:
         """A pattern whose filters compare what it binds itself or what is `bound` where it stands."""
         pattern: list[PatternItem] = []
@@ -417,8 +534,14 @@ class PyQL:
                             given=loose[0].n3(),
                             existing=sorted(v.n3() for v in bound),
                         )
-                case Extreme():
-                    checked = self._inner_extreme(item, bound)
+                case Extreme(variable):
+                    if variable not in bound:
+                        _refuse(
+                            "unknown_variable",
+                            f"{variable.n3()} is not bound in this pattern before its superlative",
+                            given=variable.n3(),
+                        )
+                    checked = item
                 case Union(alternatives):
                     checked = Union(tuple(self._pattern(a, set()) for a in alternatives))
             bound |= set(checked.binds)
@@ -435,3 +558,16 @@ def fresh(name: str, taken: Iterable[str]) -> str:
         n += 1
         candidate = f"{name}_{n}"
     return candidate
+
+
+def check_date(value: str) -> str:
+    """The date part of a date. Raises `ActionError` with code `bad_date` if there is no such day."""
+    match = DATED.fullmatch(value)
+    try:
+        parts = [int(p) for p in match["date"].lstrip("-").split("-")] if match else []
+        year, month, day = [*parts, 1, 1][:3]
+        # Leap years repeat every 400 years, and `date` knows only the years 1 to 9999.
+        date(2000 + year % 400, month, day)
+    except ValueError:
+        _refuse("bad_date", f"{value!r} is no date: write YYYY, YYYY-MM or YYYY-MM-DD", given=value)
+    return match["date"] if match else ""

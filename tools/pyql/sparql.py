@@ -8,14 +8,15 @@ subquery replaces them, so that a count of zero is an answer too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variable
+from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.core.terms import text as string
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Result
-from triplewise.tools.pyql.clauses import (
+from triplewise.tools.pyql.program import (
     MATCHES,
     Clause,
     Count,
@@ -25,14 +26,59 @@ from triplewise.tools.pyql.clauses import (
     Kind,
     Not,
     Pattern,
+    PyQL,
     TimeWindow,
     Typed,
     Union,
+    fresh,
 )
-from triplewise.tools.pyql.names import Names
-from triplewise.tools.pyql.program import PyQL, fresh
 
 Lines = tuple[str, ...]
+# No dots: pyoxigraph refuses two of them in a local name, which other engines accept.
+_LOCAL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?")
+_PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_BARE = {"integer": r"-?(?:0|[1-9]\d*)", "decimal": r"-?\d+\.\d+", "boolean": r"true|false"}
+DOUBLE = f"{XSD}double"
+STANDARD = {"rdf": RDF, "rdfs": RDFS, "xsd": XSD}
+
+
+class Names:
+    """Writes terms, and remembers which prefixes were used.
+
+    Args:
+        prefixes: prefix -> namespace; None writes full IRIs only.
+    """
+
+    def __init__(self, prefixes: Mapping[str, str] | None) -> None:
+        legal = {} if prefixes is None else {**STANDARD, **prefixes}
+        self._namespaces = sorted(
+            ((space, prefix) for prefix, space in legal.items() if _PREFIX.fullmatch(prefix)),
+            key=lambda item: -len(item[0]),
+        )
+        self.used: dict[str, str] = {}
+
+    def __call__(self, node: Node) -> str:
+        """The term in SPARQL."""
+        if isinstance(node, IRI):
+            return self._iri(node)
+        if isinstance(node, Literal) and node.datatype.startswith(XSD) and node.datatype != XSD + "string":
+            # A number or boolean stands bare where that is the same literal.
+            pattern = _BARE.get(node.datatype[len(XSD) :])
+            if pattern and re.fullmatch(pattern, node.value):
+                return node.value
+            return node.n3().rpartition("^^")[0] + "^^" + self._iri(IRI(node.datatype))
+        return node.n3()
+
+    def header(self) -> str:
+        """The PREFIX lines of all prefixes used so far."""
+        return "".join(f"PREFIX {prefix}: <{self.used[prefix]}>\n" for prefix in sorted(self.used))
+
+    def _iri(self, iri: IRI) -> str:
+        for namespace, prefix in self._namespaces:
+            if iri.value.startswith(namespace) and _LOCAL.fullmatch(local := iri.value[len(namespace) :]):
+                self.used[prefix] = namespace
+                return f"{prefix}:{local}"
+        return iri.n3()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +220,10 @@ class Writer:
         """What is compared instead of a value whose datatype says too little."""
         if kind == "date":
             return self._day(side, 10)
-        if kind == "number":
-            written = (
-                f"STR({self.names(side)})" if isinstance(side, Variable) else self.names(string(side.value))
-            )
-            return f"{self.names(IRI(XSD_DOUBLE))}({written})"
-        if kind == "text":
-            return (
-                f"STR({self.names(side)})" if isinstance(side, Variable) else self.names(string(side.value))
-            )
+        if kind in ("number", "text"):
+            name = self.names(side if isinstance(side, Variable) else string(side.value))
+            written = f"STR({name})" if isinstance(side, Variable) else name
+            return written if kind == "text" else f"{self.names(IRI(DOUBLE))}({written})"
         return self.names(side)
 
     def _union(self, clause: Union) -> Block:
@@ -271,9 +312,6 @@ class Writer:
         name = fresh(name, self._taken)
         self._taken.add(name)
         return Variable(name)
-
-
-XSD_DOUBLE = "http://www.w3.org/2001/XMLSchema#double"
 
 
 def _connected(blocks: list[Block], roots: set[Variable]) -> tuple[list[Block], list[Block]]:

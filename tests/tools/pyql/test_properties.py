@@ -73,21 +73,6 @@ def test_text_reads_back_as_the_same_program(program: PyQL) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(programs(wild=True))
-def test_sparql_reads_back_as_a_program_that_writes_the_same(program: PyQL) -> None:
-    assume(program.clauses)
-    sparql = program.sparql(PROFILE)
-    assert PyQL.from_sparql(sparql, PROFILE).sparql(PROFILE) == sparql
-
-
-@settings(max_examples=60, deadline=None)
-@given(programs())
-def test_sparql_without_counts_reads_back_as_the_same_program(program: PyQL) -> None:
-    assume(program.answer and not any(isinstance(c, Count) for c in program.clauses))
-    assert PyQL.from_sparql(program.sparql(PROFILE), PROFILE) == program
-
-
-@settings(max_examples=60, deadline=None)
 @given(st.lists(steps() | wild_steps(), max_size=6), steps() | wild_steps())
 def test_an_action_never_changes_the_program_it_extends(actions: list[Step], action: Step) -> None:
     before = build(actions)

@@ -23,9 +23,8 @@ from triplewise.tools.core.errors import ActionError, KGUnavailableError
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.pyql import PyQL
-from triplewise.tools.pyql.clauses import Fact, Filter, Typed
-from triplewise.tools.pyql.program import fresh
-from triplewise.tools.pyql.script import BUILDERS, apply
+from triplewise.tools.pyql.program import Fact, Filter, Typed, fresh
+from triplewise.tools.pyql.text import BUILDERS, apply
 from triplewise.tools.retrieval.encoder import Encoder
 
 PROBED = 24
