@@ -34,8 +34,7 @@ from triplewise.tools.sql.nograph import NoGraph
 if TYPE_CHECKING:
     from triplewise.nodes.models import ChatModel
     from triplewise.nodes.prompting import Prompt
-    from triplewise.tools.planning.mining import Caps
-    from triplewise.tools.planning.seeds import SeedIndex
+    from triplewise.tools.planning.seeds import Caps, SeedIndex
     from triplewise.tools.retrieval.documents import Documents
     from triplewise.tools.sql.database import RelationalDatabase
 
@@ -203,7 +202,7 @@ class Environment:
     @cached_property
     def caps(self) -> Caps:
         """How far mining goes."""
-        from triplewise.tools.planning.mining import Caps
+        from triplewise.tools.planning.seeds import Caps
 
         context = self.context
         return Caps(
@@ -223,7 +222,7 @@ class Environment:
         """
         if self.context.seeds == NO_SEEDS or self.context.db is not None:
             return None
-        from triplewise.tools.planning.seed_index import seeds_for
+        from triplewise.tools.planning.seed_store import seeds_for
 
         return seeds_for(self.context.kg, self.kg, self.context.seeds, self.caps)
 

@@ -1,7 +1,12 @@
-"""Plan: symbolic rules that may answer the question (SymAgent 4.1, Agent-Planner)."""
+"""Plan: symbolic rules that may answer the question (SymAgent 4.1, Agent-Planner).
+
+What is no question is planned by what it states: a slot wants the one relation it names, or none; a claim
+wants facts that prove or contradict it (ODA, section 3.1).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -9,25 +14,32 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
+from triplewise.nodes.forms import form_of, slot_of
+from triplewise.nodes.link import link
 from triplewise.nodes.phase import Update
 from triplewise.nodes.state import State
-from triplewise.tools.core.rules import path_text
+from triplewise.tools.actions.symbolic import RuleService
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.rules import Rule, path_text
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.planning.bodies import grow, node_form
-from triplewise.tools.planning.demonstrations import demonstrate
+from triplewise.tools.planning.lexical.claims import claim_rules
 from triplewise.tools.planning.lexical.planner import Plan, make_plan
 from triplewise.tools.planning.lexical.search import PlanSettings
-from triplewise.tools.planning.proposals import grounder_for, parse_bodies, with_proposals
+from triplewise.tools.planning.lexical.slots import slot_rules
+from triplewise.tools.planning.proposals import Grounder, demonstrate, parse_bodies, with_proposals
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.vectors import vectors_of
 
 SHOWN = 60
 """Relations around the topic that a model is shown, the likest to the question first where there are more."""
+REPLANNED = 3
+"""Sub-questions that are planned for in one run: each may take a model call and dozens of queries."""
 
 
 def settings_of(context: Context) -> PlanSettings:
-    """What a context says about planning."""
+    """Return what a context says about planning."""
     return PlanSettings(
         seed_count=context.seed_count,
         hops=context.plan_hops,
@@ -41,20 +53,22 @@ def settings_of(context: Context) -> PlanSettings:
 
 def mined(state: State, runtime: Runtime[Context]) -> Update:
     """Rules from seed questions where the context names some, else from the neighbourhood. No model call."""
-    return _update(_mined(state, runtime.context))
-
-
-def _mined(state: State, context: Context) -> Plan:
-    """The plan without a model."""
-    encoder, seeds = environment(context).encoder, environment(context).seeds
-    return make_plan(
-        state.question, state.linked, environment(context).kg, encoder, seeds, settings_of(context)
-    )
-
-
-def _update(plan: Plan) -> Update:
-    """A plan as an update of the state."""
+    plan = _without_model(state, runtime.context)
     return {"rules": plan.rules, "dropped": plan.dropped}
+
+
+def _without_model(state: State, context: Context) -> Plan:
+    """Return the plan without a model.
+
+    Seed questions, where there are any, may be slots and claims themselves: then they plan.
+    """
+    question, linked, env = state.question, state.linked, environment(context)
+    if context.embedded and context.seeds is None:
+        if (slot := slot_of(question)) is not None:
+            return Plan(slot_rules(slot[1], linked, env.kg, env.encoder))
+        if form_of(question) == "claim":
+            return Plan(claim_rules(question, linked, env.kg, env.encoder, context.closed_world))
+    return make_plan(question, linked, env.kg, env.encoder, env.seeds, settings_of(context))
 
 
 def proposed(state: State, runtime: Runtime[Context]) -> Update:
@@ -64,37 +78,36 @@ def proposed(state: State, runtime: Runtime[Context]) -> Update:
     Without a language model, the mined rules are the plan.
     """
     context = runtime.context
-    plan = _mined(state, context)
     if context.embedded or not state.linked:
-        return _update(plan)
-    kg, encoder = environment(context).kg, environment(context).encoder
-    demonstrations = _demonstrations(state, context)
-    prompt = environment(context).prompt.render(
+        return mined(state, runtime)
+    plan, env = _without_model(state, context), environment(context)
+    demonstrations = demonstrations_for(state, context)
+    prompt = env.prompt.render(
         "plan",
         question=state.question,
         entities={e.label: e.id for e in state.linked},
         demonstrations=demonstrations,
         rules=[] if demonstrations else [path_text(r.body) for r in plan.rules if r.body],
-        relations=_around(kg, encoder, state),
+        relations=relations_around(env.kg, env.encoder, state),
         limit=context.plan_rules,
     )
-    reply = environment(context).model.complete([{"role": "user", "content": prompt}])
-    grounder = grounder_for(kg, encoder, state.linked, settings_of(context), plan)
-    return _update(with_proposals(plan, parse_bodies(reply.text), grounder, context.plan_rules))
+    reply = env.model.complete([{"role": "user", "content": prompt}])
+    grounder = Grounder(env.kg, env.encoder, state.linked, settings_of(context), plan)
+    plan = with_proposals(plan, parse_bodies(reply.text), grounder, context.plan_rules)
+    return {"rules": plan.rules, "dropped": plan.dropped}
 
 
-def _demonstrations(state: State, context: Context) -> list[dict[str, object]]:
-    """Seed questions like this one, each with its own rule bodies; [] without seeds."""
-    seeds = environment(context).seeds
-    if seeds is None:
+def demonstrations_for(state: State, context: Context) -> list[dict[str, object]]:
+    """Return seed questions like this one, each with its own rule bodies; [] without seeds."""
+    env, settings = environment(context), settings_of(context)
+    if env.seeds is None:
         return []
-    kg, encoder = environment(context).kg, environment(context).encoder
-    found = demonstrate(state.question, state.linked, kg, encoder, seeds, settings_of(context))
-    return [asdict(d) for d in found]
+    shown = demonstrate(state.question, state.linked, env.kg, env.encoder, env.seeds, settings)
+    return [asdict(d) for d in shown]
 
 
-def _around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list[str]:
-    """Relations around the linked entities as they are to be written, with how they read."""
+def relations_around(kg: KnowledgeGraph, encoder: Encoder, state: State) -> list[str]:
+    """Return relations around the linked entities as they are to be written, with how they read."""
     atoms = [b[0] for e in state.linked for b in grow(kg, node_form(kg, e.id), ())]
     steps = list(dict.fromkeys((a.relation, a.forward) for a in atoms))
     texts = relation_texts(kg, [r for r, _ in steps])
@@ -114,6 +127,28 @@ def for_policy(state: State, runtime: Runtime[Context]) -> Update:
 def none(state: State, runtime: Runtime[Context]) -> Update:
     """No plan (ablation)."""
     return {"rules": ()}
+
+
+def rule_service(state: State, context: Context) -> RuleService:
+    """Return the service behind get_rules: the plan for the question, or one of its own for a part of it.
+
+    A part is planned from the entities that it names, else from those of the question (SymAgent 4.2.1).
+    """
+
+    def rules(question: str) -> Sequence[str]:
+        parts = (" ".join(s.feedback.arguments) for s in state.steps if s.feedback.action == "get_rules")
+        whole = ("", normalise(state.question))
+        asked = {part for text in parts if (part := normalise(text)) not in whole}
+        own: tuple[Rule, ...] = ()
+        if normalise(question) not in whole and len(asked) < REPLANNED:
+            runtime: Runtime[Context] = Runtime(context=context)
+            sub = State(question=question)
+            linked = link(sub, runtime)["linked"] or state.linked
+            plan = mined if context.embedded else proposed
+            own = plan(sub.model_copy(update={"linked": linked}), runtime)["rules"]
+        return [r.text() for r in own or state.rules]
+
+    return rules
 
 
 VARIANTS = {"mined": mined, "proposed": proposed, "for-policy": for_policy, "none": none}

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from triplewise.nodes import act, answer, correct, inspect, link, observe, plan, reflect, sql
 from triplewise.nodes.phase import Phase
-from triplewise.nodes.statements import with_statements
 
 VARIANTS: Mapping[str, Mapping[str, Phase]] = {
     "link": {**link.VARIANTS, "none": sql.start},
-    "plan": with_statements(plan.VARIANTS),
+    "plan": plan.VARIANTS,
     "observe": observe.VARIANTS,
     "act": act.VARIANTS,
     "inspect": inspect.VARIANTS,

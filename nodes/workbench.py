@@ -12,7 +12,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.database import sql_services
 from triplewise.nodes.environment import environment
 from triplewise.nodes.extract import extractor
-from triplewise.nodes.replan import rule_service
+from triplewise.nodes.plan import rule_service
 from triplewise.nodes.state import State, Step
 from triplewise.tools.actions.action import ActionContext, Ranker, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback

@@ -33,7 +33,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.facts import told
 from triplewise.nodes.phase import Update
-from triplewise.nodes.plan import _around, _demonstrations, settings_of
+from triplewise.nodes.plan import demonstrations_for, relations_around, settings_of
 from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import ProofTriple, State, Step
 from triplewise.nodes.text import memory_lines, triple_text
@@ -46,7 +46,7 @@ from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import answers, rule_program
 from triplewise.tools.planning.lexical.planner import Plan, make_plan, seed_rules
 from triplewise.tools.planning.lexical.search import PlanSettings
-from triplewise.tools.planning.proposals import grounder_for, parse_bodies, with_proposals
+from triplewise.tools.planning.proposals import Grounder, parse_bodies, with_proposals
 from triplewise.tools.pyql.text import read_term
 
 PLANS = 3
@@ -111,13 +111,13 @@ def _mined(state: State, context: Context) -> list[Rule]:
 def _proposed(state: State, context: Context, limit: int) -> tuple[str, Plan]:
     """Paths that the model writes, aligned to relations of the graph; its reply too."""
     kg, encoder = environment(context).kg, environment(context).encoder
-    demonstrations, relations = _demonstrations(state, context), _around(kg, encoder, state)
+    demonstrations, relations = demonstrations_for(state, context), relations_around(kg, encoder, state)
     reply = ask(
         state, context, "rog", "plan",
         demonstrations=demonstrations, rules=[], relations=relations, limit=limit,
     ).text  # fmt: skip
     settings = replace(settings_of(context), documents=False)
-    grounder = grounder_for(kg, encoder, state.linked, settings, Plan())
+    grounder = Grounder(kg, encoder, state.linked, settings, Plan())
     return reply, with_proposals(Plan(), parse_bodies(reply), grounder, limit)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from triplewise.graphs.cli.names import Names
     from triplewise.graphs.cli.running import Run
     from triplewise.tools.core.rules import DroppedRule, Rule
-    from triplewise.tools.planning.indexing import IndexReport
+    from triplewise.tools.planning.seed_store import IndexReport
 
 QUESTION, INDEX = "question", "index"
 SHOWN = 8
@@ -195,7 +195,7 @@ def index(
     What is broken off goes on when the same command is run again.
     """
     from triplewise.nodes.environment import environment
-    from triplewise.tools.planning.indexing import index_seeds
+    from triplewise.tools.planning.seed_store import index_seeds
 
     context = o.context_of(o.given(kg=kg, profile=profile), settings or [])
     graph = environment(context).kg

@@ -199,7 +199,7 @@ def test_documents_that_are_not_there_are_told_at_once(context: Context) -> None
 
 
 def test_rules_of_another_question_are_planned_for(context: Context) -> None:
-    from triplewise.nodes.replan import REPLANNED, rule_service
+    from triplewise.nodes.plan import REPLANNED, rule_service
     from triplewise.nodes.state import State, Step
     from triplewise.tools.core.call import Feedback
 

@@ -108,7 +108,7 @@ def test_without_seeds_the_graph_suggests(propose: Run) -> None:
         ("[directedBy]", [("directedBy", True)], "proposed by the model"),
         ("[directed by]", [("directedBy", True)], "by its label"),
         ("[the director]", [("directedBy", True)], "by its label"),
-        ("[film director]", [("directedBy", True)], "by likeness"),
+        ("[film director]", [("directedBy", True)], "by similarity"),
         ("[directedBy (directed by)]", [("directedBy", True)], "proposed by the model"),
         ("[directedBy, ^directedBy]", [("directedBy", True), ("directedBy", False)], "proposed"),
         ("[directedBy, directedBy]", [("directedBy", True), ("directedBy", False)], "proposed"),

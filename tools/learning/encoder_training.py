@@ -27,9 +27,8 @@ from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.learning.learner import Progress, progress_callback
 from triplewise.tools.learning.trajectory import Choice, Trajectory
 from triplewise.tools.planning.bodies import rename
-from triplewise.tools.planning.lexical.path_fit import PathFit, masked_view, path_text, words_of
 from triplewise.tools.planning.lexical.question import QuestionView, view
-from triplewise.tools.planning.lexical.score import Scorer
+from triplewise.tools.planning.lexical.score import Scorer, path_similarities, path_text, words_of
 from triplewise.tools.retrieval.encoder import EMBEDDED, Encoder, open_encoder
 from triplewise.tools.retrieval.learned_encoder import (
     ADAPTER,
@@ -254,7 +253,7 @@ def training_rows(
     texts = relation_texts(kg, sorted(relations))
     rows = []
     for number, example in enumerate(examples):
-        question, chosen = masked_view(example.view), path_text(texts, example.chosen)
+        question, chosen = example.view.masked, path_text(texts, example.chosen)
         others = [t for t in dict.fromkeys(path_text(texts, p) for p in example.others) if t != chosen]
         if others:
             similarity = encoder.encode(others) @ encoder.encode([question])[0]
@@ -439,7 +438,7 @@ def path_scores(example: PathExample, kg: KnowledgeGraph, encoder: Encoder) -> t
     """Score an example's paths, the chosen one first: by single words, and by what was learned."""
     bodies = [rename(kg, path) for path in (example.chosen, *example.others)]
     scorer = Scorer(kg, words_of(encoder), example.view, example.topic)
-    return np.array(scorer.scores(bodies)), PathFit(kg, encoder, example.view).of(bodies)
+    return np.array(scorer.scores(bodies)), path_similarities(kg, encoder, example.view, bodies)
 
 
 def _share_right(scores: Sequence[tuple[np.ndarray, np.ndarray]], weight: float) -> float:

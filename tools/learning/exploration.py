@@ -19,7 +19,7 @@ from triplewise.tools.learning.reward import Reward, reward_of, short_answers
 from triplewise.tools.learning.trajectory import Choice, Origin, Trajectory, Turn
 from triplewise.tools.linking.linker import LinkedEntity, link
 from triplewise.tools.planning.bodies import answers, ground, grow, signature, without_topic
-from triplewise.tools.planning.lexical.planner import plan, prepare
+from triplewise.tools.planning.lexical.planner import make_plan, prepare
 from triplewise.tools.planning.lexical.search import PlanSettings
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -47,8 +47,8 @@ class Explorer:
     def explore(self, question: Question) -> Trajectory:
         """Return the policy's own attempt: its first rule."""
         linked = self._linked(question)
-        rules = plan(question.question, linked, self.kg, self.encoder, settings=self.settings)
-        return self._trajectory(question, rules[0] if rules else None, "explored")
+        plan = make_plan(question.question, linked, self.kg, self.encoder, settings=self.settings)
+        return self._trajectory(question, plan.rules[0] if plan.rules else None, "explored")
 
     def refine(self, question: Question, explored: Trajectory) -> Trajectory:
         """Return the best of the next bodies, given the first attempt; that itself where it was perfect."""

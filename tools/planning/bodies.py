@@ -1,78 +1,79 @@
-"""Rule bodies over a KG: what their relations say, how they grow, and what they lead to."""
+"""Rule bodies over a KG: how they read, how they grow, the programs they stand for, and what they lead to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.rules import Atom, Constraint, Rule, no_return, script
+from triplewise.tools.core.rules import Atom, Constraint, Rule, no_return
 from triplewise.tools.core.terms import Term, Variable
-from triplewise.tools.kg.profile import RelationText
+from triplewise.tools.kg.profile import Profile, RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.pyql import PyQL
-from triplewise.tools.pyql.text import write_iri
+from triplewise.tools.pyql.text import read_node, read_relation, read_value, write_iri
 
 Body = tuple[Atom, ...]
+Signature: TypeAlias = tuple[tuple[str, bool], ...]
+"""A body without variables: relations, each with whether it is walked from subject to object."""
+
+LONGEST = 80
+"""Letters of a relation's text that is compared with words."""
 _NAME = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset({"a", "entity"})
 
 
 def node_form(kg: KnowledgeGraph, short: str) -> str:
-    """The form of a short id that is safe as an argument of an action."""
+    """Return the form of a short id that is safe as an argument of an action."""
     iri = kg.profile.expand(short)
     return short if iri is None else write_iri(iri, kg.profile)
 
 
 def relation_form(kg: KnowledgeGraph, short: str) -> str:
-    """The same for a relation."""
+    """Return the same for a relation."""
     iri = kg.profile.expand(short, relation=True)
     return short if iri is None else write_iri(iri, kg.profile, relation=True)
 
 
 def texts_of(text: RelationText, forward: bool) -> tuple[str, ...]:
-    """All that may be said for walking a relation in one direction, its main reading first."""
+    """Return all that may be said for walking a relation in one direction, its main reading first."""
     if forward:
         parts = (text.label, text.object_type, *text.aliases, text.description)
     else:
         parts = (text.inverse or text.label, text.subject_type, *text.aliases)
-    return tuple(dict.fromkeys(p for p in parts if p and len(p) <= 80))
+    return tuple(dict.fromkeys(p for p in parts if p and len(p) <= LONGEST))
 
 
 def end_type(text: RelationText, forward: bool) -> str:
-    """What stands at the far end: its declared type; forward without one, the relation's own name."""
+    """Return what stands at the far end: its declared type; forward without one, the relation's own name."""
     return (text.object_type or text.label) if forward else text.subject_type
 
 
 @lru_cache(maxsize=8_192)
 def slug(text: str) -> str:
-    """A variable name made of a text: `place of birth` -> `place_of_birth`; "" if none can be made."""
+    """Return a variable name made of a text: `place of birth` -> `place_of_birth`; "" if none can be made."""
     name = _NAME.sub("_", text.lower().split("(")[0]).strip("_")
     short = "_".join(name.split("_")[:4])
     return short if short and not short[0].isdigit() and short not in _RESERVED else ""
 
 
-def variable_name(text: RelationText, forward: bool, taken: Iterable[str]) -> str:
-    """A readable variable name for the far end of a relation that is not taken yet."""
+def make_atom(kg: KnowledgeGraph, relation: str, forward: bool, taken: Iterable[str]) -> Atom:
+    """Return an atom for a short relation id, with a readable variable that is not taken yet."""
+    text = relation_texts(kg, [relation])[relation]
     base = slug(end_type(text, forward)) or "x"
     used, name, n = set(taken), base, 1
     while name in used:
         n += 1
         name = f"{base}_{n}"
-    return name
-
-
-def make_atom(kg: KnowledgeGraph, relation: str, forward: bool, taken: Iterable[str]) -> Atom:
-    """An atom for a short relation id, with a readable variable."""
-    text = relation_texts(kg, [relation])[relation]
-    return Atom(relation_form(kg, relation), forward, variable_name(text, forward, taken))
+    return Atom(relation_form(kg, relation), forward, name)
 
 
 def rename(kg: KnowledgeGraph, signature: Iterable[tuple[str, bool]], taken: Iterable[str] = ()) -> Body:
-    """Atoms with fresh readable variables for a sequence of (relation, direction)."""
+    """Return atoms with fresh readable variables for a sequence of (relation, direction)."""
     used, atoms = list(taken), []
     for relation, forward in signature:
         atoms.append(make_atom(kg, relation, forward, used))
@@ -80,24 +81,99 @@ def rename(kg: KnowledgeGraph, signature: Iterable[tuple[str, bool]], taken: Ite
     return tuple(atoms)
 
 
-def signature(body: Body) -> tuple[tuple[str, bool], ...]:
-    """A body without its variable names."""
+def signature(body: Body) -> Signature:
+    """Return a body without its variable names."""
     return tuple((a.relation, a.forward) for a in body)
 
 
-def rule_program(kg: KnowledgeGraph, rule: Rule) -> PyQL:
-    """The query a rule stands for, as the agent would build it."""
-    calls = (c for c in script(rule) if c.name not in ("get_relation", "execute"))
-    return PyQL.parse("\n".join(c.text() for c in calls), kg.profile)
-
-
 def ground(anchor: str, body: Body, constraints: tuple[Constraint, ...] = ()) -> Rule:
-    """A rule over simple paths only."""
+    """Return a rule over simple paths only."""
     return Rule(anchor, body, (*no_return(anchor, body), *constraints))
 
 
+def meeting(kg: KnowledgeGraph, first: str, body: Body, second: str, other: Signature) -> Rule:
+    """Return the rule of a chain whose answers a chain from a second topic reaches too."""
+    chain = rename(kg, other, [a.variable for a in body])
+    chain = (*chain[:-1], replace(chain[-1], variable=body[-1].variable))
+    return ground(first, body, (Constraint("meets", body[-1].variable, chain, value=second),))
+
+
+def constrained(rule: Rule, *constraints: Constraint) -> Rule:
+    """Return a rule with further constraints."""
+    return replace(rule, constraints=(*rule.constraints, *constraints))
+
+
+def rule_program(kg: KnowledgeGraph, rule: Rule) -> PyQL:
+    """Build the query a rule stands for: the program that the calls of `script(rule)` make.
+
+    Raises:
+        ActionError: it makes no query.
+    """
+    profile, asks = kg.profile, any(c.kind == "ask" for c in rule.constraints)
+    # Facts with both ends fixed are allowed in a yes-or-no question alone.
+    program = _walk(PyQL(boolean=asks), profile, rule.anchor, rule.body)
+    for constraint in rule.constraints:
+        program = _constrain(program, profile, constraint)
+    return program if asks else program.set_answer(Variable(rule.answer))
+
+
+def _walk(program: PyQL, profile: Profile, start: str, body: Body) -> PyQL:
+    """Add the facts of a chain."""
+    for atom in body:
+        here = f"?{atom.variable}"
+        program = _add_fact(program, profile, start, atom, here)
+        start = here
+    return program
+
+
+def _add_fact(program: PyQL, profile: Profile, start: str, atom: Atom, end: str) -> PyQL:
+    """Add one fact, walked from `start` to `end`."""
+    subject, object_ = (start, end) if atom.forward else (end, start)
+    relation = read_relation(atom.relation, profile)
+    return program.add_fact(read_node(subject, profile), relation, read_node(object_, profile))
+
+
+def _constrain(program: PyQL, profile: Profile, constraint: Constraint) -> PyQL:
+    """Add one constraint."""
+    kind, atoms, value = constraint.kind, constraint.atoms, constraint.value
+    if kind == "ask":
+        return program
+    if kind == "holds":
+        return _add_fact(program, profile, constraint.variable, atoms[0], value)
+    variable = Variable(constraint.variable)
+    if kind in ("filter", "type", "distinct", "max", "min", "most", "least"):
+        program = _walk(program, profile, variable.n3(), atoms)
+    target = Variable(atoms[-1].variable) if atoms else variable
+    match kind:
+        case "meets":
+            return _walk(program, profile, value, atoms)
+        case "type":
+            return program.add_type(variable, read_node(value, profile))
+        case "filter":
+            return program.add_filter(target, constraint.operator, read_value(value, profile))
+        case "distinct":
+            return program.add_filter(variable, "!=", read_value(value, profile))
+        case "max":
+            return program.add_max(target)
+        case "min":
+            return program.add_min(target)
+        case "most":
+            return program.add_most(target, variable)
+        case "least":
+            return program.add_least(target, variable)
+        case "count":
+            return program.add_count(read_node(value, profile), variable)
+        case "not":
+            single = _add_fact(PyQL(), profile, value, atoms[0], f"?{atoms[0].variable}")
+            return program.add_not(single.facts())
+        case "either":
+            ends = (constraint.operator, value)
+            sides = [_add_fact(PyQL(), profile, end, atoms[0], f"?{atoms[0].variable}") for end in ends]
+            return program.add_union(*(side.facts() for side in sides))
+
+
 def run(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> Result:
-    """The answers of a rule; outcome `syntax` where its actions do not make a query."""
+    """Return the answers of a rule; outcome `syntax` where its actions do not make a query."""
     try:
         sparql = rule_program(kg, rule).sparql(kg.profile)
     except ActionError as error:
@@ -106,28 +182,22 @@ def run(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> Result:
 
 
 def answers(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> tuple[Term, ...]:
-    """The values a rule leads to, () where it leads nowhere."""
+    """Return the values a rule leads to, () where it leads nowhere."""
     result = run(kg, rule, limit)
     return result.column(result.variables[0]) if result.rows else ()
 
 
 def without_topic(kg: KnowledgeGraph, rule: Rule) -> Rule:
-    """The rule with its topic entity left out of the answers, if it comes back to it; one query."""
-    barred = any(
-        c.kind == "distinct" and (c.variable, c.value) == (rule.answer, rule.anchor) for c in rule.constraints
-    )
-    if len(rule.body) < 2 or barred:
+    """Return the rule with its topic entity left out of the answers, if it comes back to it; one query."""
+    itself = Constraint("distinct", rule.answer, value=rule.anchor)
+    if len(rule.body) < 2 or itself in rule.constraints:
         return rule
-    back = Constraint("filter", rule.answer, (), "=", rule.anchor)
-    if not answers(kg, replace(rule, constraints=(*rule.constraints, back)), limit=1):
-        return rule
-    return replace(
-        rule, constraints=(*rule.constraints, Constraint("distinct", rule.answer, value=rule.anchor))
-    )
+    back = constrained(rule, Constraint("filter", rule.answer, (), "=", rule.anchor))
+    return constrained(rule, itself) if answers(kg, back, limit=1) else rule
 
 
 def grow(kg: KnowledgeGraph, anchor: str, body: Body) -> list[Body]:
-    """Every body that is one relation longer and has a grounding from the anchor; one query."""
+    """Return every body that is one relation longer and has a grounding from the anchor; one query."""
     if body:
         program = rule_program(kg, ground(anchor, body))
         around = kg.relations(Variable(body[-1].variable), program.where(kg.profile))
@@ -136,27 +206,17 @@ def grow(kg: KnowledgeGraph, anchor: str, body: Body) -> list[Body]:
         if start is None:
             return []
         around = kg.relations(start)
-    taken = [a.variable for a in body]
-    short = kg.profile.short
+    short, taken = kg.profile.short, [a.variable for a in body]
     steps = [(short(r), True) for r in around.forward] + [(short(r), False) for r in around.backward]
-    relation_texts(kg, [r for r, _ in steps])
+    relation_texts(kg, [r for r, _ in steps])  # all at once; `make_atom` asks for one
     return [(*body, make_atom(kg, r, forward, taken)) for r, forward in steps]
 
 
-def neighbourhood(
-    kg: KnowledgeGraph,
-    anchor: str,
-    hops: int,
-    beam: int,
-    score: Callable[[Sequence[Body]], Sequence[float]],
-) -> list[Body]:
-    """Bodies of up to `hops` relations from an anchor; at each hop the best `beam` grow on."""
-    found: list[Body] = []
-    frontier: list[Body] = [()]
-    for _hop in range(hops):
-        grown = [longer for body in frontier for longer in grow(kg, anchor, body)]
-        found += grown
-        values = score(grown)
-        order = sorted(range(len(grown)), key=lambda i: (-values[i], i))
-        frontier = [grown[i] for i in order[:beam]]
-    return found
+def types_of(kg: KnowledgeGraph, nodes: Sequence[Term]) -> dict[Term, str]:
+    """Return the types of some nodes with their names; one query."""
+    links = "|".join(f"<{p}>" for p in kg.profile.type_predicates)
+    values = " ".join(n.n3() for n in nodes)
+    if not links or not values:
+        return {}
+    result = kg.query(f"SELECT DISTINCT ?t WHERE {{ VALUES ?x {{ {values} }} ?x {links} ?t }}", limit=30)
+    return kg.labels(result.column("t")) if result.rows else {}

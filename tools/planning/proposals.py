@@ -1,15 +1,21 @@
-"""Rules that a language model proposes: read, aligned to relations of the KG, and grounded (SymAgent 4.1)."""
+"""Rules that a language model proposes: demonstrations, alignment, grounding (SymAgent 4.1, equation 3).
+
+A relation that the model names is taken for one around the place where it is walked: by its id, by a label or
+an alias of it, or by the similarity of its vector to those texts. What is none of these was made up.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Atom, DroppedRule, Rule, path_text
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
+from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.align import NEAR, Aligned, Aligner, Named, named
 from triplewise.tools.planning.bodies import (
     Body,
     ground,
@@ -17,14 +23,21 @@ from triplewise.tools.planning.bodies import (
     make_atom,
     node_form,
     relation_form,
+    rename,
     run,
+    texts_of,
     without_topic,
 )
-from triplewise.tools.planning.lexical.gaps import GAP, shared_places
-from triplewise.tools.planning.lexical.planner import Plan
+from triplewise.tools.planning.lexical.planner import GAP, Plan, share_places
+from triplewise.tools.planning.lexical.question import lexicon, stem
+from triplewise.tools.planning.lexical.score import NEARLY, similarities, thresholds_of
 from triplewise.tools.planning.lexical.search import PlanSettings
+from triplewise.tools.planning.mining import LEAST_F1, Miner
+from triplewise.tools.planning.seeds import Match, Mined, Seed, SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder
 
+DEMONSTRATED = 3
+"""Bodies shown of one seed question, best first."""
 PARTIAL = 6
 """Readings of one proposal that are walked at once."""
 PROPOSED = "proposed by the model"
@@ -32,10 +45,68 @@ PROPOSED = "proposed by the model"
 _PATH = re.compile(r"[\[(]([^\[\]()]+(?:\([^\[\]()]*\)[^\[\]()]*)*)[\])]")
 _ARROW = re.compile(r"(<?)-\[([^\]\n]+)\]-")
 _CHAIN = re.compile(r"<?-\[[^\]\n]+\]->?(?:[ \t]*\?\w+[ \t]*<?-\[[^\]\n]+\]->?)*")
+_BACKWARDS = re.compile(r"^\s*(?:[\^~]|inverse of\b)|(?:\^-1|\(inverse\))\s*$", re.IGNORECASE)
+_EXPLAINED = re.compile(r"^(\S+)\s*\((.+)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """A seed question and the bodies of closed paths from its entity to its answers, best first."""
+
+    question: str
+    rules: tuple[str, ...]
+
+
+def demonstrate(
+    question: str,
+    linked: Sequence[LinkedEntity],
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    seeds: SeedIndex,
+    settings: PlanSettings,
+) -> tuple[Demonstration, ...]:
+    """Return the seed questions most like a question, one of each structure, with their own mined bodies.
+
+    The seed with the clearest body of its group is shown; a group in which none has any is left out.
+    """
+    miner = Miner(kg, settings.mining, seeds.mined(settings.mining, encoder.name), encoder)
+    groups: dict[str, Match] = {}
+    for _topics, matches in seeds.matches(question, linked, settings.seed_count):
+        for match in matches:
+            if match.text not in groups or groups[match.text].score < match.score:
+                groups[match.text] = match
+    ranked = sorted(groups.values(), key=lambda m: -m.score)[: settings.seed_count]
+    shown = (_demonstration(kg, miner, match, question) for match in ranked)
+    return tuple(d for d in shown if d is not None)
+
+
+def _demonstration(kg: KnowledgeGraph, miner: Miner, match: Match, question: str) -> Demonstration | None:
+    """Return one demonstration out of a group of like seeds; never the question itself."""
+    others = [s for s in match.seeds if s.question != question]
+    mined = [(s, _chains(miner.of_seed(s))) for s in miner.choose(others)] if others else []
+    mined = [(seed, chains) for seed, chains in mined if chains]
+    if not mined:
+        return None
+    seed, chains = max(mined, key=lambda pair: max(pair[1].values()))
+    best = sorted(chains, key=lambda body: (-round(chains[body], 6), len(body), body))[:DEMONSTRATED]
+    return Demonstration(_without_brackets(seed), tuple(path_text(rename(kg, body)) for body in best))
+
+
+def _chains(mined: Mined) -> dict[tuple[tuple[str, bool], ...], float]:
+    """Return the F1 of good bodies; one that the seed counts, restricts or crosses is none by itself."""
+    return {b: q.f1 for b, q in mined.items() if q.f1 >= LEAST_F1 and not (q.condition or q.other)}
+
+
+def _without_brackets(seed: Seed) -> str:
+    """Return a seed's question without the brackets some data sets put around mentions."""
+    text = seed.question
+    for topic in seed.topics:
+        text = text.replace(f"[{topic}]", topic)
+    return text
 
 
 def parse_bodies(reply: str) -> list[tuple[str, ...]]:
-    """Rule bodies in a reply: lists of relations in brackets, or chains `-[r1]-> ?x <-[r2]- ?y`.
+    """Return rule bodies in a reply: lists of relations in brackets, or chains `-[r1]-> ?x <-[r2]- ?y`.
 
     `^` before a relation says that it is walked from object to subject, as `<-[r]-` does.
     """
@@ -46,184 +117,246 @@ def parse_bodies(reply: str) -> list[tuple[str, ...]]:
 
 
 def _as_list(chain: re.Match[str]) -> str:
-    """A chain of arrows as a list of its relations."""
+    """Return a chain of arrows as a list of its relations."""
     return f"[{', '.join(('^' if back else '') + name for back, name in _ARROW.findall(chain[0]))}]"
 
 
 @dataclass(frozen=True, slots=True)
+class RelationName:
+    """A relation as a model writes it: the text, and whether it says that it is walked backwards."""
+
+    text: str
+    backwards: bool = False
+
+    @classmethod
+    def read(cls, written: str) -> RelationName:
+        """Read `r`, `^r`, `inverse of r` or `r^-1`; a direction that is not written may be either."""
+        bare = _BACKWARDS.sub("", written).strip(" \n'\"`?")
+        return cls(bare, bare != written.strip(" \n'\"`?"))
+
+    def __str__(self) -> str:
+        return f"^{self.text}" if self.backwards else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """What a name is taken for: an atom, by what, and the cosine (1 for id, label, alias)."""
+
+    atom: Atom
+    by: Literal["id", "label", "alias", "similarity"]
+    similarity: float = 1.0
+
+
+class Aligner:
+    """Aligns names to relations of a KG."""
+
+    def __init__(self, kg: KnowledgeGraph, encoder: Encoder) -> None:
+        self._kg, self._encoder = kg, encoder
+        self.threshold = thresholds_of(encoder).spoken
+
+    def match(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
+        """Return the steps that a name may mean, best first; () where it is like none of them."""
+        allowed = [a for a in steps if not (name.backwards and a.forward)]
+        explained = _EXPLAINED.match(name.text)
+        forms = {relation_form(self._kg, t) for t in (name.text, explained[1] if explained else name.text)}
+        by_id = [Aligned(a, "id") for a in allowed if a.relation in forms]
+        return by_id or self._by_text(name, allowed) or self._by_similarity(name, allowed)
+
+    def ranked(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
+        """Return steps by their best cosine to a name, however far.
+
+        A name that holds all words of a relation's text, in any form ("film director"), is near enough.
+        """
+        texts = self._texts(steps)
+        # The id of a relation elsewhere in the KG reads as its label.
+        readable = relation_texts(self._kg, [name.text])[name.text].label or name.text
+        cosines = similarities(self._kg, self._encoder, texts, [readable])[:, 0] if steps else ()
+        words = set(_key(name.text))
+        inside = [any(set(_key(t)) <= words for t in group) for group in texts]
+        ranked = [
+            Aligned(a, "similarity", max(float(c), self.threshold * i))
+            for a, c, i in zip(steps, cosines, inside, strict=True)
+        ]
+        return sorted(ranked, key=lambda a: -a.similarity)
+
+    def _by_text(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
+        """Return steps whose label, inverse reading or alias is this text."""
+        wanted = _key(name.text)
+        keys = [[_key(t) for t in group] for group in self._texts(steps)]
+        labels = [Aligned(a, "label") for a, k in zip(steps, keys, strict=True) if k[:1] == [wanted]]
+        return labels + [Aligned(a, "alias") for a, k in zip(steps, keys, strict=True) if wanted in k[1:]]
+
+    def _by_similarity(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
+        """Return steps that are similar enough, and nearly as similar as the best."""
+        ranked = self.ranked(name, steps)
+        least = max(self.threshold, NEARLY * ranked[0].similarity) if ranked else 0.0
+        return [a for a in ranked if a.similarity >= least]
+
+    def _texts(self, steps: Sequence[Atom]) -> list[tuple[str, ...]]:
+        """Return what may be said for each step: also the plain label where it is walked backwards."""
+        docs = relation_texts(self._kg, [a.relation for a in steps])
+        texts = [(docs[a.relation], texts_of(docs[a.relation], a.forward)[:1]) for a in steps]
+        return [tuple(dict.fromkeys(t for t in (*main, d.label, *d.aliases) if t)) for d, main in texts]
+
+
+def _key(text: str) -> tuple[str, ...]:
+    """Return the stems of a text without words that only join others, so that forms of one wording meet."""
+    words = normalise(text).split()
+    return tuple(stem(w) for w in words if w not in lexicon()["stopwords"]) or tuple(words)
+
+
+@dataclass(frozen=True, slots=True)
 class _Reading:
-    """One way to walk a proposal: the atoms so far, what names were taken for, and the likeness of all."""
+    """One way to walk a proposal: the atoms so far, what names were taken for, and the similarity of all."""
 
     body: Body = ()
-    taken: tuple[str, ...] = ()
-    likeness: float = 1.0
+    notes: tuple[str, ...] = ()
+    similarity: float = 1.0
+
+    def longer(self, name: RelationName, aligned: Aligned) -> _Reading:
+        """Return the reading with one more atom, noting what a name was taken for if not for its id."""
+        by = f"similarity {aligned.similarity:.2f}" if aligned.by == "similarity" else f"its {aligned.by}"
+        note = () if aligned.by == "id" else (f"{name.text!r} read as {aligned.atom.relation} by {by}",)
+        return _Reading(
+            (*self.body, aligned.atom), (*self.notes, *note), self.similarity * aligned.similarity
+        )
+
+    @property
+    def provenance(self) -> str:
+        """Where a rule of this reading comes from."""
+        return "; ".join((PROPOSED, *dict.fromkeys(self.notes)))
 
 
-@dataclass(slots=True)
 class Grounder:
     """Turns proposals into rules of the KG.
 
-    Attributes:
-        documents: whether documents may fill a gap: a proposal of relations that the KG has, though not
-            here, then stays a plan.
-        hops: longest body.
-        known: relations of the KG besides those around the entities, such as those of mined rules.
+    Args:
+        mined: the plan without the model; its relations are known to exist.
+        settings: the longest body, and whether documents may fill a gap: a proposal of relations that the KG
+            has, though not here, then stays a plan.
     """
 
-    kg: KnowledgeGraph
-    encoder: Encoder
-    linked: Sequence[LinkedEntity]
-    documents: bool = False
-    hops: int = 3
-    known: Sequence[str] = ()
-    aligner: Aligner = field(init=False)
-    _steps: dict[tuple[str, Body], list[Atom]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.aligner = Aligner(self.kg, self.encoder)
+    def __init__(
+        self,
+        kg: KnowledgeGraph,
+        encoder: Encoder,
+        linked: Sequence[LinkedEntity],
+        settings: PlanSettings,
+        mined: Plan,
+    ) -> None:
+        self._kg, self._linked, self._settings = kg, linked, settings
+        self._relations = tuple(dict.fromkeys(r for rule in mined.rules for r in rule.relations))
+        self._aligner = Aligner(kg, encoder)
+        self._steps: dict[tuple[str, Body], list[Atom]] = {}
 
     def ground(self, proposal: Sequence[str]) -> tuple[list[Rule], DroppedRule | None]:
-        """A proposal as rules, from every linked entity that it leads on from; or why it is none."""
-        names = [named(text) for text in proposal]
-        if len(names) > self.hops:
-            return [], self._dropped(proposal, f"longer than {self.hops} relations (plan_hops)")
-        walked = [
-            (node_form(self.kg, e.id), self._walk(node_form(self.kg, e.id), names)) for e in self.linked
-        ]
-        rules = [r for anchor, found in walked for r in self._whole(anchor, found, len(names))]
+        """Return a proposal as rules, from every linked entity that it leads on from; or why it is none."""
+        names, hops = [RelationName.read(text) for text in proposal], self._settings.hops
+        if len(names) > hops:
+            return [], self._drop(proposal, f"longer than {hops} relations (plan_hops)")
+        anchors = [node_form(self._kg, e.id) for e in self._linked]
+        walked = [(anchor, self._walk(anchor, names)) for anchor in anchors]
+        rules = []
+        for anchor, readings in walked:
+            for reading in (r for r in readings if len(r.body) == len(names)):
+                rule = without_topic(self._kg, ground(anchor, reading.body))
+                if run(self._kg, rule, limit=1).outcome is not Outcome.EMPTY:
+                    rules.append(replace(rule, score=reading.similarity, provenance=reading.provenance))
         if rules:
             return rules, None
         anchor, partial = max(walked, key=lambda pair: len(pair[1][0].body))
         if len(partial[0].body) == len(names):
-            return [], self._dropped(proposal, "no grounding: it only leads back to where it came from")
+            return [], self._drop(proposal, "no grounding: it only leads back to where it came from")
         return self._with_gap(proposal, anchor, partial[0], names[len(partial[0].body) :])
 
-    def _walk(self, anchor: str, names: Sequence[Named]) -> list[_Reading]:
-        """The readings that lead furthest, likeliest first."""
+    def _walk(self, anchor: str, names: Sequence[RelationName]) -> list[_Reading]:
+        """Return the readings that lead furthest, likeliest first."""
         readings = [_Reading()]
         for name in names:
             longer = [
-                self._longer(r, name, a)
+                r.longer(name, aligned)
                 for r in readings
-                for a in self.aligner.match(name, self._around(anchor, r.body))
+                for aligned in self._aligner.match(name, self._around(anchor, r.body))
             ]
             if not longer:
                 break
-            readings = sorted(longer, key=lambda r: -r.likeness)[:PARTIAL]
+            readings = sorted(longer, key=lambda r: -r.similarity)[:PARTIAL]
         return readings
 
     def _around(self, anchor: str, body: Body) -> list[Atom]:
-        """Steps that the KG has behind a body."""
+        """Return the steps that the KG has behind a body."""
         key = (anchor, body)
         if key not in self._steps:
-            self._steps[key] = [b[-1] for b in grow(self.kg, anchor, body)]
+            self._steps[key] = [b[-1] for b in grow(self._kg, anchor, body)]
         return self._steps[key]
 
-    def _longer(self, reading: _Reading, name: Named, found: Aligned) -> _Reading:
-        """A reading with one more atom."""
-        notes = (*reading.taken, *_note(name, found))
-        return _Reading((*reading.body, found.atom), notes, reading.likeness * found.likeness)
-
-    def _whole(self, anchor: str, readings: Sequence[_Reading], length: int) -> list[Rule]:
-        """Readings that are walked to their end and lead somewhere else than back."""
-        rules = []
-        for reading in (r for r in readings if len(r.body) == length):
-            rule = without_topic(self.kg, ground(anchor, reading.body))
-            if run(self.kg, rule, limit=1).outcome is not Outcome.EMPTY:
-                note = "; ".join((PROPOSED, *dict.fromkeys(reading.taken)))
-                rules.append(replace(rule, score=reading.likeness, provenance=note))
-        return rules
-
     def _with_gap(
-        self, proposal: Sequence[str], anchor: str, reading: _Reading, ahead: Sequence[Named]
+        self, proposal: Sequence[str], anchor: str, reading: _Reading, ahead: Sequence[RelationName]
     ) -> tuple[list[Rule], DroppedRule | None]:
-        """A proposal that the graph follows only so far: a plan with documents, if its relations exist."""
+        """Return a proposal that the graph follows only so far: a plan with documents, if all exists."""
         place = "behind " + path_text(reading.body) if reading.body else "at the entity"
+        around = self._around(anchor, reading.body)
         for name in ahead:
-            found = self._elsewhere(name)
-            if found is None:
-                made_up = self._made_up(name, anchor, reading.body)
-                return [], self._dropped(proposal, made_up, anchor)
+            aligned = self._elsewhere(name)
+            if aligned is None:
+                reason = f"the graph has no relation like {name.text!r}"
+                for nearest in self._aligner.ranked(name, around)[:1]:
+                    figures = f"{nearest.similarity:.2f}, {self._aligner.threshold:.2f} is needed"
+                    reason += f"; the nearest there is {nearest.atom.relation} ({figures})"
+                return [], self._drop(proposal, reason, anchor)
             variables = [a.variable for a in reading.body]
-            atom = make_atom(self.kg, found.atom.relation, found.atom.forward, variables)
-            reading = self._longer(reading, name, replace(found, atom=atom))
-        if not self.documents:
-            reason = (
-                f"no grounding: the graph has no {ahead[0].written} {place}, and no documents are configured"
-            )
-            return [], self._dropped(proposal, reason, anchor)
-        note = "; ".join((PROPOSED, *dict.fromkeys(reading.taken)))
-        rule = replace(ground(anchor, reading.body), score=reading.likeness, provenance=f"{note}, {GAP}")
-        return [rule], None
+            atom = make_atom(self._kg, aligned.atom.relation, aligned.atom.forward, variables)
+            reading = reading.longer(name, replace(aligned, atom=atom))
+        if not self._settings.documents:
+            reason = f"no grounding: the graph has no {ahead[0]} {place}, and no documents are configured"
+            return [], self._drop(proposal, reason, anchor)
+        rule = ground(anchor, reading.body)
+        return [replace(rule, score=reading.similarity, provenance=f"{reading.provenance}, {GAP}")], None
 
-    def _elsewhere(self, name: Named) -> Aligned | None:
-        """A relation that the KG has, though not where it is needed: by its id, or among those met so far."""
-        form = relation_form(self.kg, name.text)
-        iri = self.kg.profile.expand(form, relation=True)
-        if iri is not None and self.kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean is not False:
+    def _elsewhere(self, name: RelationName) -> Aligned | None:
+        """Return a relation that the KG has, though not where it is needed: by its id, or among those met."""
+        form = relation_form(self._kg, name.text)
+        iri = self._kg.profile.expand(form, relation=True)
+        if iri is not None and self._kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean is not False:
             return Aligned(Atom(form, not name.backwards, "x"), "id")
         met = [a.relation for atoms in self._steps.values() for a in atoms]
-        names = dict.fromkeys((*self.known, *self.kg.profile.relations, *met))
-        forms = dict.fromkeys(relation_form(self.kg, r) for r in names)
-        return next(iter(self.aligner.match(name, [Atom(f, not name.backwards, "x") for f in forms])), None)
+        names = (*self._relations, *self._kg.profile.relations, *met)
+        forms = dict.fromkeys(relation_form(self._kg, r) for r in names)
+        steps = [Atom(f, not name.backwards, "x") for f in forms]
+        return next(iter(self._aligner.match(name, steps)), None)
 
-    def _made_up(self, name: Named, anchor: str, body: Body) -> str:
-        """That no relation of the KG is meant, with the nearest one there is."""
-        nearest = self.aligner.nearest(name, self._around(anchor, body))
-        if nearest is None:
-            return f"the graph has no relation like {name.text!r}"
-        figures = f"{nearest.likeness:.2f}, {NEAR:.2f} is needed"
-        near = f"the nearest there is {nearest.atom.relation} ({figures})"
-        return f"the graph has no relation like {name.text!r}; {near}"
-
-    def _dropped(self, proposal: Sequence[str], reason: str, anchor: str = "") -> DroppedRule:
-        """A proposal that is no rule."""
-        names = tuple(relation_form(self.kg, named(text).text) for text in proposal)
-        known = tuple(n for n in names if self.kg.profile.expand(n, relation=True) is not None)
-        return DroppedRule(f"[{', '.join(proposal)}]", reason, PROPOSED, anchor, known)
-
-
-def _note(name: Named, found: Aligned) -> tuple[str, ...]:
-    """What a name was taken for, where that is not just its id."""
-    if found.how == "id":
-        return ()
-    why = f"likeness {found.likeness:.2f}" if found.how == "near" else f"its {found.how}"
-    return (f"{name.text!r} read as {found.atom.relation} by {why}",)
+    def _drop(self, proposal: Sequence[str], reason: str, anchor: str = "") -> DroppedRule:
+        """Return a proposal that is no rule."""
+        names = tuple(relation_form(self._kg, RelationName.read(text).text) for text in proposal)
+        relations = tuple(n for n in names if self._kg.profile.expand(n, relation=True) is not None)
+        return DroppedRule(f"[{', '.join(proposal)}]", reason, PROPOSED, anchor, relations)
 
 
 def with_proposals(mined: Plan, proposals: Sequence[Sequence[str]], grounder: Grounder, limit: int) -> Plan:
-    """A plan of what a model proposed, then of what was mined; figures of mined rules go to proposals.
+    """Return a plan of what a model proposed, then of what was mined; figures of mined rules go to proposals.
 
     Args:
         proposals: rule bodies as `parse_bodies` reads them, the likeliest first.
         limit: most rules; those with a gap do not take the places of all others.
     """
-    rules: list[Rule] = []
-    left: list[DroppedRule] = []
+    rules: dict[tuple[str, Body], Rule] = {}
+    reasons: list[DroppedRule] = []
     for proposal in proposals:
-        found, reason = grounder.ground(proposal)
-        rules += found
-        left += [reason] if reason is not None else []
-    known = {(r.anchor, r.body): r for r in mined.rules}
-    rules = [_measured(r, known.get((r.anchor, r.body))) for r in dict.fromkeys(rules)]
-    own = {(r.anchor, r.body) for r in rules}
-    rules += [r for r in mined.rules if (r.anchor, r.body) not in own or r.constraints]
-    return Plan(tuple(shared_places(rules, limit)), (*left, *mined.dropped))
-
-
-def _measured(rule: Rule, known: Rule | None) -> Rule:
-    """A proposed rule with the figures of the same rule mined from seeds."""
-    if known is None or not known.support:
-        return rule
-    note = f"{rule.provenance}; {known.provenance}"
-    return replace(
-        rule, support=known.support, precision=known.precision, recall=known.recall, provenance=note
-    )
-
-
-def grounder_for(
-    kg: KnowledgeGraph, encoder: Encoder, linked: Sequence[LinkedEntity], settings: PlanSettings, mined: Plan
-) -> Grounder:
-    """A grounder under the settings of a plan; it knows the relations of the rules that were mined."""
-    known = tuple(dict.fromkeys(r for rule in mined.rules for r in rule.relations))
-    return Grounder(kg, encoder, linked, settings.documents, settings.hops, known)
+        grounded, reason = grounder.ground(proposal)
+        for rule in grounded:
+            rules.setdefault((rule.anchor, rule.body), rule)
+        reasons += [reason] if reason is not None else []
+    others = []
+    for rule in mined.rules:
+        same = rules.get((rule.anchor, rule.body))
+        if same is None or rule.constraints:
+            others.append(rule)
+        if same is not None and rule.support:
+            rules[(rule.anchor, rule.body)] = replace(
+                same,
+                support=rule.support,
+                precision=rule.precision,
+                recall=rule.recall,
+                provenance=f"{same.provenance}; {rule.provenance}",
+            )
+    return Plan(tuple(share_places([*rules.values(), *others], limit)), (*reasons, *mined.dropped))

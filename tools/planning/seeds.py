@@ -1,4 +1,4 @@
-"""Seed questions: an index of asked questions with answers, found by BM25 over entity-masked text.
+"""Seed questions: asked questions with answers, indexed by BM25 over entity-masked text.
 
 SymAgent, section 4.1: seeds share the structure of the question, not its entities, so mentions are masked
 before they are compared, and seeds with the same masked text are kept together.
@@ -9,19 +9,58 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.planning.lexical.question import masked
+from triplewise.tools.core.terms import XSD, Literal, Term, text
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.planning.bodies import Signature
+from triplewise.tools.planning.lexical.question import MENTION, masked
 
+BATCH = 500
+"""Seeds whose topics are named at once."""
+REMEMBERED = 50_000
+"""Mined seeds that are kept in memory for one graph."""
 _TOPICS = ("topic_entity", "entities", "entity")
 _WRAPPERS = ("[]", '""', "“”", "''")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_DATE = re.compile(r"-?\d{4,}-\d\d(?:-\d\d)?(?:T[\d:.]+(?:Z|[-+]\d\d:\d\d)?)?")
+_NUMERIC = ("integer", "decimal", "double", "float", "gYear", "string")
+_TEMPORAL = ("date", "dateTime", "gYearMonth", "string")
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How far mining goes. What exceeds a cap is sampled by `seed`: the same questions give the same rules.
+
+    Attributes:
+        hops: longest body, in relations.
+        samples: seeds mined of those that share one masked text.
+        answers: answers of a seed from which closed paths are searched; all count for precision and recall.
+        frontier: nodes of a half path that are kept: a larger one is skipped, since nothing precise runs
+            through it.
+        halves: half paths of each length that grow on.
+        bodies: closed paths evaluated a seed, shortest first.
+        seed: of the samples that are drawn.
+    """
+
+    hops: int = 3
+    samples: int = 4
+    answers: int = 2
+    frontier: int = 4_000
+    halves: int = 200
+    bodies: int = 24
+    seed: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +81,24 @@ class Seed:
     @property
     def named(self) -> tuple[tuple[str, str], ...]:
         """Each topic with what it is found by in a KG, in the order of the question."""
-        found = self.ids if len(self.ids) == len(self.topics) else self.topics
+        ids = self.ids if len(self.ids) == len(self.topics) else self.topics
         lower = self.question.lower()
         places = [lower.find(t.lower()) for t in self.topics]
         order = sorted(range(len(places)), key=lambda i: places[i] if places[i] >= 0 else len(lower))
-        return tuple((self.topics[i], found[i]) for i in order)
+        return tuple((self.topics[i], ids[i]) for i in order)
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where its topics stand in the question, with brackets or quotes around them."""
+        spans, question, lower = [], self.question, self.question.lower()
+        for name in self.topics:
+            start = question.find(name)
+            start = lower.find(name.lower()) if start < 0 else start
+            if start >= 0:
+                end = start + len(name)
+                wrapped = question[start - 1 : start] + question[end : end + 1] in _WRAPPERS
+                spans.append((start - wrapped, end + wrapped))
+        return spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +109,8 @@ class Quality:
         precision, recall: of the answers.
         returns: whether the body also leads back to the topic although that is no answer (1), or the topic is
             an answer (-1); 0 if it does not come back.
-        condition: what the words of the question ask for besides (see `Conditions`), where that does better.
+        condition: what the words of the question ask for besides (`Constraints.readings`), where that does
+            better.
         other: the chain from a second topic that meets this one in the answers, where that does better.
     """
 
@@ -65,7 +118,7 @@ class Quality:
     recall: float
     returns: int = 0
     condition: str = ""
-    other: tuple[tuple[str, bool], ...] = ()
+    other: Signature = ()
 
     @property
     def f1(self) -> float:
@@ -74,19 +127,36 @@ class Quality:
         return 2 * self.precision * self.recall / total if total else 0.0
 
 
-Signature: TypeAlias = tuple[tuple[str, bool], ...]
-"""A body without variables: relations, each with whether it is walked from subject to object."""
-
 Mined: TypeAlias = dict[Signature, Quality]
 """What one seed gave when it was mined."""
 
 
-class Kept(Protocol):
-    """Where mined seeds are kept beyond the process."""
+class MinedSeeds:
+    """What seeds gave when they were mined: the latest in memory, others where they are stored.
 
-    def find(self, seed: Seed) -> Mined | None:
-        """What a seed gave, None if it was not mined yet."""
-        ...
+    Args:
+        stored: finds what was mined ahead, None for a seed that was not.
+    """
+
+    def __init__(self, stored: Callable[[Seed], Mined | None] | None = None) -> None:
+        self._stored = stored
+        self._memory: OrderedDict[Seed, Mined] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, seed: Seed, mine: Callable[[Seed], Mined]) -> Mined:
+        """Return what a seed gave, mined now if it was not before."""
+        with self._lock:
+            mined = self._memory.get(seed)
+        if mined is None and self._stored is not None:
+            mined = self._stored(seed)
+        if mined is None:
+            mined = mine(seed)
+        with self._lock:
+            self._memory[seed] = mined
+            self._memory.move_to_end(seed)
+            if len(self._memory) > REMEMBERED:
+                self._memory.popitem(last=False)
+        return mined
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +168,100 @@ class Match:
     score: float
 
 
-def _spans(question: str, names: Iterable[str]) -> list[tuple[int, int]]:
-    """Where the names stand in a question, with brackets or quotes around them."""
-    found = []
-    lower = question.lower()
-    for name in names:
-        start = question.find(name)
-        start = lower.find(name.lower()) if start < 0 else start
-        if start >= 0:
-            end = start + len(name)
-            wrapped = question[start - 1 : start] + question[end : end + 1] in _WRAPPERS
-            found.append((start - wrapped, end + wrapped))
-    return found
+class SeedIndex:
+    """BM25 over the masked texts of one graph's seed questions; unigrams and bigrams, stop words kept.
+
+    Args:
+        groups: seeds by their masked text (`group_seeds`).
+        stored: finds what seeds gave that were mined ahead under `caps`.
+    """
+
+    def __init__(
+        self,
+        groups: Mapping[str, Sequence[Seed]],
+        stored: Callable[[Seed], Mined | None] | None = None,
+        caps: Caps | None = None,
+    ) -> None:
+        import bm25s
+
+        self._texts, self._groups = list(groups), groups
+        self._stored, self.caps = stored, caps
+        self._mined: dict[tuple[Caps, str], MinedSeeds] = {}
+        self._index = bm25s.BM25()
+        self._index.index([_terms(t) for t in self._texts], show_progress=False)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def mined(self, caps: Caps, encoder: str) -> MinedSeeds:
+        """Return what its seeds gave under some caps, where conditions are compared by an encoder."""
+        key = (caps, encoder)
+        if key not in self._mined:
+            if len(self._mined) >= 8:
+                self._mined.clear()
+            self._mined[key] = MinedSeeds(self._stored if caps == self.caps else None)
+        return self._mined[key]
+
+    def search(self, question: str, spans: Iterable[tuple[int, int]], k: int = 5) -> tuple[Match, ...]:
+        """Return the k groups of seeds most like a question whose mentions stand at `spans`, best first.
+
+        A group with exactly the same masked text stands first with score 1.
+        """
+        asked = masked(question, list(spans))
+        scores = self._index.get_scores(_terms(asked))
+        order = np.argsort(-scores, kind="stable")[:k]
+        best = float(scores[order[0]]) or 1.0
+        ranked = {self._texts[i]: float(scores[i]) / best for i in order}
+        if asked in self._groups:
+            ranked = {asked: 1.0} | {t: score for t, score in ranked.items() if t != asked}
+        return tuple(Match(t, tuple(self._groups[t]), score) for t, score in ranked.items() if score > 0)
+
+    def matches(
+        self, question: str, linked: Sequence[LinkedEntity], k: int
+    ) -> list[tuple[tuple[LinkedEntity, ...], tuple[Match, ...]]]:
+        """Return the groups most like a question with one of its entities masked, or with two of them.
+
+        Two stand first, in the order of the question, and are matched with seeds that have two.
+        """
+        matches: list[tuple[tuple[LinkedEntity, ...], tuple[Match, ...]]] = []
+        placed = sorted((e for e in linked if e.start >= 0), key=lambda e: e.start)
+        for pair in itertools.combinations(placed, 2):
+            ranked = self.search(question, [(e.start, e.end) for e in pair], k)
+            if both := tuple(m for m in ranked if m.text.split().count(MENTION) > 1):
+                matches.append((pair, both))
+        return matches + [((e,), self.search(question, [(e.start, e.end)], k)) for e in linked]
+
+
+def _terms(masked_text: str) -> list[str]:
+    """Return words and word pairs."""
+    words = masked_text.split()
+    return [*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))] or [""]
+
+
+def group_seeds(seeds: Iterable[Seed], name: str = "seeds") -> dict[str, list[Seed]]:
+    """Return seeds by their masked text; those without answers or without their topic in it are left out.
+
+    Raises:
+        DataError: none is left.
+    """
+    groups: dict[str, list[Seed]] = {}
+    for seed in seeds:
+        if (spans := seed.spans) and seed.answers:
+            groups.setdefault(masked(seed.question, spans), []).append(seed)
+    if not groups:
+        raise DataError(
+            "no usable seed question: none has answers and a topic entity named in its text", name
+        )
+    return groups
+
+
+def seed_files(path: str) -> list[Path]:
+    """Return the files that a setting names, joined by commas."""
+    return [Path(p.strip()).expanduser() for p in path.split(",") if p.strip()]
 
 
 def read_seeds(path: Path) -> Iterator[Seed]:
-    """Seeds of a JSON-lines file (plain or .gz) with `question`, `answers`, and the topic.
+    """Return the seeds of a JSON-lines file (plain or .gz) with `question`, `answers`, and the topic.
 
     The topic stands as `topic_entity`, `entities` or `entity`: a name or an id, a list of them, or a mapping
     mention -> id.
@@ -132,11 +280,11 @@ def read_seeds(path: Path) -> Iterator[Seed]:
 
 
 def _seed(line: str, path: Path, number: int) -> Seed:
-    """One seed."""
+    """Return one seed."""
     try:
         record = json.loads(line)
-        topics = next((record[k] for k in _TOPICS if record.get(k) is not None), None)
-        answers = [a for a in record["answers"] if a is not None]
+        topics = next((record[k] for k in _TOPICS if record.get(k) is not None), ())
+        answers = tuple(str(a) for a in record["answers"] if a is not None)
         question = str(record["question"])
     except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
         raise DataError(
@@ -144,106 +292,82 @@ def _seed(line: str, path: Path, number: int) -> Seed:
             path,
             number,
         ) from error
-    ids = tuple(str(i) for i in topics.values()) if isinstance(topics, dict) and all(topics.values()) else ()
-    return Seed(question, _names(topics), tuple(str(a) for a in answers), ids)
+    ids = tuple(map(str, topics.values())) if isinstance(topics, dict) and all(topics.values()) else ()
+    names = (topics,) if isinstance(topics, str) else tuple(map(str, topics))
+    return Seed(question, names, answers, ids)
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    """Names or ids out of the forms that datasets use."""
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        return (value,)
-    return tuple(str(v) for v in value)
+def with_names(seeds: Iterable[Seed], kg: KnowledgeGraph) -> Iterator[Seed]:
+    """Return seeds; those whose topic is given by an id alone get the name that their question has for it.
 
-
-class SeedIndex:
-    """BM25 over the masked texts of seed questions; unigrams and bigrams, stop words kept.
-
-    Attributes:
-        kept: what the seeds gave when they were mined, where that is kept.
+    One query for the labels of some hundred; a question that has another name for it stays as it is.
     """
-
-    def __init__(self, seeds: Iterable[Seed], name: str = "seeds") -> None:
-        self._set_up(grouped(seeds, name), name, None)
-
-    @classmethod
-    def of_groups(cls, groups: Mapping[str, Sequence[Seed]], name: str, kept: Kept) -> SeedIndex:
-        """An index of seeds grouped by their masked text, mined before."""
-        index = cls.__new__(cls)
-        index._set_up(groups, name, kept)
-        return index
-
-    def _set_up(self, groups: Mapping[str, Sequence[Seed]], name: str, kept: Kept | None) -> None:
-        """Index the texts of the groups."""
-        import bm25s
-
-        self.name, self.kept = name, kept
-        self._texts = list(groups)
-        self._groups = groups
-        self._index = bm25s.BM25()
-        self._index.index([_terms(t) for t in self._texts], show_progress=False)
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def search(self, question: str, spans: Iterable[tuple[int, int]], k: int = 5) -> tuple[Match, ...]:
-        """The k groups of seeds most like a question whose mentions stand at `spans`, best first.
-
-        A group with exactly the same masked text stands first with score 1.
-        """
-        text = masked(question, list(spans))
-        scores = self._index.get_scores(_terms(text))
-        order = np.argsort(-scores, kind="stable")[:k]
-        best = float(scores[order[0]]) or 1.0
-        found = [
-            Match(self._texts[i], tuple(self._groups[self._texts[i]]), float(scores[i]) / best) for i in order
-        ]
-        if text in self._groups:
-            exact = Match(text, tuple(self._groups[text]), 1.0)
-            found = [exact, *(m for m in found if m.text != text)]
-        return tuple(m for m in found if m.score > 0)
+    source = iter(seeds)
+    while batch := list(islice(source, BATCH)):
+        ids = {i: kg.profile.expand(i) for s in batch if not s.spans for i in s.topics}
+        labels = kg.labels([iri for iri in ids.values() if iri is not None])
+        names = {i: labels.get(iri, "") for i, iri in ids.items() if iri is not None}
+        for seed in batch:
+            lower = seed.question.lower()
+            named = {n: i for i in seed.topics if (n := names.get(i, "")) and n.lower() in lower}
+            if named and not seed.spans:
+                seed = replace(seed, topics=tuple(named), ids=tuple(named.values()))
+            yield seed
 
 
-def spans_of(seed: Seed) -> list[tuple[int, int]]:
-    """Where the topics of a seed stand in its question."""
-    return _spans(seed.question, seed.topics)
+class SeedTerms:
+    """Resolves the names, ids and values of seeds in a KG; remembers what it resolved."""
+
+    def __init__(self, kg: KnowledgeGraph) -> None:
+        self._kg = kg
+        self._resolved: dict[str, tuple[Term, ...]] = {}
+
+    def resolve(self, name: str) -> tuple[Term, ...]:
+        """Return nodes or literals meant by an id, a name or a value; () for what the KG cannot have."""
+        if name not in self._resolved:
+            self._resolved[name] = self._nodes(name) or (self._values(name) if is_value(name) else ())
+        return self._resolved[name]
+
+    def gold(self, seed: Seed) -> set[Term]:
+        """Return the answers of a seed; a number or date that the KG does not hold may be computed."""
+        terms: set[Term] = set()
+        for answer in seed.answers:
+            computed = {Literal(answer, XSD + "string")} if is_value(answer) else ()
+            terms.update(self.resolve(answer)[:1] or computed)
+        return terms
+
+    def _nodes(self, name: str) -> tuple[Term, ...]:
+        """Return nodes of a name or an id; one that reads like a value counts only if the KG has it."""
+        entries = self._kg.index.exact(name) if self._kg.index is not None else ()
+        exact = tuple(e.iri for e in entries if e.label == name) or tuple(e.iri for e in entries)
+        iri = self._kg.profile.expand(name)
+        if exact or iri is None:
+            return exact
+        return (iri,) if not is_value(name) or self._kg.neighbours(iri, limit=1).triples else ()
+
+    def _values(self, value: str) -> tuple[Term, ...]:
+        """Return literals of the KG that write a value."""
+        kinds = _NUMERIC if _NUMBER.fullmatch(value) else _TEMPORAL
+        forms: list[Term] = [Literal(value, XSD + kind) for kind in kinds]
+        if _DATE.fullmatch(value) and "T" not in value:
+            forms.append(Literal(f"{value}T00:00:00Z", XSD + "dateTime"))
+        forms.append(text(value, self._kg.profile.language))
+        return tuple(f for f in forms if self._kg.query(f"ASK {{ ?s ?p {f.n3()} }}").boolean is True)
 
 
-def grouped(seeds: Iterable[Seed], name: str) -> dict[str, list[Seed]]:
-    """Seeds by their masked text; those without answers or without their topic in the text are left out.
-
-    Raises:
-        DataError: none is left.
-    """
-    groups: dict[str, list[Seed]] = {}
-    for seed in seeds:
-        spans = _spans(seed.question, seed.topics)
-        if spans and seed.answers:
-            groups.setdefault(masked(seed.question, spans), []).append(seed)
-    if not groups:
-        raise DataError(
-            "no usable seed question: none has answers and a topic entity named in its text", name
-        )
-    return groups
+def is_value(written: str) -> bool:
+    """Return whether a text reads like a number or a date."""
+    return bool(_NUMBER.fullmatch(written) or _DATE.fullmatch(written))
 
 
-def _terms(text: str) -> list[str]:
-    """Words and word pairs."""
-    words = text.split()
-    return [*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))] or [""]
+def same_as(gold: Iterable[Term], values: Iterable[Term]) -> set[Term]:
+    """Return values, with each one that equals a gold one put as that one."""
+    by_value = {key: term for term in gold if (key := _value(term)) is not None}
+    return {by_value.get(_value(term), term) for term in values} if by_value else set(values)
 
 
-def seed_files(path: str) -> list[Path]:
-    """The files that a setting names, joined by commas."""
-    return [Path(p.strip()).expanduser() for p in path.split(",") if p.strip()]
-
-
-@lru_cache(maxsize=8)
-def open_seeds(path: str) -> SeedIndex:
-    """The index of one file, or of several joined by commas, built once per process.
-
-    Raises:
-        DataError: if a file is missing or a line is broken.
-    """
-    return SeedIndex((s for f in seed_files(path) for s in read_seeds(f)), name=path)
+def _value(term: Term) -> object:
+    """Return what equal values share; None for nodes and plain texts."""
+    if isinstance(term, Literal) and _NUMBER.fullmatch(term.value):
+        return float(term.value)
+    return term.value[:10] if isinstance(term, Literal) and _DATE.fullmatch(term.value) else None

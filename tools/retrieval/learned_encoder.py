@@ -56,7 +56,7 @@ class Manifest:
 
 
 class LearnedEncoder(_CachingEncoder):
-    """The encoder that a folder of self-learning holds; see `triplewise.tools.planning.lexical.path_fit`.
+    """The encoder that a folder of self-learning holds; see `triplewise.tools.planning.lexical.score`.
 
     Raises:
         DataError: the folder is incomplete, damaged, or made for other weights.

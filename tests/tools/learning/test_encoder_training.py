@@ -31,8 +31,7 @@ from triplewise.tools.learning.exploration import Explorer
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Choice, Trajectory
 from triplewise.tools.planning.bodies import rename
-from triplewise.tools.planning.lexical.path_fit import PathFit, words_of
-from triplewise.tools.planning.lexical.score import Scorer
+from triplewise.tools.planning.lexical.score import Scorer, path_similarities, words_of
 from triplewise.tools.retrieval.encoder import EMBEDDED, open_encoder
 from triplewise.tools.retrieval.learned_encoder import ADAPTER, LearnedEncoder, read_adapter
 from triplewise.tools.retrieval.vectors import vectors_of
@@ -103,7 +102,7 @@ def first(kg: KnowledgeGraph, encoder: str, trajectory: Trajectory) -> bool:
     """Whether the path taken is the likest."""
     (example,) = path_examples([trajectory])
     paths = [p for p in (example.chosen, *example.others) if len(p) == 1]
-    fits = PathFit(kg, open_encoder(encoder), view_of(trajectory)).of([rename(kg, p) for p in paths])
+    fits = path_similarities(kg, open_encoder(encoder), view_of(trajectory), [rename(kg, p) for p in paths])
     return int(np.argmax(fits)) == 0 and fits[0] > 0
 
 
@@ -196,7 +195,7 @@ def test_base_vectors_and_the_default_planner_stay_as_they_are(kg: KnowledgeGrap
     assert plain.scores(bodies) == Scorer(kg, open_encoder(), view).scores(bodies)
     added = np.array(Scorer(kg, learned, view).scores(bodies)) - plain.scores(bodies)
     weight = learned.path_weight  # type: ignore[attr-defined]
-    assert np.allclose(added, weight * PathFit(kg, learned, view).of(bodies))
+    assert np.allclose(added, weight * path_similarities(kg, learned, view, bodies))
 
 
 def test_a_killed_training_leaves_nothing(

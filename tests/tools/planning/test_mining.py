@@ -13,10 +13,10 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import metered
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.bodies import answers
-from triplewise.tools.planning.lexical.planner import miner_of, plan
-from triplewise.tools.planning.mining import Caps, Miner
-from triplewise.tools.planning.seeds import Seed, SeedIndex, Signature
+from triplewise.tools.planning.bodies import Signature, answers
+from triplewise.tools.planning.lexical.planner import make_plan
+from triplewise.tools.planning.mining import Miner
+from triplewise.tools.planning.seeds import Caps, MinedSeeds, Seed, SeedIndex, group_seeds
 from triplewise.tools.retrieval.encoder import open_encoder
 
 EX = "http://example.org/"
@@ -118,25 +118,25 @@ def test_the_topic_is_left_out_unless_seeds_count_it() -> None:
 @pytest.mark.parametrize(("found", "expected"), [(("c",), {"c"}), (("a", "c"), {"a", "c"})])
 def test_rules_of_seeds_treat_the_topic_as_seeds_do(found: tuple[str, ...], expected: set[str]) -> None:
     kg = graph(parse("a knows b . b knows a . b knows c"))
-    seeds = SeedIndex([seed("a", *found)])
+    seeds = SeedIndex(group_seeds([seed("a", *found)]))
     linked = (LinkedEntity("a", 8, 9, "a", "a", 1.0),)
-    rules = plan("what of a", linked, kg, open_encoder("embedded"), seeds)
+    rules = make_plan("what of a", linked, kg, open_encoder("embedded"), seeds).rules
     assert rules[0].support == 1
     assert "seed questions" in rules[0].provenance
     assert {PROFILE.short(t) for t in answers(kg, rules[0])} == expected
 
 
 def test_nothing_is_mined_twice(films: EmbeddedKG) -> None:
-    miner = miner_of(films)
+    memory = MinedSeeds()
+    miner = Miner(films, memory=memory)
     seeds = [seed("alien", "scott"), seed("aliens", "cameron")]
     with metered(films) as first:
         mined = miner.mine(seeds)
     with metered(films) as second:
-        again = miner_of(films).mine(list(reversed(seeds)))
+        again = Miner(films, memory=memory).mine(list(reversed(seeds)))
     assert first.queries > 0
     assert second.queries == 0
     assert again == mined
-    assert miner_of(graph(parse(FILMS))) is not miner
 
 
 NODES = [f"n{i}" for i in range(6)]

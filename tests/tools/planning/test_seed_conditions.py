@@ -11,10 +11,9 @@ from triplewise.tools.core.terms import XSD, Literal
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.linking.linker import link
 from triplewise.tools.planning.bodies import answers
-from triplewise.tools.planning.lexical.planner import plan
+from triplewise.tools.planning.lexical.planner import make_plan
 from triplewise.tools.planning.mining import Miner
-from triplewise.tools.planning.seed_terms import SeedTerms, named_in_text, same_as
-from triplewise.tools.planning.seeds import Seed, SeedIndex
+from triplewise.tools.planning.seeds import Seed, SeedIndex, SeedTerms, group_seeds, same_as, with_names
 from triplewise.tools.retrieval.encoder import open_encoder
 
 TURTLE = """\
@@ -52,7 +51,8 @@ def kg(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
 
 def best(kg: KnowledgeGraph, question: str, *seeds: Seed) -> Rule:
     encoder = open_encoder()
-    return plan(question, link(question, kg, encoder=encoder), kg, encoder, SeedIndex(seeds))[0]
+    linked = link(question, kg, encoder=encoder)
+    return make_plan(question, linked, kg, encoder, SeedIndex(group_seeds(seeds))).rules[0]
 
 
 def found(kg: KnowledgeGraph, rule: Rule) -> set[str]:
@@ -119,11 +119,11 @@ def test_a_rule_of_two_topics_needs_two(kg: KnowledgeGraph) -> None:
 
 def test_a_topic_given_by_its_id_is_found_in_the_question(kg: KnowledgeGraph) -> None:
     by_id = Seed("which films did Ridley Scott make?", (SCOTT,), FILMS.answers)
-    (named,) = named_in_text([by_id], kg)
+    (named,) = with_names([by_id], kg)
     assert (named.topics, named.ids) == (("Ridley Scott",), (SCOTT,))
     assert Miner(kg).of_seed(named) == Miner(kg).of_seed(FILMS)
     other = Seed("who is it?", (SCOTT,), ("Alien",))
-    assert list(named_in_text([other, FILMS], kg)) == [other, FILMS]
+    assert list(with_names([other, FILMS], kg)) == [other, FILMS]
 
 
 def test_values_are_the_same_in_any_writing(kg: KnowledgeGraph) -> None:

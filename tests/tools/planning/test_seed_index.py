@@ -11,10 +11,9 @@ import pytest
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, load_kg, open_kg
 from triplewise.tools.kg.protocol import metered
-from triplewise.tools.planning.indexing import index_seeds
-from triplewise.tools.planning.lexical.planner import miner_of
-from triplewise.tools.planning.mining import Caps, Miner
-from triplewise.tools.planning.seed_index import kg_mark, seeds_for
+from triplewise.tools.planning.mining import Miner
+from triplewise.tools.planning.seed_store import index_seeds, kg_mark, seeds_for
+from triplewise.tools.planning.seeds import Caps
 
 TURTLE = """\
 @prefix : <http://films.example/> .
@@ -75,7 +74,7 @@ def test_what_is_kept_is_not_mined_again(store: Path, seeds: str) -> None:
         assert index is not None
         match = index.search("who directed Dune?", [(13, 17)])[0]
         with metered(kg) as meter:
-            mined = miner_of(kg, CAPS, index).mine(match.seeds)
+            mined = Miner(kg, CAPS, index.mined(CAPS, "")).mine(match.seeds)
         assert meter.queries == 0
         assert mined == Miner(kg, CAPS).mine(match.seeds)
         assert [(m.signature, m.support) for m in mined] == [((("director", True),), 2)]
@@ -97,10 +96,10 @@ def test_another_graph_other_seeds_or_other_caps_are_another_index(
     other = write(tmp_path / "other.jsonl", ROWS[:1])
     unknown = seeds_for(str(dump), open_kg(dump), other, CAPS)
     assert unknown is not None
-    assert unknown.kept is None
+    assert unknown.caps is None
     shorter = seeds_for(str(dump), open_kg(dump), None, Caps(hops=2))
     assert shorter is not None
-    assert (len(shorter), shorter.kept) == (2, None)
+    assert (len(shorter), shorter.caps) == (2, CAPS)
     dump.write_text(TURTLE + ":dune rdfs:label 'Dune' .")
     assert seeds_for(str(dump), open_kg(dump), None, CAPS) is None
 

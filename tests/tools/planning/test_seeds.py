@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.planning.seeds import Seed, SeedIndex, open_seeds, read_seeds
+from triplewise.tools.planning.seeds import Seed, SeedIndex, group_seeds, read_seeds
 
 QUESTION = {"question": "who wrote [Dracula]", "answers": ["Bram Stoker"]}
 
@@ -69,38 +69,19 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str) -> None:
 
 
 def test_a_missing_or_foreign_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none\.jsonl"):
-        open_seeds(str(tmp_path / "none.jsonl"))
     (tmp_path / "foreign.jsonl").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match=r"foreign\.jsonl"):
-        open_seeds(str(tmp_path / "foreign.jsonl"))
     (tmp_path / "unpacked.jsonl.gz").write_bytes(b"{}")
-    with pytest.raises(DataError, match=r"unpacked\.jsonl"):
-        open_seeds(str(tmp_path / "unpacked.jsonl.gz"))
+    for name in ("none.jsonl", "foreign.jsonl", "unpacked.jsonl.gz"):
+        with pytest.raises(DataError, match=name.partition(".")[0]):
+            list(read_seeds(tmp_path / name))
 
 
 @pytest.mark.parametrize(
-    "records",
-    [
-        [],
-        [{"question": "who wrote it", "answers": ["x"], "topic_entity": "Dracula"}],
-        [{"question": "who wrote Dracula", "answers": [], "topic_entity": "Dracula"}],
-    ],
+    "seeds", [[], [Seed("who wrote it", ("Dracula",), ("x",))], [Seed("who wrote Dracula", ("Dracula",), ())]]
 )
-def test_a_file_without_a_usable_seed_says_so(tmp_path: Path, records: list[dict[str, Any]]) -> None:
-    with pytest.raises(DataError, match="no usable seed question") as caught:
-        open_seeds(str(write(tmp_path / "empty.jsonl", *records)))
-    assert "empty.jsonl" in str(caught.value)
-
-
-def test_several_files_make_one_index_built_once(tmp_path: Path) -> None:
-    one = write(tmp_path / "1.jsonl", {**QUESTION, "topic_entity": "Dracula"})
-    two = write(
-        tmp_path / "2.jsonl", {"question": "who directed Alien", "answers": ["x"], "topic_entity": "Alien"}
-    )
-    index = open_seeds(f"{one}, {two}")
-    assert len(index) == 2
-    assert open_seeds(f"{one}, {two}") is index
+def test_without_a_usable_seed_it_is_said(seeds: list[Seed]) -> None:
+    with pytest.raises(DataError, match=r"empty\.jsonl: no usable seed question"):
+        group_seeds(seeds, "empty.jsonl")
 
 
 def seed(question: str, topic: str) -> Seed:
@@ -108,13 +89,15 @@ def seed(question: str, topic: str) -> Seed:
 
 
 INDEX = SeedIndex(
-    [
-        seed("who wrote the book Dracula?", "Dracula"),
-        seed("Who wrote the book [Emma] ?", "Emma"),
-        seed("who directed the film Alien?", "Alien"),
-        seed("which films did Ridley Scott direct?", "ridley scott"),
-        seed("what is the capital of France?", "France"),
-    ]
+    group_seeds(
+        [
+            seed("who wrote the book Dracula?", "Dracula"),
+            seed("Who wrote the book [Emma] ?", "Emma"),
+            seed("who directed the film Alien?", "Alien"),
+            seed("which films did Ridley Scott direct?", "ridley scott"),
+            seed("what is the capital of France?", "France"),
+        ]
+    )
 )
 
 
@@ -133,7 +116,7 @@ def test_seeds_of_one_structure_are_one_group() -> None:
 
 def test_the_same_masked_text_stands_first_even_where_bm25_prefers_another() -> None:
     pool = [seed("who is A?", "A"), seed("who is A who is A who is B?", "B")]
-    (best, *_) = SeedIndex(pool).search("who is Zeno?", [(7, 11)])
+    (best, *_) = SeedIndex(group_seeds(pool)).search("who is Zeno?", [(7, 11)])
     assert (best.text, best.score) == ("who is entity", 1.0)
     assert INDEX.search("who is Zeno?", [(7, 11)], k=1)
 

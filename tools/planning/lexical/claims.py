@@ -11,28 +11,21 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Atom, Constraint, Rule
-from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term
 from triplewise.tools.kg.cardinality import is_single_valued
+from triplewise.tools.kg.classes import singulars
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.bodies import make_atom, node_form, texts_of
-from triplewise.tools.planning.lexical.named import Named, named_nodes, numbers_in, spans_of
-from triplewise.tools.planning.lexical.operations import is_date, is_number
+from triplewise.tools.planning.bodies import make_atom, node_form, texts_of, types_of
+from triplewise.tools.planning.lexical.constraints import is_date, is_number
 from triplewise.tools.planning.lexical.question import QuestionView, lexicon, stem, view
+from triplewise.tools.planning.lexical.score import similarities, thresholds_of
 from triplewise.tools.pyql.text import write_node
 from triplewise.tools.retrieval.encoder import Encoder
-from triplewise.tools.retrieval.vectors import vectors_of
 
-SPOKEN = 0.55
-"""Likeness with a word of the claim from which on a relation is what the claim speaks of."""
-SAID = 0.3
-"""Likeness with a relation, or a type, below which a word of the claim says something else."""
-STEM = 0.7
-"""Likeness of words that are forms of one another."""
 CLASS_DEPTH = 3
 """Steps up the classes over which a thing is still said to be one."""
 LINKED = "assumed, for the graph links what the claim names, though by another relation than it speaks of"
@@ -41,9 +34,26 @@ VALUES = 20
 """Values of a relation that are compared with the claim's."""
 LITERALS = 300
 """Literals of an entity that are looked at."""
+HOMONYMS = 10
+"""Nodes of one name that are looked at, the best known first."""
+NEAR = 1_000
+"""Facts of the topic whose far ends are looked for in the sentence, on a KG without a label index."""
 
+_NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w-])")
+_BRACKETS = re.compile(r"\s*\([^()]*\)$")
 _WORD = re.compile(r"[a-z]+")
 _YEAR = re.compile(r"-?\d{4}")
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A node or a literal that a sentence names, and the place of its words."""
+
+    node: Term
+    text: str
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +62,7 @@ class _Fact:
 
     relation: str
     forward: bool
-    value: Term
-    said: Named
+    named: Named
 
 
 def claim_rules(
@@ -63,7 +72,7 @@ def claim_rules(
     encoder: Encoder,
     closed_world: bool = False,
 ) -> tuple[Rule, ...]:
-    """Yes-or-no rules that decide a claim, best first: those that hold prove it, others contradict it.
+    """Return yes-or-no rules that decide a claim, best first: those that hold prove it, others contradict it.
 
     A claim that denies ("was never married to") is read as what it denies.
 
@@ -73,7 +82,11 @@ def claim_rules(
         closed_world: what is not linked in the KG is not linked at all. Then a claim that nothing decides is
             likely where the KG links all that it names, by whatever relation (provenance `LINKED`).
     """
-    rules = [r for topic in linked for r in _Check(claim, topic, linked, kg, encoder).rules(closed_world)]
+    rules: list[Rule] = []
+    for entity in linked:
+        topic = kg.profile.expand(entity.id)
+        if topic is not None:
+            rules += _Check(claim, entity, topic, linked, kg, encoder).rules(closed_world)
     return tuple(sorted(rules, key=lambda r: -r.score))
 
 
@@ -83,222 +96,161 @@ class _Check:
     def __init__(
         self,
         claim: str,
-        topic: LinkedEntity,
+        entity: LinkedEntity,
+        topic: IRI,
         linked: Sequence[LinkedEntity],
         kg: KnowledgeGraph,
         encoder: Encoder,
     ) -> None:
         self._claim, self._kg, self._encoder = claim, kg, encoder
-        self._anchor = node_form(kg, topic.id)
-        self._topic = kg.profile.expand(topic.id)
+        self._entity, self._topic, self._anchor = entity, topic, node_form(kg, entity.id)
         self._own = [s for e in linked for s in spans_of(claim, e)]
-        self._entity = topic
-        self._others = [e for e in linked if e.id != topic.id]
-        self._vectors: dict[tuple[str, ...], np.ndarray] = {}
+        self._others = [e for e in linked if e.id != entity.id]
+        self._thresholds = thresholds_of(encoder)
 
     def rules(self, closed_world: bool) -> list[Rule]:
-        """What proves the claim; else what contradicts it; else, in a closed world, what makes it likely."""
-        if self._topic is None:
-            return []
+        """Return what proves the claim, else contradicts it, else makes it likely in a closed world."""
         named = named_nodes(self._claim, self._topic, self._own, self._others, self._kg)
-        facts = [*_facts(self._kg, self._topic, named), *self._dated()]
-        kinds = list(_member(self._kg, self._topic, named))
-        proofs = [self._rule(f, likeness) for f in facts if (likeness := self._fits(f)) > 0]
-        proofs += [self._class_rule(*kind) for kind in kinds if self._only_says(kind[0])]
+        facts = [*_facts(self._kg, self._topic, named), *self._literals()]
+        proofs = [self._rule(f, score) for f in facts if (score := self._fit(f)) > 0]
+        proofs += [
+            self._class_rule(kind, path)
+            for kind, path in _classes(self._kg, self._topic, named)
+            if not self._view(kind).words
+        ]
         decided = proofs or list(self._contradictions(named, facts))
-        return decided or (list(self._links(facts)) if closed_world else [])
+        if decided or not closed_world:
+            return decided
+        # Facts between two things that the claim names, where it names no third one.
+        linking = (self._rule(f, 0.0) for f in facts if not self._view(f.named).unlinked)
+        return [replace(rule, provenance=LINKED) for rule in linking]
 
-    def _links(self, facts: Sequence[_Fact]) -> Iterator[Rule]:
-        """Facts between two things that the claim names, where it names no third one."""
-        for fact in facts:
-            if not self._seen(fact.said).unlinked:
-                yield replace(self._rule(fact, 0.0), provenance=LINKED)
-
-    def _rule(self, fact: _Fact, score: float) -> Rule:
+    def _rule(self, fact: _Fact, score: float, note: str = "the graph holds this fact") -> Rule:
         """Does the fact hold?"""
         atom = make_atom(self._kg, fact.relation, fact.forward, ())
-        held = Constraint("holds", self._anchor, (atom,), value=write_node(fact.value, self._kg.profile))
-        return Rule(
-            self._anchor, (), (Constraint("ask"), held), score=score, provenance="the graph holds this fact"
-        )
+        value = write_node(fact.named.node, self._kg.profile)
+        holds = Constraint("holds", self._anchor, (atom,), value=value)
+        return Rule(self._anchor, (), (Constraint("ask"), holds), score=score, provenance=note)
 
     def _class_rule(self, kind: Named, path: Sequence[str]) -> Rule:
         """Is the topic of a class, over the classes in between?"""
-        kg, end = self._kg, write_node(kind.node, self._kg.profile)
-        names = [f"class_{i}" for i in range(1, len(path))]
-        body = [
-            Atom(make_atom(kg, r, True, ()).relation, True, v) for r, v in zip(path[:-1], names, strict=True)
-        ]
-        last = Atom(make_atom(kg, path[-1], False, ()).relation, False, names[-1])
-        meets = Constraint("meets", names[-1], (last,), value=end)
-        note = "the graph holds the classes in between"
-        return Rule(self._anchor, tuple(body), (Constraint("ask"), meets), score=SPOKEN, provenance=note)
+        atoms = [make_atom(self._kg, r, True, ()) for r in path]
+        body = tuple(Atom(a.relation, True, f"class_{i}") for i, a in enumerate(atoms[:-1], 1))
+        last = Atom(atoms[-1].relation, False, body[-1].variable)
+        end = write_node(kind.node, self._kg.profile)
+        meets = Constraint("meets", last.variable, (last,), value=end)
+        note, score = "the graph holds the classes in between", self._thresholds.spoken
+        return Rule(self._anchor, body, (Constraint("ask"), meets), score=score, provenance=note)
 
-    def _seen(self, said: Named) -> QuestionView:
-        """The claim with the topic and one named thing as mentions."""
-        return view(self._claim, [*self._own, *([(said.start, said.end)] if said.end > 0 else [])])
+    def _view(self, named: Named) -> QuestionView:
+        """Return the claim with the topic and one named thing as mentions."""
+        return view(self._claim, [*self._own, *([named.span] if named.span[1] > 0 else [])])
 
-    def _fits(self, fact: _Fact) -> float:
-        """How well a fact says the claim, all of it; 0 where the claim says something else, or more."""
-        seen = self._seen(fact.said)
+    def _fit(self, fact: _Fact) -> float:
+        """Return how well a fact says all of the claim; 0 where the claim says something else, or more."""
+        seen = self._view(fact.named)
         words = [w for w, _ in seen.words]
         if not words:
-            return self._bare(seen, fact)
-        likeness = self._likeness(fact.relation, fact.forward, words)
-        types = self._types(fact.value)
-        left = [
-            w for w, like in zip(words, likeness, strict=True) if like < SAID and not self._is_type(w, types)
-        ]
-        return float(likeness.max()) if likeness.max() >= SPOKEN and not left else 0.0
+            # "X is a Y", "X is in Y": no word tells the relation, so any fact of X that has Y says as much.
+            places = [start for start, _ in spans_of(self._claim, self._entity)]
+            ordered = bool(places) and (places[0] < fact.named.span[0]) == fact.forward
+            return self._thresholds.spoken if ordered and len(seen.tokens) > 2 else 0.0
+        texts = texts_of(relation_texts(self._kg, [fact.relation])[fact.relation], fact.forward)
+        row = similarities(self._kg, self._encoder, [texts], words)[0]
+        if row.max() < self._thresholds.spoken:
+            return 0.0
+        ends = [n for n in (self._topic, fact.named.node) if isinstance(n, IRI)]
+        # A word may only say what kind of thing is spoken of ("the city of Turin").
+        types = " ".join(types_of(self._kg, ends).values()).lower()
+        kinds = {stem(part) for part in _WORD.findall(types)}
+        unsaid = [w for w, s in zip(words, row, strict=True) if s < self._thresholds.unrelated]
+        return 0.0 if {stem(w) for w in unsaid} - kinds else float(row.max())
 
-    def _bare(self, seen: QuestionView, fact: _Fact) -> float:
-        """ "X is a Y", "X is in Y": no word tells the relation, so any fact of X that has Y says as much."""
-        places = [start for start, _ in spans_of(self._claim, self._entity)]
-        said = bool(places) and (places[0] < fact.said.start) == fact.forward
-        return SPOKEN if said and len(seen.tokens) > 2 else 0.0
-
-    def _only_says(self, kind: Named) -> bool:
-        """Whether the claim says no more than that the topic is of a kind."""
-        words = [w for w, _ in self._seen(kind).words]
-        return not words
-
-    def _likeness(self, relation: str, forward: bool, words: Sequence[str]) -> np.ndarray:
-        """Likeness of each word with what a relation reads as, shape (words,)."""
-        texts = texts_of(relation_texts(self._kg, [relation])[relation], forward)
-        key = tuple(words)
-        if key not in self._vectors:
-            self._vectors[key] = self._encoder.encode(list(words))
-        best: np.ndarray = (self._vectors[key] @ vectors_of(self._kg, self._encoder).vectors(texts).T).max(
-            axis=1
-        )
-        stop = lexicon()["stopwords"]
-        stems = {stem(w) for t in texts for w in _WORD.findall(t.lower()) if w not in stop}
-        return np.asarray(np.maximum(best, [STEM if stem(w) in stems else 0.0 for w in words]))
-
-    def _types(self, value: Term) -> list[str]:
-        """Names of the types of the topic and of a value."""
-        links = "|".join(IRI(p).n3() for p in self._kg.profile.type_predicates)
-        nodes = " ".join(n.n3() for n in (self._topic, value) if isinstance(n, IRI))
-        if not links or not nodes:
-            return []
-        found = self._kg.query(
-            f"SELECT DISTINCT ?c WHERE {{ VALUES ?x {{ {nodes} }} ?x {links} ?c }}", limit=VALUES
-        )
-        return list(self._kg.labels(found.column("c")).values()) if found.rows else []
-
-    def _is_type(self, word: str, types: Iterable[str]) -> bool:
-        """Whether a word only says what kind of thing is spoken of ("the city of Turin")."""
-        return any(stem(word) == stem(part) for name in types for part in _WORD.findall(name.lower()))
-
-    def _dated(self) -> list[_Fact]:
-        """Facts whose date or number the claim names."""
+    def _literals(self) -> Iterator[_Fact]:
+        """Return facts whose date or number the claim names."""
         numbers = numbers_in(self._claim, self._own)
-        if not numbers or self._topic is None:
-            return []
-        facts = []
-        for relation, value in _literals(self._kg, self._topic):
-            for said in numbers:
-                if _same_value(value, said.text.replace(",", "")):
-                    facts.append(_Fact(relation, True, value, said))
-        return facts
+        if not numbers:
+            return
+        profile = self._kg.profile
+        query = f"SELECT ?r ?x WHERE {{ {self._topic.n3()} ?r ?x FILTER(isLiteral(?x)) }}"
+        for relation, value in self._kg.query(query, limit=LITERALS).rows:
+            if value is not None and isinstance(relation, IRI) and not profile.excludes(relation):
+                for number in (n for n in numbers if _same_value(value, n.text)):
+                    yield _Fact(profile.short(relation), True, replace(number, node=value))
 
     def _contradictions(self, named: Sequence[Named], facts: Sequence[_Fact]) -> Iterator[Rule]:
-        """Facts of single-valued relations that the claim gives another value."""
-        held = {(f.said.start, f.said.end) for f in facts}
-        wanted: dict[tuple[int, int], list[Named]] = {}
-        for said in [*named, *numbers_in(self._claim, self._own)]:
-            if (said.start, said.end) not in held:
-                wanted.setdefault((said.start, said.end), []).append(said)
-        around = self._kg.relations(self._topic).forward if wanted and self._topic is not None else ()
-        for iri in around:
-            for alike in wanted.values():
-                fact = _Fact(self._kg.profile.short(iri), True, alike[0].node, alike[0])
-                if (
-                    self._seen(alike[0]).words
-                    and (score := self._fits(fact)) > 0
-                    and self._excludes(iri, alike)
-                ):
-                    told = "the graph has another value for a relation that has one"
-                    yield replace(self._rule(fact, score), provenance=told)
+        """Return facts of single-valued relations that the claim gives another value."""
+        settled = {f.named.span for f in facts}
+        claimed: dict[Span, list[Named]] = {}
+        for name in [*named, *numbers_in(self._claim, self._own)]:
+            if name.span not in settled:
+                claimed.setdefault(name.span, []).append(name)
+        for iri in self._kg.relations(self._topic).forward if claimed else ():
+            for names in claimed.values():
+                fact = _Fact(self._kg.profile.short(iri), True, names[0])
+                if not self._view(names[0]).words or not (score := self._fit(fact)):
+                    continue
+                if self._excludes(iri, names):
+                    yield self._rule(fact, score, "the graph has another value for a relation that has one")
 
-    def _excludes(self, relation: IRI, said: Sequence[Named]) -> bool:
-        """Whether the topic's values rule out what the claim says, whichever node of that name it means.
+    def _excludes(self, relation: IRI, names: Sequence[Named]) -> bool:
+        """Return whether the topic's values rule out what the claim says, whichever node it means.
 
-        It is a value that the relation takes, and none of the topic's.
+        It is a value that the relation takes somewhere, and none of the topic's.
         """
-        assert self._topic is not None
-        values = [
-            t.object for t in self._kg.neighbours(self._topic, relation, "forward", limit=VALUES).triples
-        ]
+        near = self._kg.neighbours(self._topic, relation, "forward", limit=VALUES)
+        values = [t.object for t in near.triples]
         if not values or not is_single_valued(self._kg, relation):
             return False
-        if isinstance(said[0].node, Literal):
-            text = said[0].text.replace(",", "")
-            return all(_comparable(v, text) and not _same_value(v, text) for v in values)
-        fitting = any(_is_value(self._kg, relation, n.node) for n in said)
-        return fitting and not any(_related(self._kg, values, n.node) for n in said)
+        if isinstance(names[0].node, Literal):
+            return all(_comparable(v, names[0].text) and not _same_value(v, names[0].text) for v in values)
+        taken = (f"ASK {{ ?s {relation.n3()} {n.node.n3()} }}" for n in names)
+        return any(self._kg.query(ask).boolean for ask in taken) and not any(
+            _related(self._kg, values, n.node) for n in names
+        )
 
 
 def _facts(kg: KnowledgeGraph, topic: IRI, named: Sequence[Named]) -> Iterator[_Fact]:
-    """All facts between the topic and the nodes that a claim names; two queries."""
-    if not named:
-        return
+    """Return all facts between the topic and the nodes that a claim names; two queries."""
     nodes = {n.node: n for n in reversed(named)}
     values = " ".join(n.n3() for n in nodes)
-    for forward in (True, False):
+    for forward in (True, False) if nodes else ():
         ends = f"{topic.n3()} ?r ?x" if forward else f"?x ?r {topic.n3()}"
-        found = kg.query(f"SELECT DISTINCT ?r ?x WHERE {{ VALUES ?x {{ {values} }} {ends} }}")
-        for relation, node in found.rows:
-            said = _said(node, nodes)
-            if isinstance(relation, IRI) and said is not None and not kg.profile.excludes(relation):
-                yield _Fact(kg.profile.short(relation), forward, said.node, said)
+        for relation, node in kg.query(
+            f"SELECT DISTINCT ?r ?x WHERE {{ VALUES ?x {{ {values} }} {ends} }}"
+        ).rows:
+            name = _of_node(node, nodes)
+            if isinstance(relation, IRI) and name is not None and not kg.profile.excludes(relation):
+                yield _Fact(kg.profile.short(relation), forward, name)
 
 
-def _said(found: Term | None, nodes: Mapping[Term, Named]) -> Named | None:
-    """What a query found of the nodes it was given; Virtuoso may return a lone one as a string."""
-    if found is None:
-        return None
-    return nodes.get(found) or next((said for node, said in nodes.items() if node.value == found.value), None)
-
-
-def _literals(kg: KnowledgeGraph, topic: IRI) -> Iterator[tuple[str, Literal]]:
-    """Dates and numbers of an entity, with their relations; one query."""
-    found = kg.query(f"SELECT ?r ?x WHERE {{ {topic.n3()} ?r ?x FILTER(isLiteral(?x)) }}", limit=LITERALS)
-    for relation, value in found.rows:
-        if not isinstance(relation, IRI) or not isinstance(value, Literal) or kg.profile.excludes(relation):
-            continue
-        if is_date(value) or is_number(value):
-            yield kg.profile.short(relation), value
-
-
-def _member(
+def _classes(
     kg: KnowledgeGraph, topic: IRI, named: Sequence[Named]
 ) -> Iterator[tuple[Named, tuple[str, ...]]]:
-    """The classes a claim names that the topic is of over classes in between, with the relations there."""
-    types, above = kg.profile.type_predicates, kg.profile.subclass_predicates
+    """Return classes a claim names that the topic is of over classes in between, with the relations there."""
+    types, above, short = kg.profile.type_predicates, kg.profile.subclass_predicates, kg.profile.short
     if not types or not above or not named:
         return
-    short = kg.profile.short
-    nodes = {n.node: n for n in reversed(named)}
-    values, up = " ".join(n.n3() for n in nodes), IRI(above[0])
+    nodes, up = {n.node: n for n in reversed(named)}, IRI(above[0])
+    values = " ".join(n.n3() for n in nodes)
     for steps in range(1, CLASS_DEPTH):
         for first in (IRI(types[0]), up):
             path = "/".join([first.n3(), *[up.n3()] * steps])
-            found = kg.query(
-                f"SELECT DISTINCT ?x WHERE {{ VALUES ?x {{ {values} }} {topic.n3()} {path} ?x }}"
-            )
-            for node in found.column("x") if found.rows else ():
-                if (said := _said(node, nodes)) is not None:
-                    yield said, (short(first), *[short(up)] * steps)
+            query = f"SELECT DISTINCT ?x WHERE {{ VALUES ?x {{ {values} }} {topic.n3()} {path} ?x }}"
+            for row in kg.query(query).rows:
+                if (name := _of_node(row[0], nodes)) is not None:
+                    yield name, (short(first), *[short(up)] * steps)
 
 
-def _is_value(kg: KnowledgeGraph, relation: IRI, node: Term) -> bool:
-    """Whether a node is a value of a relation somewhere: of the kind that the relation takes."""
-    return bool(kg.query(f"ASK {{ ?s {relation.n3()} {node.n3()} }}").boolean)
+def _of_node(node: Term | None, nodes: Mapping[Term, Named]) -> Named | None:
+    """Return what names a node that a query returned; Virtuoso may return a lone one as a string."""
+    if node is None:
+        return None
+    return nodes.get(node) or next((name for n, name in nodes.items() if n.value == node.value), None)
 
 
 def _related(kg: KnowledgeGraph, values: Sequence[Term], node: Term) -> bool:
-    """Whether a node is near one of the values, and so may be the same, a part of it or the whole of it.
+    """Return whether a node is near one of the values, and so may be the same, a part or the whole of it.
 
     Near: one fact away, or two of the same relation ("located in" walked twice), or nobody knows.
     """
@@ -307,21 +259,106 @@ def _related(kg: KnowledgeGraph, values: Sequence[Term], node: Term) -> bool:
         return True
     n = node.n3()
     ways = (f"?v ?r {n}", f"{n} ?r ?v", f"?v ?r ?m . ?m ?r {n}", f"{n} ?r ?m . ?m ?r ?v")
-    found = (kg.query(f"ASK {{ VALUES ?v {{ {ends} }} {way} }}").boolean for way in ways)
-    return any(answer is not False for answer in found)
+    asked = (kg.query(f"ASK {{ VALUES ?v {{ {ends} }} {way} }}").boolean for way in ways)
+    return any(answer is not False for answer in asked)
 
 
-def _same_value(value: Term, said: str) -> bool:
-    """Whether a date or number of the KG is what a claim says: a year, or the number."""
+def _same_value(value: Term, written: str) -> bool:
+    """Return whether a date or number of the KG is what a claim says: a year, or the number."""
     if not isinstance(value, Literal):
         return False
     if is_date(value):
-        return value.value.lstrip("+").startswith(said) if _YEAR.fullmatch(said) else False
-    return is_number(value) and float(value.value) == float(said)
+        return bool(_YEAR.fullmatch(written)) and value.value.lstrip("+").startswith(written)
+    return is_number(value) and float(value.value) == float(written)
 
 
-def _comparable(value: Term, said: str) -> bool:
-    """Whether a value and what a claim says are both years, or both numbers that are no years."""
-    if not isinstance(value, Literal):
-        return False
-    return is_date(value) == bool(_YEAR.fullmatch(said)) and (is_date(value) or is_number(value))
+def _comparable(value: Term, written: str) -> bool:
+    """Return whether a value and what a claim says are both years, or both numbers that are no years."""
+    dated = is_date(value)
+    return dated == bool(_YEAR.fullmatch(written)) and (dated or is_number(value))
+
+
+def spans_of(sentence: str, entity: LinkedEntity) -> list[Span]:
+    """Return where an entity stands in a sentence: its mention, or its name without its brackets."""
+    if entity.start >= 0:
+        return [(entity.start, entity.end)]
+    for name in (entity.mention, entity.label):
+        for form in dict.fromkeys((name, _BRACKETS.sub("", name))):
+            pattern = rf"(?<!\w){re.escape(form)}(?:s|es)?(?!\w)"
+            if form and (match := re.search(pattern, sentence, re.IGNORECASE)):
+                return [match.span()]
+    return []
+
+
+def numbers_in(sentence: str, taken: Iterable[Span]) -> list[Named]:
+    """Return the numbers of a sentence that are part of no mention."""
+    mentions, numbers = list(taken), []
+    for match in _NUMBER.finditer(sentence):
+        digits = match[0].replace(",", "")
+        if not _overlaps(match.span(), mentions):
+            type_ = "integer" if digits.isdigit() else "decimal"
+            numbers.append(Named(Literal(digits, XSD + type_), digits, match.span()))
+    return numbers
+
+
+def named_nodes(
+    sentence: str,
+    topic: IRI,
+    taken: Sequence[Span],
+    others: Sequence[LinkedEntity],
+    kg: KnowledgeGraph,
+) -> list[Named]:
+    """Return nodes that a sentence names besides its topic, the longest names first; several may bear one.
+
+    Args:
+        sentence: the text. topic: is not among them. taken: where linked entities stand.
+        others: linked entities but the topic, which are named by being linked.
+        kg: asked through its label index; without one, only the topic's neighbours can be named.
+    """
+    named = [
+        Named(node, e.mention, span)
+        for e in others
+        for span in spans_of(sentence, e)
+        if (node := kg.profile.expand(e.id)) is not None
+    ]
+    occupied = list(taken)
+    names = _near_names(sentence, topic, kg) if kg.index is None else _indexed_names(sentence, kg)
+    for name in sorted(names, key=lambda n: n.span[0] - n.span[1]):
+        same = any(n.span == name.span for n in named)
+        if name.node != topic and (same or not _overlaps(name.span, occupied)):
+            named.append(name)
+            occupied.append(name.span)
+    return named
+
+
+def _indexed_names(sentence: str, kg: KnowledgeGraph) -> list[Named]:
+    """Return all names in a sentence that the label index knows, plurals of one word too."""
+    assert kg.index is not None
+    stop, names = lexicon()["stopwords"], []
+    for match in kg.index.spans(sentence):
+        span = match.span
+        if not all(word in stop for word in span.norm.split()):
+            names += [Named(e.iri, span.text, (span.start, span.end)) for e in match.entries[:HOMONYMS]]
+    places = {n.span for n in names}
+    for word in re.finditer(r"\w+", sentence):
+        if word.span() not in places and word[0].lower() not in stop:
+            entries = [e for form in singulars(word[0].lower())[1:] for e in kg.index.exact(form)]
+            names += [Named(e.iri, word[0], word.span()) for e in entries[:HOMONYMS]]
+    return names
+
+
+def _near_names(sentence: str, topic: IRI, kg: KnowledgeGraph) -> list[Named]:
+    """Return neighbours of the topic whose label stands in a sentence."""
+    triples = kg.neighbours(topic, limit=NEAR).triples
+    ends = dict.fromkeys(t.object if t.subject == topic else t.subject for t in triples)
+    names = []
+    for node, label in kg.labels(ends).items():
+        match = re.search(rf"(?<!\w){re.escape(label)}(?!\w)", sentence, re.IGNORECASE)
+        if normalise(label) and match is not None:
+            names.append(Named(node, match[0], match.span()))
+    return names
+
+
+def _overlaps(span: Span, others: Iterable[Span]) -> bool:
+    """Return whether a span shares characters with others."""
+    return any(start < span[1] and span[0] < end for start, end in others)

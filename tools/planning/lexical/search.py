@@ -1,41 +1,57 @@
-"""The neighbourhood search of one question: chains, what they reach, and how well both fit the words."""
+"""The neighbourhood search of one question: candidate rules around its topics, run and weighed by its words.
+
+Candidates are chains from one topic; chains from two topics that meet, pass through or exclude each other;
+members of a class; and for yes-or-no questions what is to be checked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from triplewise.tools.core.rules import Constraint, DroppedRule, Rule, dropped
+from triplewise.tools.core.rules import Atom, Constraint, DroppedRule, Rule, dropped
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.classes import find_classes
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.planning.bodies import Body, answers, ground, neighbourhood, node_form, without_topic
-from triplewise.tools.planning.lexical.fit import BONUS, ValueFit
-from triplewise.tools.planning.lexical.operations import Operations
+from triplewise.tools.planning.bodies import (
+    Body,
+    answers,
+    constrained,
+    ground,
+    grow,
+    make_atom,
+    meeting,
+    node_form,
+    signature,
+    slug,
+    types_of,
+    without_topic,
+)
+from triplewise.tools.planning.lexical.constraints import (
+    Constraints,
+    ValueFit,
+    comparison_value,
+    is_date,
+    is_number,
+)
 from triplewise.tools.planning.lexical.question import QuestionView
-from triplewise.tools.planning.lexical.score import Scorer
-from triplewise.tools.planning.mining import Caps
+from triplewise.tools.planning.lexical.score import Scorer, thresholds_of
+from triplewise.tools.planning.seeds import Caps
 from triplewise.tools.retrieval.encoder import Encoder
 
 NOWHERE = "it leads nowhere from the entity in this graph"
 """Why a rule without a grounding is dropped."""
-OPERATED = ("filter", "max", "min", "most", "least")
-"""Constraints over a quantity of the answers."""
-UNUSED = 0.8
-"""Cost of every topic of the question that a rule leaves out."""
-SUPPORTED = 0.55
-"""A relation whose own word is as like it as this is what the question speaks of."""
-GUESSED = 0.28
-"""Below this likeness a relation has nothing to do with the question, whatever it leads to."""
-SAMPLE = 60
-"""Values of a rule that are looked at."""
 UNSAID = "no word of the question speaks of its relations"
 GUESS = f"a guess: {UNSAID}"
 """Provenance of a rule that is followed all the same (`PlanSettings.guess`)."""
 FAR_BEHIND = 10.0
 """What a guess costs: more than any score, so that it comes after every rule that is spoken for."""
+SAMPLE = 60
+"""Values of a rule that are looked at."""
 VALUES = 2_000
 """Most values of a body that are compared for a meeting point."""
+JOINED = 8
+"""Bodies of each topic that are tried for a meeting point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,184 +82,351 @@ class PlanSettings:
 
 
 class Search:
-    """Everything the builders of rules share for one question.
+    """The search for one question.
 
     Attributes:
-        dropped: rules that were tried and are none, with the reason.
-        topics: argument forms of the linked entities, in the order of the question.
+        view: the question. topics: argument forms of the linked entities, in the order of the question.
         classes: nodes that the expected noun names as a class of the KG.
+        dropped: rules that were tried and are none, with the reason.
     """
 
     def __init__(
         self,
-        seen: QuestionView,
+        view: QuestionView,
         topics: Sequence[str],
         classes: Sequence[IRI],
         kg: KnowledgeGraph,
         encoder: Encoder,
         settings: PlanSettings,
     ) -> None:
-        self.seen, self.topics, self.classes = seen, tuple(topics), tuple(classes)
+        self.view, self.topics, self.classes = view, tuple(topics), tuple(classes)
         self.kg, self.encoder, self.settings = kg, encoder, settings
-        self.operations = Operations(kg, encoder, seen)
-        self.fit = ValueFit(kg, encoder, seen, classes)
         self.dropped: list[DroppedRule] = []
+        self._weights = thresholds_of(encoder)
+        self._constraints = Constraints(kg, encoder, view)
+        self._fit = ValueFit(kg, encoder, view, classes)
         self._bodies: dict[str, list[tuple[Body, float]]] = {}
         self._scorers: dict[str, Scorer] = {}
         self._reached: dict[tuple[str, Body], frozenset[Term]] = {}
 
-    @property
-    def by_class(self) -> bool:
-        """Whether the question asks for members of a class of the KG ("which rivers")."""
-        return bool(self.classes) and self.seen.determined
-
-    @property
-    def excluded(self) -> str:
-        """The topic behind a negation ("do not border Brazil"), "" if there is none."""
-        if self.seen.negated < 0:
-            return ""
-        behind = [i for i in range(len(self.topics)) if self.seen.mention_position(i) > self.seen.negated]
-        return self.topics[behind[0]] if behind and len(behind) < len(self.topics) else ""
+    def rules(self) -> list[Rule]:
+        """Return rules from the neighbourhood of the linked entities, best first."""
+        if self.view.boolean:
+            return self._boolean()
+        rules = self._of_two_topics() if len(self.topics) > 1 else []
+        if not (rules and self._excluded):
+            rules += [r for t in self.topics for r in self._chains(t)] + self._members()
+        return self._apply_constraints(self._execute_and_filter(self.rank(rules)))
 
     def scorer(self, topic: str) -> Scorer:
-        """The scorer for bodies that start at a topic."""
+        """Return the scorer for bodies that start at a topic."""
         if topic not in self._scorers:
-            self._scorers[topic] = Scorer(self.kg, self.encoder, self.seen, topic, by_class=self.by_class)
+            by_class = bool(self.classes) and self.view.determined
+            self._scorers[topic] = Scorer(self.kg, self.encoder, self.view, topic, by_class)
         return self._scorers[topic]
 
     def bodies(self, topic: str) -> list[tuple[Body, float]]:
-        """Bodies from a topic with their scores, best first."""
+        """Return bodies from a topic with their scores, best first; at each hop the best `beam` grow on."""
         if topic not in self._bodies:
             scorer = self.scorer(topic)
-            found = neighbourhood(self.kg, topic, self.settings.hops, self.settings.beam, scorer.partial)
-            scored = zip(found, scorer.scores(found), strict=True)
-            self._bodies[topic] = sorted(scored, key=lambda x: (-x[1], len(x[0])))
+            bodies: list[Body] = []
+            frontier: list[Body] = [()]
+            for _hop in range(self.settings.hops):
+                longer: list[Body] = []
+                for body in frontier:
+                    longer += grow(self.kg, topic, body)
+                bodies += longer
+                partial = scorer.partial(longer)
+                order = sorted(range(len(longer)), key=lambda i: (-partial[i], i))
+                frontier = [longer[i] for i in order[: self.settings.beam]]
+            scored = zip(bodies, scorer.scores(bodies), strict=True)
+            self._bodies[topic] = sorted(scored, key=lambda pair: (-pair[1], len(pair[0])))
         return self._bodies[topic]
 
-    def reached(self, topic: str, body: Body) -> frozenset[Term]:
-        """What a body reaches from a topic, run once."""
+    def rank(self, rules: Sequence[Rule]) -> list[Rule]:
+        """Return rules by their score, less what the topics they leave out cost."""
+        ranked = []
+        for rule in rules:
+            used = {rule.anchor, *(v for c in rule.constraints for v in (c.value, c.operator))}
+            cost = self._weights.end * sum(t not in used for t in self.topics)
+            ranked.append(replace(rule, score=rule.score - cost))
+        return sorted(ranked, key=lambda r: (-r.score, len(r.body) + len(r.constraints)))
+
+    def _execute_and_filter(self, rules: Sequence[Rule]) -> list[Rule]:
+        """Run the best rules: those that find nothing are dropped, the others weighed by what they find."""
+        weighed = [self._weigh(rule) for rule in rules[: self.settings.checked]]
+        return sorted((r for r in weighed if r is not None), key=lambda r: -r.score)
+
+    def _weigh(self, rule: Rule) -> Rule | None:
+        """Return a rule with the fit of its values, narrowed to the class asked for where they are mixed."""
+        rule = without_topic(self.kg, rule)
+        anchor = self.kg.profile.expand(rule.anchor)
+        values = [v for v in answers(self.kg, rule, SAMPLE) if v != anchor]
+        if not values:
+            return self._drop(rule, NOWHERE)
+        if self._fit.contradicts(values):
+            kind = self.view.kind
+            return self._drop(rule, f"what is asked for is a {kind}, and it leads to something else")
+        named = bool(rule.body) and self.scorer(rule.anchor).names(rule.body)
+        if self.classes and any(isinstance(v, IRI) for v in values):
+            typed = self._constraints.typed(rule, self.classes)
+            inside = set(answers(self.kg, typed, SAMPLE))
+            members = [v for v in values if v in inside]
+            others = [v for v in values if v not in inside and isinstance(v, IRI)]
+            if members and self.view.determined:
+                values = [*members, *values]
+                kinds = types_of(self.kg, others[:SAMPLE]).values() if others else ()
+                rule = typed if others and not any(map(self._fit.is_asked, kinds)) else rule
+        return self._with_support(rule, self._fit.of(values, named))
+
+    def _with_support(self, rule: Rule, fit: float) -> Rule | None:
+        """Return the rule with what its values gain, if the question speaks of its relations.
+
+        A weak similarity is enough only where the values are exactly of the kind asked for: what the KG does
+        not hold shall end as not found, not as the next best relation.
+        """
+        weights, scorer = self._weights, self.scorer(rule.anchor)
+        chains = [rule.body, *(c.atoms for c in rule.constraints if c.atoms)]
+        if rule.body and not self.view.constrained:
+            left = [w for w in scorer.leaves_out(chains) if not find_classes(self.kg, w)]
+            if left:
+                return self._drop(
+                    rule, f"it leaves out what the question says by {', '.join(map(repr, left))}"
+                )
+        score = rule.score + weights.end * fit
+        support = scorer.support(rule.body) if rule.body else 1.0
+        joined = [scorer.support(c.atoms) for c in rule.constraints if c.kind == "meets"]
+        least = weights.unrelated if fit >= 1 else weights.spoken
+        spoken = support >= least and all(other >= weights.unrelated for other in joined)
+        if spoken or rule.anchor not in self.topics:
+            return replace(rule, score=score)
+        if self.settings.guess:
+            return replace(rule, score=score - FAR_BEHIND, provenance=GUESS)
+        return self._drop(rule, UNSAID)
+
+    def _drop(self, rule: Rule, reason: str) -> Rule | None:
+        """Note why a rule is none; returns None."""
+        self.dropped.append(dropped(rule, reason))
+        return None
+
+    def _apply_constraints(self, rules: Sequence[Rule]) -> list[Rule]:
+        """Return rules with what the cues ask for (count, superlative, comparison)."""
+        if not self.view.constrained:
+            return list(rules)
+        results: list[Rule] = []
+        for rule in rules[: self.settings.rules]:
+            longer = self._constraints.apply(rule)
+            results += (self._charge_once(rule, r) for r in longer)
+            if not longer:
+                self._drop(rule, "its answers have nothing that could be compared or counted as asked")
+        return sorted(results, key=lambda r: (-r.score, len(r.body)))
+
+    def _charge_once(self, plain: Rule, rule: Rule) -> Rule:
+        """Return the rule's score with the relations of its constraints: a word serves one relation only."""
+        added = tuple(a for c in rule.constraints[len(plain.constraints) :] for a in c.atoms)
+        if not added or not rule.body:
+            return rule
+        alone, together = self.scorer(rule.anchor).partial([rule.body, (*rule.body, *added)])
+        return replace(rule, score=rule.score + together - alone)
+
+    def _chains(self, topic: str) -> list[Rule]:
+        """Return chains from one topic, best first."""
+        note = "fits the words of the question"
+        best = self.bodies(topic)[: self.settings.checked]
+        return [replace(ground(topic, body), score=score, provenance=note) for body, score in best]
+
+    def _short(self, topic: str, hops: int = 2) -> list[Body]:
+        """Return the best bodies of each length up to `hops`, at most two."""
+        ranked = [body for body, _ in self.bodies(topic)]
+        return [b for n in range(1, hops + 1) for b in [b for b in ranked if len(b) == n][:JOINED]]
+
+    def _reach(self, topic: str, body: Body) -> frozenset[Term]:
+        """Return what a body reaches from a topic; run once."""
         key = (topic, body)
         if key not in self._reached:
             self._reached[key] = frozenset(answers(self.kg, ground(topic, body), VALUES))
         return self._reached[key]
 
-    def chains(self, topic: str) -> list[Rule]:
-        """Chains from one topic, best first."""
-        best = self.bodies(topic)[: self.settings.checked]
-        note = "fits the words of the question"
-        return [replace(ground(topic, body), score=score, provenance=note) for body, score in best]
+    @property
+    def _excluded(self) -> str:
+        """The topic behind a negation ("do not border Brazil"), "" if there is none."""
+        view = self.view
+        places = range(len(self.topics)) if view.negated >= 0 else ()
+        behind = [i for i in places if view.mention_position(i) > view.negated]
+        return self.topics[behind[0]] if 0 < len(behind) < len(self.topics) else ""
 
-    def unused(self, rule: Rule) -> int:
-        """Topics of the question that a rule leaves out."""
-        used = {rule.anchor, *(c.value for c in rule.constraints), *(c.operator for c in rule.constraints)}
-        return sum(t not in used for t in self.topics)
+    def _of_two_topics(self) -> list[Rule]:
+        """Return rules that use two topics: chains that meet, pass through the other topic, "or", "not"."""
+        if self._excluded:
+            return list(self._excluding(self._excluded))
+        if self.view.joint == "or":
+            return [] if self.view.comparative else self._either()
+        topics = self.topics[:3]
+        rules = [r for i, a in enumerate(topics) for b in topics[i + 1 :] for r in self._meeting(a, b)]
+        rules += [r for t in topics for r in self._through(t)]
+        return sorted(rules, key=lambda r: -r.score)[: 2 * self.settings.checked]
 
-    def ranked(self, rules: Sequence[Rule]) -> list[Rule]:
-        """Rules by their score, less what the topics they leave out cost."""
-        if any(t.lower == "both" for t in self.seen.tokens) and not self.seen.boolean:
-            # What is asked of both must not be answered for one of them.
-            rules = [r for r in rules if len(self.topics) < 2 or _meets_in_answer(r)]
-        charged = (replace(r, score=r.score - UNUSED * self.unused(r)) for r in rules)
-        return sorted(charged, key=lambda r: (-r.score, len(r.body) + len(r.constraints)))
+    def _meeting(self, first: str, second: str) -> Iterator[Rule]:
+        """Return chains from two topics that end in the same nodes, scored as one body."""
+        scorer, join = self.scorer(first), self._weights.join
+        for left in self._short(first):
+            for right in self._short(second):
+                if self._reach(first, left).isdisjoint(self._reach(second, right)):
+                    continue
+                score = scorer.scores([(*right, *left)])[0] + join
+                if signature(left) == signature(right):
+                    # One wording serves both chains ("both set in"): the shared relation is charged once.
+                    score = max(score, scorer.scores([left])[0] + 2 * join)
+                rule = meeting(self.kg, first, left, second, signature(right))
+                yield replace(rule, score=score, provenance="both entities lead to the same answers")
 
-    def checked(self, rules: Sequence[Rule]) -> list[Rule]:
-        """The best rules, run: those that find nothing are dropped, the others weighed by what they find."""
-        kept = [
-            found for rule in rules[: self.settings.checked] if (found := self._weighed(rule)) is not None
-        ]
-        return sorted(kept, key=lambda r: -r.score)
+    def _through(self, topic: str) -> Iterator[Rule]:
+        """Return chains of which an inner node is also reached from another topic by one relation."""
+        for body, _score in self.bodies(topic)[: JOINED * 3]:
+            for other in (t for t in self.topics if t != topic):
+                for at in range(1, len(body)):
+                    for link in self._short(other, 1)[:4]:
+                        if self._reach(topic, body[:at]).isdisjoint(self._reach(other, link)):
+                            continue
+                        atom = replace(link[0], variable=body[at - 1].variable)
+                        rule = constrained(
+                            ground(topic, body), Constraint("meets", atom.variable, (atom,), value=other)
+                        )
+                        score = self.scorer(topic).scores([(*link, *body)])[0] + self._weights.join
+                        note = "a step of the way is linked to the other entity"
+                        yield replace(rule, score=score, provenance=note)
 
-    def _weighed(self, rule: Rule) -> Rule | None:
-        """A rule with the fit of its values, narrowed to the class asked for where its values are mixed."""
-        rule = without_topic(self.kg, rule)
-        values = [v for v in answers(self.kg, rule, SAMPLE) if self._form(v) != rule.anchor]
-        if not values or self.fit.contradicts(values):
-            asked = f"what is asked for is a {self.seen.kind}, and it leads to something else"
-            return self._drop(rule, asked if values else NOWHERE)
-        named = self.scorer(rule.anchor).named(rule.body) if rule.body else 0.0
-        if not self.classes or not any(isinstance(v, IRI) for v in values):
-            return self._supported(rule, self.fit.of(values, named))
-        typed = self.operations.typed(rule, self.classes)
-        found = set(answers(self.kg, typed, SAMPLE))
-        members = [v for v in values if v in found]
-        gain = self.fit.of([*members, *values] if members and self.seen.determined else values, named)
-        others = [v for v in values if v not in members and isinstance(v, IRI)]
-        mixed = bool(members) and bool(others) and self.seen.determined and self._differ(others)
-        return self._supported(typed if mixed else rule, gain)
+    def _excluding(self, excluded: str) -> Iterator[Rule]:
+        """Return answers of one topic that have no such relation to the excluded topic."""
+        first = next(t for t in self.topics if t != excluded)
+        for left in self._short(first):
+            for right in self._short(excluded, 1):
+                if self._reach(first, left).isdisjoint(self._reach(excluded, right)):
+                    continue
+                answer = left[-1].variable
+                atom = replace(right[0], variable=answer)
+                rule = constrained(
+                    ground(first, left),
+                    Constraint("not", answer, (atom,), value=excluded),
+                    Constraint("distinct", answer, value=excluded),
+                )
+                score = self.scorer(first).scores([(*right, *left)])[0] + self._weights.join
+                note = "the answers of one entity without those of the other"
+                yield replace(rule, score=score, provenance=note)
 
-    def _supported(self, rule: Rule, gain: float) -> Rule | None:
-        """The rule with what its values gain, if the question speaks of its relations.
+    def _either(self) -> list[Rule]:
+        """Return what one relation links to one topic or to the other."""
+        first, second = self.topics[:2]
+        others = {signature(b) for b, _ in self.bodies(second)}
+        rules = []
+        for body, score in self.bodies(first):
+            if len(body) == 1 and signature(body) in others:
+                union = Constraint("either", body[0].variable, body, operator=first, value=second)
+                score += 2 * self._weights.join
+                rules.append(Rule(first, (), (union,), score=score, provenance="linked to either entity"))
+        return rules[: self.settings.checked]
 
-        A weak likeness is enough only where the values are exactly of the kind asked for: what the KG does
-        not hold shall end as not found, not as the next best relation.
+    def _members(self) -> list[Rule]:
+        """Return all members of the class that the question names, where it names nothing else."""
+        if (self.topics and not self.view.constrained) or self.view.unlinked:
+            return []
+        named = (find_classes(self.kg, word) for word, _ in self.view.words if not self.topics)
+        nodes = self.classes or next((nodes for nodes in named if nodes), ())
+        rules = []
+        for node in nodes[:2]:
+            entry = self.kg.index.node(node) if self.kg.index else None
+            name = entry.label if entry else "class"
+            type_ = self.kg.profile.short(IRI(self.kg.profile.type_predicates[0]))
+            atom = replace(make_atom(self.kg, type_, False, ()), variable=slug(name) or "x")
+            rule = ground(node_form(self.kg, self.kg.profile.short(node)), (atom,))
+            note = f"all members of the class {name}"
+            rules.append(replace(rule, provenance=note, score=self._weights.hint))
+        return rules
+
+    def _boolean(self) -> list[Rule]:
+        """Return what is to be checked: a comparison, a relation of two topics, membership, existence.
+
+        `ask` stands before a filter: that nothing is left is then an answer, and no mistake.
         """
-        scorer = self.scorer(rule.anchor)
-        main = scorer.support(rule.body) if rule.body else 1.0
-        joined = [c.atoms for c in rule.constraints if c.kind == "meets"]
-        others = [scorer.support(atoms) for atoms in joined]
-        surely = main >= SUPPORTED or (main >= GUESSED and gain >= BONUS)
-        if rule.body and not self.seen.constrained and (left := self._left_out(rule)):
-            return self._drop(rule, f"it leaves out what the question says by {', '.join(map(repr, left))}")
-        if rule.anchor not in self.topics or (surely and all(o >= GUESSED for o in others)):
-            return replace(rule, score=rule.score + gain)
-        if self.settings.guess:
-            return replace(rule, score=rule.score + gain - FAR_BEHIND, provenance=GUESS)
-        return self._drop(rule, UNSAID)
+        view, topics = self.view, self.topics
+        if not topics:
+            return []
+        if view.comparative and len(topics) > 1 and (rules := self._compared()):
+            return rules
+        if view.comparisons:
+            return self._own_quantity(topics[0])
+        if len(topics) > 1:
+            return self._linked_pair()
+        members = self._is_member(topics[0])
+        if members or view.unlinked:
+            # With an unknown name in the question, that a relation exists proves nothing about the two.
+            return members
+        chains = self._execute_and_filter(self._chains(topics[0]))
+        return [constrained(r, Constraint("ask")) for r in chains]
 
-    def _drop(self, rule: Rule, reason: str) -> Rule | None:
-        """Note why a rule is none; gives None."""
-        self.dropped.append(dropped(rule, reason))
-        return None
+    def _is_member(self, topic: str) -> list[Rule]:
+        """Is the topic a member of the class named ("Is Mars a planet?")?"""
+        kg, words = self.kg, [w for w, _ in self.view.words]
+        named = (find_classes(kg, phrase) for phrase in (" ".join(words[-2:]), *reversed(words)))
+        nodes = next((nodes for nodes in named if nodes), self.classes)
+        if not nodes:
+            return []
+        atom = make_atom(kg, kg.profile.short(IRI(kg.profile.type_predicates[0])), True, ())
+        holds = Constraint("holds", topic, (atom,), value=node_form(kg, kg.profile.short(nodes[0])))
+        note = "the class the question names"
+        return [Rule(topic, (), (Constraint("ask"), holds), score=1.0, provenance=note)]
 
-    def _left_out(self, rule: Rule) -> tuple[str, ...]:
-        """Words for relations the question speaks of and a rule leaves out; a word may name a class instead.
+    def _linked_pair(self) -> list[Rule]:
+        """Does the relation that the question names hold between the two topics?
 
-        Where a time is asked for, one word may name the event ("when was it founded") whose date the last
-        relation gives, though another relation ("founded by") carries that word.
+        The relation is chosen by the words among all around both topics, whether or not it links them: where
+        the best one does not, the answer is no.
         """
-        chains = [rule.body, *(c.atoms for c in rule.constraints if c.atoms)]
-        words = self.scorer(rule.anchor).leaves_out(chains)
-        left = tuple(word for word in words if not find_classes(self.kg, word))
-        return left if len(left) > (self.seen.kind == "time") else ()
+        first, second = self.topics[:2]
+        note, rules = "the relation the question names", []
+        for start, end in ((first, second), (second, first)):
+            target = self.kg.profile.expand(end)
+            for body, score in self.bodies(start)[: JOINED * 2]:
+                linked = target in self._reach(start, body)
+                if len(body) == 1:
+                    holds = Constraint("holds", start, body, value=end)
+                    rule = Rule(start, (), (Constraint("ask"), holds))
+                elif linked:
+                    # A longer body is only worth asking where it holds: many absent ones would fit the words.
+                    equal = Constraint("filter", body[-1].variable, (), "=", end)
+                    rule = constrained(ground(start, body), Constraint("ask"), equal)
+                else:
+                    continue
+                score += self._weights.join * linked
+                rules.append(replace(rule, score=score, provenance=note))
+        return sorted(rules, key=lambda r: (-r.score, len(r.body)))[: self.settings.rules]
 
-    def _differ(self, others: Sequence[IRI]) -> bool:
-        """Whether nodes outside the class are really of another kind, by the names of their types."""
-        names = self.kg.labels(self.fit.types(others[:SAMPLE])).values()
-        return not any(self.fit.says(n) for n in names)
+    def _own_quantity(self, topic: str) -> list[Rule]:
+        """A topic's own number or date, compared with the one in the question."""
+        comparison = self.view.comparisons[0]
+        test, value = is_date if comparison.is_date else is_number, comparison_value(comparison)
+        rules: list[Rule] = []
+        for body, score in self.bodies(topic):
+            if len(body) > 2 or len(rules) >= 3:
+                continue
+            ends = self._reach(topic, body)
+            if ends and all(map(test, ends)):
+                check = Constraint("filter", body[-1].variable, (), comparison.operator, value)
+                rule = constrained(ground(topic, body), Constraint("ask"), check)
+                rules.append(replace(rule, score=score, provenance="the quantity the question compares"))
+        return rules
 
-    def _form(self, value: Term) -> str:
-        """The argument form of a node."""
-        return node_form(self.kg, self.kg.profile.short(value)) if isinstance(value, IRI) else ""
-
-    def finished(self, rules: Sequence[Rule]) -> list[Rule]:
-        """Rules with what the cues ask for (count, superlative, comparison)."""
-        if not self.seen.constrained:
-            return list(rules)
-        done = [f for rule in rules[: self.settings.rules] for f in self._operated(rule)]
-        return sorted((self._once(r) for r in done), key=lambda r: (-r.score, len(r.body)))
-
-    def _operated(self, rule: Rule) -> list[Rule]:
-        """The rule with what the cues ask for."""
-        done = self.operations.apply(rule)
-        if not done:
-            self._drop(rule, "its answers have nothing that could be compared or counted as asked")
-        return done
-
-    def _once(self, rule: Rule) -> Rule:
-        """The rule's score with the relations of its operations: a word serves one relation only."""
-        added = tuple(a for c in rule.constraints if c.kind in OPERATED for a in c.atoms)
-        if not added or not rule.body:
-            return rule
-        scorer = self.scorer(rule.anchor)
-        alone, together = scorer.partial([rule.body, (*rule.body, *added)])
-        return replace(rule, score=rule.score + together - alone)
-
-
-def _meets_in_answer(rule: Rule) -> bool:
-    """Whether a second topic leads to the very answers."""
-    return any(c.kind == "meets" and c.variable == rule.answer for c in rule.constraints)
-
-
-def with_constraint(rule: Rule, *constraints: Constraint) -> Rule:
-    """A rule with further constraints."""
-    return replace(rule, constraints=(*rule.constraints, *constraints))
+    def _compared(self) -> list[Rule]:
+        """Two topics compared by a quantity both have."""
+        operator, *names = self.view.comparative
+        first, second = self.topics[:2]
+        rules: list[Rule] = []
+        measured = self._constraints.quantities(Rule(first, ()), names, lambda v: is_date(v) or is_number(v))
+        for atom, similarity in measured[:2]:
+            twin = Atom(atom.relation, True, f"{atom.variable}_2")
+            # The second chain shares no node with the first: it only binds what is compared with.
+            side = Constraint("meets", twin.variable, (twin,), value=second)
+            check = Constraint("filter", atom.variable, (), operator, f"?{twin.variable}")
+            rule = constrained(ground(first, (atom,)), side, Constraint("ask"), check)
+            rules.append(replace(rule, score=similarity, provenance="both have the quantity compared"))
+        return rules

@@ -13,10 +13,16 @@ from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.protocol import KnowledgeGraph, metered
 from triplewise.tools.linking.linker import LinkedEntity, link
-from triplewise.tools.planning.lexical.gaps import alike, has_gap, relations_of, shared_places, with_gap
-from triplewise.tools.planning.lexical.planner import make_plan
+from triplewise.tools.planning.lexical.planner import (
+    has_gap,
+    make_plan,
+    relations_of,
+    same_question,
+    share_places,
+    with_gap,
+)
 from triplewise.tools.planning.lexical.search import PlanSettings
-from triplewise.tools.planning.seeds import Seed, SeedIndex
+from triplewise.tools.planning.seeds import Seed, SeedIndex, group_seeds
 from triplewise.tools.retrieval.encoder import open_encoder
 
 TURTLE = """
@@ -43,7 +49,9 @@ def kg(tmp_path: Path) -> KnowledgeGraph:
 
 
 def seeds(form: str, rows: Sequence[tuple[str, str]]) -> SeedIndex:
-    return SeedIndex([Seed(form.format(name), (name,), (f"<{EX}{answer}>",)) for name, answer in rows])
+    return SeedIndex(
+        group_seeds(Seed(form.format(name), (name,), (f"<{EX}{answer}>",)) for name, answer in rows)
+    )
 
 
 def planned(
@@ -126,14 +134,14 @@ def test_relations_of_a_graph_are_listed_once_and_without_names(kg: KnowledgeGra
     ],
 )
 def test_questions_are_alike_by_what_they_say(question: str, other: str, same: bool) -> None:
-    assert alike(question, other) == alike(other, question) == same
+    assert same_question(question, other) == same_question(other, question) == same
 
 
 @given(st.lists(st.booleans(), max_size=20), st.integers(1, 10))
 def test_neither_kind_of_rule_takes_the_place_of_the_other(marks: list[bool], limit: int) -> None:
     rules = [Rule(f"e{i}", (), provenance="seeds") for i in range(len(marks))]
     rules = [with_gap(r) if m else r for r, m in zip(rules, marks, strict=True)]
-    kept = shared_places(rules, limit)
+    kept = share_places(rules, limit)
     assert kept == [r for r in rules if r in kept], "in order"
     assert len(kept) == min(limit, len(rules)), "no place is left empty"
     gaps, whole = sum(map(has_gap, kept)), sum(not has_gap(r) for r in kept)

@@ -167,7 +167,7 @@ PLAN = """
 from triplewise.tools.retrieval.encoder import open_encoder
 from triplewise.tools.kg import open_kg
 from triplewise.tools.linking.linker import link
-from triplewise.tools.planning.lexical.planner import plan
+from triplewise.tools.planning.lexical.planner import make_plan
 kg, encoder = open_kg("demo"), open_encoder("embedded")
 for question in (
     "Which countries border both France and Austria?",
@@ -176,7 +176,7 @@ for question in (
     "Which country in South America borders the most countries?",
     "Does Austria border France?",
 ):
-    for rule in plan(question, link(question, kg, encoder=encoder), kg, encoder):
+    for rule in make_plan(question, link(question, kg, encoder=encoder), kg, encoder).rules:
         print(round(rule.score, 4), rule.text(), rule.provenance)
 """
 

@@ -51,7 +51,6 @@ def read(question: str) -> QuestionView:
         ("Who worked for [Ada]?", {"same": False}),
         ("Which country borders the most countries?", {"most": "countries", "least": False}),
         ("Which country borders the fewest countries?", {"most": "countries", "least": True}),
-        ("Which country has the most official languages?", {"most": "languages", "superlative": None}),
         ("What are the most famous works of [Jack London]?", {"most": "", "superlative": None}),
         ("Is [A] longer than [B]?", {"comparative": (">", "length", "duration"), "boolean": True}),
         ("Who is older, [A] or [B]?", {"comparative": ("<", "date of birth", "inception"), "joint": "or"}),
@@ -164,7 +163,7 @@ def test_content_words_keep_their_places_and_leave_cues_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("films", "movie"), ("wrote", "writer"), ("died", "death"), ("founders", "founded")]
+    ("one", "other"), [("films", "film"), ("wrote", "writer"), ("died", "death"), ("founders", "founded")]
 )
 def test_forms_of_one_word_meet(one: str, other: str) -> None:
     assert stem(one) == stem(other)

@@ -1,0 +1,295 @@
+"""Constraints beyond chains: comparisons, superlatives, counts, types; whether values fit what is asked.
+
+Each constraint takes a chain that reaches candidates and adds what the cues of the question ask for, checked
+against the KG: a quantity is only compared where the candidates have it. The same reading is tried on a seed
+question, where its answers show whether it is right, and on the question at hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule
+from triplewise.tools.core.terms import IRI, Literal, Term, Variable
+from triplewise.tools.kg.classes import find_classes
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.planning.bodies import (
+    answers,
+    constrained,
+    make_atom,
+    node_form,
+    rule_program,
+    texts_of,
+    types_of,
+)
+from triplewise.tools.planning.lexical.question import Comparison, QuestionView, lexicon, stem
+from triplewise.tools.planning.lexical.score import nearest_kinds, similarities, thresholds_of, words_of
+from triplewise.tools.pyql.text import NUMERIC, TEMPORAL
+from triplewise.tools.retrieval.encoder import Encoder
+
+ASKED, CLASS, BOTH = "asked", "class", "class asked"
+"""What is added to a chain: what the cues ask for, the class that the expected noun names, or both."""
+EARLIER = 0.05
+"""What a later name of a quantity counts less than the one before it."""
+BRANCHES = 2
+"""Relations that are tried for one constraint."""
+SAMPLE = 6
+"""Values looked at to see whether they fit."""
+_YEAR = re.compile(r"-?\d{4}(-\d\d){0,2}")
+
+
+def is_number(term: Term) -> bool:
+    """Return whether a value is a number, by datatype or by its text where the KG keeps plain text."""
+    if not isinstance(term, Literal):
+        return False
+    return term.datatype in NUMERIC or term.value.replace(".", "", 1).isdigit()
+
+
+def is_date(term: Term, label: str = "") -> bool:
+    """Return whether a value is a date or a year, as a literal or by its label."""
+    if isinstance(term, Literal):
+        return term.datatype in TEMPORAL or bool(_YEAR.fullmatch(term.value))
+    return bool(_YEAR.fullmatch(label))
+
+
+def comparison_value(comparison: Comparison) -> str:
+    """Return the literal compared with: a year becomes the first or last day that the operator means."""
+    if not comparison.is_date or not re.fullmatch(r"\d{4}", comparison.value):
+        return comparison.value
+    return comparison.value + ("-12-31" if comparison.operator in (">", "<=") else "-01-01")
+
+
+class Constraints:
+    """Adds constraints to the rules of one question."""
+
+    def __init__(self, kg: KnowledgeGraph, encoder: Encoder, view: QuestionView) -> None:
+        self._kg, self._encoder, self.view = kg, encoder, view
+
+    @cached_property
+    def classes(self) -> tuple[IRI, ...]:
+        """Nodes that the expected noun names as a class of the KG."""
+        return find_classes(self._kg, self.view.phrase) or find_classes(self._kg, self.view.expected)
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """What the words of the question may ask for besides a chain; () for most."""
+        classed = self.view.determined and bool(self.classes)
+        asked = self.view.constrained
+        given = {ASKED: asked, CLASS: classed, BOTH: asked and classed}
+        return tuple(reading for reading, holds in given.items() if holds)
+
+    def read(self, rule: Rule, reading: str) -> list[Rule]:
+        """Return the rule with such constraints, the likeliest first; [] where the KG has none."""
+        if reading == ASKED:
+            return self.apply(rule)
+        if not self.classes:
+            return []
+        typed = self.typed(rule, self.classes)
+        return self.apply(typed) if reading == BOTH else [typed]
+
+    def apply(self, rule: Rule) -> list[Rule]:
+        """Return the rule with what the cues ask for; [] where the KG has nothing to do it with."""
+        view, rules = self.view, [rule]
+        for comparison in view.comparisons:
+            rules = [r for base in rules for r in self._compare(base, comparison)]
+        if view.superlative is not None:
+            rules = [r for base in rules for r in self._superlative(base)]
+        if view.most:
+            rules = [r for base in rules for r in self._most(base)]
+        ends = answers(self._kg, rule, limit=3) if view.counting else ()
+        if view.counting and not (ends and all(map(is_number, ends))):
+            # A rule that leads to numbers answers "how many" itself.
+            rules = [constrained(r, Constraint("count", "count", value=f"?{r.answer}")) for r in rules]
+        return rules
+
+    def typed(self, rule: Rule, types: Sequence[IRI]) -> Rule:
+        """Return the rule with a type constraint."""
+        form = node_form(self._kg, self._kg.profile.short(types[0]))
+        return constrained(rule, Constraint("type", rule.answer, value=form))
+
+    def quantities(
+        self, rule: Rule, names: Sequence[str], test: Callable[[Term], bool]
+    ) -> list[tuple[Atom, float]]:
+        """Return relations of the answers to literals that pass `test`, most similar to `names` first.
+
+        Earlier names count a little more. A rule without a body stands for its topic. One query.
+        """
+        profile, anchor = self._kg.profile, self._kg.profile.expand(rule.anchor)
+        try:
+            where = rule_program(self._kg, rule).where(profile) if rule.body else ""
+        except ActionError:
+            return []
+        node = f"?{rule.answer}" if rule.body else anchor.n3() if anchor else ""
+        if not node:
+            return []
+        result = self._kg.query(
+            f"SELECT ?r_ (SAMPLE(?v_) AS ?s_) WHERE {{ {where} {node} ?r_ ?v_ . FILTER(isLiteral(?v_)) }} "
+            "GROUP BY ?r_"
+        )
+        relations = [
+            relation
+            for relation, value in result.rows
+            if isinstance(relation, IRI) and not profile.excludes(relation) and value and test(value)
+        ]
+        atoms = [make_atom(self._kg, profile.short(r), True, _variables(rule)) for r in relations]
+        return self._ranked(atoms, names, EARLIER)
+
+    def _superlative(self, rule: Rule) -> list[Rule]:
+        """Keep the answers with the greatest or smallest quantity."""
+        asked = self.view.superlative
+        assert asked is not None
+        words = tuple(w for w, _ in self.view.words if w != self.view.expected)
+        ranked = self.quantities(rule, (*asked.quantities, *words), lambda v: is_date(v) or is_number(v))
+        kind: ConstraintKind = "max" if asked.direction == "max" else "min"
+        return self._with_quantity(rule, kind, ranked)
+
+    def _compare(self, rule: Rule, comparison: Comparison) -> list[Rule]:
+        """Keep the answers whose quantity compares as asked; a chain that ends in it is compared itself."""
+        value, test = comparison_value(comparison), is_date if comparison.is_date else is_number
+        ends = answers(self._kg, rule, limit=3)
+        if ends and all(map(test, ends)):
+            gain = thresholds_of(self._encoder).join
+            itself = Constraint("filter", rule.answer, (), comparison.operator, value)
+            return [replace(constrained(rule, itself), score=rule.score + gain)]
+        # "more than 5 but less than 9" compares one quantity twice.
+        dated = comparison.is_date
+        earlier = [c for c in rule.constraints if c.kind == "filter" and c.atoms]
+        for filter_ in (c for c in earlier if (c.value.count("-") == 2) is dated):
+            return [constrained(rule, replace(filter_, operator=comparison.operator, value=value))]
+        words = tuple(w for w, _ in self.view.words) or (self.view.expected or "number",)
+        defaults = lexicon()["default_dates" if dated else "default_numbers"]
+        ranked = self.quantities(rule, (*words, *defaults), test)
+        return self._with_quantity(rule, "filter", ranked, comparison.operator, value)
+
+    def _most(self, rule: Rule) -> list[Rule]:
+        """Keep the answers with the most (fewest) of what is counted, by the relation most similar to it."""
+        try:
+            where = rule_program(self._kg, rule).where(self._kg.profile)
+        except ActionError:
+            return []
+        around, short = self._kg.relations(Variable(rule.answer), where), self._kg.profile.short
+        steps = [(short(r), True) for r in around.forward] + [(short(r), False) for r in around.backward]
+        atoms = [make_atom(self._kg, r, forward, _variables(rule)) for r, forward in steps]
+        ranked = self._ranked(atoms, (self.view.most, *(w for w, _ in self.view.words)))
+        if classes := find_classes(self._kg, self.view.most):
+            # "the most moons": what is counted must be moons, whichever relation leads to them.
+            form = node_form(self._kg, short(classes[0]))
+            ranked = [
+                (atom, similarity)
+                for atom, similarity in ranked[:8]
+                if answers(self._kg, _counted(rule, atom, form), limit=1)
+            ] or ranked
+        return self._with_quantity(rule, "least" if self.view.least else "most", ranked)
+
+    def _with_quantity(
+        self,
+        rule: Rule,
+        kind: ConstraintKind,
+        ranked: Sequence[tuple[Atom, float]],
+        operator: str = "",
+        value: str = "",
+    ) -> list[Rule]:
+        """Return the rule with a constraint on each of the best quantities."""
+        return [
+            replace(
+                constrained(rule, Constraint(kind, rule.answer, (atom,), operator, value)),
+                score=rule.score + similarity,
+            )
+            for atom, similarity in ranked[:BRANCHES]
+        ]
+
+    def _ranked(
+        self, atoms: Sequence[Atom], names: Sequence[str], earlier: float = 0.0
+    ) -> list[tuple[Atom, float]]:
+        """Return atoms by their best similarity with a name; later names count less by `earlier`."""
+        docs = relation_texts(self._kg, [a.relation for a in atoms])
+        groups = [texts_of(docs[a.relation], a.forward) for a in atoms]
+        table = similarities(self._kg, self._encoder, groups, names)
+        scored = [
+            (a, max(float(v) - earlier * i for i, v in enumerate(row)))
+            for a, row in zip(atoms, table, strict=True)
+        ]
+        return sorted(scored, key=lambda pair: (-pair[1], pair[0].relation))
+
+
+def _variables(rule: Rule) -> list[str]:
+    """Return the variables of a rule."""
+    return [a.variable for a in (*rule.body, *(a for c in rule.constraints for a in c.atoms))]
+
+
+def _counted(rule: Rule, atom: Atom, form: str) -> Rule:
+    """Return the rule that goes on to what is counted, members of a class."""
+    return constrained(
+        replace(rule, body=(*rule.body, atom)), Constraint("type", atom.variable, (), value=form)
+    )
+
+
+class ValueFit:
+    """Judges the values of rules for one question.
+
+    Args:
+        classes: nodes of the KG that the expected noun names as a class; () where it names none.
+    """
+
+    def __init__(
+        self, kg: KnowledgeGraph, encoder: Encoder, view: QuestionView, classes: Sequence[IRI]
+    ) -> None:
+        self._kg, self._encoder, self._view, self._classes = kg, words_of(encoder), view, tuple(classes)
+        self._weights = thresholds_of(encoder)
+
+    def of(self, values: Sequence[Term], named: bool) -> float:
+        """Return how well values are what is asked for, from -1 to 1.
+
+        Args:
+            named: the expected noun names the relation that leads to them ("capital"): then the type of the
+                values says nothing more.
+        """
+        sample, view = list(values[:SAMPLE]), self._view
+        if view.kind in ("time", "number"):
+            labels = self._kg.labels([v for v in sample if isinstance(v, IRI)])
+            good = [is_date(v, labels.get(v, "")) if view.kind == "time" else is_number(v) for v in sample]
+            return 1.0 if sum(good) * 2 >= len(good) else -1.0
+        things = [v for v in sample if isinstance(v, IRI)]
+        if things:
+            return 1.0 if named and not view.determined else self._of_type(things)
+        if view.counting and all(map(is_number, sample)):
+            return 0.5
+        if view.kind in ("person", "place") or self._classes:
+            return -1.0
+        return 1.0 if named else -0.5 if view.expected else 0.0
+
+    def _of_type(self, things: Sequence[IRI]) -> float:
+        """Return how similar the types of values are to the noun or the kind that is asked for."""
+        types, expected = types_of(self._kg, things), self._view.expected
+        names = [n for n in types.values() if n]
+        if not names or not (expected or self._view.kind):
+            return 0.0
+        if not expected:
+            return 0.5 if self._view.kind in nearest_kinds(self._encoder, names) else -0.25
+        if set(types) & set(self._classes) or any(map(self.is_asked, names)):
+            return 1.0
+        spoken = self._weights.spoken
+        best = float(similarities(self._kg, self._encoder, [names], [expected]).max())
+        return max(-1.0, min(1.0, (best - spoken) / (1 - spoken)))
+
+    def contradicts(self, values: Sequence[Term]) -> bool:
+        """Return whether values are surely things where a date or number is asked for, or vice versa.
+
+        Plain text, or a name with a digit, may be either in an unknown writing.
+        """
+        sample, kind = values[:SAMPLE], self._view.kind
+        if kind in ("person", "place"):
+            return all(isinstance(v, Literal) and v.datatype in NUMERIC | TEMPORAL for v in sample)
+        if kind not in ("time", "number") or self._view.counting:
+            return False
+        names = self._kg.labels(v for v in sample if isinstance(v, IRI)).values()
+        return len(names) == len(sample) and not any(c.isdigit() for name in names for c in name)
+
+    def is_asked(self, name: str) -> bool:
+        """Return whether the name of a type ends with the expected noun."""
+        return bool(self._view.expected) and stem(name.split()[-1].lower()) == stem(self._view.expected)

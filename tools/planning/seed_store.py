@@ -1,0 +1,388 @@
+"""Seed questions mined once and kept for a KG, so that no later question mines them again.
+
+One SQLite file for each graph, set of seed questions and caps: the questions by their masked text, and what
+the seeds that were drawn gave. It lies where the graph's other derived things do (a folder made by
+`triplewise kg load`, else the user's cache folder), never beside a user's own file. It is written under
+another name and moved into place when it is complete: what is broken off goes on where it was, and no reader
+sees half of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, astuple, dataclass
+from functools import lru_cache
+from importlib import resources
+from itertools import chain
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
+from triplewise.tools.kg.load import MANIFEST, is_store
+from triplewise.tools.kg.open import DEMO, MEMORY_BYTES
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, metered, shared_of
+from triplewise.tools.planning.bodies import Signature
+from triplewise.tools.planning.mining import Miner
+from triplewise.tools.planning.seeds import (
+    Caps,
+    Mined,
+    MinedSeeds,
+    Quality,
+    Seed,
+    SeedIndex,
+    group_seeds,
+    read_seeds,
+    seed_files,
+    with_names,
+)
+from triplewise.tools.retrieval.encoder import Encoder, open_encoder
+
+FORMAT = 3
+FOLDER = "seeds"
+"""Where a KG's folder keeps them."""
+COMMIT_SECONDS = 1.0
+"""What a kill can cost."""
+Tell = Callable[[str, int, "int | None"], None]
+"""Called with stage, done, total."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE IF NOT EXISTS seeds (text TEXT, question TEXT, topics TEXT, answers TEXT, ids TEXT);
+CREATE TABLE IF NOT EXISTS mined (digest BLOB PRIMARY KEY, bodies TEXT);
+"""
+
+
+class SeedFile(Mapping[str, Sequence[Seed]]):
+    """A finished file opened to read, from many threads: seeds by masked text, read when they are needed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        self._lock = Lock()
+        self.about = {str(name): str(value) for name, value in self.rows("SELECT name, value FROM about")}
+        texts = self.rows("SELECT text FROM seeds GROUP BY text ORDER BY MIN(rowid)")
+        self._texts = dict.fromkeys(row[0] for row in texts)
+
+    def rows(self, sql: str, *values: object) -> list[Any]:
+        """Return the rows of a query. Raises `DataError` if the file is damaged."""
+        try:
+            with self._lock:
+                return self._db.execute(sql, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"{error}; remove it and index the seeds again", self.path) from error
+
+    def mined(self, seed: Seed) -> Mined | None:
+        """Return what a seed gave, None if it was not mined."""
+        rows = self.rows("SELECT bodies FROM mined WHERE digest = ?", _digest(seed))
+        return _read_mined(rows[0][0]) if rows else None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def __getitem__(self, masked: str) -> Sequence[Seed]:
+        if masked not in self._texts:
+            raise KeyError(masked)
+        columns = "question, topics, answers, ids"
+        rows = self.rows(f"SELECT {columns} FROM seeds WHERE text = ? ORDER BY rowid", masked)
+        return [Seed(q, *(tuple(json.loads(part)) for part in parts)) for q, *parts in rows]
+
+    def __contains__(self, masked: object) -> bool:
+        return masked in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+_indexes: WeakKeyDictionary[KnowledgeGraph, dict[str, SeedIndex]] = WeakKeyDictionary()
+"""Indexes of files that were not mined ahead; they hold no graph."""
+_lock = Lock()
+
+
+def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> SeedIndex | None:
+    """Return the seed questions of a run.
+
+    Args:
+        source: what the graph was opened by. kg: the graph.
+        path: seed files joined by commas; None for those kept for the graph, the latest finished ones where
+            there are several.
+        caps: how far mining goes; seeds kept under other caps are read, but mined anew.
+
+    Raises:
+        DataError: a file is missing or a line is broken.
+    """
+    mark = kg_mark(source, kg)
+    if path is None:
+        files = [f for folder in _folders(kg) for f in folder.glob(f"{_prefix(mark)}*.sqlite")]
+        latest = max(files, key=lambda f: (f.stat().st_mtime_ns, f.name), default=None)
+        return None if latest is None else _opened(latest)
+    name = _file_name(mark, _seeds_mark(path), caps)
+    finished = next((folder / name for folder in _folders(kg) if (folder / name).is_file()), None)
+    if finished is not None:
+        return _opened(finished)
+    key = f"{path} {_seeds_mark(path)}"
+    with _lock:
+        indexes = _indexes.setdefault(shared_of(kg), {})
+        if key not in indexes:
+            if len(indexes) >= 8:
+                indexes.clear()
+            indexes[key] = SeedIndex(group_seeds(_read(path, kg), path))
+        return indexes[key]
+
+
+def _read(path: str, kg: KnowledgeGraph) -> Iterator[Seed]:
+    """Return the seeds of the files, their topics by the names that the questions have for them."""
+    return with_names(chain.from_iterable(read_seeds(f) for f in seed_files(path)), kg)
+
+
+@lru_cache(maxsize=8)
+def _opened(path: Path) -> SeedIndex:
+    """Return the index of a file, opened once per process."""
+    file = SeedFile(path)
+    caps = Caps(**json.loads(file.about.get("caps", "{}")))
+    return SeedIndex(file, file.mined, caps)
+
+
+def _folders(kg: KnowledgeGraph) -> list[Path]:
+    """Return the folders that may hold what is kept for a graph."""
+    homes: Sequence[Path] = getattr(kg, "homes", ())
+    return [home / FOLDER for home in homes]
+
+
+def _file_name(mark: str, seeds: str, caps: Caps) -> str:
+    """Return the name of the file for a graph, seeds and caps."""
+    key = f"{FORMAT}\0{mark}\0{seeds}\0{json.dumps(asdict(caps))}"
+    return f"{_prefix(mark)}{hashlib.sha256(key.encode()).hexdigest()[:16]}.sqlite"
+
+
+def _prefix(mark: str) -> str:
+    """Return how the names of all files for a graph begin."""
+    return f"{mark[:16]}-v{FORMAT}-"
+
+
+def kg_mark(source: str, kg: KnowledgeGraph) -> str:
+    """Return a checksum that changes when a graph does: of its manifest, or of its file.
+
+    Of a large file size and time count; of an endpoint only the address is known: after it has changed, index
+    the seeds again.
+    """
+    path = Path(source).expanduser()
+    if source == DEMO:
+        content = _demo()
+    elif path.is_dir() and is_store(path):
+        content = (path / MANIFEST).read_bytes()
+    elif path.is_file():
+        content = _file_mark(path, path.stat().st_mtime_ns)
+    else:
+        content = kg.name.encode()
+    return hashlib.sha256(content + b"\0" + kg.profile.name.encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _demo() -> bytes:
+    """Return what tells one version of the demo graph from another."""
+    facts = (resources.files("triplewise.tools.kg.demo") / "demo.nt.gz").read_bytes()
+    return hashlib.sha256(facts).digest()
+
+
+@lru_cache(maxsize=32)
+def _file_mark(path: Path, changed: int) -> bytes:
+    """Return what tells one version of a file from another."""
+    if path.stat().st_size > MEMORY_BYTES:
+        return f"{path.resolve()} {path.stat().st_size} {changed}".encode()
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+def _seeds_mark(path: str) -> str:
+    """Return a checksum of the seed files. Raises `DataError` if one is missing."""
+    try:
+        marks = [_file_mark(f, f.stat().st_mtime_ns) for f in seed_files(path)]
+    except OSError as error:
+        raise DataError(f"cannot read seed questions: {error.strerror or error}", path) from error
+    return hashlib.sha256(b"".join(marks)).hexdigest()
+
+
+def _digest(seed: Seed) -> bytes:
+    """Return what a mined seed is found by."""
+    return hashlib.sha256(json.dumps(astuple(seed)).encode()).digest()[:16]
+
+
+def _read_mined(written: str) -> Mined:
+    """Return what a seed gave, out of JSON."""
+    return {
+        _signature(body): Quality(precision, recall, returns, condition, _signature(other))
+        for body, precision, recall, returns, condition, other in json.loads(written)
+    }
+
+
+def _signature(body: Sequence[Sequence[object]]) -> Signature:
+    """Return a body out of JSON."""
+    return tuple((str(relation), bool(forward)) for relation, forward in body)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What indexing did.
+
+    Attributes:
+        path: the file. seeds: usable seed questions. groups: different structures among them.
+        mined: seeds mined, of which `before` were there already. empty: mined seeds without any body: their
+            entities are not in the graph, or nothing leads to their answers. bodies: different rule bodies.
+        timeouts: queries that the graph did not answer in time. seconds: how long it took.
+    """
+
+    path: Path
+    seeds: int
+    groups: int
+    mined: int
+    before: int
+    empty: int
+    bodies: int
+    timeouts: int
+    seconds: float
+
+
+def index_seeds(
+    path: str,
+    source: str,
+    kg: KnowledgeGraph,
+    caps: Caps | None = None,
+    tell: Tell | None = None,
+    encoder: Encoder | None = None,
+    again: bool = False,
+) -> IndexReport:
+    """Mine seed questions and keep what they give for the graph.
+
+    What was broken off goes on; what is there already is only counted.
+
+    Args:
+        path: seed files joined by commas. source: what the graph was opened by. kg: the graph.
+        caps: how far mining goes. tell: called with stage, done, total. again: mine all anew.
+        encoder: compares words with relations for conditions beyond chains; None for the embedded one.
+
+    Raises:
+        ConfigurationError: nowhere to keep it, or another process is at it.
+        DataError: a seed file that cannot be used, a full disk. KGUnavailableError: nobody answers.
+    """
+    start, caps = time.perf_counter(), caps or Caps()
+    folder = next((f for f in _folders(kg) if _is_writable(f)), None)
+    if folder is None:
+        raise ConfigurationError(f"there is no folder to keep the seeds of {kg.name} in")
+    groups = group_seeds(_read(path, kg), path)
+    mark = kg_mark(source, kg)
+    final = folder / _file_name(mark, _seeds_mark(path), caps)
+    finished, before, timeouts = final.is_file() and not again, 0, 0
+    if not finished:
+        partial = final.with_suffix(".partial")
+        if again:
+            partial.unlink(missing_ok=True)
+        about = {"kg": mark, "source": source, "seeds": path, "caps": json.dumps(asdict(caps))}
+        with _writing(partial) as db:
+            _write_seeds(db, groups, about)
+            before, timeouts = _mine(db, kg, caps, encoder or open_encoder(), groups, tell)
+        with closing(SeedFile(partial)):
+            os.replace(partial, final)
+        if is_store(folder.parent):
+            # A folder that is this graph's alone: what was kept for an earlier state of it goes.
+            for old in [*folder.glob("*.sqlite"), *folder.glob("*.partial")]:
+                if not old.name.startswith(_prefix(mark)):
+                    old.unlink(missing_ok=True)
+    with closing(SeedFile(final)) as file:
+        mined = [_read_mined(row[0]) for row in file.rows("SELECT bodies FROM mined")]
+    return IndexReport(
+        final,
+        seeds=sum(map(len, groups.values())),
+        groups=len(groups),
+        mined=len(mined),
+        before=len(mined) if finished else before,
+        empty=sum(not m for m in mined),
+        bodies=len({body for m in mined for body in m}),
+        timeouts=timeouts,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _is_writable(folder: Path) -> bool:
+    """Return whether files can be made in a folder, which need not be there yet."""
+    there = next((f for f in (folder, *folder.parents) if f.exists()), folder)
+    return there.is_dir() and os.access(there, os.W_OK)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the file for this process alone; what is done is kept however it ends."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=0.0)) as db:
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            db.executescript(_TABLES)
+            try:
+                yield db
+            finally:
+                with suppress(sqlite3.Error):
+                    db.commit()
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise ConfigurationError(f"another process indexes these seeds now ({path})") from error
+        raise DataError(f"cannot be written: {error}", path) from error
+    except (sqlite3.DatabaseError, OSError) as error:
+        raise DataError(f"cannot be used: {error}; remove it and index the seeds again", path) from error
+
+
+def _write_seeds(
+    db: sqlite3.Connection, groups: Mapping[str, Sequence[Seed]], about: Mapping[str, str]
+) -> None:
+    """Write the seeds, all or none, unless they are there."""
+    if db.execute("SELECT COUNT(*) FROM about").fetchone()[0]:
+        return
+    rows = (
+        (text, s.question, *(json.dumps(part) for part in (s.topics, s.answers, s.ids)))
+        for text, seeds in groups.items()
+        for s in seeds
+    )
+    db.executemany("INSERT INTO seeds VALUES (?, ?, ?, ?, ?)", rows)
+    db.execute("CREATE INDEX IF NOT EXISTS by_text ON seeds (text)")
+    db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+    db.commit()
+
+
+def _mine(
+    db: sqlite3.Connection,
+    kg: KnowledgeGraph,
+    caps: Caps,
+    encoder: Encoder,
+    groups: Mapping[str, Sequence[Seed]],
+    tell: Tell | None,
+) -> tuple[int, int]:
+    """Mine what is not there; how many seeds were, and how many queries were not answered in time."""
+    miner = Miner(kg, caps, MinedSeeds(), encoder)
+    chosen = [s for seeds in groups.values() for s in miner.choose(seeds)]
+    before, timeouts, saved = 0, 0, time.monotonic()
+    for number, seed in enumerate(chosen):
+        if tell is not None:
+            tell("mining seed questions", number, len(chosen))
+        if db.execute("SELECT 1 FROM mined WHERE digest = ?", (_digest(seed),)).fetchone():
+            before += 1
+            continue
+        with metered(kg) as meter:
+            mined = miner.of_seed(seed)
+        if meter.outcomes.get(Outcome.UNAVAILABLE):
+            raise KGUnavailableError("the graph does not answer; run the same command again to go on")
+        timeouts += meter.outcomes.get(Outcome.TIMEOUT, 0)
+        bodies = json.dumps([[body, *astuple(quality)] for body, quality in mined.items()])
+        db.execute("INSERT OR REPLACE INTO mined VALUES (?, ?)", (_digest(seed), bodies))
+        if time.monotonic() - saved > COMMIT_SECONDS:
+            db.commit()
+            saved = time.monotonic()
+    return before, timeouts
