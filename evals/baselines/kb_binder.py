@@ -43,12 +43,10 @@ from triplewise.tools.core.rules import Rule, script
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.relation_docs import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
-from triplewise.tools.planning.bodies import ground, node_form, rename
-from triplewise.tools.planning.lexical.conditions import Conditions
-from triplewise.tools.planning.lexical.planner import LEAST_F1, find_matches, miner_of
-from triplewise.tools.planning.mining import Miner, meeting
-from triplewise.tools.planning.seed_terms import SeedTerms
-from triplewise.tools.planning.seeds import Match, Seed, spans_of
+from triplewise.tools.planning.lexical.constraints import Constraints
+from triplewise.tools.planning.lexical.question import view
+from triplewise.tools.planning.mining import LEAST_F1, Miner
+from triplewise.tools.planning.seeds import Match, Seed
 from triplewise.tools.pyql.text import read_node, read_relation, read_term
 
 DRAFTS, BEAM, SHOTS, TEMPERATURE = 6, 5, 10, 0.3
@@ -205,10 +203,11 @@ def exemplars(state: State, context: Context, shots: int, spread: bool = True) -
     seeds = environment(context).seeds
     if seeds is None or not state.linked:
         return []
-    settings = settings_of(context)
-    miner = miner_of(environment(context).kg, settings.mining, seeds, environment(context).encoder)
+    settings, encoder = settings_of(context), environment(context).encoder
+    mined = seeds.mined(settings.mining, encoder.name)
+    miner = Miner(environment(context).kg, settings.mining, mined, encoder)
     matches: dict[str, tuple[tuple[LinkedEntity, ...], Match]] = {}
-    for asked, of_entities in find_matches(state.question, state.linked, seeds, settings):
+    for asked, of_entities in seeds.matches(state.question, state.linked, settings.seed_count):
         for match in of_entities:
             if match.text not in matches or matches[match.text][1].score < match.score:
                 matches[match.text] = (asked, match)
@@ -229,13 +228,7 @@ def exemplars(state: State, context: Context, shots: int, spread: bool = True) -
 def _exemplar(seed: Seed, asked: tuple[LinkedEntity, ...], context: Context, miner: Miner) -> Exemplar | None:
     """A seed with the program that reproduces its answers best; None where drafts cannot say it."""
     kg = environment(context).kg
-    terms = SeedTerms(kg)
-    anchors = {
-        name: node_form(kg, kg.profile.short(node))
-        for name, nodes in seed.named
-        for node in terms.resolve(nodes)[:1]
-        if isinstance(node, IRI)
-    }
+    anchors = miner.anchors(seed)
     rule = _best_rule(seed, list(anchors.values()), context, miner) if anchors else None
     if rule is None:
         return None
@@ -272,12 +265,5 @@ def _best_rule(seed: Seed, anchors: Sequence[str], context: Context, miner: Mine
     if not good:
         return None
     body, quality = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
-    kg = environment(context).kg
-    atoms = rename(kg, body)
-    if quality.other:
-        return meeting(kg, anchors[0], atoms, anchors[1], quality.other) if len(anchors) > 1 else None
-    rule = ground(anchors[0], atoms)
-    if not quality.condition:
-        return rule
-    conditions = Conditions(kg, environment(context).encoder, seed.question, spans_of(seed))
-    return next(iter(conditions.apply(rule, quality.condition)), None)
+    kg, encoder = environment(context).kg, environment(context).encoder
+    return miner.rule(anchors, body, quality, Constraints(kg, encoder, view(seed.question, seed.spans)))
