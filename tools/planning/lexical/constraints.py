@@ -29,7 +29,8 @@ from triplewise.tools.planning.bodies import (
 )
 from triplewise.tools.planning.lexical.question import Comparison, QuestionView, lexicon, stem
 from triplewise.tools.planning.lexical.score import nearest_kinds, similarities, thresholds_of, words_of
-from triplewise.tools.pyql.text import NUMERIC, TEMPORAL
+from triplewise.tools.pyql.program import TEMPORAL
+from triplewise.tools.pyql.text import NUMERIC
 from triplewise.tools.retrieval.encoder import Encoder
 
 ASKED, CLASS, BOTH = "asked", "class", "class asked"
