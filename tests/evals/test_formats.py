@@ -1,4 +1,7 @@
-"""Published files become records, and a broken entry is named with file, place, field and mend."""
+"""Published files become records, and a broken entry is named with file, place and field.
+
+`published_forms.yaml` has a file of each benchmark and the records that it becomes.
+"""
 
 from __future__ import annotations
 
@@ -21,181 +24,9 @@ from triplewise.tools.kg.open import close_all, open_kg
 
 Spoil = Callable[[Any], Any]
 
-PERSON = {"type": "uri", "value": "http://www.wikidata.org/entity/Q42"}
-GRAPH = {
-    "nodes": [
-        {"nid": 0, "node_type": "class", "id": "film.film", "friendly_name": "Film"},
-        {"nid": 1, "node_type": "entity", "id": "m.01", "friendly_name": "Ada"},
-    ],
-    "edges": [],
-}
-ENTITY = {"answer_type": "Entity", "answer_argument": "m.02", "entity_name": "Alien"}
-
-WEBQSP = {
-    "Version": "1.0",
-    "Questions": [
-        {
-            "QuestionId": "WebQTest-0",
-            "RawQuestion": "what did ada make?",
-            "ProcessedQuestion": "what did ada make",
-            "Parses": [
-                {
-                    "AnnotatorComment": {"ParseQuality": "Complete", "QuestionQuality": "Good"},
-                    "Sparql": "SELECT ?x",
-                    "TopicEntityName": "Ada",
-                    "TopicEntityMid": "m.01",
-                    "Constraints": [{"ArgumentType": "Entity", "Argument": "m.05", "EntityName": "Film"}],
-                    "Answers": [
-                        {"AnswerType": "Entity", "AnswerArgument": "m.02", "EntityName": "Alien"},
-                        {"AnswerType": "Value", "AnswerArgument": "1979", "EntityName": None},
-                    ],
-                },
-                {"TopicEntityMid": None, "Sparql": "", "Answers": []},
-            ],
-        }
-    ],
-}
-CWQ = [
-    {
-        "ID": "WebQTest-1_ab",
-        "webqsp_ID": "WebQTest-1",
-        "webqsp_question": "what",
-        "machine_question": "what what",
-        "question": "What?",
-        "sparql": "SELECT ?x WHERE { ns:m.01 ns:film.film.director ?x }",
-        "compositionality_type": "composition",
-        "answers": [
-            {"answer": "Alien", "answer_id": "m.02", "aliases": ["Alien 1"]},
-            {"answer": "1979", "answer_id": None, "aliases": []},
-        ],
-    }
-]
-GRAILQA = [
-    {
-        "qid": 2101,
-        "question": "which?",
-        "answer": [ENTITY, {"answer_type": "Value", "answer_argument": "3"}],
-        "function": "none",
-        "num_node": 2,
-        "num_edge": 1,
-        "graph_query": GRAPH,
-        "sparql_query": "SELECT ?x",
-        "domains": ["film"],
-        "level": "zero-shot",
-        "s_expression": "(AND film.film m.01)",
-    }
-]
-GRAPHQ = [
-    {
-        "qid": 251000000,
-        "question": "which?",
-        "answer": ["Alien", 3],
-        "function": "count",
-        "commonness": -19.6,
-        "num_node": 2,
-        "num_edge": 1,
-        "graph_query": GRAPH,
-        "sparql_query": "SELECT ?x",
-    }
-]
-AGENTBENCH = [
-    {
-        "question": "which?",
-        "qid": "43_grailqa",
-        "source": "grailqa",
-        "entities": {"ada": "m.01"},
-        "s_expression": "(AND x y)",
-        "actions": ["get_relations(m.01)", "count(#0)"],
-        "answer": [ENTITY],
-    }
-]
-QALD = {
-    "dataset": {"id": "qald-10"},
-    "questions": [
-        {
-            "id": "7",
-            "question": [{"language": "de", "string": "Wer?"}, {"language": "en", "string": "Who?"}],
-            "query": {"sparql": "SELECT ?r"},
-            "answers": [{"head": {"vars": ["r"]}, "results": {"bindings": [{"r": PERSON}, {"r": PERSON}]}}],
-        },
-        {
-            "id": 8,
-            "question": [{"language": "en", "string": "Is it?"}, {"language": "zh-cn", "string": "吗"}],
-            "query": {"sparql": "ASK {}"},
-            "answers": [{"head": {}, "boolean": False}],
-        },
-        {
-            "id": 9,
-            "question": [{"language": "en", "string": "How many?"}],
-            "query": {"sparql": "SELECT ?n"},
-            "answers": [{"results": {"bindings": [{"n": {"type": "literal", "value": "3"}}]}}],
-        },
-    ],
-}
-WWQ = [
-    {"id": "WebQTrn-1", "utterance": "who?", "sparql": "SELECT ?x", "results": [{"x": PERSON}]},
-    {"id": "WebQTrn-2", "utterance": "nobody?", "sparql": "SELECT ?x", "results": []},
-]
-SIMPLE = [
-    "www.freebase.com/m/01\twww.freebase.com/film/film/country\twww.freebase.com/m/02\twhere is it from?",
-    "www.freebase.com/m/03\twww.freebase.com/people/person/gender\twww.freebase.com/m/04\twhat is it",
-]
-CREAK = [
-    {"ex_id": "dev_0", "sentence": "Soup is wet.", "label": "true", "entity": "Soup", "en_wiki_pageid": "1"}
-]
-KILT = [
-    {
-        "id": "a1",
-        "input": "Alien [SEP] director",
-        "output": [
-            {"answer": "Ridley Scott", "provenance": [{"title": "Alien (film)", "wikipedia_id": "1"}]},
-            {"answer": "Sir Ridley Scott"},
-            {"provenance": []},
-        ],
-        "meta": {"template_questions": ["Who directed Alien?"]},
-    }
-]
-METAQA = [
-    "[Alien] was directed by who\tRidley Scott",
-    "what did [Ridley Scott] direct\tAlien|Blade Runner|Alien",
-]
-CK25 = {
-    "dataset": {"id": "https://text2sparql.aksw.org/2025/corporate/"},
-    "questions": [
-        {
-            "id": 1,
-            "question": {"en": "Who works here?", "de": "Wer?"},
-            "features": ["SELECT"],
-            "classes": [":Employee"],
-            "properties": [":memberOf"],
-            "query": {"sparql": "SELECT ?x WHERE { ?x <http://c/memberOf> <http://c/d> }"},
-        },
-        {"id": 2, "question": {"en": "Is it?"}, "query": {"sparql": "ASK { ?x <http://c/memberOf> ?y }"}},
-    ],
-}
-WIKISQL = [
-    {
-        "phase": 1,
-        "table_id": "1-1",
-        "question": "how many?",
-        "sql": {"sel": 0, "conds": [[1, 1, "1,5"]], "agg": 3},
-    },
-    {
-        "phase": 1,
-        "table_id": "1-1",
-        "question": "who?",
-        "sql": {"sel": 0, "conds": [[2, 0, "OSLO"]], "agg": 0},
-    },
-    {"phase": 1, "table_id": "1-1", "question": "most?", "sql": {"sel": 1, "conds": [], "agg": 1}},
-]
-TABLES = [
-    {
-        "id": "1-1",
-        "header": ["Name", "Points", "Town"],
-        "types": ["text", "real", "text"],
-        "rows": [["Ada", 3, "Oslo"], ["Bob", 20.5, "Rome"], ["Cyd", 16, "Oslo"]],
-    }
-]
+FORMS = yaml.safe_load(Path(__file__).with_name("published_forms.yaml").read_text(encoding="utf-8"))
+TABLES = FORMS.pop("tables")
+FORMS["zeroshot_re"] = {**FORMS["trex"], "file": "structured_zeroshot-dev-kilt.jsonl"}
 
 
 def write(folder: Path, name: str, content: Any) -> Path:
@@ -214,139 +45,45 @@ def write(folder: Path, name: str, content: Any) -> Path:
     return path
 
 
-FILES: dict[str, tuple[str, Any]] = {
-    "webqsp": ("WebQSP.test.json", WEBQSP),
-    "cwq": ("ComplexWebQuestions_test.json", CWQ),
-    "grailqa": ("grailqa_v1.0_dev.json", GRAILQA),
-    "graphq": ("graphquestions.testing.json", GRAPHQ),
-    "agentbench_kg": ("std.json", AGENTBENCH),
-    "qald10": ("qald_10.json", QALD),
-    "wikiwebquestions": ("test.json", WWQ),
-    "simplequestions": ("annotated_fb_data_test.txt", SIMPLE),
-    "creak": ("dev.json", CREAK),
-    "trex": ("trex-dev-kilt.jsonl", KILT),
-    "zeroshot_re": ("structured_zeroshot-dev-kilt.jsonl", KILT),
-    "metaqa": ("2-hop/vanilla/qa_test.txt", METAQA),
-    "ck25": ("questions.yml", CK25),
-    "wikisql": ("test.jsonl", WIKISQL),
-}
-
-
 def published(folder: Path, task: str, content: Any = None) -> Path:
     """The published file of a task, with what belongs beside it."""
-    name, own = FILES[task]
     if task == "wikisql":
         write(folder, "test.tables.jsonl", TABLES)
-    return write(folder, name, own if content is None else content)
+    return write(folder, FORMS[task]["file"], FORMS[task]["content"] if content is None else content)
 
 
-def test_every_task_has_a_form() -> None:
-    assert set(FILES) == set(FORMATS)
-
-
-@pytest.mark.parametrize("task", FILES)
-def test_a_published_file_is_known_by_its_form_plain_or_packed(tmp_path: Path, task: str) -> None:
+@pytest.mark.parametrize("task", FORMATS)
+def test_a_published_file_is_recognised_plain_or_packed_and_becomes_records(
+    tmp_path: Path, task: str
+) -> None:
     path = published(tmp_path, task)
     packed = path.with_name(f"{path.name}.gz")
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert sniff(path) == sniff(packed) == FORMATS[task].name
-    assert [r["question" if "question" in r else "id"] for r in read_published(task, path)]
+    records = read_published(task, path)
+    assert records == FORMS[task]["records"]
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert sniff(path) == FORMATS[task].name
-
-
-@pytest.mark.parametrize("task", FILES)
-def test_records_of_our_own_are_not_taken_for_published_ones(tmp_path: Path, task: str) -> None:
-    records = read_published(task, published(tmp_path, task))
-    path = write(tmp_path, "own.jsonl", records)
-    assert sniff(path) == ""
+    own = write(tmp_path, "own.jsonl", records)  # records of our own are not taken for published ones
+    assert sniff(own) == ""
     with pytest.raises(DataError, match=r"own\.jsonl: has no published form that is known"):
-        read_published(task, path)
+        read_published(task, own)
 
 
-def _only(tmp_path: Path, task: str) -> dict[str, Any]:
-    return read_published(task, published(tmp_path, task))[0]
-
-
-def test_webqsp(tmp_path: Path) -> None:
-    record = _only(tmp_path, "webqsp")
-    assert (record["id"], record["question"]) == ("WebQTest-0", "what did ada make")
-    assert record["answers"] == ["m.02", "1979"]
-    assert record["alt_answer_sets"] == [["m.02", "1979"], []]
-    assert record["gold_names"] == {"m.02": ["Alien"]}
-    assert record["entity_linking"] == {"Ada": "m.01", "Film": "m.05"}
-
-
-def test_cwq(tmp_path: Path) -> None:
-    record = _only(tmp_path, "cwq")
-    assert (record["answers"], record["answer_tog"]) == (["m.02", "1979"], "Alien")
-    assert record["gold_names"] == {"m.02": ["Alien", "Alien 1"]}
-    assert record["topic_entity"] == {"m.01": "m.01"}
-    copy = [{**CWQ[0], "answer": "Alien", "topic_entity": {"m.01": "Ada"}}]
+def test_copies_of_cwq_may_have_one_answer_and_a_linking(tmp_path: Path) -> None:
+    copy = [{**FORMS["cwq"]["content"][0], "answer": "Alien", "topic_entity": {"m.01": "Ada"}}]
     del copy[0]["answers"]
     (record,) = read_published("cwq", published(tmp_path, "cwq", copy))
     assert (record["answers"], record["topic_entity"]) == (["Alien"], {"m.01": "Ada"})
 
 
-def test_grailqa_graphq_and_agentbench(tmp_path: Path) -> None:
-    record = _only(tmp_path, "grailqa")
-    assert (record["id"], record["topic_entity"], record["level"]) == ("2101", {"m.01": "Ada"}, "zero-shot")
-    assert [a["answer_argument"] for a in record["answers"]] == ["m.02", "3"]
-    record = _only(tmp_path, "graphq")
-    assert (record["answer_names"], record["structure"]) == (["Alien", "3"], "2,1")
-    assert record["entity_linking"] == {"m.01": {"mention": "Ada"}}
-    record = _only(tmp_path, "agentbench_kg")
-    assert (record["id"], record["entities"]) == ("43_grailqa", {"ada": "m.01"})
-    assert record["answer"] == [{"answer_argument": "m.02", "entity_name": "Alien"}]
-
-
-def test_qald10_and_wikiwebquestions(tmp_path: Path) -> None:
-    first, second, third = read_published("qald10", published(tmp_path, "qald10"))
-    assert (first["id"], first["question"], first["answers"]) == ("qald10-7", "Who?", ["Q42"])
-    assert (second["answers"], second["answer_type"]) == ([False], "boolean")
-    assert (third["answers"], third["answer_type"]) == (["3"], "literal")
-    records = read_published("wikiwebquestions", published(tmp_path, "wikiwebquestions"))
-    assert [r["answers"] for r in records] == [["Q42"], []]
-
-
-def test_simplequestions(tmp_path: Path) -> None:
-    record = _only(tmp_path, "simplequestions")
-    assert record == {
-        "id": "simplequestions-00000",
-        "question": "where is it from?",
-        "topic_entity": {"m.01": "m.01"},
-        "relation": "country",
-        "answer": "m.02",
-    }
-
-
-def test_creak_and_slots(tmp_path: Path) -> None:
-    record = _only(tmp_path, "creak")
-    assert (record["id"], record["label"], record["topic_entity"]) == ("dev_0", "true", {})
-    record = _only(tmp_path, "trex")
-    assert (record["answer"], record["alias"]) == ("Ridley Scott", ["Ridley Scott", "Sir Ridley Scott"])
-    assert record["relation"] == "director"
-
-
-def test_metaqa_with_its_question_types(tmp_path: Path) -> None:
+def test_metaqa_reads_the_question_types_beside_it(tmp_path: Path) -> None:
     path = published(tmp_path, "metaqa")
-    first, second = read_published("metaqa", path)
-    assert (first["id"], first["hops"], first["qtype"]) == ("metaqa-2hop-test-00000", 2, "")
-    assert (second["topic_entity"], second["answers"]) == ("Ridley Scott", ["Alien", "Blade Runner"])
-    kinds = write(tmp_path, "2-hop/qa_test_qtype.txt", ["movie_to_director", "director_to_movie"])
+    types = write(tmp_path, "2-hop/qa_test_qtype.txt", ["movie_to_director", "director_to_movie"])
     assert [r["hops"] for r in read_published("metaqa", path)] == [1, 1]
-    kinds.write_text("movie_to_director\n", encoding="utf-8")
+    types.write_text("movie_to_director\n", encoding="utf-8")
     with pytest.raises(DataError, match="has 2 questions, but its file of question types 1 lines"):
         read_published("metaqa", path)
-
-
-def test_wikisql_asks_the_gold_queries(tmp_path: Path) -> None:
-    records = read_published("wikisql", published(tmp_path, "wikisql"))
-    assert [r["answers"] for r in records] == [[2], ["ada", "cyd"], [20.5]]
-    assert records[0]["sql"] == {"sel": 0, "agg": "COUNT", "conds": [[1, ">", "1,5"]]}
-    (tmp_path / "test.tables.jsonl").unlink()
-    with pytest.raises(DataError, match=r"put test\.tables\.jsonl of the same release beside it"):
-        read_published("wikisql", tmp_path / "test.jsonl")
 
 
 def test_ck25_asks_the_gold_queries(tmp_path: Path) -> None:
@@ -426,7 +163,7 @@ BROKEN: list[tuple[str, Spoil, str]] = [
 
 @pytest.mark.parametrize(("task", "spoil", "message"), BROKEN)
 def test_a_broken_entry_is_named(tmp_path: Path, task: str, spoil: Spoil, message: str) -> None:
-    path = published(tmp_path, task, spoil(FILES[task][1]))
+    path = published(tmp_path, task, spoil(FORMS[task]["content"]))
     with pytest.raises(DataError, match=message) as caught:
         read_published(task, path)
     assert str(caught.value).startswith(str(path))
@@ -445,6 +182,10 @@ def test_files_that_are_none_of_them(tmp_path: Path) -> None:
     cut.write_text(cut.read_text(encoding="utf-8")[:-20], encoding="utf-8")
     with pytest.raises(DataError, match=r"ComplexWebQuestions_test\.json:\d+: not JSON"):
         read_published("cwq", cut)
+    read_published("wikisql", published(tmp_path, "wikisql"))
+    (tmp_path / "test.tables.jsonl").unlink()
+    with pytest.raises(DataError, match=r"put test\.tables\.jsonl of the same release beside it"):
+        read_published("wikisql", tmp_path / "test.jsonl")
     (tmp_path / "x.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(DataError, match="cannot be read"):
         sniff(tmp_path / "x.jsonl.gz")

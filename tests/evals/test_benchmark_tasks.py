@@ -1,0 +1,500 @@
+"""The table of benchmarks: what records become, what the graph can answer, seeds, own files, provenance."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import Task
+from inspect_ai.dataset import Sample
+from inspect_ai.util import Store
+from typer.testing import CliRunner
+
+from triplewise.evals import provenance, tasks
+from triplewise.evals.answerable import Reach, has_fact, judged
+from triplewise.evals.command import app
+from triplewise.evals.data import benchmark, benchmarks, graph
+from triplewise.evals.kgs import prepared
+from triplewise.evals.record import Run
+from triplewise.evals.running import run
+from triplewise.evals.scorers import compare_rows, rows_of
+from triplewise.evals.table import crashes, scores_of
+from triplewise.evals.tasks import (
+    agentbench_kg,
+    ck25,
+    creak,
+    cwq,
+    grailqa,
+    graphq,
+    metaqa,
+    qald10,
+    simplequestions,
+    trex,
+    webqsp,
+    wikiwebquestions,
+    zeroshot_re,
+)
+from triplewise.evals.tasks.registry import BENCHMARK_TASKS
+from triplewise.evals.tasks.task_list import describe
+from triplewise.evals.training import entities_of
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.kg.open import close_all
+
+DEMO: dict[str, Any] = {"settings": {"kg": "demo"}}
+NS = "http://rdf.freebase.com/ns/"
+FACTS = (
+    ("m.01", "film.film.directed_by", "m.02"),
+    ("m.02", "people.person.place_of_birth", "m.03"),
+    ("m.02", "people.person.spouse_s", "m.09"),
+    ("m.09", "people.marriage.spouse", "m.04"),
+)
+NAMES = {"m.01": "Alien", "m.02": "Ridley Scott", "m.03": "South Shields", "m.04": "Felicity Heywood"}
+
+
+def records(keys: str, *rows: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """Records with these keys; what is `...` is left out."""
+    pairs = (zip(keys.split(), row, strict=True) for row in rows)
+    return [{key: value for key, value in record if value is not ...} for record in pairs]
+
+
+SCOTT = {"m.02": {"mention": "ridley scott"}}
+BIRTH = ["get_neighbors(m.01,film.film.directed_by)", "get_neighbors(#0,people.person.place_of_birth)"]
+TWO = [["m.1", "m.2"], ["m.2"]]
+LINKED = {"it": "m.0", "then": '"2010"^^<http://www.w3.org/2001/XMLSchema#gYear>'}
+KEYS = "id question answers kg_exact kg_exact_observed_only "
+RECORDS: dict[str, list[dict[str, Any]]] = {
+    "cwq/test.jsonl.gz": records(
+        KEYS + "answer_tog topic_entity compositionality_type",
+        ("c1", "Where?", ["Shields"], True, False, "S", {"m.01": "Alien", "m.77": "Alien"}, "composition"),
+        ("c2", "Which?", ["A"], False, False, ..., ..., ...),
+    ),
+    "cwq/dev_questions.jsonl.gz": records(
+        "id question sparql11",
+        ("d1", "Who directed Alien?", f"SELECT ?x {{ <{NS}m.01> <{NS}film.film.directed_by> ?x }}"),
+        ("d2", "Who directed Heat?", f"SELECT ?x {{ <{NS}m.88> <{NS}film.film.directed_by> ?x }}"),
+        ("d3", "Who made Alien?", "SELECT nonsense"),
+    ),
+    "grailqa/dev1000.jsonl.gz": records(
+        KEYS + "topic_entity level function num_edge",
+        (
+            "g1",
+            "who directed alien?",
+            [{"answer_type": "Entity", "answer_argument": "m.02", "entity_name": "Ridley Scott"}],
+            *(True, False, {"m.01": "Alien"}, "zero-shot", "none", 1),
+        ),
+    ),
+    "webqsp/test.jsonl.gz": records(
+        KEYS + "alt_answer_sets entity_linking",
+        ("w0", "what?", TWO[0], True, True, TWO, LINKED),
+        ("w1", "what?", TWO[0], False, False, [], LINKED),
+    ),
+    "graphq/test.jsonl.gz": records(
+        "id question answer_names entity_linking structure function",
+        ("q1", "who is married to ridley scott ?", ["felicity heywood"], SCOTT, "3,2", "none"),
+        ("q2", "how many films did ridley scott direct ?", ["1"], SCOTT, "2,1", "count"),
+        ("q3", "and m ?", ["Felicity Heywood"], {**SCOTT, "m.99": {"mention": "m"}}, "3,1", "none"),
+    ),
+    "simplequestions/test1000.jsonl.gz": records(
+        "id question topic_entity relation answer",
+        ("s1", "where was he born", {"m.02": "Ridley Scott"}, "place_of_birth", "South Shields"),
+        ("s2", "who directed heat", {"m.88": "Heat"}, "directed_by", "Michael Mann"),
+    ),
+    "agentbench_kg/std.jsonl.gz": records(
+        "id question source entities actions answer",
+        ("a1", "born?", "cwq", {"alien": "m.01"}, BIRTH, [{"answer_argument": "m.03"}]),
+        ("a2", "how many?", "grailqa", {"alien": "m.01"}, ["count(#0)"], [{"answer_argument": "1"}]),
+    ),
+    "ck25/questions.jsonl.gz": records(
+        "id sparql question features result_columns result_rows",
+        ("k1", "", "Who?", ["SELECT"], ["r"], [["http://ld.company.org/prod-instances/empl-Bo"]]),
+        ("k2", "", "Names?", ["SELECT", "OPTIONAL"], ["n", "p"], [["Anna Ahorn", "12"], ["Bo Birke", None]]),
+        ("k3", "", "Do we have staff?", ["ASK"], None, True),
+    ),
+    "qald10/test_en.jsonl.gz": records(
+        "id question answers kg_exact topic_entity trivial",
+        ("q1", "Who?", ["Q42"], True, {"Q1": "Adams"}, ...),
+        ("q2", "Is it?", [False], True, ..., True),
+        ("q3", "How many?", ["+3"], False, ..., ...),
+    ),
+    "wikiwebquestions/test.jsonl.gz": records(
+        "id question sparql answers kg_exact kg_exact_no_gold",
+        ("w0", "what is the capital of peru?", "SELECT ?x { wd:Q419 wdt:P36 ?x }", ["Q2868"], True, False),
+        ("w1", "which?", "SELECT ?x { ?x wdt:P31 wd:Q634 ; wdt:P397 wd:Q525 }", ["Q2"], False, False),
+    ),
+    "creak/dev.jsonl.gz": records(
+        "id sentence topic_entity label kg_topic_degree",
+        ("c0", "The capital of Peru is Lima.", {"Q419": "Peru"}, "true", 9),
+        ("c1", "The capital of Peru is Brasília.", {"Q419": "Peru"}, "false", 9),
+        ("c2", "Everything in Peru is good.", {"Q419": "Peru (country)"}, "true", 9),
+        ("c3", "Somebody is perfect.", {"Q999999999": "Somebody"}, "true", 0),
+    ),
+    "trex/test.jsonl.gz": records(
+        "id input topic_entity answer alias kg_has_fact kg_topic_degree",
+        ("s0", "Peru [SEP] capital", {"Q419": "Peru"}, "Ciudad de los Reyes", ["Lima", "lima"], True, 9),
+        ("s1", "Peru [SEP] continent", {"Q419": "Peru"}, "Asia", None, True, 9),
+        ("s2", "Peru [SEP] place of birth", {"Q419": "Peru"}, "Lima", [], False, 9),
+        ("s3", "Nobody [SEP] occupation", {"Q999999999": "Nobody"}, "writer", [], False, 0),
+        ("s4", "Unlinked [SEP] occupation", {"UnknownQID": "Unlinked"}, "writer", [], False, 0),
+    ),
+}
+RECORDS["zeroshot_re/test.jsonl.gz"] = RECORDS["trex/test.jsonl.gz"][:2]
+TURTLE = """
+@prefix prodi: <http://ld.company.org/prod-instances/> .
+@prefix pv: <http://ld.company.org/prod-vocab/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+prodi:empl-Anna a pv:Employee ; rdfs:label "Anna Ahorn" ; pv:phone "12" ; pv:hasManager prodi:empl-Bo .
+prodi:empl-Bo a pv:Employee ; rdfs:label "Bo Birke" .
+pv:hasManager rdfs:label "has manager" .
+pv:phone rdfs:label "phone number" .
+"""
+
+
+@pytest.fixture
+def sets(data: Path) -> Iterator[Path]:
+    """The data folder with a few questions a benchmark, and graphs of a few facts."""
+    for name, content in RECORDS.items():
+        _write(data / name, "".join(json.dumps(record) + "\n" for record in content))
+    lines = (f"<{NS}{s}> <{NS}{p}> <{NS}{o}> .\n" for s, p, o in FACTS)
+    _write(data / "freebase_kg" / "observed.nt.gz", "".join(lines))
+    _write(data / "freebase_kg" / "gold_derived.nt.gz", f"<{NS}m.05> <{NS}a.b.c> <{NS}m.01> .\n")
+    _write(data / "freebase_kg" / "labels.tsv.gz", "".join(f"{i}\t{n}\t\n" for i, n in NAMES.items()))
+    _write(data / "ck25" / "prod-inst.ttl.gz", TURTLE)
+    yield data
+    close_all()
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _samples(task: Task) -> dict[str, Sample]:
+    return {str(sample.id): sample for sample in task.dataset}
+
+
+def _about(task: Task) -> dict[str, Any]:
+    return task.metadata or {}
+
+
+PERU = {"entities": {"Peru": "Q419"}, "answerable": True}
+BECOMES: list[tuple[Callable[..., Task], str, list[str], dict[str, Any]]] = [
+    (
+        *(cwq, "c1", ["Shields"]),
+        {"single_gold": "S", "entities": {"Alien": "m.01"}, "tags": {"type": "composition"}},
+    ),
+    (
+        *(grailqa, "g1", ["m.02"]),
+        {
+            "gold_names": {"m.02": ["Ridley Scott"]},
+            "tags": {"level": "zero-shot", "function": "none", "relations": "1"},
+        },
+    ),
+    (webqsp, "w0", TWO[0], {"gold_sets": TWO, "entities": {"it": "m.0"}}),
+    (graphq, "q1", ["felicity heywood"], {"entities": {"ridley scott": "m.02"}, "answerable": True}),
+    (graphq, "q2", ["1"], {"answerable": False}),  # a number
+    (graphq, "q3", ["Felicity Heywood"], {"answerable": False}),  # an entity that the graph lacks
+    (simplequestions, "s1", ["South Shields"], {"answerable": True, "tags": {"type": "place_of_birth"}}),
+    (simplequestions, "s2", ["Michael Mann"], {"answerable": False}),
+    (
+        *(agentbench_kg, "a1", ["m.03"]),
+        {"answerable": True, "tags": {"source": "cwq", "function": "none", "relations": "2"}},
+    ),
+    (agentbench_kg, "a2", ["1"], {"answerable": False}),
+    (ck25, "k1", ["prodi:empl-Bo"], {"tags": {"type": "column", "function": "none"}}),
+    (
+        *(ck25, "k2", ["Anna Ahorn, 12", "Bo Birke, "]),
+        {
+            "gold_rows": [["Anna Ahorn", "12"], ["Bo Birke", ""]],
+            "tags": {"type": "table", "function": "optional"},
+        },
+    ),
+    (ck25, "k3", ["true"], {"gold_rows": [], "tags": {"type": "yes/no", "function": "none"}}),
+    (qald10, "q1", ["Q42"], {"entities": {}, "trivial": False}),
+    (qald10, "q2", ["false"], {"trivial": True}),
+    (trex, "s0", ["Ciudad de los Reyes", "Lima", "lima"], PERU),
+    (trex, "s4", ["writer"], {"entities": {}, "answerable": False}),
+    (zeroshot_re, "s1", ["Asia"], PERU),
+    (creak, "c2", ["true"], {**PERU, "majority": "true"}),  # Peru as the claim writes it
+    (wikiwebquestions, "w0", ["Q2868"], {**PERU, "tags": {"relations": "1"}}),
+]
+ON_OWN_GRAPH = (cwq, grailqa, graphq, simplequestions, agentbench_kg, ck25)
+
+
+@pytest.mark.parametrize(("task", "name", "gold", "about"), BECOMES)
+def test_a_record_becomes_a_sample(
+    sets: Path, task: Callable[..., Task], name: str, gold: list[str], about: dict[str, Any]
+) -> None:
+    sample = _samples(task() if task in ON_OWN_GRAPH else task(**DEMO))[name]
+    assert list(sample.target) == gold
+    assert {key: (sample.metadata or {})[key] for key in about} == about
+
+
+COUNTS: list[tuple[Task, dict[str, Any], tuple[int, int], int]] = [
+    (cwq, {}, (1, 2), 2),
+    (cwq, {"kg_exact": True}, (1, 2), 1),
+    (webqsp, {**DEMO, "kg_exact": False}, (1, 2), 2),
+    (webqsp, {**DEMO, "gold_derived": False}, (1, 2), 1),
+    (graphq, {"answerable": True}, (1, 3), 1),
+    (simplequestions, DEMO, (0, 0), 2),  # a graph of the user's own is not judged
+    (qald10, DEMO, (2, 3), 2),
+    (qald10, {**DEMO, "linking": "gold"}, (1, 1), 1),
+    (trex, DEMO, (2, 5), 5),
+    (trex, {**DEMO, "asked": "answerable"}, (2, 5), 2),
+    (trex, {**DEMO, "asked": "topic"}, (2, 5), 3),
+    (creak, {**DEMO, "answerable": True}, (3, 4), 3),
+    (wikiwebquestions, {**DEMO, "kg_exact": True}, (1, 2), 1),
+]
+
+
+@pytest.mark.parametrize(("task", "given", "counts", "asked"), COUNTS)
+def test_what_the_graph_can_answer_is_counted_and_may_be_asked_alone(
+    sets: Path, task: Callable[..., Task], given: dict[str, Any], counts: tuple[int, int], asked: int
+) -> None:
+    made = task(**given)
+    assert (_about(made)["answerable"], _about(made)["asked"]) == counts
+    assert len(made.dataset) == _about(made)["drawn"] == asked
+
+
+def test_impossible_and_empty_choices_are_refused(sets: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no question of cwq is left"):
+        cwq(kg_exact=True, gold_derived=False)
+    with pytest.raises(ConfigurationError, match="unknown split 'test'; choose one of: dev, rl, std"):
+        agentbench_kg(split="test")
+    with pytest.raises(ConfigurationError, match="unknown asked 'some'; choose one of: all, answer"):
+        trex(asked="some", **DEMO)
+
+
+def test_own_linking_gives_no_entities_and_gold_linking_only_those_the_graph_has(sets: Path) -> None:
+    assert (_samples(cwq(linking="own"))["c1"].metadata or {})["entities"] == {}
+    assert _about(agentbench_kg())["phases"]["link"] == "known"
+    assert "Q525" in (_samples(wikiwebquestions(**DEMO))["w1"].metadata or {})["entities"].values()
+
+
+def test_the_classes_of_a_gold_query_are_no_topics() -> None:
+    assert entities_of("SELECT ?x { ?x wdt:P31 wd:Q515 ; wdt:P17 wd:Q30 }") == ("Q30",)
+    assert entities_of("SELECT ?x { ?x wdt:P31/wdt:P279* wd:Q515 }") == ("Q515",)
+    assert entities_of("SELECT ?x { wd:Q1 wdt:P1 wd:Q2 . wd:Q1 wdt:P2 ?x }") == ("Q1", "Q2")
+
+
+def test_notes_count_what_a_reader_has_to_know(sets: Path) -> None:
+    assert "any fact of the subject for 3 of 5 slots; a slot counts" in _about(trex(**DEMO))["note"]
+    assert 'always saying "true" is right for 75.0% of all claims; ' in _about(creak(**DEMO))["note"]
+
+
+@pytest.mark.usefixtures("leaks_of_inspect")
+def test_slots_claims_and_questions_are_scored(sets: Path, tmp_path: Path) -> None:
+    def figures(task: Task) -> dict[str, float]:
+        log = run(task, log_dir=tmp_path / "logs")
+        assert crashes(log) == []
+        return scores_of(log)
+
+    quick: dict[str, Any] = {"phases": {"observe": "none"}, **DEMO}
+    scores = figures(trex(**quick))
+    assert (scores["hits_at_1.count"], scores["hits_at_1.mean"]) == (5, 0.2)
+    assert (scores["answerable_hits_at_1.count"], scores["answerable_hits_at_1.mean"]) == (2, 0.5)
+    scores = figures(creak(**quick))
+    assert scores["accuracy.mean"] == 0.5  # what is not proven is assumed to be false
+    assert (scores["proven_accuracy.count"], scores["proven_accuracy.mean"]) == (2, 1.0)
+    assert (scores["answerable_accuracy.count"], scores["majority.mean"]) == (3, 0.75)
+    scores = figures(creak(closed_world=False, answerable=True, **quick))
+    assert (scores["accuracy.mean"], scores["not_found.mean"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    scores = figures(wikiwebquestions(preset="oda", **quick))
+    assert (scores["f1.count"], scores["answerable_f1.count"], scores["answerable_f1.mean"]) == (2, 1, 1.0)
+    scores = figures(qald10(**quick))
+    assert (scores["accuracy.count"], scores["nontrivial_f1.count"]) == (1, 1)
+    scores = figures(ck25())
+    assert (scores["f1.count"], scores["accuracy.count"]) == (3, 1)
+    scores = figures(grailqa())
+    assert scores["f1.mean"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "gold", "f1"),
+    [
+        ([["a", "1"], ["b", "2"]], [["a", "1"], ["b", "2"]], 1.0),
+        ([["1", "a"], ["2", "b"]], [["a", "1"], ["b", "2.0"]], 1.0),  # another order of columns
+        ([["a", "2"], ["b", "1"]], [["a", "1"], ["b", "2"]], 0.0),  # right cells in wrong rows
+        ([["a"], ["b"]], [["a", "1"], ["b", "2"]], 0.0),  # one column is not the table
+        ([["a", "1", "x"]], [["a", "1"]], 0.0),  # nor is a wider one
+        ([["a", ""]], [["a", ""]], 1.0),  # nothing bound on both sides
+        ([["a", "1"]], [["a", "1"], ["b", "2"]], 2 / 3),
+        ([], [["a", "1"]], 0.0),
+    ],
+)
+def test_rows_are_right_as_wholes(given: list[list[str]], gold: list[list[str]], f1: float) -> None:
+    assert compare_rows(given, gold).f1 == pytest.approx(f1)
+
+
+def test_the_rows_of_an_answer_are_those_of_its_query(sets: Path) -> None:
+    kg = prepared(graph("ck25"))
+    query = (
+        "SELECT ?n ?p { ?e <http://www.w3.org/2000/01/rdf-schema#label> ?n ; "
+        "a <http://ld.company.org/prod-vocab/Employee> "
+        "OPTIONAL { ?e <http://ld.company.org/prod-vocab/phone> ?p } }"
+    )
+
+    def rows(**given: Any) -> list[list[str]]:
+        return sorted(rows_of(Run(store=Store(), status="answered", **given)))
+
+    assert rows(values=["a"], sparql=query, kg=kg.path) == [["Anna Ahorn", "12"], ["Bo Birke", ""]]
+    assert rows(values=[], sparql=query, kg=kg.path) == []  # it answered nothing
+    assert rows(values=["a"], kg=kg.path) == rows(values=["a"], sparql=query) == []
+
+
+def test_seeds_are_training_questions_whose_query_finds_answers(sets: Path) -> None:
+    about = _about(cwq(seeds=True))
+    (line,) = Path(about["settings"]["seeds"]).read_text(encoding="utf-8").splitlines()
+    assert json.loads(line) == {
+        "id": "d1",
+        "question": "Who directed Alien?",
+        "entities": {"Alien": "m.01"},
+        "answers": ["m.02"],
+    }
+    assert about["seed_questions"] == "1 of 3 training questions, those whose query finds answers"
+    assert "cwq/dev_questions.jsonl.gz" in about["data_files"]
+    assert (_about(cwq())["settings"]["seeds"], _about(cwq())["seed_questions"]) == (None, "none")
+    assert _about(cwq(seeds="mine.jsonl"))["settings"]["seeds"] == "mine.jsonl"
+    with pytest.raises(ConfigurationError, match="computed on its own graph"):
+        cwq(seeds=True, **DEMO)
+
+
+def test_a_file_of_ones_own_takes_the_place_of_the_questions(
+    sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "mine.jsonl"
+    own.write_text(json.dumps({"id": "m1", "question": "Who?", "answers": ["A"]}) + "\n", encoding="utf-8")
+    task = cwq(file="mine.jsonl")
+    assert list(_samples(task)) == ["m1"]
+    assert _about(task)["changed_files"][0] == str(own)  # no result of the benchmark
+    assert (_about(task)["answerable"], _about(task)["asked"]) == (0, 0)  # nobody judged it
+    with pytest.raises(
+        DataError, match="no such file; questions in this form are published at https://allenai"
+    ):
+        cwq(file="nowhere.jsonl")
+
+
+def test_files_are_read_as_their_authors_publish_them(sets: Path, tmp_path: Path) -> None:
+    answer = {"answer_id": "m.03", "answer": "South Shields", "aliases": ["Shields"]}
+    published = {"ID": "p1", "question": "Where?", "answers": [answer], "topic_entity": {"m.01": "Alien"}}
+    own = tmp_path / "any_name.json"
+    own.write_text(json.dumps([published]), encoding="utf-8")
+    (sample,) = cwq(file=str(own)).dataset
+    assert list(sample.target) == ["m.03"]
+    assert (sample.metadata or {})["gold_names"] == {"m.03": ["South Shields", "Shields"]}
+    (sets / "cwq" / "test.jsonl.gz").unlink()
+    own.rename(sets / "cwq" / "ComplexWebQuestions_test.json")  # in the data folder by its published name
+    task = cwq()
+    assert list(_samples(task)) == ["p1"]
+    assert "cwq/test.jsonl.gz" in _about(task)["changed_files"]
+
+
+def test_a_published_file_without_results_is_asked_for_them(sets: Path, tmp_path: Path) -> None:
+    own, employees = tmp_path / "questions.yml", "{ ?e a <http://ld.company.org/prod-vocab/Employee> }"
+    own.write_text(
+        f"questions:\n- id: 1\n  question: {{en: Who}}\n  query:\n    sparql: SELECT ?e {employees}\n",
+        encoding="utf-8",
+    )
+    (sample,) = ck25(file=str(own)).dataset
+    assert len(list(sample.target)) == 2
+
+
+def test_every_result_says_what_it_takes_to_have_it_again(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = _about(metaqa(n=2, sample_seed=7, settings={"plan_beam": 3}, phases={"reflect": "none"}))
+    assert len(about["commit"]) in (0, 40)
+    assert {"langgraph", "inspect-ai", "pyoxigraph", "sentence-transformers"} <= set(about["packages"])
+    assert (about["sample_seed"], about["model"], about["preset"]) == (7, "embedded", "agent")
+    assert (about["settings"]["plan_beam"], about["settings"]["row_limit"]) == (3, 20_000)
+    assert (about["phases"]["reflect"], about["phases"]["plan"]) == ("none", "mined")
+    assert about["seed_questions"] == "the dev questions of all hops"
+    json.dumps(about)  # plain values only
+    monkeypatch.delenv("TRIPLEWISE_PRICES", raising=False)
+    shipped, mine = provenance.prices_checksum(), tmp_path / "prices.yaml"
+    mine.write_text("models: {m: {input: 1, output: 2}}\n", encoding="utf-8")
+    assert len(shipped) == 64
+    assert provenance.prices_checksum(str(mine)) != shipped
+    with pytest.raises(DataError, match="cannot read the price table"):
+        provenance.prices_checksum(str(tmp_path / "none.yaml"))
+
+
+def test_what_was_judged_once_stays_until_questions_or_graph_change(sets: Path) -> None:
+    asked: list[str] = []
+    kg, file = prepared(graph("freebase_kg")), benchmark("graphq").files["graphq/test.jsonl.gz"]
+
+    def judging(_: object) -> Callable[[dict[str, Any]], bool]:
+        def judge(record: dict[str, Any]) -> bool:
+            asked.append(record["id"])
+            return bool(record["id"] == "b")
+
+        return judge
+
+    for _ in range(2):
+        assert judged("trial", [{"id": "a"}, {"id": "b"}], file, kg, judging) == {"b"}
+    assert asked == ["a", "b"]
+    assert judged("trial", [{"id": "b"}], file, prepared(graph("freebase_kg"), ["observed"]), judging) == {
+        "b"
+    }
+    assert asked == ["a", "b", "b"]
+
+
+def test_reach_takes_every_topic_and_every_answer(sets: Path) -> None:
+    kg = prepared(graph("freebase_kg")).open()
+    reach = Reach(kg)
+    assert reach.holds(["m.02"], ["South Shields", "m.01"], 1)
+    assert not reach.holds(["m.02"], ["Felicity Heywood"], 1)
+    assert reach.holds(["m.02"], ["Felicity Heywood"], 2)
+    assert not reach.holds(["m.02", "m.99"], ["South Shields"], 3)
+    assert not reach.holds([], ["South Shields"], 3)
+    assert has_fact(kg, "m.02", "place_of_birth", "south shields")
+    assert not has_fact(kg, "m.02", "place_of_death", "South Shields")
+
+
+@pytest.mark.parametrize("name", sorted(set(BENCHMARK_TASKS) - {"wikisql"}))
+def test_a_missing_file_says_where_it_is_published(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIPLEWISE_DATA", str(tmp_path))
+    with pytest.raises(DataError, match=r"missing; get it \(.*https://.*put it at this path"):
+        getattr(tasks, name)()
+    monkeypatch.delenv("TRIPLEWISE_DATA")
+    with pytest.raises(DataError, match="set TRIPLEWISE_DATA to the folder that holds the benchmarks"):
+        getattr(tasks, name)()
+
+
+def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRIPLEWISE_DATA", raising=False)
+    assert sorted(tasks.__all__) == sorted(benchmarks())
+    for name in tasks.__all__:
+        info = describe(name)
+        assert all(info[key] for key in ("asked", "judged", "licence", "citation", "published"))
+        assert all(0 <= asked["answerable"] <= asked["questions"] for asked in info["asked"].values())
+    found = describe("metaqa")
+    assert (found["asked"]["hops=2"]["questions"], found["seeded"]) == (13_872, True)
+    assert (describe("ck25")["profile"], describe("ck25")["partial"]) == ("inferred", False)
+    assert (describe("agentbench_kg")["system"], describe("grailqa")["gold_derived"]) == ("agentbench", True)
+    listed = CliRunner().invoke(app, ["tasks", "--json"])
+    assert listed.exit_code == 0, listed.output
+    assert [info["name"] for info in json.loads(listed.stdout)] == tasks.__all__
+    assert "74.6 % (0 %)" in CliRunner().invoke(app, ["tasks"]).stdout
+    one = " ".join(CliRunner().invoke(app, ["tasks", "cwq"]).stdout.split())
+    assert "170, 127 without facts made from gold answers" in one
+    assert CliRunner().invoke(app, ["tasks", "cqw"]).exit_code != 0
+
+
+@pytest.mark.skipif(not os.environ.get("TRIPLEWISE_DATA"), reason="TRIPLEWISE_DATA is not set")
+@pytest.mark.parametrize("name", sorted(set(BENCHMARK_TASKS) - {"metaqa", "wikisql"}))
+def test_the_catalog_counts_what_the_files_hold(name: str) -> None:
+    for which, counted in benchmark(name).asked.items():
+        split = {"split": which.partition("=")[2]} if which else {}
+        about = _about(getattr(tasks, name)(n=1, **split))
+        assert (about["asked"], about["answerable"]) == (counted.questions, counted.answerable)
+        assert about["changed_files"] == []
+    close_all()
