@@ -18,7 +18,7 @@ import yaml
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg import open_kg
-from triplewise.tools.kg.oxterms import from_ox, safe_iri
+from triplewise.tools.kg.rdf import from_ox, safe_iri
 from triplewise.tools.kg.subset.incomplete import DROPPED
 
 

@@ -16,7 +16,7 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.load import FORMAT, is_store, load_kg, read_manifest
 from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.sources import Progress
+from triplewise.tools.kg.rdf import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,7 +216,7 @@ def _offered(step: Step, argument: str) -> bool:
 
 def _looked_up(kg: KnowledgeGraph, nodes: Iterable[str], relations: Iterable[str]) -> dict[str, str]:
     """Labels of nodes and of relations."""
-    from triplewise.tools.kg.relation_docs import relation_texts
+    from triplewise.tools.kg.vocabulary import relation_texts
 
     iris = {n: kg.profile.expand(n) for n in sorted(nodes) if not any(c.isspace() for c in n)}
     found = kg.labels([iri for iri in iris.values() if iri is not None])

@@ -18,7 +18,7 @@ from triplewise.tools.actions.symbolic import Extraction, ExtractService
 from triplewise.tools.core.errors import DocumentsUnavailableError
 from triplewise.tools.core.facts import ExtractedFact, Passage
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.reading.alignment import align
 from triplewise.tools.reading.triples import FactRequest, ReplyTriples, fact_request, supported_triples
 

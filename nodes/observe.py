@@ -12,9 +12,8 @@ from triplewise.nodes.phase import Update
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.bounded import Deadline
-from triplewise.tools.kg.protocol import Direction
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.protocol import Deadline, Direction
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.text import read_term
 from triplewise.tools.retrieval.observation import Observation, ObserveSettings, Seen, observe
 from triplewise.tools.retrieval.observation.ranker import PairRanker

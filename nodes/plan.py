@@ -22,7 +22,7 @@ from triplewise.tools.actions.symbolic import RuleService
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Rule, path_text
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.planning.bodies import grow, node_form
 from triplewise.tools.planning.lexical.claims import claim_rules
 from triplewise.tools.planning.lexical.planner import Plan, make_plan

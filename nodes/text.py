@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from triplewise.tools.core.terms import Literal, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 
 if TYPE_CHECKING:
     from triplewise.nodes.state import ScoredTriple, State

@@ -17,7 +17,7 @@ from triplewise.nodes.state import State, Step
 from triplewise.tools.actions.action import ActionContext, Ranker, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.relation_ranking import rank_relations
 from triplewise.tools.retrieval.vectors import vectors_of
 

@@ -18,10 +18,9 @@ from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, Node, Variable
-from triplewise.tools.kg.classes import find_classes
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import find_classes, relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.text import (

@@ -41,7 +41,7 @@ from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Rule, script
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
 from triplewise.tools.planning.lexical.constraints import Constraints
 from triplewise.tools.planning.lexical.question import view

@@ -18,10 +18,9 @@ from triplewise.nodes.text import node_labels
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.frontier import Bundle, bundle_sizes, read_bundles
-from triplewise.tools.kg.protocol import Hop
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.protocol import Deadline, Hop
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.planning.bodies import rename
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
 from triplewise.tools.retrieval.relation_ranking import rank_relations

@@ -30,9 +30,9 @@ from triplewise.evals.kgs import prepared
 from triplewise.tools.core.errors import DataError, TriplewiseError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.frontier import Fact, bundle_sizes, read_bundles
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.protocol import Deadline
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder, RoughEncoder, open_encoder
 from triplewise.tools.retrieval.observation.maps import MAP_PAIRS
 from triplewise.tools.retrieval.observation.prepare import add_pairs, fit_map
@@ -119,7 +119,7 @@ class _Home:
     """Stands for a KG: all that ranking wants of it is where its vectors lie."""
 
     def __init__(self, folder: Path) -> None:
-        self.homes = (folder,)
+        self.cache_dirs = (folder,)
 
 
 def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:

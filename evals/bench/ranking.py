@@ -31,7 +31,7 @@ from triplewise.tools.core.errors import TriplewiseError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.profile import split_words
-from triplewise.tools.kg.relation_docs import relation_descriptions, relation_texts
+from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.relation_ranking import CUT, DEFAULT, rank_relations
 from triplewise.tools.retrieval.vectors import VectorStore

@@ -28,7 +28,7 @@ from triplewise.tools.actions.repair.verify import finds
 from triplewise.tools.core.errors import ActionError, ConfigurationError, TriplewiseError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.text import apply, read_iri
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder

@@ -25,7 +25,7 @@ from triplewise.evals.running import TASKS, run
 from triplewise.evals.training import seeds_of
 from triplewise.graphs import learning as self_learning
 from triplewise.nodes.learning.config import LearningConfig
-from triplewise.tools.kg.sources import Progress
+from triplewise.tools.kg.rdf import Progress
 from triplewise.tools.kg.subset.incomplete import THINNED, ThinOrder, thin_kg
 
 LEARNED_HOPS = 2

@@ -18,7 +18,7 @@ from triplewise.evals.grids.model import GridFile
 from triplewise.evals.grids.prepare import ELSEWHERE, digest_of, prepared_task, task_of
 from triplewise.evals.running import run
 from triplewise.evals.table import crashes, scores_of
-from triplewise.tools.kg.sources import Progress
+from triplewise.tools.kg.rdf import Progress
 
 State = Literal["done", "kept", "skipped", "failed", "open"]
 """`kept`: an earlier run's log is complete. `open`: not reached, because the grid was interrupted."""

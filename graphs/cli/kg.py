@@ -19,7 +19,8 @@ from triplewise.tools.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triplewise.tools.kg import KnowledgeGraph, LoadReport, Triple
+    from triplewise.tools.kg import KnowledgeGraph, Triple
+    from triplewise.tools.kg.load import LoadReport
 
 SAMPLE, SHOWN, PATIENCE = 2_000, 12, 10.0
 """Facts read to describe a graph; how many are printed; seconds one query of `info` may take."""
@@ -84,7 +85,7 @@ def load(
     A load that is interrupted leaves nothing behind. Vectors are made as they are needed, unless they are
     asked for here.
     """
-    from triplewise.tools.kg import load_kg
+    from triplewise.tools.kg.load import load_kg
 
     try:
         with progress_bars() as tell:
@@ -183,7 +184,7 @@ def _print_relations(kg: KnowledgeGraph, facts: Sequence[Triple]) -> None:
     """The relations of the sample, most frequent first."""
     from collections import Counter
 
-    from triplewise.tools.kg.relation_docs import relation_texts
+    from triplewise.tools.kg.vocabulary import relation_texts
 
     counts = Counter(kg.profile.short(f.relation) for f in facts if not kg.profile.excludes(f.relation))
     texts = relation_texts(kg, [r for r, _ in counts.most_common(SHOWN)])
@@ -204,8 +205,9 @@ def _print_facts(kg: KnowledgeGraph, facts: Sequence[Triple]) -> None:
 
 def profile(source: Source, into: Out, force: Force = False) -> None:
     """Write the profile of a graph as YAML, to edit and use with --profile."""
-    from triplewise.tools.kg import infer_profile, open_kg
+    from triplewise.tools.kg import open_kg
     from triplewise.tools.kg.embedded import EmbeddedKG
+    from triplewise.tools.kg.infer import infer_profile
 
     if into.exists() and not force:
         raise ConfigurationError(f"{into} exists already; choose another file or give --force")

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import IRI, KnowledgeGraph, readable
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.reading.entity_names import MINTED
 
 if TYPE_CHECKING:

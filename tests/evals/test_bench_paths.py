@@ -17,8 +17,7 @@ from triplewise.evals.bench.__main__ import app
 from triplewise.evals.bench.path_searches import SEARCHES, make, open_made
 from triplewise.evals.bench.paths import LOW, Graph, Searcher, Tell, Terms, Timed, classes, measure
 from triplewise.evals.bench.skewed import Skewed, node
-from triplewise.tools.kg.bounded import Deadline
-from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg.protocol import Deadline, Outcome
 
 BENCH = [sys.executable, "-m", "triplewise.evals.bench", "paths"]
 
@@ -68,7 +67,7 @@ def test_all_searches_find_the_same_paths(tmp_path: Path) -> None:
 
 def test_figures_of_each_search_and_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stages: list[str] = []
-    searches = ["triplewise, loaded", "SPARQL joins"]
+    searches = ["triplewise, loaded", "triplewise, queries"]
     monkeypatch.setattr(paths, "SEARCHES", searches)
     graph = Skewed(240, seed=1)
     found = measure(graph, tmp_path, 2, Terms(2, 20.0, 5), lambda stage, *_: stages.append(stage))
@@ -81,19 +80,19 @@ def test_figures_of_each_search_and_class(tmp_path: Path, monkeypatch: pytest.Mo
         assert f.median <= f.p95 <= f.longest
         assert f.memory > 10
         assert f.cpu > 0
-    assert "SPARQL joins, hub-hub" in stages
+    assert "triplewise, queries, hub-hub" in stages
 
 
 def test_a_search_that_is_cut_does_not_disturb_the_next(tmp_path: Path) -> None:
     make(Skewed(240, seed=1), tmp_path, quiet)
-    searcher = Searcher(tmp_path, "SPARQL joins", Terms(3, 0.0, 5))
+    searcher = Searcher(tmp_path, "triplewise, queries", Terms(3, 0.0, 5))
     try:
         assert [searcher.ask((node(0), node(1)))["outcome"] for _ in range(2)] == ["timeout"] * 2
     finally:
         searcher.close()
 
 
-@pytest.mark.parametrize("moment", ["writing", "joins"])
+@pytest.mark.parametrize("moment", ["writing", "queries"])
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     size, made = ("3000000", "*/graph.nt") if moment == "writing" else ("400", "*/made.json")

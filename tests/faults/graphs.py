@@ -15,7 +15,7 @@ import pyoxigraph as ox
 
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import load_profile
-from triplewise.tools.kg.sources import feed_for
+from triplewise.tools.kg.rdf import GraphReader
 
 FILES = {
     "freebase": (
@@ -36,7 +36,7 @@ def store(folder: Path, name: str) -> ox.Store:
     """A graph with its labels, without a label index: nothing here is linked by name."""
     facts, labels = FILES[name]
     profile, filled = load_profile(name), ox.Store()
-    feed = feed_for(profile)
+    feed = GraphReader(profile)
     filled.bulk_extend(feed.facts([folder / f for f in facts], profile))
     if labels:
         filled.bulk_extend(feed.labels([folder / labels], profile))

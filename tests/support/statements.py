@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity, link
 
 

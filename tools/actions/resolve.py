@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from triplewise.tools.actions.action import ActionContext
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import Term, text
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.program import MATCHES, OPERATORS
 from triplewise.tools.pyql.text import pattern_parts, read_bare, read_iri, read_literal, write_iri
 

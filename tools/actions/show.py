@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 
 UNNAMED = "UnName_Entity"
 """What a mediator (CVT, statement) is shown as (QueryAgent, table 11)."""

@@ -15,10 +15,9 @@ from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Term
-from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.frontier import Bundle, Fact, read_bundles
 from triplewise.tools.kg.overlay.overlay import overlaid
-from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg.protocol import Deadline, Outcome
 from triplewise.tools.pyql.text import read_relation
 
 RuleService: TypeAlias = Callable[[str], Sequence[str]]

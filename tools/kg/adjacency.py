@@ -1,11 +1,12 @@
-"""Who is joined to whom in a loaded graph, as whole numbers in memory-mapped files: what makes paths quick.
+"""A graph's edges as whole numbers, and the search for paths over them (ODA, section 2.2).
 
 Nodes are numbered in the order of their N-Triples form, relations in the order of their IRIs. A node's edges
-lie side by side, those of one relation together and forward before backward: the order in which paths are
-given. A loop (an edge from a node to itself) is on no simple path and left out.
+lie side by side (compressed sparse rows), those of one relation together and forward before backward: the
+order in which paths are given. A loop (an edge from a node to itself) is on no simple path and left out.
 
-The folder holds `about.json`, `edges.npy` (where each node's edges begin), `codes.npy` (relation * 2, plus 1
-against its direction), `ends.npy` (far ends), and the nodes as text: `text.npy`, `starts.npy`.
+On disk it is a folder of memory-mapped arrays: `about.json`, `edges.npy` (where each node's edges begin),
+`codes.npy` (relation * 2, plus 1 against its direction), `ends.npy` (far ends), and the nodes as text:
+`text.npy`, `starts.npy`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,22 +26,28 @@ import numpy as np
 import pyoxigraph as ox
 from numpy.typing import NDArray
 
-from triplewise.tools.core.terms import IRI, XSD, Term
-from triplewise.tools.kg.oxterms import from_ox, safe_iri
+from triplewise.tools.core.lru import LRUCache
+from triplewise.tools.core.terms import IRI, XSD, Term, Triple
 from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.protocol import Deadline, Hop, Outcome, Paths, path_order
+from triplewise.tools.kg.rdf import from_ox, safe_iri
 
 Array: TypeAlias = NDArray[Any]
 
 FORMAT = 1
 
 _PARTS = ("edges", "codes", "ends", "text", "starts")
-_ROWS = "SELECT ?o ?s WHERE {{ ?s {} ?o }}"
 _INTEGER = f"{XSD}integer".encode()
 _KEY_BITS = 64
 _EVERY = 20_000
 """Edges between two reports of progress."""
 _EDGE_BYTES, _NODE_BYTES = 80, 300
-"""Memory that joining takes, by edge and by node."""
+"""Memory that building takes, by edge and by node."""
+_LEAST, _MOST = 1 << 12, 1 << 19
+"""Edges looked at between two looks at the clock."""
+_QUICK, _SLOW = 0.004, 0.02
+"""Seconds for a piece below which the next is larger, and above which it is smaller: a cold disk is slow."""
+_HALF = np.uint64(32)
 _log = logging.getLogger(__name__)
 
 
@@ -48,10 +56,12 @@ class Adjacency:
     """The edges of a graph.
 
     Attributes:
-        relations: in order. left_out: relations that the profile excluded when this was made.
+        relations: by number. left_out: relations that the profile excluded when this was built.
         edges: shape (nodes + 1,): where the edges of each node begin and end.
         codes, ends: shape (2 * triples,): relation and direction, and far end, of each edge.
         text, starts: the nodes in N-Triples form, one behind the other, and where each begins and ends.
+        new_nodes, new_edges: what `with_triples` added: terms behind the others, and near end, code and far
+            end of edges, sorted by near end.
     """
 
     relations: tuple[IRI, ...]
@@ -61,6 +71,9 @@ class Adjacency:
     ends: Array
     text: Array
     starts: Array
+    new_nodes: tuple[Term, ...] = ()
+    new_edges: Array | None = None
+    _allowed: LRUCache[int, tuple[Profile, Array | None]] = field(default_factory=lambda: LRUCache(8))
 
     @property
     def nodes(self) -> int:
@@ -69,96 +82,323 @@ class Adjacency:
 
     def allowed(self, profile: Profile) -> Array | None:
         """For each code whether the profile lets a path take it; None where all may be taken."""
-        excluded = np.array([profile.excludes(r) for r in self.relations], bool)
-        return np.repeat(~excluded, 2) if excluded.any() else None
+        known = self._allowed.get(id(profile))
+        if known is None or known[0] is not profile:
+            excluded = np.array([profile.excludes(r) for r in self.relations], bool)
+            known = (profile, np.repeat(~excluded, 2) if excluded.any() else None)
+            self._allowed[id(profile)] = known
+        return known[1]
 
     def number(self, term: Term) -> int | None:
         """The number of a node; None where it has no edge here."""
-        wanted = term.n3().encode()
-        low, high = 0, self.nodes
+        n3 = term.n3().encode()
+        low, last = 0, len(self.starts) - 1
+        high = last
         while low < high:
             middle = (low + high) // 2
-            if self._n3(middle) < wanted:
+            if self._n3(middle) < n3:
                 low = middle + 1
             else:
                 high = middle
-        return low if low < self.nodes and self._n3(low) == wanted else None
+        if low < last and self._n3(low) == n3:
+            return low
+        return last + self.new_nodes.index(term) if term in self.new_nodes else None
 
     def term(self, number: int) -> Term:
         """The node of a number."""
+        if number >= len(self.starts) - 1:
+            return self.new_nodes[number - len(self.starts) + 1]
         n3 = self._n3(number)
-        return IRI(n3[1:-1].decode()) if n3.startswith(b"<") else _read(n3)
+        return IRI(n3[1:-1].decode()) if n3.startswith(b"<") else _parse_term(n3)
+
+    def with_triples(self, triples: Iterable[Triple]) -> Adjacency:
+        """This graph and further triples, which it must not hold yet. This one stays as it is."""
+        edges = [t for t in triples if t.subject != t.object]
+        ends = dict.fromkeys(end for t in edges for end in (t.subject, t.object))
+        new = tuple(end for end in ends if self.number(end) is None)
+        relations = tuple(dict.fromkeys((*self.relations, *(t.relation for t in edges))))
+        grown = replace(
+            self,
+            relations=relations,
+            edges=np.concatenate([self.edges, np.repeat(self.edges[-1:], len(new))]),
+            new_nodes=(*self.new_nodes, *new),
+            _allowed=LRUCache(8),
+        )
+        codes = {relation: 2 * i for i, relation in enumerate(relations)}
+        numbers = {end: grown.number(end) for end in ends}
+        rows = [
+            row
+            for t in edges
+            for row in (
+                (numbers[t.subject], codes[t.relation], numbers[t.object]),
+                (numbers[t.object], codes[t.relation] + 1, numbers[t.subject]),
+            )
+        ]
+        before = [] if self.new_edges is None else self.new_edges.T.tolist()
+        added = sorted([*map(tuple, before), *rows])
+        return replace(grown, new_edges=np.array(added, np.int64).reshape(-1, 3).T)
 
     def _n3(self, number: int) -> bytes:
         return self.text[self.starts[number] : self.starts[number + 1]].tobytes()
 
 
-def build(
-    store: ox.Store, profile: Profile, folder: Path, triples: int, progress: Callable[[int], None]
-) -> int:
-    """Write the adjacency of a store into a folder; returns how many edges of the graph it holds.
+def build_adjacency(
+    store: ox.Store, profile: Profile, progress: Callable[[int], None] | None = None
+) -> Adjacency | None:
+    """The adjacency of a store, without the relations that the profile excludes: no path may take them.
 
-    Relations that the profile excludes are left out: no path may take them. Writes nothing where that would
-    take half of the machine's memory, or more nodes than fit (60 million, with a hundred relations).
+    None where building it would take half of the machine's memory, or more nodes than fit (60 million, with a
+    hundred relations).
 
     Args:
-        triples: how many the store holds: what was made for another store is not opened.
-        progress: told how many edges are read so far.
+        progress: called with how many edges are read so far.
     """
-    every = sorted(safe_iri(row[0].value) for row in _select(store, "SELECT DISTINCT ?p WHERE { ?s ?p ?o }"))
+    union = next(iter(store.named_graphs()), None) is not None
+
+    def select(query: str) -> Any:
+        return store.query(query, use_default_graph_as_union=union)
+
+    every = sorted(safe_iri(row[0].value) for row in select("SELECT DISTINCT ?p WHERE { ?s ?p ?o }"))
     relations = [r for r in every if not profile.excludes(r)]
     numbers, pairs, bounds = _Numbers(), array("I"), [0]
     try:
         for relation in relations:
+            # Serialised rows are read ten times as fast as solutions.
             rows = _Rows(numbers, pairs, progress)
-            query = _ROWS.format(relation.n3())
-            _select(store, query).serialize(rows, format=ox.QueryResultsFormat.TSV)
+            solutions = select(f"SELECT ?o ?s WHERE {{ ?s {relation.n3()} ?o }}")
+            solutions.serialize(rows, format=ox.QueryResultsFormat.TSV)
             bounds.append(len(pairs) // 2)
-        packing = _Packing.of(len(numbers), len(relations))
-    except _TooLarge as error:
-        _log.warning("paths will be looked for in the store itself, which takes longer: %s", error)
-        return 0
-    serialised = list(numbers)
-    numbers.clear()
-    text, ranks = _ranked(serialised)
-    keys = _keys(np.frombuffer(pairs, np.uintc).reshape(-1, 2), bounds, ranks, packing)
+        node_bits = np.uint64(max(1, len(numbers).bit_length()))
+        code_bits = np.uint64(max(1, (2 * len(relations)).bit_length()))
+        if 2 * node_bits + code_bits > _KEY_BITS:
+            raise _TooLargeError(f"{len(numbers):,} nodes and {len(relations):,} relations are too many")
+    except _TooLargeError as error:
+        _log.warning("paths will be searched for by queries, which takes longer: %s", error)
+        return None
+    text, ranks = _ranked(list(numbers))
+    keys = np.empty(len(pairs), np.uint64)
+    by_row = np.frombuffer(pairs, np.uintc).reshape(-1, 2)
+    for number, (start, stop) in enumerate(pairwise(bounds)):
+        # Near end, code and far end share the bits of one number, so that sorting sorts by all three.
+        objects, subjects = ranks[by_row[start:stop, 0]], ranks[by_row[start:stop, 1]]
+        code = np.uint64(2 * number)
+        keys[2 * start : start + stop] = ((subjects << code_bits | code) << node_bits) | objects
+        code = np.uint64(2 * number + 1)
+        keys[start + stop : 2 * stop] = ((objects << code_bits | code) << node_bits) | subjects
+    node_mask = np.uint64((1 << int(node_bits)) - 1)
+    keys = np.unique(keys[keys >> (code_bits + node_bits) != keys & node_mask])
+    near = (keys >> (code_bits + node_bits)).astype(np.int64)
+    codes = (keys >> node_bits) & np.uint64((1 << int(code_bits)) - 1)
+    return Adjacency(
+        relations=tuple(relations),
+        left_out=tuple(r for r in every if profile.excludes(r)),
+        edges=_offsets(np.bincount(near, minlength=len(text))),
+        codes=codes.astype(np.min_scalar_type(2 * len(relations))),
+        ends=(keys & node_mask).astype(np.uint32),
+        text=np.frombuffer(b"".join(text), np.uint8),
+        starts=_offsets(np.fromiter(map(len, text), np.int64, len(text))),
+    )
+
+
+def save_adjacency(graph: Adjacency, folder: Path, triples: int) -> None:
+    """Write an adjacency into a folder. `triples`: how many facts the store that it was built from holds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _PARTS:
+        np.save(folder / f"{name}.npy", getattr(graph, name))
     about = {
         "format": FORMAT,
         "triples": triples,
-        "relations": [r.value for r in relations],
-        "left_out": [r.value for r in every if profile.excludes(r)],
+        "relations": [r.value for r in graph.relations],
+        "left_out": [r.value for r in graph.left_out],
     }
-    _write(folder, keys, text, packing, about)
-    return len(keys) // 2
+    (folder / "about.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
-def opened(folder: Path, triples: int) -> Adjacency | None:
-    """What `build` wrote for a store of so many triples; None where that is missing, outdated or damaged."""
+def open_adjacency(folder: Path, triples: int) -> Adjacency | None:
+    """What was saved for a store of so many triples; None where that is missing, outdated or damaged."""
     try:
         about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
         if (about["format"], about["triples"]) != (FORMAT, triples):
             return None
         parts = {name: np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray) for name in _PARTS}
         relations, left_out = (tuple(map(IRI, about[key])) for key in ("relations", "left_out"))
-        _check_sizes(parts)
+        edges, starts = parts["edges"], parts["starts"]
+        sizes = (len(starts), len(parts["codes"]), len(parts["ends"]), len(parts["text"]))
+        if sizes != (len(edges), edges[-1], edges[-1], starts[-1]):
+            raise ValueError("its files do not belong together")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        _log.warning("%s cannot be used (%s); paths are looked for without it: load again", folder, error)
+        _log.warning("%s cannot be used (%s); paths are searched for by queries: load again", folder, error)
         return None
     return Adjacency(relations, left_out, **parts)
 
 
-def _check_sizes(parts: Mapping[str, Array]) -> None:
-    """Raises ValueError where the files are not of one piece."""
-    edges, starts = parts["edges"], parts["starts"]
-    sizes = (len(starts), len(parts["codes"]), len(parts["ends"]), len(parts["text"]))
-    if sizes != (len(edges), edges[-1], edges[-1], starts[-1]):
-        raise ValueError("its files do not belong together")
+def find_paths(
+    graph: Adjacency,
+    profile: Profile,
+    source: Term,
+    target: Term,
+    max_hops: int,
+    deadline: Deadline,
+    limit: int,
+) -> Paths | None:
+    """All simple paths of up to `max_hops` hops between two nodes.
+
+    None for a literal that the graph lacks in just this form: another form of it may be meant.
+    """
+    start, end = graph.number(source), graph.number(target)
+    if (start is None and not isinstance(source, IRI)) or (end is None and not isinstance(target, IRI)):
+        return None
+    if start is None or end is None:
+        return Paths(Outcome.EMPTY)
+    return PathSearch(graph, graph.allowed(profile), deadline, limit).run(start, end, max_hops)
 
 
-class _TooLarge(Exception):  # noqa: N818 - no error: such a graph does without
-    """The graph has more nodes or edges than can be joined here."""
+class PathSearch:
+    """All simple paths between two nodes of an adjacency, shortest first, in one fixed order.
+
+    The paths of one length are grown hop by hop from the source, some thousand at a time, by array
+    operations. Before the last hop only nodes beside the target are followed, and before that, where it is
+    worth knowing, only nodes two hops away from it; so nearly every beginning that is followed becomes a
+    path, and the search ends as soon as it has enough of them.
+
+    Args:
+        graph: the edges. allowed: for each code of the graph whether a path may take it; None for all.
+        deadline, limit: seconds and number of paths after which the search stops and says so.
+    """
+
+    def __init__(self, graph: Adjacency, allowed: Array | None, deadline: Deadline, limit: int) -> None:
+        self._graph, self._allowed, self._deadline, self._limit = graph, allowed, deadline, limit
+        self._piece, self._late = _LEAST, deadline.passed
+
+    def run(self, source: int, target: int, max_hops: int) -> Paths:
+        """All simple paths of 1 to `max_hops` hops between two nodes; the outcome tells whether all."""
+        self._target, self._near = target, dict[int, Array]()
+        parts = [np.empty((2, 0), np.int64), *(np.stack(p[1:]) for p in self._pieces(np.array([target])))]
+        codes, self._beside = np.concatenate(parts, axis=1)
+        # Seen from their far ends: the direction of each edge is turned round.
+        self._into = np.sort((self._beside.astype(np.uint64) << _HALF) | (codes.astype(np.uint64) ^ 1))
+        paths: list[tuple[list[int], list[int]]] = []
+        for length in range(1, max_hops + 1):
+            start = np.array([[source]], np.int64)
+            for nodes, path_codes in self._grow(start, np.empty((1, 0), np.int64), length, length):
+                room = self._limit + 1 - len(paths)
+                paths += zip(nodes[:room].tolist(), path_codes[:room].tolist(), strict=True)
+                if len(paths) > self._limit:
+                    return self._answer(paths, Outcome.TRUNCATED, f"cut at the limit of {self._limit} paths")
+            if self._late:
+                message = f"no complete answer within {self._deadline.seconds:g} s"
+                return self._answer(paths, Outcome.TIMEOUT, message)
+        return self._answer(paths, Outcome.ROWS if paths else Outcome.EMPTY)
+
+    def _grow(self, nodes: Array, codes: Array, left: int, length: int) -> Iterator[tuple[Array, Array]]:
+        """Paths that begin with some nodes and codes, one a row, and go on for `left` hops."""
+        if left == 1:
+            yield self._last_hop(nodes, codes)
+            return
+        for rows, code, ends in self._pieces(nodes[:, -1], self._nearby(left - 1, length, nodes)):
+            fresh = ends != self._target
+            for column in nodes.T:
+                fresh &= ends != column[rows]
+            rows, code, ends = rows[fresh], code[fresh], ends[fresh]
+            if len(rows):
+                nodes_here, codes_here = np.column_stack([nodes[rows], ends]), codes[rows]
+                yield from self._grow(nodes_here, np.column_stack([codes_here, code]), left - 1, length)
+
+    def _last_hop(self, nodes: Array, codes: Array) -> tuple[Array, Array]:
+        """The paths made whole by their last hop."""
+        last = nodes[:, -1].astype(np.uint64)
+        low = np.searchsorted(self._into, last << _HALF)
+        rows, at = _spread(low, np.searchsorted(self._into, (last + np.uint64(1)) << _HALF))
+        code = (self._into[at] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        return nodes[rows], np.column_stack([codes[rows], code])
+
+    def _nearby(self, hops: int, length: int, nodes: Array) -> Array | None:
+        """Where so many hops lead to the target: shape (nodes of the graph,); None for not known.
+
+        `nodes` are the beginnings of paths that are about to be followed one hop. What lies two hops away is
+        found out only where that is cheaper than to follow all that lies ahead.
+        """
+        if hops == 2 and length == 3 and hops not in self._near:
+            edges = self._graph.edges
+            behind = int((edges[self._beside + 1] - edges[self._beside]).sum())
+            ahead = self._graph.ends[edges[nodes[0, -1]] : edges[nodes[0, -1] + 1]].astype(np.int64)
+            if behind >= int((edges[ahead + 1] - edges[ahead]).sum()):
+                return None
+        if hops not in self._near and hops < 3:
+            self._near[hops] = near = np.zeros(self._graph.nodes, bool)
+            if hops == 1:
+                near[self._beside] = True
+            else:
+                for _, _, ends in self._pieces(np.unique(self._beside)):
+                    near[ends] = True
+        return self._near.get(hops)
+
+    def _pieces(self, nodes: Array, near: Array | None = None) -> Iterator[tuple[Array, Array, Array]]:
+        """Edges at some nodes, in order and piece by piece, those that lead to where `near` is true.
+
+        Yields the places of the nodes among `nodes`, codes, and far ends. Ends early when time is over.
+        """
+        graph = self._graph
+        starts = graph.edges[nodes]
+        behind = np.cumsum(graph.edges[nodes + 1] - starts)
+        shift = starts - np.concatenate([[0], behind[:-1]])
+        done, total = 0, int(behind[-1]) if len(behind) else 0
+        while done < total:
+            if self._deadline.passed:
+                self._late = True
+                return
+            begun, stop = time.perf_counter(), min(done + self._piece, total)
+            first, last = np.searchsorted(behind, [done, stop - 1], "right")
+            counts = np.diff(np.clip(behind[first : last + 1], done, stop), prepend=done)
+            rows = np.repeat(np.arange(first, last + 1), counts)
+            at = np.arange(done, stop) + shift[rows]
+            ends = graph.ends[at]
+            if near is not None:
+                kept = np.flatnonzero(near[ends])
+                rows, at, ends = rows[kept], at[kept], ends[kept]
+            piece = self._permitted(rows, graph.codes[at], ends.astype(np.int64))
+            seconds = time.perf_counter() - begun
+            if seconds < _QUICK:
+                self._piece = min(self._piece * 2, _MOST)
+            elif seconds > _SLOW:
+                self._piece = max(self._piece // 2, _LEAST)
+            done = stop
+            yield piece
+        if graph.new_edges is not None:
+            beginnings, codes, ends = graph.new_edges
+            bounds = (np.searchsorted(beginnings, nodes, side) for side in ("left", "right"))
+            rows, at = _spread(*bounds)
+            yield self._permitted(rows, codes[at], ends[at])
+
+    def _permitted(self, rows: Array, codes: Array, ends: Array) -> tuple[Array, Array, Array]:
+        """Those edges whose relation a path may take."""
+        if self._allowed is None:
+            return rows, codes, ends
+        kept = np.flatnonzero(self._allowed[codes])
+        return rows[kept], codes[kept], ends[kept]
+
+    def _answer(self, found: list[tuple[list[int], list[int]]], outcome: Outcome, message: str = "") -> Paths:
+        """The paths as terms."""
+        terms: dict[int, Term] = {}
+        paths = []
+        for nodes, codes in found[: self._limit]:
+            path = [*nodes, self._target]
+            for number in path:
+                if number not in terms:
+                    terms[number] = self._graph.term(number)
+            relations = (self._graph.relations[code // 2] for code in codes)
+            ends = [terms[number] for number in path]
+            forward = (code % 2 == 0 for code in codes)
+            paths.append(tuple(map(Hop.between, ends, relations, ends[1:], forward)))
+        if self._graph.new_edges is not None:
+            paths.sort(key=path_order)
+        return Paths(outcome, tuple(paths), message)
+
+
+class _TooLargeError(Exception):
+    """The graph has more nodes or edges than an adjacency can be built for here."""
 
 
 class _Numbers(dict[bytes, int]):
@@ -172,7 +412,7 @@ class _Numbers(dict[bytes, int]):
 class _Rows:
     """Takes the two columns of a serialised query as they are written, and keeps them as numbers."""
 
-    def __init__(self, numbers: _Numbers, pairs: array[int], progress: Callable[[int], None]) -> None:
+    def __init__(self, numbers: _Numbers, pairs: array[int], progress: Callable[[int], None] | None) -> None:
         self._numbers, self._pairs, self._progress = numbers, pairs, progress
         self._rest, self._heading = b"", True
 
@@ -183,61 +423,31 @@ class _Rows:
             self._heading = False
             lines = lines.partition(b"\n")[2]
         if lines:
-            before = len(self._pairs) // 2
-            self._take(lines)
-            if len(self._pairs) // 2 // _EVERY > before // _EVERY:
-                self._report(len(self._pairs) // 2)
+            fields = lines.replace(b"\n", b"\t").split(b"\t")
+            if len(fields) != 2 * (
+                lines.count(b"\n") + 1
+            ):  # an IRI with a tab, which only lenient loads let in
+                rows = (line.split(b"\t") for line in lines.split(b"\n"))
+                fields = [field for row in rows if len(row) == 2 for field in row]
+            before, edges = len(self._pairs) // 2, (len(self._pairs) + len(fields)) // 2
+            self._pairs.extend(map(self._numbers.__getitem__, fields))
+            if edges // _EVERY > before // _EVERY:
+                if self._progress is not None:
+                    self._progress(edges)
+                needed = edges * _EDGE_BYTES + len(self._numbers) * _NODE_BYTES
+                if needed > _memory() / 2:
+                    raise _TooLargeError(f"{edges:,} edges need {needed >> 20:,} MB of memory")
         return len(data)
 
     def flush(self) -> None:
         """Nothing to do: rows are taken as they come."""
 
-    def _report(self, edges: int) -> None:
-        self._progress(edges)
-        needed = edges * _EDGE_BYTES + len(self._numbers) * _NODE_BYTES
-        if needed > _memory() / 2:
-            raise _TooLarge(f"joining over {edges:,} edges needs {needed >> 20:,} MB of memory")
 
-    def _take(self, lines: bytes) -> None:
-        fields = lines.replace(b"\n", b"\t").split(b"\t")
-        if len(fields) != 2 * (lines.count(b"\n") + 1):  # an IRI with a tab, which only lenient loads let in
-            rows = (line.split(b"\t") for line in lines.split(b"\n"))
-            fields = [field for row in rows if len(row) == 2 for field in row]
-        self._pairs.extend(map(self._numbers.__getitem__, fields))
-
-
-@dataclass(frozen=True, slots=True)
-class _Packing:
-    """How node, relation with direction, and far end share the bits of one number, in this order."""
-
-    node_bits: int
-    code_bits: int
-
-    @classmethod
-    def of(cls, nodes: int, relations: int) -> _Packing:
-        found = cls(max(1, nodes.bit_length()), max(1, (2 * relations).bit_length()))
-        if 2 * found.node_bits + found.code_bits > _KEY_BITS:
-            raise _TooLarge(f"{nodes:,} nodes and {relations:,} relations do not fit into {_KEY_BITS} bits")
-        return found
-
-    def pack(self, near: Array, code: int, far: Array) -> Array:
-        packed: Array = (near << (self.code_bits + self.node_bits)) | np.uint64(code << self.node_bits) | far
-        return packed
-
-    def near(self, keys: Array) -> Array:
-        return keys >> (self.code_bits + self.node_bits)
-
-    def code(self, keys: Array) -> Array:
-        return (keys >> self.node_bits) & np.uint64((1 << self.code_bits) - 1)
-
-    def far(self, keys: Array) -> Array:
-        return keys & np.uint64((1 << self.node_bits) - 1)
-
-
-def _select(store: ox.Store, query: str) -> Any:
-    """The solutions of a query over all graphs of the store."""
-    union = next(iter(store.named_graphs()), None) is not None
-    return store.query(query, use_default_graph_as_union=union)
+def _memory() -> int:
+    """Bytes of memory that the machine has."""
+    if not hasattr(os, "sysconf"):
+        return 8 << 30
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _ranked(serialised: list[bytes]) -> tuple[list[bytes], Array]:
@@ -259,58 +469,26 @@ def _plain(term: bytes) -> bytes:
     if term.isdigit():
         return b'"%b"^^<%b>' % (term, _INTEGER)
     is_iri = term.startswith(b"<") and not term.startswith(b"<<")
-    n3 = (safe_iri(term[1:-1].decode()) if is_iri else _read(term)).n3().encode()
+    n3 = (safe_iri(term[1:-1].decode()) if is_iri else _parse_term(term)).n3().encode()
     return term if n3 == term else n3  # a second copy of most terms would take much memory
 
 
-def _memory() -> int:
-    """Bytes of memory that the machine has."""
-    if not hasattr(os, "sysconf"):
-        return 8 << 30
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _read(term: bytes) -> Term:
+def _parse_term(term: bytes) -> Term:
     """A term from its Turtle form, of which N-Triples is a part."""
     (quad,) = ox.parse(b"<urn:s> <urn:p> " + term + b" .", format=ox.RdfFormat.TURTLE, lenient=True)
-    found = from_ox(quad.object)
-    if found is None:
+    value = from_ox(quad.object)
+    if value is None:
         raise ValueError(f"not a term: {term!r}")
-    return found
+    return value
 
 
-def _keys(pairs: Array, bounds: Sequence[int], ranks: Array, packing: _Packing) -> Array:
-    """Every edge from both of its ends, each once, in order."""
-    keys = np.empty(2 * len(pairs), np.uint64)
-    for relation, (start, stop) in enumerate(pairwise(bounds)):
-        objects, subjects = ranks[pairs[start:stop, 0]], ranks[pairs[start:stop, 1]]
-        keys[2 * start : start + stop] = packing.pack(subjects, 2 * relation, objects)
-        keys[start + stop : 2 * stop] = packing.pack(objects, 2 * relation + 1, subjects)
-    keys = keys[packing.near(keys) != packing.far(keys)]
-    keys.sort()
-    fresh = np.ones(len(keys), bool)
-    fresh[1:] = keys[1:] != keys[:-1]
-    distinct: Array = keys[fresh]
-    return distinct
-
-
-def _write(
-    folder: Path, keys: Array, text: Sequence[bytes], packing: _Packing, about: dict[str, Any]
-) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    parts: Iterator[Array] = (
-        _running(np.bincount(packing.near(keys).astype(np.int64), minlength=len(text))),
-        packing.code(keys).astype(np.min_scalar_type(2 * len(about["relations"]))),
-        packing.far(keys).astype(np.uint32),
-        np.frombuffer(b"".join(text), np.uint8),
-        _running(np.fromiter(map(len, text), np.int64, len(text))),
-    ).__iter__()
-    for name, part in zip(_PARTS, parts, strict=True):
-        np.save(folder / f"{name}.npy", part)
-    (folder / "about.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
-
-
-def _running(counts: Array) -> Array:
+def _offsets(counts: Array) -> Array:
     """Where each of some runs begins, and the end of the last: shape (runs + 1,)."""
-    found: Array = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return found
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _spread(low: Array, high: Array) -> tuple[Array, Array]:
+    """All places of some runs `low[i]` to `high[i]`, and the run that each belongs to."""
+    counts = high - low
+    rows = np.repeat(np.arange(len(counts)), counts)
+    return rows, low[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyoxigraph as ox
 
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple
-from triplewise.tools.kg.bounded import Deadline, Workers
-from triplewise.tools.kg.engine import Engine, capped_result
-from triplewise.tools.kg.oxterms import from_ox, holdable, safe_iri, to_ox
-from triplewise.tools.kg.pathsearch import Edge
-from triplewise.tools.kg.protocol import Outcome, Paths, Result
-from triplewise.tools.kg.queries import degree_query
+from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.kg.engine import Engine, Workers, capped_result
+from triplewise.tools.kg.protocol import Deadline, Outcome, Paths, Result
+from triplewise.tools.kg.rdf import from_ox
 from triplewise.tools.kg.readonly import ReadQuery
 
 if TYPE_CHECKING:
-    from triplewise.tools.kg.joined import Joined
+    from triplewise.tools.kg.adjacency import Adjacency
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
-_WORKERS = Workers()
-_EDGE_CAP = 500_000
 _CLOCK_EVERY = 512
-
-Pattern: TypeAlias = tuple[Term, tuple[Any, Any, Any], bool]
-"""The node asked for, a quad pattern (None for any), and whether the node is its subject."""
 
 
 class EmbeddedKG(Engine):
     """A KG in a pyoxigraph store.
 
     pyoxigraph has no time-out of its own and cannot be interrupted inside sorting, grouping, ASK, or the
-    search for the next row. A query therefore runs in a worker thread: the caller gets `timeout` in time;
-    the worker stops at its next row or, where none comes, when the engine is done with it. At most 16 such
-    left-over queries can occupy the process; further ones then wait within their own time-out.
+    search for the next row. A query therefore runs in a worker thread of this KG (see `Workers`): the caller
+    gets `timeout` in time; the worker stops at its next row or, where none comes, when the engine is done
+    with it.
 
     Args:
         store: in memory (`Store()`) or on disk (`Store.read_only(path)`). It is never written to. Where
@@ -47,12 +39,9 @@ class EmbeddedKG(Engine):
         timeout: seconds a call may take.
         limit: rows a call may return.
         index: label index, where there is one.
-
-    Attributes:
-        joined: finds paths by whole numbers, where the store has such files beside it.
+        adjacency: opens the edges as whole numbers when paths are first asked for; by default they are built
+            from the store then. Where it gives None, paths are searched for by queries.
     """
-
-    joined: Joined | None = None
 
     def __init__(
         self,
@@ -63,147 +52,111 @@ class EmbeddedKG(Engine):
         timeout: float = 30.0,
         limit: int = 10_000,
         index: LabelIndex | None = None,
+        adjacency: Callable[[], Adjacency | None] | None = None,
     ) -> None:
         super().__init__(profile, name, timeout=timeout, limit=limit, index=index)
-        self._store: ox.Store | None = store
-        self._union = next(iter(store.named_graphs()), None) is not None
+        self._opened = _Opened(store, adjacency or (lambda: _build_adjacency(store, profile)))
 
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
-        return self._store is None
+        return self._opened.store is None
 
     def close(self) -> None:
-        """Let go of the store. Later calls say `unavailable`."""
-        self._store = None
-
-    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        if (store := self._store) is None:
-            return _closed(self.name)
-
-        def job(cancelled: threading.Event) -> Result:
-            return _evaluate(store, query, limit, self._union, cancelled)
-
-        try:
-            return _WORKERS.run(job, timeout)
-        except TimeoutError as error:
-            return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
+        """Let go of the store and the label index. Later calls say `unavailable`."""
+        self._opened.store, self._opened.adjacency = None, None
+        if self._index is not None:
+            self._index.close()
 
     def quads(self) -> Iterator[ox.Quad]:
         """All that the store holds, in no particular order; nothing once it is closed."""
-        return iter(self._store) if self._store is not None else iter(())
+        return iter(self._opened.store) if self._opened.store is not None else iter(())
 
     @property
     def path_seconds(self) -> float:
         """A second at most: nobody waits longer for what lies in this process, and a cut search says so."""
         return min(self.timeout, 1.0)
 
-    def _search(self, source: Term, target: Term, max_hops: int, deadline: Deadline, limit: int) -> Paths:
-        found = None
-        if self._store is not None and self.joined is not None:
-            start = time.perf_counter()
-            found = self.joined.paths(self.profile, source, target, max_hops, deadline, limit)
-            if found is not None:
-                self.meter.add(found.outcome, time.perf_counter() - start)
-        return super()._search(source, target, max_hops, deadline, limit) if found is None else found
+    def adjacency(self) -> Adjacency | None:
+        """The edges as whole numbers; None where there are none that hold all that the profile allows."""
+        graph = self._opened.open_adjacency()
+        if graph is None or not all(map(self.profile.excludes, graph.left_out)):
+            return None
+        return graph
 
-    def edges(
-        self, nodes: Sequence[Term], deadline: Deadline, ends: Collection[Term] | None = None
-    ) -> tuple[list[Edge], Outcome, str]:
-        """All edges at many nodes, read straight from the store's indexes."""
-        return self._scan((p for n in holdable(nodes) for p in _patterns(n)), deadline, ends)
+    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        if (store := self._opened.store) is None:
+            return _closed(self.name)
 
-    def edges_between(
-        self, left: Sequence[Term], right: Sequence[Term], deadline: Deadline
-    ) -> tuple[list[Edge], Outcome, str]:
-        """The edges that join two sets of nodes."""
-        starts, ends = holdable(left), holdable(right)
-        return self._scan((p for n in starts for m in ends for p in _pair_patterns(n, m)), deadline)
+        def job(cancelled: threading.Event) -> Result:
+            return _evaluate(store, query, limit, self._opened.union, cancelled)
 
-    def degree(self, nodes: Sequence[Term], deadline: Deadline, most: int = 2_000) -> int:
-        """How many edges the nodes have, counted to one more than `most`; their number if time runs out."""
-        counted = self.query(degree_query(holdable(nodes), most + 1), timeout=deadline.left, limit=1)
-        value = counted.rows[0][0] if counted.rows else None
-        return int(value.value) if value is not None else len(nodes)
+        try:
+            return self._opened.workers.run(job, timeout)
+        except TimeoutError as error:
+            return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
 
-    def hubs(self, nodes: Sequence[Term], deadline: Deadline, above: int) -> list[Term]:
-        """Those of the nodes that have more than so many edges; no node's edges are counted further."""
-        start, found = time.perf_counter(), []
-        for node in holdable(nodes):
-            if self._store is None or deadline.passed:
-                break
-            query = degree_query([node], above + 1)
-            counted: Any = self._store.query(query, use_default_graph_as_union=self._union)
-            if int(next(counted)[0].value) > above:
-                found.append(node)
-        self.meter.add(Outcome.ROWS, time.perf_counter() - start)
-        return found
+    def _numbered_paths(
+        self, source: Term, target: Term, max_hops: int, seconds: float, limit: int
+    ) -> Paths | None:
+        from triplewise.tools.kg.adjacency import find_paths
+
+        if (graph := self.adjacency()) is None:
+            return None
+        return find_paths(graph, self.profile, source, target, max_hops, Deadline(seconds), limit)
 
     def _label_rows(
         self, subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None, deadline: Deadline
     ) -> Result:
         """Index look-ups: pyoxigraph would scan a whole predicate to join it with a VALUES block."""
-        if self._store is None:
+        if (store := self._opened.store) is None:
             return _closed(self.name)
-        start = time.perf_counter()
-        patterns = ((s, (to_ox(s), to_ox(p), None), True) for s in holdable(subjects) for p in predicates)
-        rows = [
-            (node, from_ox(quad.predicate), label)
-            for node, quad, _ in self._quads(self._store, patterns, deadline)
-            if isinstance(label := from_ox(quad.object), Literal)
-            and (language is None or label.language.lower() in ("", language.lower()))
-        ]
+        start, rows = time.perf_counter(), []
+        graph = None if self._opened.union else ox.DefaultGraph()
+        for number, subject in enumerate(subjects):
+            if number % _CLOCK_EVERY == 0 and deadline.passed:
+                break
+            for predicate in predicates:
+                try:
+                    s, p = ox.NamedNode(subject.value), ox.NamedNode(predicate.value)
+                except ValueError:  # a store refuses IRIs that are wrong in hidden ways
+                    continue
+                for quad in store.quads_for_pattern(s, p, None, graph):
+                    label = from_ox(quad.object)
+                    if isinstance(label, Literal) and (
+                        language is None or label.language.lower() in ("", language.lower())
+                    ):
+                        rows.append((subject, predicate, label))
         outcome = Outcome.TIMEOUT if deadline.passed else Outcome.ROWS if rows else Outcome.EMPTY
         self.meter.add(outcome, time.perf_counter() - start)
         return Result(outcome, ("s", "p", "l"), tuple(rows))
 
-    def _scan(
-        self, wanted: Iterable[Pattern], deadline: Deadline, ends: Collection[Term] | None = None
-    ) -> tuple[list[Edge], Outcome, str]:
-        """Edges that match any of the patterns and lead to one of `ends`, counted as one query."""
-        if self._store is None:
-            return [], Outcome.UNAVAILABLE, _closed(self.name).message
-        start = time.perf_counter()
-        kept = None if ends is None else {to_ox(end) for end in holdable(ends)}
-        relations: dict[ox.NamedNode, IRI | None] = {}
-        found: list[Edge] = []
-        outcome, message = Outcome.ROWS, ""
-        for node, quad, forward in self._quads(self._store, wanted, deadline):
-            far_end = quad.object if forward else quad.subject
-            if kept is not None and far_end not in kept:
-                continue
-            if (predicate := quad.predicate) not in relations:
-                relations[predicate] = self._relation(predicate)
-            if (relation := relations[predicate]) is not None:
-                found.append((node, _triple(node, relation, far_end, forward)))
-            if len(found) >= _EDGE_CAP:
-                outcome, message = Outcome.TRUNCATED, f"cut at {_EDGE_CAP} edges"
-                break
-        if deadline.passed:
-            outcome, message = Outcome.TIMEOUT, f"no complete answer within {deadline.seconds:g} s"
-        self.meter.add(outcome, time.perf_counter() - start)
-        return found, outcome, message
 
-    def _relation(self, predicate: ox.NamedNode) -> IRI | None:
-        """The relation a path may walk, None if the profile excludes it."""
-        relation = safe_iri(predicate.value)
-        return None if self._excludes(relation) else relation
+class _Opened:
+    """What all sessions of a KG share."""
 
-    def _quads(
-        self, store: ox.Store, wanted: Iterable[Pattern], deadline: Deadline
-    ) -> Iterator[tuple[Term, ox.Quad, bool]]:
-        """Quads of all patterns, until time is over."""
-        graph = None if self._union else ox.DefaultGraph()
-        ticks = 0
-        for node, (subject, predicate, obj), forward in wanted:
-            for quad in store.quads_for_pattern(subject, predicate, obj, graph):
-                yield node, quad, forward
-                ticks += 1
-                if ticks % _CLOCK_EVERY == 0 and deadline.passed:
-                    return
-            ticks += 1
-            if ticks % _CLOCK_EVERY == 0 and deadline.passed:
-                return
+    def __init__(self, store: ox.Store, make: Callable[[], Adjacency | None]) -> None:
+        self.store: ox.Store | None = store
+        self.union = next(iter(store.named_graphs()), None) is not None
+        self.workers = Workers()
+        self.adjacency: Adjacency | None = None
+        self._make: Callable[[], Adjacency | None] | None = make
+        self._lock = threading.Lock()
+
+    def open_adjacency(self) -> Adjacency | None:
+        """The adjacency, opened or built when it is first needed; None for a closed KG."""
+        with self._lock:
+            if self.store is None:
+                self._make = None
+            elif self._make is not None:
+                self.adjacency, self._make = self._make(), None
+            return self.adjacency
+
+
+def _build_adjacency(store: ox.Store, profile: Profile) -> Adjacency | None:
+    from triplewise.tools.kg.adjacency import build_adjacency  # brings numpy, which opening can do without
+
+    return build_adjacency(store, profile)
 
 
 def _evaluate(
@@ -229,29 +182,6 @@ def _evaluate(
     except OSError as error:
         return Result(Outcome.UNAVAILABLE, message=f"the store cannot be read: {error}")
     return capped_result(variables, rows, limit)
-
-
-def _patterns(node: Term) -> Iterator[Pattern]:
-    """The quad patterns that find all edges at a node."""
-    if isinstance(node, IRI):
-        yield node, (to_ox(node), None, None), True
-    yield node, (None, None, to_ox(node)), False
-
-
-def _pair_patterns(left: Term, right: Term) -> Iterator[Pattern]:
-    """The quad patterns that find the edges between two nodes."""
-    if isinstance(left, IRI):
-        yield left, (to_ox(left), None, to_ox(right)), True
-    if isinstance(right, IRI):
-        yield left, (to_ox(right), None, to_ox(left)), False
-
-
-def _triple(node: Term, relation: IRI, far_end: Any, forward: bool) -> Triple:
-    far = from_ox(far_end)
-    subject, obj = (node, far) if forward else (far, node)
-    if not isinstance(subject, IRI) or obj is None:
-        raise TypeError(f"no triple can have the subject {subject!r}")
-    return Triple(subject, relation, obj)
 
 
 def _closed(name: str) -> Result:

@@ -9,18 +9,19 @@ import random
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.request import Request
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.kg.bounded import Deadline, Workers
-from triplewise.tools.kg.closure import CLASSES, written_out
-from triplewise.tools.kg.engine import Engine
-from triplewise.tools.kg.protocol import Outcome, Result
-from triplewise.tools.kg.readonly import ReadQuery, read_query
-from triplewise.tools.kg.replies import Reply, Verdict, judge
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.engine import Engine, Workers
+from triplewise.tools.kg.protocol import Deadline, Outcome, Result
+from triplewise.tools.kg.readonly import ReadQuery, Token, read_query
+from triplewise.tools.kg.sparql_results import Reply, Verdict, judge
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.labels import LabelIndex
@@ -32,10 +33,15 @@ BACK_OFF = 0.4
 """Seconds before the second attempt; doubled before each further one."""
 LONGEST_GET = 1_500
 """Characters of a query above which it is sent by POST: servers cut long URLs."""
+LEVELS = 20
+"""Deepest class hierarchy that is walked."""
+CLASSES = 1_000
+"""A closure of more classes than this is left to the engine."""
 LARGEST_BODY = 256 * 1024 * 1024
 """Bytes of an answer above which it is given up."""
 _CHUNK = 1 << 16
 _AGENT = "triplewise (SPARQLWrapper)"
+_OPEN_HEADERS = ("Accept", "User-agent", "Content-type")
 _ACCEPT = "application/sparql-results+json, application/sparql-results+xml;q=0.8, application/json;q=0.5"
 
 
@@ -78,18 +84,19 @@ class EndpointKG(Engine):
         if graph:
             self._parameters.append(("default-graph-uri", graph))
         self._workers = Workers(32)
-        self._closed = self._is_virtuoso = False
+        self._closed = threading.Event()  # shared with sessions
+        self._is_virtuoso = False
 
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
-        return self._closed or self.shared._closed
+        return self._closed.is_set()
 
     def close(self) -> None:
         """Stop asking. Later calls say `unavailable`."""
-        self._closed = True
-        if self.shared is self:
-            self._workers.close()
+        self._closed.set()
+        if self._index is not None:
+            self._index.close()
 
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
         if self.closed:
@@ -97,7 +104,7 @@ class EndpointKG(Engine):
             return Result(Outcome.UNAVAILABLE, message=message)
         deadline = Deadline(timeout)
         if self.shared._is_virtuoso:
-            query = written_out(query, lambda text: self._try(read_query(text), CLASSES, deadline).result)
+            query = list_subclasses(query, lambda text: self._try(read_query(text), CLASSES, deadline).result)
         verdict = self._try(query, limit, deadline)
         if verdict.sort_cap and verdict.sort_cap <= limit:
             # The engine sorts fewer rows than were asked for: take what it can sort, and say so.
@@ -133,17 +140,16 @@ class EndpointKG(Engine):
             return Verdict(Result(Outcome.TIMEOUT, message=message))
         except (OSError, http.client.HTTPException, ValueError) as error:
             return self._unreached(error)
-        if reply.headers.get("server", "").startswith("Virtuoso"):
-            self.shared._is_virtuoso = True
+        self.shared._is_virtuoso = self.shared._is_virtuoso or reply.headers.get("server", "").startswith(
+            "Virtuoso"
+        )
         return judge(reply, text, limit)
 
     def _request(self, text: str, form: str, seconds: float) -> Any:
         """A SPARQLWrapper ready to ask."""
         from SPARQLWrapper import JSON, POST
 
-        from triplewise.tools.kg.sparqlwrapper import Wrapper
-
-        wrapper = Wrapper(self.url, returnFormat=JSON, agent=_AGENT)
+        wrapper = _wrapper_class()(self.url, returnFormat=JSON, agent=_AGENT)
         wrapper.setOnlyConneg(True)
         # Set directly: setQuery guesses the form with a pattern that comments and IRIs can mislead, and
         # would send what it takes for an update as one.
@@ -164,13 +170,30 @@ class EndpointKG(Engine):
         """What to say when no whole HTTP reply came."""
         cause = getattr(error, "reason", error)
         if isinstance(cause, ConnectionRefusedError):
-            mend = "nothing listens there: start the server, or check host and port"
+            remedy = "nothing listens there: start the server, or check host and port"
         elif isinstance(error, URLError):
-            mend = "check the URL and the network"
+            remedy = "check the URL and the network"
         else:
-            mend = "the connection was cut: try again, or look into the server's log"
-        message = f"{self.url} cannot be reached ({cause or type(error).__name__}); {mend}"
+            remedy = "the connection was cut: try again, or look into the server's log"
+        message = f"{self.url} cannot be reached ({cause or type(error).__name__}); {remedy}"
         return Verdict(Result(Outcome.UNAVAILABLE, message=message), retry=not isinstance(error, ValueError))
+
+
+@cache
+def _wrapper_class() -> Any:
+    """SPARQLWrapper, imported when it is first needed, and careful with what may be secret."""
+    from SPARQLWrapper import SPARQLWrapper
+
+    class Wrapper(SPARQLWrapper):
+        """Does not send a login or a key on when the server redirects, as urllib would to any host."""
+
+        def _createRequest(self) -> Request:  # noqa: N802 - SPARQLWrapper's name
+            request: Request = super()._createRequest()
+            for name in [name for name in request.headers if name not in _OPEN_HEADERS]:
+                request.add_unredirected_header(name, request.headers.pop(name))
+            return request
+
+    return Wrapper
 
 
 def _split(url: str) -> tuple[str, list[tuple[str, str]], dict[str, str]]:
@@ -218,8 +241,8 @@ def _read(response: http.client.HTTPResponse, cancelled: threading.Event) -> byt
 def _refusal(error: Exception) -> Reply:
     """The reply behind an exception of SPARQLWrapper, which keeps the body only inside its message."""
     cause = error.__context__
-    _, _, said = str(error).partition("Response:\n")
-    body = ast.literal_eval(said) if said.startswith(("b'", 'b"')) else said.encode()
+    _, _, text = str(error).partition("Response:\n")
+    body = ast.literal_eval(text) if text.startswith(("b'", 'b"')) else text.encode()
     if isinstance(cause, HTTPError):
         cause.close()
         return Reply(cause.code, body, _lower(cause.headers))
@@ -236,3 +259,76 @@ def _given_up(verdict: Verdict, wait: float, deadline: Deadline) -> Verdict:
         f"{deadline.seconds:g} s does not leave."
     )
     return Verdict(Result(verdict.result.outcome, message=message))
+
+
+class _Closure(NamedTuple):
+    """`[step /] below* top` in a query: where it begins and ends, and its parts as written."""
+
+    start: int
+    end: int
+    step: str
+    below: str
+    top: str
+    subject: str
+
+
+def find_closures(query: ReadQuery) -> Iterator[_Closure]:
+    """Closures over a named class that end a triple."""
+    tokens = query.tokens
+    for i in range(2, len(tokens) - 2):
+        if tokens[i].text != "*" or not (_named(tokens[i - 1]) and _named(tokens[i + 1])):
+            continue
+        if tokens[i + 2].text not in (".", "}"):
+            continue
+        top = tokens[i + 1]
+        has_step = tokens[i - 2].text == "/" and i > 3 and _named(tokens[i - 3])
+        first = i - 3 if has_step else i - 1
+        subject = tokens[first - 1]
+        if subject.kind == "variable":
+            step = tokens[i - 3].text if has_step else ""
+            end = top.start + len(top.text)
+            yield _Closure(subject.start, end, step, tokens[i - 1].text, top.text, subject.text)
+
+
+def _named(token: Token) -> bool:
+    return token.kind in ("iri", "name")
+
+
+def list_subclasses(query: ReadQuery, ask: Callable[[str], Result]) -> ReadQuery:
+    """The query with its subclass closures listed; unchanged where it has none or one is too large.
+
+    Virtuoso 7.2.5 loses rows where `?x p/q* Class` is joined with other patterns. The classes below `Class`
+    are asked for level by level, with plain queries, and listed in the query instead.
+    """
+    text, closures = query.text, list(find_closures(query))
+    if not closures:
+        return query
+    start = next(t.start for t in query.tokens if t.keyword == query.form)
+    for n, closure in reversed(list(enumerate(closures, 1))):
+        classes = _below(text[:start], closure, ask)
+        if not classes:
+            return query
+        node = f"?kind_{n}_" if closure.step else closure.subject
+        link = f"{closure.subject} {closure.step} {node} . " if closure.step else ""
+        listed = f"{link}VALUES {node} {{ {' '.join([closure.top, *classes])} }}"
+        text = text[: closure.start] + listed + text[closure.end :]
+    return read_query(text)
+
+
+def _below(prologue: str, closure: _Closure, ask: Callable[[str], Result]) -> list[str]:
+    """Classes below one, as IRIs, the class itself included; [] if they cannot all be had."""
+    classes: dict[str, None] = {}
+    level = [closure.top]
+    for _ in range(LEVELS):
+        values = " ".join(level)
+        result = ask(
+            f"{prologue}SELECT DISTINCT ?c WHERE {{ VALUES ?t {{ {values} }} ?c {closure.below} ?t }}"
+        )
+        if not result.outcome.ok or len(classes) > CLASSES:
+            return []
+        nodes = [c.n3() for c in (result.column("c") if result.rows else ()) if isinstance(c, IRI)]
+        level = [c for c in nodes if c not in classes]
+        classes.update(dict.fromkeys(level))
+        if not level:
+            return list(classes) or [closure.top]
+    return []

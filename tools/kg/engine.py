@@ -6,39 +6,35 @@ the group pattern `where`, which PyQL makes from terms.
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from copy import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, Variable
-from triplewise.tools.kg.bounded import Deadline
-from triplewise.tools.kg.pathsearch import Edge, PathSearch, other_end
+from triplewise.tools.kg.literals import is_datatype
 from triplewise.tools.kg.protocol import (
+    Deadline,
     Direction,
+    Hop,
+    KnowledgeGraph,
     Meter,
     Neighbours,
     Outcome,
     Paths,
     Relations,
     Result,
-    is_cut,
+    path_order,
 )
-from triplewise.tools.kg.queries import (
-    between_query,
-    bridges_query,
-    degree_query,
-    edges_query,
-    labels_query,
-    neighbours_query,
-    relations_query,
-)
+from triplewise.tools.kg.protocol import Path as GraphPath
+from triplewise.tools.kg.queries import chains_query, labels_query, neighbours_query, relations_query
 from triplewise.tools.kg.readonly import ReadQuery, Refused, read_query
 
 if TYPE_CHECKING:
@@ -46,23 +42,23 @@ if TYPE_CHECKING:
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
-Item = TypeVar("Item")
+T = TypeVar("T")
 
 BATCH = 500
 """Terms a VALUES block holds at most; Virtuoso's compiler fails on some thousand."""
 ROWS_PER_LABEL = 20
 """Rows fetched a node when labels are asked: several predicates, a few languages."""
-EDGE_CAP = 50_000
-"""Edges fetched at most by one batched query of a path search."""
+CHAIN_CAP = 50_000
+"""Chains of one length fetched at most by a search for paths."""
 LABEL_CACHE = 100_000
-"""Labels kept a KG, the least recently used leave first."""
+"""Labels kept a KG."""
 
 
 class Engine(ABC):
     """Base of the KG engines: an engine adds `_run`, the one way to its store.
 
     Attributes:
-        homes: folders where what is worked out about this KG may be kept, best first; () for nowhere.
+        cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
 
     Args:
         profile: how this KG is shaped.
@@ -72,15 +68,14 @@ class Engine(ABC):
         index: label index, where there is one.
     """
 
-    homes: tuple[Path, ...] = ()
+    cache_dirs: tuple[Path, ...] = ()
 
     def __init__(
         self, profile: Profile, name: str, *, timeout: float, limit: int, index: LabelIndex | None
     ) -> None:
         self.profile, self.name, self.timeout, self.limit = profile, name, timeout, limit
         self._index = index
-        self._labels = _LabelCache(LABEL_CACHE)
-        self._excluded: dict[IRI, bool] = {}
+        self._labels: LRUCache[IRI, str] = LRUCache(LABEL_CACHE)  # "" for a node that has none
         self._meter = Meter()
         self._answers: AnswerCache | None = None
         self._shared: Self | None = None
@@ -94,7 +89,7 @@ class Engine(ABC):
         limit: int | None = None,
     ) -> Self:
         """The same store, labels and indexes for one run; see `KnowledgeGraph.session`."""
-        session = copy(self)
+        session = copy.copy(self)
         session._shared = self.shared
         session._meter = meter or Meter()
         session._answers = answers
@@ -131,23 +126,26 @@ class Engine(ABC):
         """Run a query that passed the gate, at most `limit` rows and `timeout` seconds."""
 
     def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
-        """Run one SELECT or ASK; see `KnowledgeGraph.query`."""
+        """Run one SELECT or ASK; see `KnowledgeGraph.query`.
+
+        Rows with the IRI of a datatype as a value are left out, unless the query asks for datatypes: some
+        graphs hold such IRIs in place of values.
+        """
         try:
             read = read_query(sparql)
         except Refused as refusal:
             return Result(Outcome.SYNTAX, message=str(refusal))
         timeout = self.timeout if timeout is None else timeout
         limit = self.limit if limit is None else max(limit, 0)
-        answers = self._answers
-        if answers is not None and (known := answers.find(sparql, limit)) is not None:
-            return known
+        if self._answers is not None and (answer := self._answers.find(sparql, limit)) is not None:
+            return answer
         start = time.perf_counter()
         result = self._run(read, timeout, limit)
         seconds = time.perf_counter() - start
         self.meter.add(result.outcome, seconds)
-        result = replace(result, seconds=round(seconds, 6))
-        if answers is not None:
-            answers.keep(sparql, limit, result)
+        result = replace(_without_datatypes(read, result), seconds=round(seconds, 6))
+        if self._answers is not None:
+            self._answers.keep(sparql, limit, result)
         return result
 
     def relations(
@@ -168,7 +166,7 @@ class Engine(ABC):
         if not result.outcome.ok:
             return Relations(result.outcome, message=result.message)
         forward, backward = (
-            tuple(sorted(p for p in _iris(column) if not self._excludes(p)))
+            tuple(sorted(p for p in _iris(column) if not self.profile.excludes(p)))
             for column in (result.column(v) for v in result.variables)
         )
         outcome = result.outcome
@@ -195,21 +193,25 @@ class Engine(ABC):
         sides = [d for d in ("forward", "backward") if direction in (d, "both")]
         if isinstance(node, Literal):
             sides = [d for d in sides if d == "backward"]
-        allowed = self._allowed_around(node, relation, deadline)
-        if isinstance(allowed, Relations):
-            return Neighbours(allowed.outcome, message=allowed.message)
-        found: dict[str, list[Triple]] = {}
+        allowed: tuple[IRI, ...] | None = None if relation is None else (relation,)
+        if relation is None:
+            around = self.query(relations_query(node, ""), timeout=deadline.left)
+            if not around.outcome.ok:
+                return Neighbours(around.outcome, message=around.message)
+            every = dict.fromkeys(p for v in around.variables for p in _iris(around.column(v)))
+            offered = tuple(p for p in every if not self.profile.excludes(p))
+            allowed = None if len(offered) == len(every) else offered
+        triples: dict[str, list[Triple]] = {"forward": [], "backward": []}
         truncated = ""
         for side in sides:
-            result = self.query(
-                neighbours_query(node, allowed, side == "forward"), timeout=deadline.left, limit=limit
-            )
+            sparql = neighbours_query(node, allowed, side == "forward")
+            result = self.query(sparql, timeout=deadline.left, limit=limit)
             if not result.outcome.ok:
                 return Neighbours(result.outcome, message=result.message)
             if result.outcome is Outcome.TRUNCATED:
                 truncated = result.message
-            found[side] = _triples(node, result, side == "forward")
-        return _share(found.get("forward", []), found.get("backward", []), limit, truncated)
+            triples[side] = _triples(node, result, side == "forward")
+        return _share(triples["forward"], triples["backward"], limit, truncated)
 
     def labels(self, terms: Iterable[Term]) -> dict[Term, str]:
         """Labels of many nodes: cached ones at once, the others with one query for up to 500 of them.
@@ -218,14 +220,15 @@ class Engine(ABC):
         have nothing better); among equals the profile's first label predicate. Failed queries leave
         nothing behind in the cache.
         """
-        wanted = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
-        known, missing = self._labels.look_up(wanted)
+        nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
+        labels = {t: label for t in nodes if (label := self._labels.get(t)) is not None}
         deadline = Deadline(self.timeout)
-        for batch in batches(missing, BATCH):
+        for batch in batches((t for t in nodes if t not in labels), BATCH):
             fetched, complete = self._fetch_labels(batch, deadline)
-            self._labels.store({t: fetched.get(t, "") for t in batch if t in fetched or complete})
-            known.update(fetched)
-        return {t: known[t] for t in wanted if known.get(t)}
+            for term in batch:
+                if term in fetched or complete:
+                    labels[term] = self._labels[term] = fetched.get(term, "")
+        return {t: label for t in nodes if (label := labels.get(t))}
 
     def paths(
         self,
@@ -238,95 +241,55 @@ class Engine(ABC):
     ) -> Paths:
         """All simple paths of up to `max_hops` (at most 4) between two nodes, shortest first.
 
-        The search meets in the middle and always widens the side that costs less. Excluded relations
-        are not walked. When time, rows or edges run out, the paths found so far come with the outcome.
-        Without a `timeout`, the engine's `path_seconds` holds.
+        Excluded relations are not walked. When time, rows or chains run out, the paths found so far come with
+        the outcome. Without a `timeout`, the engine's `path_seconds` holds.
         """
-        deadline = Deadline(self.path_seconds if timeout is None else timeout)
         if source == target:
             return Paths(Outcome.EMPTY, message="source and target are the same node")
         limit = self.limit if limit is None else limit
-        return self._search(source, target, min(max(max_hops, 1), 4), deadline, limit)
-
-    def _search(self, source: Term, target: Term, max_hops: int, deadline: Deadline, limit: int) -> Paths:
-        """The search behind `paths`; an engine may know a quicker one."""
-        return PathSearch(self, deadline, limit).run_in_time(source, target, max_hops)
+        seconds, max_hops = self.path_seconds if timeout is None else timeout, min(max(max_hops, 1), 4)
+        start = time.perf_counter()
+        numbered = self._numbered_paths(source, target, max_hops, seconds, limit)
+        if numbered is not None:
+            self.meter.add(numbered.outcome, time.perf_counter() - start)
+            return numbered
+        return self._paths_by_queries(source, target, max_hops, Deadline(seconds), limit)
 
     @property
     def path_seconds(self) -> float:
         """Seconds that a search for paths may take where none are named."""
         return self.timeout
 
-    def edges(
-        self, nodes: Sequence[Term], deadline: Deadline, ends: Collection[Term] | None = None
-    ) -> tuple[list[Edge], Outcome, str]:
-        """All edges at many nodes (that lead to one of `ends`), in batches; the worst outcome of all."""
-        found, outcome, message = self._edges_of(map(edges_query, batches(nodes, BATCH)), deadline)
-        if ends is not None:
-            found = [(node, triple) for node, triple in found if other_end(node, triple) in ends]
-        return found, outcome, message
+    def _numbered_paths(
+        self, source: Term, target: Term, max_hops: int, seconds: float, limit: int
+    ) -> Paths | None:
+        """The paths from the edges as whole numbers; None for an engine that does not hold them."""
+        return None
 
-    def edges_between(
-        self, left: Sequence[Term], right: Sequence[Term], deadline: Deadline
-    ) -> tuple[list[Edge], Outcome, str]:
-        """The edges that join two sets of nodes."""
-        queries = (between_query(a, b) for a in batches(left, BATCH) for b in batches(right, BATCH))
-        return self._edges_of(queries, deadline)
-
-    def bridges(self, left: Term, right: Term, hops: int, deadline: Deadline, most: int) -> list[Edge]:
-        """Edges of simple chains of so many hops between two nodes, of `most` chains; none if too slow."""
-        if any(isinstance(end, Literal) for end in (left, right)):
-            return []
-        result = self.query(bridges_query(left, right, hops), timeout=deadline.left, limit=most)
-        chains = (_chain(left, right, row) for row in result.rows)
-        allowed = (c for c in chains if not any(self._excludes(triple.relation) for _, triple in c))
-        return [edge for chain in allowed for edge in chain]
-
-    def degree(self, nodes: Sequence[Term], deadline: Deadline, most: int = 2_000) -> int:
-        """About how many edges the nodes have; their number where that is too dear to find out.
-
-        An engine that has to count them one by one stops beyond `most`.
-        """
-        if len(nodes) > BATCH:
-            return len(nodes) * 2
-        result = self.query(degree_query(nodes), timeout=deadline.left, limit=1)
-        if result.outcome is Outcome.ROWS and isinstance(count := result.rows[0][0], Literal):
-            return int(count.value)
-        return len(nodes) * 2
-
-    def hubs(self, nodes: Sequence[Term], deadline: Deadline, above: int) -> list[Term]:
-        """Those of the nodes that have more than so many edges; none where that cannot be found out."""
-        found: list[Term] = []
-        for batch in batches(nodes, BATCH):
-            counted = f"{{ {edges_query(batch)} }} GROUP BY ?n HAVING (COUNT(*) > {above})"
-            result = self.query(f"SELECT ?n WHERE {counted}", timeout=deadline.left, limit=BATCH)
-            found += (row[0] for row in result.rows if row[0] is not None)
-        return found
-
-    def _edges_of(self, queries: Iterable[str], deadline: Deadline) -> tuple[list[Edge], Outcome, str]:
-        found: list[Edge] = []
-        worst, message = Outcome.ROWS, ""
-        for sparql in queries:
-            result = self.query(sparql, timeout=deadline.left, limit=EDGE_CAP)
-            if not result.outcome.ok:
-                return found, result.outcome, result.message
-            if result.outcome is Outcome.TRUNCATED:
-                worst, message = result.outcome, result.message
-            found += (e for e in map(_edge, result.rows) if e and not self._excludes(e[1].relation))
-        return found, worst, message
-
-    def _allowed_around(
-        self, node: Term, relation: IRI | None, deadline: Deadline
-    ) -> tuple[IRI, ...] | Relations | None:
-        """Relations to fetch: None for all; a failed `Relations` if the engine could not say."""
-        if relation is not None:
-            return (relation,)
-        result = self.query(relations_query(node, ""), timeout=deadline.left)
-        if not result.outcome.ok:
-            return Relations(result.outcome, message=result.message)
-        every = dict.fromkeys(p for v in result.variables for p in _iris(result.column(v)))
-        allowed = tuple(p for p in every if not self._excludes(p))
-        return None if len(allowed) == len(every) else allowed
+    def _paths_by_queries(
+        self, source: Term, target: Term, max_hops: int, deadline: Deadline, limit: int
+    ) -> Paths:
+        """The paths by one query a length, shortest first, until there are enough."""
+        paths: dict[GraphPath, None] = {}
+        outcome, message = Outcome.ROWS, ""
+        for hops in range(1, max_hops + 1):
+            sparql, most = chains_query(source, target, hops), min(4 * (limit + 1), CHAIN_CAP)
+            result = self.query(sparql, timeout=deadline.left, limit=most)
+            chains = (_chain(source, target, row) for row in result.rows)
+            permitted = (
+                c for c in chains if c and not any(self.profile.excludes(h.triple.relation) for h in c)
+            )
+            paths |= dict.fromkeys(sorted(permitted, key=path_order))
+            if len(paths) > limit:
+                outcome, message = Outcome.TRUNCATED, f"cut at the limit of {limit} paths"
+                break
+            if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+                outcome, message = result.outcome, result.message
+                if not outcome.ok:
+                    break
+        if outcome is Outcome.ROWS and not paths:
+            outcome = Outcome.EMPTY
+        return Paths(outcome, tuple(islice(paths, limit)), message)
 
     def _fetch_labels(self, batch: Sequence[IRI], deadline: Deadline) -> tuple[dict[Term, str], bool]:
         """Labels of a batch, and whether the others are known to have none."""
@@ -354,37 +317,119 @@ class Engine(ABC):
         sparql = labels_query(subjects, predicates, language)
         return self.query(sparql, timeout=deadline.left, limit=ROWS_PER_LABEL * BATCH)
 
-    def _excludes(self, relation: IRI) -> bool:
-        if (known := self._excluded.get(relation)) is None:
-            known = self._excluded[relation] = self.profile.excludes(relation)
-        return known
+
+class Layer(Engine):
+    """A KG over another one, which answers all queries: a base for what changes some of the answers.
+
+    Args:
+        origin: the KG below. Closing the layer closes it, unless a subclass says otherwise.
+    """
+
+    origin: KnowledgeGraph
+
+    def __init__(self, origin: KnowledgeGraph, index: LabelIndex | None = None) -> None:
+        self.origin = origin
+        super().__init__(
+            origin.profile,
+            origin.name,
+            timeout=origin.timeout,
+            limit=origin.limit,
+            index=origin.index if index is None else index,
+        )
+        self.cache_dirs = getattr(origin, "cache_dirs", ())
+
+    def session(
+        self,
+        *,
+        meter: Meter | None = None,
+        answers: AnswerCache | None = None,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Self:
+        """The same over a session of the KG below; see `KnowledgeGraph.session`."""
+        session = super().session(timeout=timeout, limit=limit)
+        session.origin = self.origin.session(meter=meter, answers=answers, timeout=timeout, limit=limit)
+        return session
+
+    @property
+    def meter(self) -> Meter:
+        """Counts the queries that reach the KG below."""
+        return self.origin.meter
+
+    @property
+    def closed(self) -> bool:
+        """Whether the KG below was closed."""
+        return bool(getattr(self.origin, "closed", False))
+
+    def close(self) -> None:
+        """Close the KG below."""
+        self.origin.close()
+
+    @property
+    def path_seconds(self) -> float:
+        """Seconds that a search for paths may take where none are named."""
+        return self.origin.path_seconds if isinstance(self.origin, Engine) else self.timeout
+
+    def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
+        """Run one SELECT or ASK on the KG below, which counts and remembers it."""
+        return self.origin.query(sparql, timeout=timeout, limit=limit)
+
+    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        return self.origin.query(query.text, timeout=timeout, limit=limit)
 
 
-class _LabelCache:
-    """Labels by IRI, least recently used out first; "" stands for "has none"."""
+class Workers:
+    """Daemon threads for calls that must return in time, although what they call cannot be interrupted.
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._labels: OrderedDict[IRI, str] = OrderedDict()
-        self._lock = threading.Lock()
+    Neither a pyoxigraph query nor a name look-up can be interrupted from outside. A job therefore runs in a
+    thread and the caller stops waiting at its time-out; the job is told to stop, and does so at the next
+    point where it can.
 
-    def look_up(self, terms: Iterable[IRI]) -> tuple[dict[Term, str], list[IRI]]:
-        known: dict[Term, str] = {}
-        missing: list[IRI] = []
-        with self._lock:
-            for term in terms:
-                if term in self._labels:
-                    self._labels.move_to_end(term)
-                    known[term] = self._labels[term]
-                else:
-                    missing.append(term)
-        return known, missing
+    Args:
+        size: most jobs at a time. A job that was given up on makes room for another one, as long as no more
+            than twice as many go on unheeded.
+    """
 
-    def store(self, labels: dict[IRI, str]) -> None:
-        with self._lock:
-            self._labels.update(labels)
-            while len(self._labels) > self._size:
-                self._labels.popitem(last=False)
+    def __init__(self, size: int = 16) -> None:
+        self._slots = threading.BoundedSemaphore(size)
+        self._unheeded = threading.BoundedSemaphore(2 * size)
+
+    def run(self, job: Callable[[threading.Event], T], seconds: float) -> T:
+        """The job's value or its exception. Raises TimeoutError when `seconds` are over.
+
+        The job gets an event that is set when nobody waits for it any longer.
+        """
+        deadline = Deadline(seconds)
+        if deadline.passed:
+            raise TimeoutError(f"no answer within {seconds:g} s")
+        if not self._slots.acquire(timeout=seconds):
+            raise TimeoutError("earlier queries that ran out of time still occupy the engine")
+        cancelled, lock = threading.Event(), threading.Lock()
+        held = [self._slots]
+        answers: SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = SimpleQueue()
+
+        def work() -> None:
+            try:
+                answers.put((job(cancelled), None))
+            except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+                answers.put((None, error))
+            finally:
+                with lock:
+                    held.pop().release()
+
+        threading.Thread(target=work, name="triplewise-kg", daemon=True).start()
+        try:
+            value, error = answers.get(timeout=deadline.left)
+        except Empty:
+            cancelled.set()
+            with lock:
+                if held and self._unheeded.acquire(blocking=False):
+                    held.pop().release()
+                    held.append(self._unheeded)
+            raise TimeoutError(f"no answer within {seconds:g} s") from None
+        if error is not None:
+            raise error
+        return value  # type: ignore[return-value]
 
 
 def best_labels(profile: Profile, result: Result) -> dict[IRI, str]:
@@ -403,7 +448,7 @@ def best_labels(profile: Profile, result: Result) -> dict[IRI, str]:
     return {subject: rank[-1] for subject, rank in ranks.items()}
 
 
-def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """The items in lists of at most `size`."""
     rest = iter(items)
     while batch := list(islice(rest, size)):
@@ -412,7 +457,7 @@ def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 def capped_result(variables: tuple[str, ...], rows: list[tuple[Term | None, ...]], limit: int) -> Result:
     """The result of a SELECT of which up to `limit + 1` rows were fetched."""
-    if is_cut(rows, limit):
+    if len(rows) > limit:
         return Result(
             Outcome.TRUNCATED, variables, tuple(rows[:limit]), message=f"cut at the limit of {limit} rows"
         )
@@ -423,29 +468,32 @@ def _iris(terms: Iterable[Term]) -> Iterator[IRI]:
     return (t for t in terms if isinstance(t, IRI))
 
 
-def _edge(row: tuple[Term | None, ...]) -> Edge | None:
-    """A row of `edges_query` as (the node it was asked for, the triple)."""
-    node, out, obj, into, subject = row
-    if isinstance(node, IRI) and isinstance(out, IRI) and obj is not None:
-        return node, Triple(node, out, obj)
-    if node is not None and isinstance(into, IRI) and isinstance(subject, IRI):
-        return node, Triple(subject, into, node)
-    return None
+def _without_datatypes(query: ReadQuery, result: Result) -> Result:
+    """The result without rows that have the IRI of a datatype where a value is expected."""
+    if any(t.keyword == "DATATYPE" for t in query.tokens):
+        return result
+    rows = tuple(row for row in result.rows if not any(map(is_datatype, row)))
+    if len(rows) == len(result.rows):
+        return result
+    return replace(
+        result, rows=rows, outcome=result.outcome if rows or not result.outcome.ok else Outcome.EMPTY
+    )
 
 
-def _chain(left: Term, right: Term, row: tuple[Term | None, ...]) -> list[Edge]:
-    """A row of `bridges_query` as its edges, each named by its near end; none if it holds no such chain."""
+def _chain(source: Term, target: Term, row: tuple[Term | None, ...]) -> GraphPath:
+    """A row of `chains_query` as a path; () where it is no simple one."""
     hops = len(row) // 2
-    nodes = [left, *row[hops + 1 :], right]
+    nodes = [source, *row[hops + 1 :], target]
     against = int(row[0].value) if isinstance(row[0], Literal) else 0
-    found: list[Edge] = []
+    path = []
     for i, relation in enumerate(row[1 : hops + 1]):
-        near, far = nodes[i], nodes[i + 1]
-        subject, obj = (far, near) if against >> i & 1 else (near, far)
-        if near is None or obj is None or not (isinstance(subject, IRI) and isinstance(relation, IRI)):
-            return []
-        found.append((near, Triple(subject, relation, obj)))
-    return found
+        near, far, forward = nodes[i], nodes[i + 1], not against >> i & 1
+        if near is None or far is None or not isinstance(relation, IRI) or nodes.count(near) > 1:
+            return ()
+        if not isinstance(near if forward else far, IRI):
+            return ()
+        path.append(Hop.between(near, relation, far, forward))
+    return tuple(path)
 
 
 def _triples(node: Term, result: Result, forward: bool) -> list[Triple]:

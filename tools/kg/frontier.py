@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
-from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.engine import BATCH, batches
-from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.protocol import Deadline, Direction, KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.queries import bundles_query, pairs_query, samples_query
 
 BUNDLE_CAP = 50_000

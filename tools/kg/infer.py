@@ -84,8 +84,8 @@ def infer_profile(
 
 
 def _selector(source: ox.Store | KnowledgeGraph) -> Select:
-    from triplewise.tools.kg.oxterms import from_ox
     from triplewise.tools.kg.protocol import KnowledgeGraph
+    from triplewise.tools.kg.rdf import from_ox
 
     if isinstance(source, KnowledgeGraph):
         kg = source

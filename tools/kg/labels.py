@@ -7,25 +7,57 @@ Vectors are not used to find names, only to choose among candidates (see `triple
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 from typing import Literal as OneOf
 
+from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.names import Span, normalise, spans
 from triplewise.tools.core.terms import IRI
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import tantivy
 
 Kind = OneOf["exact", "alias", "fuzzy", "trigram"]
 
-_FUZZY_LEAST = 0.6
+_LEAST_SCORE = 0.6
 """A fuzzy or trigram candidate below this score is not offered."""
 _GOOD = 0.8
 """Trigrams are tried only when the best fuzzy candidate is below this score."""
 _CHUNK = 400
+SQLITE, FUZZY = "labels.sqlite", "fuzzy"
+
+_SCHEMA = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA temp_store = FILE;
+CREATE TABLE nodes (id INTEGER PRIMARY KEY, iri TEXT NOT NULL UNIQUE, label TEXT NOT NULL,
+                    popularity INTEGER NOT NULL, description TEXT NOT NULL);
+CREATE TABLE names (id INTEGER PRIMARY KEY, norm TEXT NOT NULL, node INTEGER NOT NULL, text TEXT NOT NULL,
+                    alias INTEGER NOT NULL);
+"""
+_FINISH = """
+CREATE INDEX names_norm ON names(norm);
+CREATE VIRTUAL TABLE trigrams USING fts5(norm, content='names', content_rowid='id', tokenize='trigram');
+INSERT INTO trigrams(rowid, norm) SELECT id, norm FROM names;
+CREATE VIRTUAL TABLE trigram_counts USING fts5vocab(trigrams, 'row');
+CREATE TABLE facts AS SELECT COUNT(*) AS names,
+    COALESCE(MAX(LENGTH(norm) - LENGTH(REPLACE(norm, ' ', '')) + 1), 0) AS most_words FROM names;
+"""
+_SELECT = """
+SELECT nodes.iri, nodes.label, names.text, names.alias, nodes.popularity, nodes.description, names.norm
+FROM names JOIN nodes ON nodes.id = names.node WHERE """
+_BATCH = 20_000
+_HOLDING = 20_000
+"""Names at most that are looked at for one that goes on before or behind a text."""
+_RARE = 8
+"""How many of a text's trigrams are asked for, rarest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,25 +173,18 @@ class LabelIndex:
         description: Callable[[str], str] = lambda iri: "",
     ) -> LabelIndex:
         """An index of a small KG, built from names in order of preference when it is first used."""
-        from triplewise.tools.kg.labels_memory import MemoryNames
-
-        return cls(lambda: MemoryNames(names(), popularity or {}, description))
+        return cls(lambda: _MemoryNames(names(), popularity or {}, description))
 
     @classmethod
     def on_disk(cls, folder: Path) -> LabelIndex:
-        """The index that `triplewise.tools.kg.labels_disk.build` wrote into a store's folder."""
-        from triplewise.tools.kg.labels_disk import DiskNames
-
-        return cls(lambda: DiskNames(folder))
+        """The index that `build_label_index` wrote into a store's folder."""
+        return cls(lambda: _DiskNames(folder))
 
     def with_names(self, names: Sequence[Name], popularity: Mapping[str, int] | None = None) -> LabelIndex:
         """An index of these names too. This one stays as it is, and must outlive the other."""
-        from triplewise.tools.kg.labels_memory import JoinedNames, MemoryNames
-
-        def joined() -> Names:
-            return JoinedNames(self._names, MemoryNames(names, popularity or {}, lambda iri: ""))
-
-        return LabelIndex(joined)
+        return LabelIndex(
+            lambda: _JoinedNames(self._names, _MemoryNames(names, popularity or {}, lambda iri: ""))
+        )
 
     def exact(self, text: str) -> tuple[Entry, ...]:
         """Entries whose label or alias is the text, but for case, accents and punctuation; labels first."""
@@ -231,7 +256,7 @@ def _named(entry: Entry, text: str) -> Candidate:
 def _rescored(norm: str, entries: Iterable[Entry], kind: Kind) -> list[Candidate]:
     scored = (Candidate(entry, similarity(norm, normalise(entry.text)), kind) for entry in entries)
     # A near match never outranks an exact one found elsewhere.
-    kept = (replace(c, score=min(c.score, 0.95)) for c in scored if c.score >= _FUZZY_LEAST)
+    kept = (replace(c, score=min(c.score, 0.95)) for c in scored if c.score >= _LEAST_SCORE)
     return sorted(kept, key=_rank)
 
 
@@ -253,3 +278,249 @@ def _ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     for entry in sorted(entries, key=lambda e: (e.alias, -e.popularity, e.iri.value)):
         best.setdefault(entry.iri, entry)
     return tuple(best.values())
+
+
+class _MemoryNames:
+    """Names in a dictionary by normal form; near ones by comparing with all of them (rapidfuzz)."""
+
+    def __init__(
+        self, names: Iterable[Name], popularity: Mapping[str, int], description: Callable[[str], str]
+    ) -> None:
+        self._labels: dict[str, str] = {}
+        self._by_norm: dict[str, list[tuple[str, str, bool]]] = {}
+        self._popularity, self._describe = popularity, description
+        self._count = 0
+        for name in names:
+            alias = name.alias or self._labels.setdefault(name.iri, name.text) != name.text
+            self._by_norm.setdefault(normalise(name.text), []).append((name.iri, name.text, alias))
+            self._count += 1
+        self._by_norm.pop("", None)
+        self.most_words = max((norm.count(" ") + 1 for norm in self._by_norm), default=0)
+
+    def exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
+        return {norm: self._entries(norm) for norm in norms if norm in self._by_norm}
+
+    def fuzzy(self, norm: str, limit: int) -> Iterable[Entry]:
+        from rapidfuzz import fuzz, process
+
+        near: dict[str, None] = {}
+        for scorer in (fuzz.ratio, fuzz.token_set_ratio):
+            hits = process.extract(
+                norm, self._norms, scorer=scorer, processor=None, limit=limit, score_cutoff=60
+            )
+            near.update(dict.fromkeys(hit[0] for hit in hits))
+        return [entry for other in near for entry in self._entries(other)]
+
+    def trigrams(self, norm: str, limit: int) -> Iterable[Entry]:
+        return ()  # `fuzzy` has already compared with every name
+
+    def longer(self, norm: str, limit: int) -> Iterable[Entry]:
+        start, end = f"{norm} ", f" {norm}"
+        found = [e for n in self._norms if n.startswith(start) or n.endswith(end) for e in self._entries(n)]
+        return sorted(found, key=lambda entry: -entry.popularity)[:limit]
+
+    def node(self, iri: IRI) -> Entry | None:
+        label = self._labels.get(iri.value)
+        return None if label is None else self._entry(iri.value, label, False)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def close(self) -> None:
+        pass
+
+    @cached_property
+    def _norms(self) -> list[str]:
+        return list(self._by_norm)
+
+    def _entries(self, norm: str) -> list[Entry]:
+        return [self._entry(*row) for row in self._by_norm[norm]]
+
+    def _entry(self, iri: str, text: str, alias: bool) -> Entry:
+        label = self._labels.get(iri, text)
+        return Entry(IRI(iri), label, text, alias, self._popularity.get(iri, 0), self._describe(iri))
+
+
+class _JoinedNames:
+    """The names of two indexes as one; what the first one knows of a node goes first."""
+
+    def __init__(self, first: Names, second: Names) -> None:
+        self._both = (first, second)
+        self.most_words = max(first.most_words, second.most_words)
+
+    def exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
+        found: dict[str, list[Entry]] = {}
+        for names in self._both:
+            for norm, entries in names.exact(norms).items():
+                found[norm] = [*found.get(norm, ()), *entries]
+        return found
+
+    def fuzzy(self, norm: str, limit: int) -> Iterable[Entry]:
+        return [entry for names in self._both for entry in names.fuzzy(norm, limit)]
+
+    def trigrams(self, norm: str, limit: int) -> Iterable[Entry]:
+        return [entry for names in self._both for entry in names.trigrams(norm, limit)]
+
+    def longer(self, norm: str, limit: int) -> Iterable[Entry]:
+        found = [entry for names in self._both for entry in names.longer(norm, limit)]
+        return sorted(found, key=lambda entry: -entry.popularity)[:limit]
+
+    def node(self, iri: IRI) -> Entry | None:
+        return next((e for names in self._both if (e := names.node(iri)) is not None), None)
+
+    def __len__(self) -> int:
+        return sum(len(names) for names in self._both)
+
+    def close(self) -> None:
+        pass
+
+
+def build_label_index(
+    folder: Path,
+    names: Iterable[Name],
+    popularity: Mapping[str, int],
+    description: Callable[[str], str],
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Write the index of `names` (in order of preference) into `folder`; returns how many names it holds."""
+    connection = sqlite3.connect(folder / SQLITE, isolation_level=None)
+    try:
+        connection.executescript(_SCHEMA)
+        connection.execute("BEGIN")
+        count, source = 0, iter(names)
+        while batch := list(islice(source, _BATCH)):
+            preferred = {name.iri: name for name in reversed(batch)}
+            connection.executemany(
+                "INSERT OR IGNORE INTO nodes(iri, label, popularity, description) VALUES (?, ?, ?, ?)",
+                ((n.iri, n.text, popularity.get(n.iri, 0), description(n.iri)) for n in preferred.values()),
+            )
+            connection.executemany(
+                "INSERT INTO names(norm, node, text, alias) "
+                "SELECT ?, id, ?, ? OR label <> ? FROM nodes WHERE iri = ?",
+                ((norm, n.text, n.alias, n.text, n.iri) for n in batch if (norm := normalise(n.text))),
+            )
+            count += len(batch)
+            if progress is not None:
+                progress(count)
+        connection.execute("COMMIT")
+        connection.executescript(_FINISH)
+        _build_fuzzy(folder / FUZZY, connection)
+    finally:
+        connection.close()
+    return count
+
+
+class _DiskNames:
+    """Names in the files that `build` wrote. Opened when first asked, one SQLite connection a thread."""
+
+    def __init__(self, folder: Path) -> None:
+        if not (folder / SQLITE).is_file():
+            raise DataError("the label index is missing; load the graph again", folder / SQLITE)
+        self._folder = folder
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._connections: list[sqlite3.Connection] = []
+        self._fuzzy: tuple[tantivy.Searcher, tantivy.Schema] | None = None
+        self._count, self.most_words = self._connection().execute("SELECT * FROM facts").fetchone()
+
+    def exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
+        marks = ",".join("?" * len(norms))
+        by_norm: dict[str, list[Entry]] = {}
+        for *row, norm in self._connection().execute(f"{_SELECT} names.norm IN ({marks})", norms):
+            by_norm.setdefault(norm, []).append(_entry(*row))
+        return by_norm
+
+    def fuzzy(self, norm: str, limit: int) -> Iterable[Entry]:
+        import tantivy
+
+        searcher, schema = self._searcher()
+        words = [
+            (tantivy.Occur.Should, tantivy.Query.fuzzy_term_query(schema, "norm", word, _edits(word)))
+            for word in norm.split()
+        ]
+        hits = searcher.search(tantivy.Query.boolean_query(words), limit, count=False).hits
+        return self._rows([searcher.doc(address)["id"][0] for _, address in hits])
+
+    def trigrams(self, norm: str, limit: int) -> Iterable[Entry]:
+        grams = list(dict.fromkeys(norm[i : i + 3] for i in range(len(norm) - 2)))
+        marks = ",".join("?" * len(grams))
+        connection = self._connection()
+        rare = connection.execute(
+            f"SELECT term FROM trigram_counts WHERE term IN ({marks}) ORDER BY doc LIMIT {_RARE}", grams
+        ).fetchall()
+        if not rare:
+            return []
+        query = " OR ".join('"' + gram.replace('"', '""') + '"' for (gram,) in rare)
+        sql = "SELECT rowid FROM trigrams WHERE trigrams MATCH ? ORDER BY rank LIMIT ?"
+        return self._rows([row for (row,) in connection.execute(sql, (query, limit))])
+
+    def longer(self, norm: str, limit: int) -> Iterable[Entry]:
+        if len(norm) < 3:
+            return []
+        sql = (
+            f"{_SELECT} names.id IN (SELECT rowid FROM trigrams WHERE trigrams MATCH ? LIMIT {_HOLDING})"
+            " AND (names.norm LIKE ? || ' %' OR names.norm LIKE '% ' || ?) ORDER BY popularity DESC LIMIT ?"
+        )
+        rows = self._connection().execute(sql, (f'"{norm}"', norm, norm, limit))
+        return [_entry(*row) for *row, _ in rows]
+
+    def node(self, iri: IRI) -> Entry | None:
+        sql = "SELECT iri, label, label, 0, popularity, description FROM nodes WHERE iri = ?"
+        row = self._connection().execute(sql, (iri.value,)).fetchone()
+        return None if row is None else _entry(*row)
+
+    def __len__(self) -> int:
+        return int(self._count)
+
+    def close(self) -> None:
+        with self._lock:
+            while self._connections:
+                self._connections.pop().close()
+            self._local = threading.local()
+            self._fuzzy = None
+
+    def _rows(self, ids: Sequence[int]) -> list[Entry]:
+        marks = ",".join("?" * len(ids))
+        rows = self._connection().execute(f"{_SELECT} names.id IN ({marks})", ids)
+        return [_entry(*row) for *row, _ in rows]
+
+    def _connection(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            uri = f"{(self._folder / SQLITE).absolute().as_uri()}?mode=ro&immutable=1"
+            connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            self._local.connection = connection
+            with self._lock:
+                self._connections.append(connection)
+        return connection
+
+    def _searcher(self) -> tuple[tantivy.Searcher, tantivy.Schema]:
+        import tantivy
+
+        with self._lock:
+            if self._fuzzy is None:
+                index = tantivy.Index.open(str(self._folder / FUZZY))
+                self._fuzzy = (index.searcher(), index.schema)
+            return self._fuzzy
+
+
+def _build_fuzzy(folder: Path, connection: sqlite3.Connection) -> None:
+    import tantivy
+
+    folder.mkdir()
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("norm", tokenizer_name="whitespace", index_option="freq")
+    builder.add_unsigned_field("id", stored=True)
+    writer: Any = tantivy.Index(builder.build(), str(folder)).writer(heap_size=64_000_000, num_threads=1)
+    for row, norm in connection.execute("SELECT id, norm FROM names"):
+        writer.add_document(tantivy.Document(norm=norm, id=row))
+    writer.commit()
+    writer.wait_merging_threads()
+
+
+def _edits(word: str) -> int:
+    return 0 if len(word) < 3 else 1 if len(word) < 8 else 2
+
+
+def _entry(iri: str, label: str, text: str, alias: int, popularity: int, description: str) -> Entry:
+    return Entry(IRI(iri), label, text, bool(alias), popularity, description)

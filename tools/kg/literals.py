@@ -1,6 +1,7 @@
-"""Literals as people read them: dates, numbers and truth values (XML Schema 1.1 part 2, datatypes).
+"""Literals (XML Schema 1.1 part 2, datatypes): their one form for all engines, and as people read them.
+them.
 
-For answers only: queries, observations and proofs keep the exact form.
+The readable form is for answers only: queries, observations and proofs keep the exact form.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 
-from triplewise.tools.core.terms import XSD, Literal, Term
+from triplewise.tools.core.terms import RDF, XSD, Literal, Term
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -31,18 +32,46 @@ _FORMS = {
     "gYearMonth": re.compile(f"{_YEAR}-{_MONTH}{_ZONE}"),
     "gMonthDay": re.compile(f"--{_MONTH}-{_DAY}{_ZONE}"),
 }
-_INTEGERS = ("integer", "long", "int", "short", "byte", "nonNegativeInteger", "positiveInteger")
-_OTHERS = (
-    "negativeInteger",
-    "nonPositiveInteger",
-    "unsignedLong",
-    "unsignedInt",
-    "unsignedShort",
-    "unsignedByte",
+_INTEGERS = frozenset(
+    XSD + name
+    for name in (
+        *("integer", "int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger"),
+        *("nonPositiveInteger", "negativeInteger", "unsignedLong", "unsignedInt", "unsignedShort"),
+        "unsignedByte",
+    )
 )
 _TRUTH = {"true": "yes", "1": "yes", "false": "no", "0": "no"}
+_TIMES = {XSD + name for name in ("date", "dateTime", "dateTimeStamp", "time", "gYear", "gYearMonth")}
+_DATATYPES = {
+    "http://www.openlinksw.com/schemas/virtrdf#Geometry": "http://www.opengis.net/ont/geosparql#wktLiteral",
+}
+_INTEGER = re.compile(r"([+-]?)0*(\d{1,4000})")
+_SHORT_YEAR_BC = re.compile(r"-(\d{1,3})(?!\d)")
+_ZERO_FRACTION = re.compile(r"(:\d\d)(?:\.0+|(\.\d*?[1-9])0+)(?!\d)")
 _LONGEST = 15
 """Digits up to which a number with an exponent is written out."""
+
+
+def is_datatype(term: object) -> bool:
+    """Whether a term (of ours or pyoxigraph's) is the IRI of a datatype, which is no value."""
+    value = "" if isinstance(term, Literal) else getattr(term, "value", "")
+    return value.startswith(XSD) or value == RDF + "langString"
+
+
+def canonical(value: str, datatype: str, language: str = "") -> Literal:
+    """A literal in the form that the embedded engine stores, which all engines' answers get.
+
+    That is canonical numbers, `true` and `false`, language tags in lower case. What one engine lost when it
+    loaded the data (Virtuoso reads `"bad"^^xsd:integer` as 0 and keeps durations as months) stays lost.
+    """
+    if language:
+        return Literal(value, RDF + "langString", language.lower())
+    datatype = _DATATYPES.get(datatype, datatype)
+    if datatype in _INTEGERS:
+        return Literal(_integer(value), XSD + "integer")
+    if rewrite := _REWRITES.get(datatype):
+        value = rewrite(value)
+    return Literal(value, datatype)
 
 
 def readable(term: Term) -> str:
@@ -105,16 +134,52 @@ def _number(value: str) -> str | None:
     return "0" if shown == "-0" else shown
 
 
-def _boolean(value: str) -> str | None:
-    return _TRUTH.get(value.strip())
-
-
 def _reader(form: re.Pattern[str]) -> Callable[[str], str | None]:
     return lambda value: _date(form, value)
 
 
 _READERS: Mapping[str, Callable[[str], str | None]] = {
     **{name: _reader(form) for name, form in _FORMS.items()},
-    **dict.fromkeys((*_INTEGERS, *_OTHERS, "decimal", "double", "float"), _number),
-    "boolean": _boolean,
+    **dict.fromkeys((*(name.removeprefix(XSD) for name in _INTEGERS), "decimal", "double", "float"), _number),
+    "boolean": lambda value: _TRUTH.get(value.strip()),
+}
+
+
+def _integer(value: str) -> str:
+    if not (match := _INTEGER.fullmatch(value.strip())):
+        return value
+    sign, digits = match.groups()
+    return f"-{digits}" if sign == "-" and digits != "0" else digits
+
+
+def _decimal(value: str) -> str:
+    try:
+        number = format(Decimal(value), "f")
+    except InvalidOperation:
+        return value
+    return number.rstrip("0").rstrip(".") if "." in number else number
+
+
+def _double(value: str) -> str:
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    if number != number or number in (float("inf"), float("-inf")):
+        return {"inf": "INF", "-inf": "-INF"}.get(str(number), "NaN")
+    return _decimal(repr(number))
+
+
+def _canonical_time(value: str) -> str:
+    value = _SHORT_YEAR_BC.sub(lambda m: f"-{m[1].zfill(4)}", value, count=1) if value[:1] == "-" else value
+    value = _ZERO_FRACTION.sub(lambda m: m[1] + (m[2] or ""), value)
+    return re.sub(r"[+-]00:00$", "Z", value)
+
+
+_REWRITES: dict[str, Callable[[str], str]] = {
+    XSD + "decimal": _decimal,
+    XSD + "double": _double,
+    XSD + "float": _double,
+    XSD + "boolean": lambda value: {"1": "true", "0": "false"}.get(value, value),
+    **dict.fromkeys(_TIMES, _canonical_time),
 }

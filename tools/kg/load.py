@@ -10,12 +10,13 @@ paths), `profile.yaml`, and `manifest.json`.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,17 +25,20 @@ from typing import Literal as OneOf
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.kg import labels_disk
-from triplewise.tools.kg import sources as files
+from triplewise.tools.core.locks import exclusive
+from triplewise.tools.kg import rdf
 from triplewise.tools.kg.infer import infer_profile
-from triplewise.tools.kg.naming import describer, named
+from triplewise.tools.kg.labels import build_label_index
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.sources import Broken, Feed, Progress, feed_for
+from triplewise.tools.kg.rdf import Broken, GraphReader, Progress
 
 FORMAT = 1
 JOINING = "joining nodes"
 """The stage that makes path searches quick."""
 STORE, ADJACENCY, PROFILE, MANIFEST = "store", "adjacency", "profile.yaml", "manifest.json"
+SUBSET_MANIFEST = "cut.json"
+"""What `triplewise kg cut` did, beside the files that it made; their names are the keys of `files`."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def load_kg(
     progress: Progress | None = None,
     replace: bool = False,
 ) -> LoadReport:
-    """Load files into a new store folder.
+    """Load files into a new store folder. Waits while another process loads into the same folder.
 
     Args:
         sources: N-Triples, N-Quads, Turtle, TriG, RDF/XML, `subject|relation|object` text (.txt) and label
@@ -82,17 +86,19 @@ def load_kg(
 
     Raises:
         DataError: a source that cannot be used (names file and line), a full disk.
-        ConfigurationError: `into` exists, another load is writing it, or nothing to load.
+        ConfigurationError: `into` exists, or nothing to load.
     """
     paths, tables = _sort_out(sources, labels)
     target = Path(into).absolute()
-    with _sole_writer(target):
+    with _sole_writer(target, progress):
         if target.exists() and not (replace and is_store(target)) and not _is_empty_folder(target):
-            mend = "pass replace=True to replace it" if is_store(target) else "choose another place"
-            raise ConfigurationError(f"{target} exists already; {mend}")
+            remedy = "pass replace=True to replace it" if is_store(target) else "choose another place"
+            raise ConfigurationError(f"{target} exists already; {remedy}")
         with _scratch(target) as folder:
-            given = _profile(profile, paths)
-            report = _build(folder, target, paths, tables, given, feed_for(given, on_error, progress))
+            if profile is None and any(map(rdf.is_text, paths)):
+                profile = "names"
+            given = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
+            report = _build(folder, target, paths, tables, given, GraphReader(given, on_error, progress))
             _move(folder, target)
     return report
 
@@ -123,23 +129,38 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
+def subset_files(folder: Path) -> list[Path]:
+    """The files of a folder made by `triplewise kg cut`.
+
+    Raises:
+        DataError: another folder, an extraction that was broken off, or one whose files have changed.
+    """
+    try:
+        files = json.loads((folder / SUBSET_MANIFEST).read_text(encoding="utf-8"))["files"]
+        sizes = {folder / name: int(facts["bytes"]) for name, facts in files.items()}
+    except FileNotFoundError as error:
+        begun = (folder / ".work").exists()
+        remedy = "run the same `triplewise kg cut` again" if begun else "name the files in it"
+        raise DataError(f"a folder without a finished cut; {remedy}", folder) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"cannot be read ({error!r}); cut again", folder / SUBSET_MANIFEST) from error
+    for file, size in sizes.items():
+        if not file.is_file() or file.stat().st_size != size:
+            raise DataError("not as the cut left it; cut again", file)
+    return list(sizes)
+
+
 def _sort_out(sources: Sequence[Path | str], labels: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:
-    given = [file for path in sources for file in files.within(Path(path))]
+    """Files of facts, and label tables."""
+    given = [f for p in map(Path, sources) for f in (subset_files(p) if p.is_dir() else [p])]
     tables = [Path(path) for path in labels]
     for path in (*given, *tables):
-        files.check(path)
-    facts = [path for path in given if not files.is_labels(path)]
-    tables += [path for path in given if files.is_labels(path)]
+        rdf.check_format(path)
+    facts = [path for path in given if not rdf.is_label_table(path)]
+    tables += [path for path in given if rdf.is_label_table(path)]
     if not facts:
         raise ConfigurationError("nothing to load: name at least one file with facts")
     return facts, tables
-
-
-def _profile(given: str | Path | Profile | None, paths: Sequence[Path]) -> Profile | None:
-    """The profile to load with; None where it is to be inferred from the graph."""
-    if given is None and any(files.is_text(path) for path in paths):
-        return load_profile("names")
-    return given if given is None or isinstance(given, Profile) else load_profile(given)
 
 
 def _build(
@@ -148,57 +169,50 @@ def _build(
     paths: Sequence[Path],
     tables: Sequence[Path],
     given: Profile | None,
-    feed: Feed,
+    reader: GraphReader,
 ) -> LoadReport:
+    from triplewise.tools.kg.adjacency import build_adjacency, save_adjacency
+
     start = time.perf_counter()
     store = ox.Store(str(folder / STORE))
-    store.bulk_extend(feed.facts(paths, given))
-    feed.tell("finding out the shape of the graph")
-    profile = given or infer_profile(store, feed.prefixes)
+    store.bulk_extend(reader.facts(paths, given))
+    reader.tell("finding out the shape of the graph")
+    profile = given or infer_profile(store, reader.prefixes)
     if tables:
-        store.bulk_extend(feed.labels(tables, profile))
-    feed.tell("optimising")
+        store.bulk_extend(reader.labels(tables, profile))
+    reader.tell("optimising")
     store.optimize()
     store.flush()
-    names = labels_disk.build(
+    names = build_label_index(
         folder,
-        named(store, profile, feed),
-        feed.popularity,
-        describer(store, profile),
-        lambda done: feed.tell("indexing labels", done),
+        rdf.node_names(store, profile, reader),
+        reader.popularity,
+        rdf.describer(store, profile),
+        lambda done: reader.tell("indexing labels", done),
     )
     triples = len(store)
-    _join(store, profile, folder, triples, feed)
+    reader.tell(JOINING, 0, triples)
+    graph = build_adjacency(store, profile, lambda done: reader.tell(JOINING, done, triples))
+    if graph is not None:
+        save_adjacency(graph, folder / ADJACENCY, triples)
     del store  # closes it: the folder is about to move
     profile.dump(folder / PROFILE)
     seconds = time.perf_counter() - start
-    report = LoadReport(target, profile, triples, names, tuple(feed.broken), feed.broken_count, seconds)
-    _write_manifest(folder, report, [*paths, *tables])
-    return report
-
-
-def _join(store: ox.Store, profile: Profile, folder: Path, triples: int, feed: Feed) -> None:
-    from triplewise.tools.kg.adjacency import build  # brings numpy, which opening a store can do without
-
-    feed.tell(JOINING, 0, triples)
-    build(store, profile, folder / ADJACENCY, triples, lambda done: feed.tell(JOINING, done, triples))
-
-
-def _write_manifest(folder: Path, report: LoadReport, paths: Sequence[Path]) -> None:
     manifest = {
         "format": FORMAT,
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "profile": report.profile.name,
-        "triples": report.triples,
-        "names": report.names,
-        "broken_lines": report.broken_count,
-        "seconds": round(report.seconds, 2),
-        "sources": [{"name": path.name, "bytes": path.stat().st_size} for path in paths],
+        "profile": profile.name,
+        "triples": triples,
+        "names": names,
+        "broken_lines": reader.broken_count,
+        "seconds": round(seconds, 2),
+        "sources": [{"name": path.name, "bytes": path.stat().st_size} for path in (*paths, *tables)],
     }
     with (folder / MANIFEST).open("w", encoding="utf-8") as file:
         json.dump(manifest, file, indent=2, ensure_ascii=False)
         file.flush()
         os.fsync(file.fileno())
+    return LoadReport(target, profile, triples, names, tuple(reader.broken), reader.broken_count, seconds)
 
 
 def _move(folder: Path, target: Path) -> None:
@@ -206,7 +220,7 @@ def _move(folder: Path, target: Path) -> None:
     if not target.exists() or _is_empty_folder(target):
         folder.rename(target)
         return
-    old = _beside(target, "old", folder.name.rpartition("-")[2])
+    old = target.parent / f".{target.name}.old-{folder.name.rpartition('-')[2]}"
     target.rename(old)
     folder.rename(target)
     shutil.rmtree(old, ignore_errors=True)
@@ -226,58 +240,29 @@ def _scratch(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _sole_writer(target: Path) -> Iterator[None]:
-    """Keep other loads of the same target out, and clear away what dead ones left.
+def _sole_writer(target: Path, progress: Progress | None) -> Iterator[None]:
+    """Wait for other loads of the same target, and clear away what dead ones left."""
 
-    The lock goes with the process, however it ends, so whoever holds it knows that leftovers are dead.
-    """
-    path = target.parent / f".{target.name}.lock"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+")
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror or error}", target) from error
-    with file:
-        if not (_lock(file.fileno()) and _is_same_file(file.fileno(), path)):
-            raise ConfigurationError(f"another load is writing {target}; wait for it to end")
+    def waiting() -> None:
+        message = f"waiting for another load of {target.name}"
+        _log.warning("%s", message)
+        if progress is not None:
+            progress(message, 0, None)
+
+    with ExitStack() as stack:
         try:
-            _clear(target)
-            yield
-        finally:
-            with suppress(OSError):
-                path.unlink()
-
-
-def _clear(target: Path) -> None:
-    for old in target.parent.glob(f".{target.name}.old-*"):
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:  # the load died between its two renames: the old store is still whole
-            old.rename(target)
-    for leftover in target.parent.glob(f".{target.name}.loading-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _lock(descriptor: int) -> bool:
-    """Take the lock of an open file; False if another process holds it (True where there are no locks)."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_same_file(descriptor: int, path: Path) -> bool:
-    """Whether a locked file still stands at its path: the load before may have removed it meanwhile."""
-    return path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
-
-
-def _beside(target: Path, what: str, mark: str) -> Path:
-    return target.parent / f".{target.name}.{what}-{mark}"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(exclusive(target.parent / f".{target.name}.lock", waiting))
+        except OSError as error:
+            raise DataError(f"cannot be written: {error.strerror or error}", target) from error
+        for old in target.parent.glob(f".{target.name}.old-*"):
+            if target.exists():
+                shutil.rmtree(old, ignore_errors=True)
+            else:  # the load died between its two renames: the old store is still whole
+                old.rename(target)
+        for leftover in target.parent.glob(f".{target.name}.loading-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        yield
 
 
 def _is_empty_folder(path: Path) -> bool:

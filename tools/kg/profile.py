@@ -1,29 +1,43 @@
 """Profiles: how one knowledge graph is shaped, as YAML data (`profiles/*.yaml`).
 
-A profile is the only place where anything special about a KG may stand. Reading and writing the YAML is in
-`profile_yaml`; inferring a profile from a graph is in `infer`.
+A profile is the only place where anything special about a KG may stand. Inferring a profile from a graph is
+in `infer`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache, cached_property
+from importlib import resources
 from pathlib import Path
+from typing import Any, ClassVar
+from typing import Literal as OneOf
 from urllib.parse import unquote
 
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, RDF, RDFS, Literal, Term
 
 _SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*|_):.")
 _WEB = re.compile(r"https?://\S+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_REGULAR_EXPRESSIONS = (
+    *("excluded_relations", "mediator_patterns", "entity_pattern", "relation_pattern"),
+    *("unlabelled_pattern", "linkable_pattern", "endpoint_hosts"),
+)
+_HEADER = "# A triplewise profile: how this graph is shaped. Edit it, then pass its path as the profile.\n"
+_NO_OTHER_KEYS = {"extra": "forbid"}
 _PLAIN_IN_IRI = frozenset("-._~!$&'()*+,;=:@/")
 
 
 @dataclass(frozen=True)
 class RelationText:
     """How a relation reads. `inverse` is its reading from object to subject, where it has one."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = _NO_OTHER_KEYS
 
     label: str
     inverse: str = ""
@@ -63,6 +77,8 @@ class Profile:
         endpoint_hosts: regular expressions over an endpoint's URL for which this profile is the default.
     """
 
+    __pydantic_config__: ClassVar[dict[str, str]] = _NO_OTHER_KEYS
+
     name: str = "generic"
     entity_namespaces: tuple[str, ...] = ()
     relation_namespaces: tuple[str, ...] = ()
@@ -75,7 +91,7 @@ class Profile:
     mediator_patterns: tuple[str, ...] = ()
     unlabelled_is_mediator: bool = False
     language: str = "en"
-    relation_text: str = "local"
+    relation_text: OneOf["label", "dotted", "local"] = "local"
     relations: dict[str, RelationText] = field(default_factory=dict)
     prefixes: dict[str, str] = field(default_factory=dict)
     entity_pattern: str = ""
@@ -86,7 +102,7 @@ class Profile:
     unlabelled_pattern: str = ""
     linkable_pattern: str = ""
     reciprocal: bool = False
-    literal_dates: str = "typed"
+    literal_dates: OneOf["typed", "string"] = "typed"
     endpoint_hosts: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
@@ -100,10 +116,10 @@ class Profile:
         """
         if isinstance(term, Literal):
             return term.value
-        known = self._short_forms.get(term.value)
-        if known is None:
-            known = self._short_forms[term.value] = self._short(term)
-        return known
+        form = self._short_forms.get(term.value)
+        if form is None:
+            form = self._short_forms[term.value] = self._short(term)
+        return form
 
     def expand(self, form: str, relation: bool = False) -> IRI | None:
         """The IRI meant by a short form or `<full IRI>`; None if it has no such form.
@@ -170,10 +186,21 @@ class Profile:
         return RelationText((fetched or split_words(local)) + (f" ({note})" if note else ""))
 
     def dump(self, path: Path | str) -> None:
-        """Write the profile as YAML, to be edited and given back by its path."""
-        from triplewise.tools.kg.profile_yaml import dump_profile
+        """Write the profile as YAML, to be edited and given back by its path.
 
-        dump_profile(self, Path(path))
+        Raises:
+            DataError: the file cannot be written.
+        """
+        import yaml
+
+        values = asdict(self)
+        values["relations"] = {k: {a: b for a, b in v.items() if b} for k, v in values["relations"].items()}
+        plain = json.loads(json.dumps(values))  # lists for tuples: YAML has no tuples
+        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110)
+        try:
+            Path(path).write_text(_HEADER + text, encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"the profile cannot be written: {error.strerror}", path) from error
 
     def _short(self, iri: IRI) -> str:
         for form, relation in self._candidate_forms(iri):
@@ -226,8 +253,8 @@ class Profile:
         return ""
 
     @cached_property
-    def _short_forms(self) -> dict[str, str]:
-        return _Bounded()
+    def _short_forms(self) -> LRUCache[str, str]:
+        return LRUCache(200_000)
 
     @cached_property
     def _prefixes_longest_first(self) -> list[tuple[str, str]]:
@@ -258,17 +285,6 @@ class Profile:
         return _any_of(self.mediator_patterns)
 
 
-class _Bounded(dict[str, str]):
-    """A cache that starts anew when it is full: short forms are cheap to make again."""
-
-    _most = 200_000
-
-    def __setitem__(self, key: str, value: str) -> None:
-        if len(self) >= self._most:
-            self.clear()
-        super().__setitem__(key, value)
-
-
 def load_profile(name_or_path: str | Path) -> Profile:
     """A packaged profile by name, or one from a YAML file by its path.
 
@@ -276,16 +292,84 @@ def load_profile(name_or_path: str | Path) -> Profile:
         ConfigurationError: unknown name; lists the legal ones.
         DataError: a file that cannot be used; names file, line and key.
     """
-    from triplewise.tools.kg.profile_yaml import load
-
-    return load(name_or_path)
+    if isinstance(name_or_path, str) and name_or_path in _packaged_texts():
+        return _packaged_profile(name_or_path)
+    path = Path(name_or_path)
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        try:
+            return parse_profile(path.read_text(encoding="utf-8"), path)
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"the profile cannot be read: {error}", path) from error
+    legal = [*_packaged_texts(), "the path of a .yaml file"]
+    raise ConfigurationError.unknown("profile", str(name_or_path), legal)
 
 
 def profile_names() -> tuple[str, ...]:
     """Names of the packaged profiles."""
-    from triplewise.tools.kg.profile_yaml import packaged
+    return tuple(_packaged_texts())
 
-    return tuple(packaged())
+
+def parse_profile(text: str, path: Path | str) -> Profile:
+    """A profile from YAML text; `path` only names it in errors.
+
+    `extends: NAME` starts from another profile. The text of a relation may stand for a mapping with a
+    `label`.
+
+    Raises:
+        DataError: names file, line and key.
+    """
+    from pydantic import ValidationError
+
+    from triplewise.tools.core.yaml_lines import parse_yaml
+
+    document = parse_yaml(text, path)
+    if not isinstance(document.value, dict):
+        raise DataError("a profile is a mapping of keys to values", path)
+    values: dict[str, Any] = dict(document.value)
+    base = values.pop("extends", None)
+    if isinstance(relations := values.get("relations"), dict):
+        values["relations"] = {k: {"label": v} if isinstance(v, str) else v for k, v in relations.items()}
+    try:
+        settings: Profile = _profile_adapter().validate_json(json.dumps(values, default=str), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        keys = [key for key in first["loc"] if key != "[key]"]
+        message = f"key {'.'.join(map(str, keys))!r}: {first['msg']}"
+        if first["type"] in ("extra_forbidden", "unexpected_keyword_argument") and len(keys) == 1:
+            legal = ", ".join(["extends", *(f.name for f in fields(Profile))])
+            message = f"unknown key {keys[0]!r}; the keys of a profile are: {legal}"
+        raise document.error(message, *keys) from error
+    for key in _REGULAR_EXPRESSIONS:
+        value = getattr(settings, key)
+        for pattern in (value,) if isinstance(value, str) else value:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                message = f"key {key!r}: {pattern!r} is not a regular expression: {error}"
+                raise document.error(message, key) from error
+    if base is None:
+        return settings
+    return replace(load_profile(str(base)), **{key: getattr(settings, key) for key in values})
+
+
+@cache
+def _profile_adapter() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Profile)
+
+
+@cache
+def _packaged_texts() -> dict[str, str]:
+    """Name -> YAML text of every packaged profile."""
+    folder = resources.files("triplewise.tools.kg.profiles")
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".yaml")), key=lambda f: f.name)
+    return {f.name.removesuffix(".yaml"): f.read_text(encoding="utf-8") for f in files}
+
+
+@cache
+def _packaged_profile(name: str) -> Profile:
+    return parse_profile(_packaged_texts()[name], f"profiles/{name}.yaml")
 
 
 def encode_name(name: str) -> str:

@@ -6,14 +6,17 @@ taken for an empty result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 from typing import Literal as OneOf
+from weakref import WeakKeyDictionary
 
+from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, Term, Triple, Variable
 
 if TYPE_CHECKING:
@@ -22,6 +25,24 @@ if TYPE_CHECKING:
     from triplewise.tools.kg.profile import Profile
 
 Direction = OneOf["forward", "backward", "both"]
+
+
+class Deadline:
+    """A time budget that several queries of one call share, in seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds left, never negative."""
+        return max(0.0, self._end - time.monotonic())
+
+    @property
+    def passed(self) -> bool:
+        """Whether the budget is spent."""
+        return time.monotonic() >= self._end
 
 
 class Outcome(StrEnum):
@@ -83,13 +104,38 @@ class Hop:
     triple: Triple
     forward: bool
 
+    @classmethod
+    def between(cls, near: Term, relation: IRI, far: Term, forward: bool) -> Hop:
+        """The hop from a node to another, along a relation or against it.
+
+        Raises:
+            TypeError: the subject would be a literal.
+        """
+        subject, obj = (near, far) if forward else (far, near)
+        if not isinstance(subject, IRI):
+            raise TypeError(f"no triple can have the subject {subject!r}")
+        return cls(Triple(subject, relation, obj), forward)
+
+    @property
+    def far(self) -> Term:
+        """The node that it leads to."""
+        return self.triple.object if self.forward else self.triple.subject
+
+
+Path: TypeAlias = tuple[Hop, ...]
+
+
+def path_order(path: Path) -> tuple[int, list[tuple[str, bool, str]]]:
+    """Sort key: shortest first, then by relation, direction and far end of the hops."""
+    return len(path), [(hop.triple.relation.value, not hop.forward, hop.far.n3()) for hop in path]
+
 
 @dataclass(frozen=True, slots=True)
 class Paths:
     """Simple paths between two nodes, shortest first."""
 
     outcome: Outcome
-    paths: tuple[tuple[Hop, ...], ...] = ()
+    paths: tuple[Path, ...] = ()
     message: str = ""
 
 
@@ -192,6 +238,18 @@ def shared_of(kg: KnowledgeGraph) -> KnowledgeGraph:
     return shared
 
 
+MEMORY = 50_000
+"""What is remembered of a KG under one topic, at most."""
+_memories: WeakKeyDictionary[KnowledgeGraph, dict[str, LRUCache[Any, Any]]] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def memory_of(kg: KnowledgeGraph, topic: str) -> LRUCache[Any, Any]:
+    """A cache for what is found out about a KG, kept as long as it is; the values must not hold the KG."""
+    with _lock:
+        return _memories.setdefault(shared_of(kg), {}).setdefault(topic, LRUCache(MEMORY))
+
+
 class Meter:
     """Counts the queries that reach a KG or a database, their outcomes and seconds. Safe to share."""
 
@@ -228,8 +286,3 @@ class Meter:
 def metered(kg: KnowledgeGraph) -> AbstractContextManager[Meter]:
     """Count every query that is asked of a KG inside the block, whoever asks it."""
     return kg.meter.block()
-
-
-def is_cut(rows: Sequence[object], limit: int) -> bool:
-    """Whether a result fetched with `limit + 1` rows was cut."""
-    return len(rows) > limit

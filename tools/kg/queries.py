@@ -42,48 +42,26 @@ def labels_query(subjects: Sequence[IRI], predicates: Sequence[IRI], language: s
     )
 
 
-def edges_query(nodes: Sequence[Term]) -> str:
-    """Edges at many nodes: outgoing ones as ?n ?p ?o, incoming ones as ?s ?q ?n."""
-    values = f"VALUES ?n {{ {_block(nodes)} }}"
-    return f"SELECT ?n ?p ?o ?q ?s WHERE {{ {{ {values} ?n ?p ?o }} UNION {{ {values} ?s ?q ?n }} }}"
-
-
-def between_query(left: Sequence[Term], right: Sequence[Term]) -> str:
-    """Edges between two sets of nodes, in the columns of `edges_query`."""
-    values = f"VALUES ?n {{ {_block(left)} }} VALUES ?m {{ {_block(right)} }}"
-    return (
-        f"SELECT ?n ?p ?o ?q ?s WHERE {{ {{ {values} ?n ?p ?m BIND(?m AS ?o) }} "
-        f"UNION {{ {values} ?m ?q ?n BIND(?m AS ?s) }} }}"
-    )
-
-
-def bridges_query(left: Term, right: Term, hops: int) -> str:
-    """Simple chains of so many edges between two nodes.
+def chains_query(source: Term, target: Term, hops: int) -> str:
+    """Chains of so many edges between two nodes, in any direction.
 
     The columns are ?k, the relations ?p0, ?p1 ..., and the nodes between ?n1, ?n2 ...; the bits of ?k, lowest
     first, tell which edges go against their direction.
     """
-    nodes = [_n3(left), *(f"?n{i}" for i in range(1, hops)), _n3(right)]
-    apart = " && ".join(
-        f"{a} != {b}" for i, a in enumerate(nodes[:-1]) for b in nodes[i + 1 :] if i or b != nodes[-1]
-    )
+    nodes = [_n3(source), *(f"?n{i}" for i in range(1, hops)), _n3(target)]
     branches = []
     for k in range(2**hops):
-        ends = (
-            (i, (nodes[i + 1], nodes[i]) if k >> i & 1 else (nodes[i], nodes[i + 1])) for i in range(hops)
-        )
-        steps = " . ".join(f"{s} ?p{i} {o}" for i, (s, o) in ends)
-        branches.append(f"{{ {steps} FILTER({apart}) BIND({k} AS ?k) }}")
+        steps = [
+            f"{nodes[i + 1]} ?p{i} {nodes[i]}" if k >> i & 1 else f"{nodes[i]} ?p{i} {nodes[i + 1]}"
+            for i in range(hops)
+        ]
+        if any(step.startswith('"') for step in steps):
+            continue  # no fact leaves a literal
+        apart = [f"{a} != {b}" for i, a in enumerate(nodes) for b in nodes[i + 1 :] if "?" in a[0] + b[0]]
+        simple = f" FILTER({' && '.join(apart)})" if apart else ""
+        branches.append(f"{{ {' . '.join(steps)}{simple} BIND({k} AS ?k) }}")
     columns = " ".join(["?k", *(f"?p{i}" for i in range(hops)), *nodes[1:-1]])
     return f"SELECT {columns} WHERE {{ {' UNION '.join(branches)} }}"
-
-
-def degree_query(nodes: Sequence[Term], most: int | None = None) -> str:
-    """How many edges many nodes have, counted no further than `most`."""
-    values = f"VALUES ?n {{ {_block(nodes)} }}"
-    edges = f"{{ {values} ?n ?p ?o }} UNION {{ {values} ?s ?q ?n }}"
-    counted = edges if most is None else f"{{ SELECT ?n WHERE {{ {edges} }} LIMIT {most} }}"
-    return f"SELECT (COUNT(*) AS ?c) WHERE {{ {counted} }}"
 
 
 def bundles_query(nodes: Sequence[Term], direction: Direction) -> str:

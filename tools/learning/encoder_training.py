@@ -23,7 +23,7 @@ import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.learner import Progress, progress_callback
 from triplewise.tools.learning.trajectory import Choice, Trajectory
 from triplewise.tools.planning.bodies import rename

@@ -14,7 +14,7 @@ from typing import Literal
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Atom, DroppedRule, Rule, path_text
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import (
     Body,

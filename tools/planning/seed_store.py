@@ -156,7 +156,7 @@ def _opened(path: Path) -> SeedIndex:
 
 def _folders(kg: KnowledgeGraph) -> list[Path]:
     """Return the folders that may hold what is kept for a graph."""
-    homes: Sequence[Path] = getattr(kg, "homes", ())
+    homes: Sequence[Path] = getattr(kg, "cache_dirs", ())
     return [home / FOLDER for home in homes]
 
 

@@ -15,7 +15,7 @@ from triplewise.tools.core.facts import ExtractedFact, RawTriple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.reading.entity_names import mint, resolve
 from triplewise.tools.reading.relation_ends import End, Ends, Features, RelationEnds, name_form
 from triplewise.tools.reading.values import agree, literal

@@ -18,7 +18,7 @@ from triplewise.tools.core.facts import Passage, RawTriple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, XSD
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.reading.entity_names import resolve, without_article
 from triplewise.tools.reading.values import agree, literal, places
 

@@ -292,7 +292,7 @@ def vectors_of(kg: KnowledgeGraph, encoder: Encoder) -> VectorStore:
 
 def _home(kg: KnowledgeGraph) -> Path | None:
     """The folder for a KG's vectors."""
-    homes: Sequence[Path] = getattr(kg, "homes", ())
+    homes: Sequence[Path] = getattr(kg, "cache_dirs", ())
     return next((home / FOLDER for home in homes if _is_writable(home)), None)
 
 

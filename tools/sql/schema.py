@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import quoted_name
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.kg.bounded import Deadline
+from triplewise.tools.kg.protocol import Deadline
 from triplewise.tools.sql.base import Column, ColumnKind, ForeignKey, Schema, Table, Value
 from triplewise.tools.sql.engine import Engine, QueryError, RawColumn, RawTable
 from triplewise.tools.sql.reading import kind_of, read_number

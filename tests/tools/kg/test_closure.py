@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyoxigraph as ox
 import pytest
 
-from triplewise.tools.kg.closure import find, written_out
 from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.endpoint import find_closures, list_subclasses
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.readonly import read_query
 
@@ -39,7 +39,7 @@ def kg() -> EmbeddedKG:
 )
 def test_same_answers_without_the_closure(kg: EmbeddedKG, group: str) -> None:
     query = read_query(f"{P}SELECT DISTINCT ?x WHERE {{ {group} }}")
-    plain = written_out(query, kg.query)
+    plain = list_subclasses(query, kg.query)
     assert "*" not in plain.text
     assert set(kg.query(plain.text).rows) == set(kg.query(query.text).rows)
 
@@ -49,10 +49,10 @@ def test_same_answers_without_the_closure(kg: EmbeddedKG, group: str) -> None:
 )
 def test_nothing_else_is_touched(kg: EmbeddedKG, group: str) -> None:
     query = read_query(f"{P}SELECT DISTINCT ?x WHERE {{ ?x e:in ?y . {group} }}")
-    assert not list(find(query))
-    assert written_out(query, kg.query) is query
+    assert not list(find_closures(query))
+    assert list_subclasses(query, kg.query) is query
 
 
 def test_a_closure_that_cannot_be_had_stays(kg: EmbeddedKG) -> None:
     query = read_query(f"{P}SELECT DISTINCT ?x WHERE {{ ?x e:is/e:sub* e:lake . }}")
-    assert written_out(query, lambda _text: kg.query("SELECT nonsense")) is query
+    assert list_subclasses(query, lambda _text: kg.query("SELECT nonsense")) is query

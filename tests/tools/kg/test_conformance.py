@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from unittest.mock import patch
 
 import pytest
 
 from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable, text
-from triplewise.tools.kg import pathsearch
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Paths, metered
 
 EX = "http://example.org/"
@@ -325,15 +323,6 @@ class TestPaths:
         r = kg.paths(e("call"), e("fang"), 2, limit=1)
         assert (r.outcome, len(r.paths)) == (Outcome.TRUNCATED, 1)
         assert kg.paths(e("call"), e("fang"), 3, timeout=0.0).outcome is Outcome.TIMEOUT
-
-    @pytest.mark.parametrize("limit", [1, 3, 4, 100])
-    def test_between_hubs_queries_tell_of_chains(self, kg: KnowledgeGraph, limit: int) -> None:
-        plain = kg.paths(e("call"), e("fang"), 4, limit=limit)
-        with patch.object(pathsearch, "HUB", 2):
-            hubs = kg.paths(e("call"), e("fang"), 4, limit=limit)
-        assert hubs.outcome is plain.outcome
-        assert [len(p) for p in hubs.paths] == [len(p) for p in plain.paths]
-        assert hubs == plain or hubs.outcome is Outcome.TRUNCATED
 
     def test_never_a_query_a_node(self, kg: KnowledgeGraph) -> None:
         with metered(kg) as meter:

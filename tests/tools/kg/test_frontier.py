@@ -8,9 +8,8 @@ import pytest
 
 from tests.support.words import Words
 from triplewise.tools.core.terms import XSD, Literal
-from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundles
-from triplewise.tools.kg.protocol import KnowledgeGraph, metered
+from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, metered
 from triplewise.tools.retrieval.observation import ObserveSettings, observe
 
 from .test_conformance import EX, e

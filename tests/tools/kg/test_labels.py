@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triplewise.tools.core.names import normalise, spans
-from triplewise.tools.kg import labels_disk
-from triplewise.tools.kg.labels import LabelIndex, Name
+from triplewise.tools.kg.labels import LabelIndex, Name, build_label_index
 
 E = "http://e.example/"
 NAMES = [
@@ -35,7 +34,7 @@ def describe(iri: str) -> str:
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> LabelIndex:
     if request.param == "memory":
         return LabelIndex.in_memory(lambda: NAMES, POPULARITY, describe)
-    labels_disk.build(tmp_path, NAMES, POPULARITY, describe)
+    build_label_index(tmp_path, NAMES, POPULARITY, describe)
     return LabelIndex.on_disk(tmp_path)
 
 
@@ -67,7 +66,7 @@ def test_the_cascade_says_how_it_found(index: LabelIndex) -> None:
 
 
 def test_trigrams_find_what_no_single_edit_reaches(tmp_path: Path) -> None:
-    labels_disk.build(tmp_path, [Name(E + "x", "Nebuchadnezzar")], {}, describe)
+    build_label_index(tmp_path, [Name(E + "x", "Nebuchadnezzar")], {}, describe)
     found = LabelIndex.on_disk(tmp_path).search("nebukanedzar")
     assert [c.kind for c in found] in (["trigram"], ["fuzzy"])
     assert ids(LabelIndex.on_disk(tmp_path).search("nebu chadnezzar")) == ["x"]

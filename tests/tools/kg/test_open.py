@@ -5,9 +5,10 @@ import pyoxigraph as ox
 import pytest
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.kg import IRI, KnowledgeGraph, infer_profile, open_kg
+from triplewise.tools.kg import IRI, KnowledgeGraph, open_kg
 from triplewise.tools.kg import open as opening
 from triplewise.tools.kg.engine import Engine
+from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.linking.linker import link
 

@@ -10,7 +10,7 @@ import pytest
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, RelationText
 from triplewise.tools.kg.protocol import metered
-from triplewise.tools.kg.relation_docs import ALIASES, relation_descriptions, relation_texts
+from triplewise.tools.kg.vocabulary import ALIASES, relation_descriptions, relation_texts
 
 EX = "http://example.org/"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"

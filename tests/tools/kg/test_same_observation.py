@@ -68,8 +68,8 @@ def with_profile(
 
     def make(profile: Profile) -> KnowledgeGraph:
         if isinstance(kg, EmbeddedKG):
-            assert kg._store is not None
-            made: KnowledgeGraph = EmbeddedKG(kg._store, profile, kg.name)
+            assert kg._opened.store is not None
+            made: KnowledgeGraph = EmbeddedKG(kg._opened.store, profile, kg.name)
         else:
             url = request.getfixturevalue("virtuoso")
             made = EndpointKG(url, profile, name=kg.name, graph=GRAPH)

@@ -164,7 +164,7 @@ def test_without_a_place_and_without_a_file_it_is_said(store: Path, seeds: str, 
     kg: KnowledgeGraph = open_kg(store)
     with pytest.raises(DataError, match=r"none\.jsonl"):
         index_seeds(str(tmp_path / "none.jsonl"), str(store), kg)
-    kg.homes = ()  # type: ignore[attr-defined]
+    kg.cache_dirs = ()  # type: ignore[attr-defined]
     with pytest.raises(ConfigurationError, match="no folder"):
         index_seeds(seeds, str(store), kg)
     assert seeds_for(str(store), kg, None, CAPS) is None

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from tests.support.words import RoughWords, Words
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
-from triplewise.tools.kg import load_kg, open_kg
+from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, metered
 from triplewise.tools.retrieval.observation import Observation, ObserveSettings, observe, ranker, static
@@ -214,7 +215,7 @@ class Home:
     """Stands for a KG with a folder for its vectors."""
 
     def __init__(self, folder: Path) -> None:
-        self.homes = (folder,)
+        self.cache_dirs = (folder,)
 
 
 SYLLABLES = ["lon", "par", "ber", "mos", "tok", "ams", "del", "ox", "cam", "york", "shire", "ton", "burg"]

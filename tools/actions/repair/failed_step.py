@@ -20,7 +20,7 @@ from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Variable
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.program import fresh
 from triplewise.tools.pyql.text import read_iri, read_variable

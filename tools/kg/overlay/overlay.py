@@ -6,30 +6,32 @@ The overlay answers like a KG that held all the facts: queries are rewritten (se
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
-from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.facts import ExtractedFact
+from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
-from triplewise.tools.kg.bounded import Deadline
-from triplewise.tools.kg.engine import Engine, batches
+from triplewise.tools.kg.adjacency import Adjacency, find_paths
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.engine import Layer, batches
 from triplewise.tools.kg.labels import LabelIndex, Name
 from triplewise.tools.kg.overlay.known import Facts
 from triplewise.tools.kg.overlay.patterns import Path, path_n3
 from triplewise.tools.kg.overlay.rewrite import Rewritten, rewrite
 from triplewise.tools.kg.overlay.terms import NotRead
-from triplewise.tools.kg.pathsearch import Edge, other_end
-from triplewise.tools.kg.protocol import KnowledgeGraph, Meter, Outcome, Result
-from triplewise.tools.kg.readonly import ReadQuery, Refused
+from triplewise.tools.kg.protocol import (
+    Deadline,
+    KnowledgeGraph,
+    Outcome,
+    Paths,
+    Result,
+    memory_of,
+    origin_of,
+)
+from triplewise.tools.kg.readonly import Refused
 
-if TYPE_CHECKING:
-    from triplewise.tools.kg.answer_cache import AnswerCache
-
-KEPT = 16
+OVERLAYS = 16
 """Overlays kept open, the least recently used leave first."""
 ASKED = 100
 """Facts that the KG is asked for by one query."""
@@ -37,8 +39,8 @@ REACHED = 1_000
 """Classes that a `*` path may reach by way of the facts."""
 
 
-class OverlaidKG(Engine):
-    """A KG and facts beside it.
+class OverlaidKG(Layer):
+    """A KG and facts beside it. Closing it leaves the KG open for others.
 
     A query that cannot be read (see `rewrite`) is answered by the KG alone, with outcome `truncated` and a
     message that says so: its answer may lack what the facts add.
@@ -49,140 +51,88 @@ class OverlaidKG(Engine):
     """
 
     def __init__(self, origin: KnowledgeGraph, facts: Sequence[ExtractedFact]) -> None:
-        self.origin = origin
         self.facts: Mapping[Triple, ExtractedFact] = {f.triple: f for f in facts}
         self._names = {IRI(i): label for f in facts for i, label in f.labels.items()}
-        new = _unknown(origin, [t for t in (*self.facts, *self._named()) if _writable(t)])
-        self._new = Facts(new)
-        super().__init__(
-            origin.profile, origin.name, timeout=origin.timeout, limit=origin.limit, index=self._joined()
-        )
-        self.homes = getattr(origin, "homes", ())
-        self._apart = not _in_process(origin)
-        self._reached: dict[tuple[str, Term, bool], tuple[Term, ...]] = {}
-
-    def session(
-        self,
-        *,
-        meter: Meter | None = None,
-        answers: AnswerCache | None = None,
-        timeout: float | None = None,
-        limit: int | None = None,
-    ) -> Self:
-        """The same facts over a session of the KG; see `KnowledgeGraph.session`."""
-        session = super().session(timeout=timeout, limit=limit)
-        session.origin = self.origin.session(meter=meter, answers=answers, timeout=timeout, limit=limit)
-        return session
-
-    @property
-    def meter(self) -> Meter:
-        """Counts the queries that reach the KG."""
-        return self.origin.meter
-
-    @property
-    def closed(self) -> bool:
-        """Whether the KG was closed."""
-        return bool(getattr(self.origin, "closed", False))
+        names = [
+            # Names of minted nodes are facts too, so that queries find them as they find others' names.
+            Triple(node, IRI(predicate), text(label))
+            for predicate in origin.profile.label_predicates[:1]
+            for node, label in self._names.items()
+        ]
+        self._new = Facts(_unknown(origin, [t for t in (*self.facts, *names) if _writable(t)]))
+        super().__init__(origin, self._merged_index(origin))
+        self._apart = not isinstance(origin_of(origin), EmbeddedKG)
+        self._reached: LRUCache[tuple[str, Term, bool], tuple[Term, ...]] = LRUCache(1_000)
+        self._adjacency: tuple[Adjacency, Adjacency] | None = None
 
     def close(self) -> None:
-        """Nothing of its own is held; the KG stays open for others."""
-
-    @property
-    def path_seconds(self) -> float:
-        """Seconds that a search for paths may take where none are named."""
-        return self.origin.path_seconds if isinstance(self.origin, Engine) else self.timeout
+        """Nothing of its own is held."""
 
     def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
         """Run one SELECT or ASK over KG and facts; see `KnowledgeGraph.query`."""
         deadline = Deadline(self.timeout if timeout is None else timeout)
         try:
-            seen = rewrite(sparql, self._new, self._reach, self._apart)
+            rewritten = rewrite(sparql, self._new, self._reach, self._apart)
         except Refused as refusal:
             return Result(Outcome.SYNTAX, message=str(refusal))
-        result = self.origin.query(seen.text, timeout=deadline.left, limit=limit)
-        return _marked(result, seen, len(self._new))
-
-    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        """Not used: `query` leaves running, counting and remembering to the KG."""
-        return self.origin.query(query.text, timeout=timeout, limit=limit)
+        result = self.origin.query(rewritten.text, timeout=deadline.left, limit=limit)
+        return _marked(result, rewritten, len(self._new))
 
     def labels(self, terms: Iterable[Term]) -> dict[Term, str]:
         """Labels of many nodes: of the KG, else of the facts."""
-        wanted = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
-        own = self._label_subjects
-        mixed = [t for t in wanted if self.profile.label_subject(t) in own]
-        found = self.origin.labels([t for t in wanted if t not in set(mixed)])
-        if mixed:
-            found |= super().labels(mixed)
-        names = {t: self._names[t] for t in wanted if t in self._names and t not in found}
-        return {t: label for t in wanted if (label := found.get(t) or names.get(t))}
+        nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
+        facts = (t for p in self.profile.label_predicates for t in self._new.of(IRI(p)))
+        labelled = {t.subject for t in facts if t in self.facts}
+        mixed = {t for t in nodes if self.profile.label_subject(t) in labelled}
+        labels = self.origin.labels([t for t in nodes if t not in mixed]) | (
+            super().labels(mixed) if mixed else {}
+        )
+        return {t: label for t in nodes if (label := labels.get(t) or self._names.get(t))}
 
-    def edges(
-        self, nodes: Sequence[Term], deadline: Deadline, ends: Collection[Term] | None = None
-    ) -> tuple[list[Edge], Outcome, str]:
-        """All edges at many nodes, those of the facts behind those of the KG."""
-        if not isinstance(self.origin, Engine):
-            return super().edges(nodes, deadline, ends)
-        found, outcome, message = self.origin.edges(nodes, deadline, ends)
-        return [*found, *self._own_edges(nodes, ends)], outcome, message
+    def _numbered_paths(
+        self, source: Term, target: Term, max_hops: int, seconds: float, limit: int
+    ) -> Paths | None:
+        graph = self.adjacency()
+        if graph is None:
+            return None
+        return find_paths(graph, self.profile, source, target, max_hops, Deadline(seconds), limit)
 
-    def edges_between(
-        self, left: Sequence[Term], right: Sequence[Term], deadline: Deadline
-    ) -> tuple[list[Edge], Outcome, str]:
-        """The edges that join two sets of nodes."""
-        if not isinstance(self.origin, Engine):
-            return super().edges_between(left, right, deadline)
-        found, outcome, message = self.origin.edges_between(left, right, deadline)
-        return [*found, *self._own_edges(left, set(right))], outcome, message
+    def adjacency(self) -> Adjacency | None:
+        """The edges of KG and facts as whole numbers; None where the KG has none."""
+        below = self.origin.adjacency() if isinstance(self.origin, EmbeddedKG | OverlaidKG) else None
+        if below is None:
+            return None
+        if self._adjacency is None or self._adjacency[0] is not below:
+            permitted = [t for t in self._new.all if not self.profile.excludes(t.relation)]
+            self._adjacency = below, below.with_triples(permitted)
+        return self._adjacency[1]
 
-    def _own_edges(self, nodes: Iterable[Term], ends: Collection[Term] | None) -> Iterator[Edge]:
-        """The edges that the facts are."""
-        for node in nodes:
-            for triple in self._new.at(node):
-                if not self._excludes(triple.relation) and (ends is None or other_end(node, triple) in ends):
-                    yield node, triple
-
-    @property
-    def _label_subjects(self) -> frozenset[IRI]:
-        """Nodes with a label among the facts."""
-        labels = (t for p in self.profile.label_predicates for t in self._new.of(IRI(p)))
-        return frozenset(t.subject for t in labels if t in self.facts)
-
-    def _named(self) -> list[Triple]:
-        """The names of minted nodes as facts, so that queries find them as they find others' names."""
-        if not self.origin.profile.label_predicates:
-            return []
-        predicate = IRI(self.origin.profile.label_predicates[0])
-        return [Triple(node, predicate, text(label)) for node, label in self._names.items()]
-
-    def _joined(self) -> LabelIndex | None:
+    def _merged_index(self, origin: KnowledgeGraph) -> LabelIndex | None:
         """The KG's label index with the names of minted nodes in it."""
-        if self.origin.index is None or not self._names:
-            return self.origin.index
+        if origin.index is None or not self._names:
+            return origin.index
         names = [Name(node.value, label) for node, label in self._names.items()]
-        return self.origin.index.with_names(names, {n.iri: len(self._new.at(IRI(n.iri))) for n in names})
+        return origin.index.with_names(names, {n.iri: len(self._new.at(IRI(n.iri))) for n in names})
 
     def _reach(self, path: Path, node: Term, backward: bool) -> tuple[Term, ...]:
         """Nodes that a `*` path joins with a node by way of the facts alone."""
-        key = (path_n3(path), node, backward)
-        if key not in self._reached:
-            self._reached[key] = self._searched(path, node, backward)
-        return self._reached[key]
-
-    def _searched(self, path: Path, node: Term, backward: bool) -> tuple[Term, ...]:
+        written = path_n3(path)
+        key = (written, node, backward)
+        if (reached := self._reached.get(key)) is not None:
+            return reached
         edges = [t for r in _plain(path) for t in self._new.of(r)]
         steps = [(t.subject, t.object) if backward else (t.object, t.subject) for t in edges]
-        written, roots = path_n3(path), [node]
-        known = self._closure(written, node, backward)
-        reached = known | {node} if self._new.at(node) else set(known)
+        roots, alone = [node], self._closure(written, node, backward)
+        every = alone | {node} if self._new.at(node) else set(alone)
         for root in roots:
             for start, end in steps:
-                if end in reached and start not in reached:
+                if end in every and start not in every:
                     roots.append(start)
-                    reached |= {start, *self._closure(written, start, backward)}
-            if len(reached) - len(known) > REACHED:
+                    every |= {start, *self._closure(written, start, backward)}
+            if len(every) - len(alone) > REACHED:
                 raise NotRead(f"a * path from {root.n3()} that reaches too much over the facts")
-        return tuple(sorted(reached - known, key=lambda t: t.n3()))
+        self._reached[key] = reached = tuple(sorted(every - alone, key=lambda t: t.n3()))
+        return reached
 
     def _closure(self, path: str, node: Term, backward: bool) -> set[Term]:
         """What the KG alone reaches over a `*` path: the node itself too, where the KG knows it."""
@@ -205,23 +155,14 @@ def _plain(path: Path) -> list[IRI]:
     return relations
 
 
-def _marked(result: Result, seen: Rewritten, facts: int) -> Result:
+def _marked(result: Result, rewritten: Rewritten, facts: int) -> Result:
     """A result, marked as incomplete where the facts are not in it."""
-    if not seen.missed or not result.outcome.ok:
+    if not rewritten.missed or not result.outcome.ok:
         return result
-    message = f"{facts} facts read from documents are not in this answer ({seen.missed})"
+    message = f"{facts} facts read from documents are not in this answer ({rewritten.missed})"
     return replace(
         result, outcome=Outcome.TRUNCATED, message="; ".join(filter(None, (result.message, message)))
     )
-
-
-def _in_process(kg: KnowledgeGraph) -> bool:
-    """Whether queries are evaluated by the engine in this process."""
-    from triplewise.tools.kg.embedded import EmbeddedKG
-
-    while isinstance(kg, OverlaidKG):
-        kg = kg.origin
-    return isinstance(kg, EmbeddedKG)
 
 
 def _writable(triple: Triple) -> bool:
@@ -229,9 +170,7 @@ def _writable(triple: Triple) -> bool:
     return not any(isinstance(t, IRI) and t.value.startswith("_:") for t in (triple.subject, triple.object))
 
 
-_held: WeakKeyDictionary[KnowledgeGraph, dict[Triple, bool]] = WeakKeyDictionary()
-_opened: OrderedDict[tuple[int, frozenset[object]], OverlaidKG] = OrderedDict()
-_lock = threading.Lock()
+_overlays: LRUCache[tuple[int, frozenset[object]], OverlaidKG] = LRUCache(OVERLAYS)
 
 
 def _unknown(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[Triple]:
@@ -240,13 +179,14 @@ def _unknown(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[Triple]:
     Asked once for each KG and triple. A triple that could not be asked for counts as unknown, and is asked
     for again by the next overlay.
     """
-    held = _held.setdefault(kg, {})
+    held = memory_of(kg, "triples held")
     for batch in batches([t for t in triples if t not in held], ASKED):
         sides = (f"{{ {t.n3().removesuffix(' .')} BIND({i} AS ?i) }}" for i, t in enumerate(batch))
         result = kg.query(f"SELECT ?i WHERE {{ {' UNION '.join(sides)} }}", limit=len(batch))
         if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
-            found = {int(row[0].value) for row in result.rows if row[0] is not None}
-            held.update({t: i in found for i, t in enumerate(batch)})
+            numbers = {int(row[0].value) for row in result.rows if row[0] is not None}
+            for i, triple in enumerate(batch):
+                held[triple] = i in numbers
     return [t for t in triples if not held.get(t, False)]
 
 
@@ -259,18 +199,11 @@ def overlaid(kg: KnowledgeGraph, facts: Iterable[ExtractedFact]) -> KnowledgeGra
     kept = tuple({f.triple: f for f in facts if f.status != "rejected"}.values())
     if not kept:
         return kg
+    # An overlay holds its KG, so no other object has its id while the overlay is kept.
     key = (id(kg), frozenset((f.triple, f.source, f.sentence, *sorted(f.labels.items())) for f in kept))
-    with _lock:
-        if key in _opened:
-            _opened.move_to_end(key)
-            return _opened[key]
-    made = OverlaidKG(kg, kept)
-    with _lock:
-        # The overlay holds its KG, so no other object has its id while the overlay is kept.
-        known = _opened.setdefault(key, made)
-        while len(_opened) > KEPT:
-            _opened.popitem(last=False)
-        return known
+    if (overlay := _overlays.get(key)) is None:
+        overlay = _overlays[key] = OverlaidKG(kg, kept)
+    return overlay
 
 
 def facts_of(kg: KnowledgeGraph) -> dict[Triple, ExtractedFact]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.kg.sources import Counted, opened, readable_lines
+from triplewise.tools.kg.rdf import Stream, line_blocks, open_file, readable_lines
 
 BLOCK = 64 << 20
 """Bytes of text in a block: memory use is some times this."""
@@ -44,43 +44,26 @@ def blocks(path: Path, first: int = 1, offset: int = 0, size: int = BLOCK) -> It
     Raises:
         DataError: the file cannot be read to its end.
     """
-    with opened(path) as stream:
+    with open_file(path) as stream:
         try:
             _skip(stream, offset)
-            left, more = b"", True
-            while more:
-                data, left, more = _whole_lines(stream, left, size)
-                if data:
-                    offset += len(data)
-                    text = readable_lines(data)
-                    count = text.count(b"\n") + (not text.endswith(b"\n"))
-                    yield Block(_table(text, count), first, count, offset, stream.position)
-                    first += count
+            for raw in line_blocks(stream, size):
+                offset += len(raw)
+                text = readable_lines(raw)
+                count = text.count(b"\n") + (not text.endswith(b"\n"))
+                yield Block(_table(text, count), first, count, offset, stream.position)
+                first += count
         except OSError as error:
             raise DataError(f"cannot be read to its end: {error}", path) from error
 
 
-def _skip(stream: Counted, offset: int) -> None:
+def _skip(stream: Stream, offset: int) -> None:
     """Go on to a byte: a compressed file has to be read up to there."""
     while offset > 0:
         data = stream.read(min(offset, READ))
         if not data:
             raise OSError("shorter than it was; start over with --overwrite")
         offset -= len(data)
-
-
-def _whole_lines(stream: Counted, left: bytes, size: int) -> tuple[bytes, bytes, bool]:
-    """The next whole lines, what was read beyond them, and whether there is more."""
-    parts, total, cut = [left], len(left), -1
-    while total < size or cut < 0:
-        data = stream.read(READ)
-        if not data:
-            return b"".join(parts), b"", False
-        cut = data.rfind(b"\n")
-        parts.append(data)
-        total += len(data)
-    last = parts.pop()
-    return b"".join([*parts, last[: cut + 1]]), last[cut + 1 :], True
 
 
 def _table(data: bytes, count: int) -> Any:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.kg.load import SUBSET_MANIFEST as CUT
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.sources import CUT, Progress
+from triplewise.tools.kg.rdf import Progress
 from triplewise.tools.kg.subset import hops as x
 from triplewise.tools.kg.subset.engines import Engine, engine_named
 from triplewise.tools.kg.subset.publish import FILES, LABELS, TRIPLES, publish, write_ntriples

@@ -23,10 +23,9 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import open_kg
-from triplewise.tools.kg.oxterms import safe_iri
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.sources import Progress
+from triplewise.tools.kg.rdf import Progress, safe_iri
 from triplewise.tools.kg.subset.shortest_paths import Fact, ShortestPaths
 from triplewise.tools.planning.seeds import Seed, read_seeds
 

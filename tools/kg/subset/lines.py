@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyoxigraph as ox
 
 from triplewise.tools.core.terms import XSD
-from triplewise.tools.kg.sources import BLANK
+from triplewise.tools.kg.rdf import BLANK
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.kg.sources import CUT
+from triplewise.tools.kg.load import SUBSET_MANIFEST as CUT
 from triplewise.tools.kg.subset.work import Facts, write_json
 
 if TYPE_CHECKING:

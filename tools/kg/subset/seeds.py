@@ -10,7 +10,7 @@ from pathlib import Path
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.sources import numbered_lines, opened
+from triplewise.tools.kg.rdf import numbered_lines, open_file
 
 KEYS = ("entities", "topic_entity", "entity", "id")
 """Where a JSON record may name its entities: the first of these that it has."""
@@ -62,15 +62,15 @@ def read_seed_ids(path: Path, profile: Profile) -> Seeds:
 
 def _entries(path: Path) -> Iterator[tuple[str, ...]]:
     """Each entity of a file, as the forms to try in order."""
-    with opened(path) as stream:
+    with open_file(path) as stream:
         try:
             for number, raw in numbered_lines(stream):
-                line = raw.decode("utf-8-sig").strip()
+                line = raw.strip()
                 if line.startswith("{"):
                     yield from _record(line, path, number)
                 elif line and not line.startswith("#"):
                     yield (line.split(" #")[0].split("\t")[0].strip(),)
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise DataError(f"cannot be read to its end: {error}", path) from error
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.kg import sources as files
+from triplewise.tools.kg import rdf as files
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.sources import Feed, Progress, opened
+from triplewise.tools.kg.rdf import GraphReader, Progress, open_file
 from triplewise.tools.kg.subset.engines import Engine, Lines
 from triplewise.tools.kg.subset.lines import Bad, other_lines, parsed, plain_triples
 from triplewise.tools.kg.subset.work import Facts, Work
@@ -55,7 +55,7 @@ def check_dump(path: Path) -> None:
         raise DataError("no such dump", path)
     if path.is_dir():
         raise DataError("a folder; name the dump's files, each by --from", path)
-    if not (files.is_lines(path) or files.is_labels(path)):
+    if not (files.is_ntriples(path) or files.is_label_table(path)):
         raise DataError(
             "a cut reads N-Triples (.nt, also .gz, .zst, .bz2) and tables of labels (.tsv); "
             "make N-Triples of other formats and decompress other kinds first",
@@ -92,7 +92,7 @@ def _parts(
 ) -> Iterator[Facts]:
     """What there is to know of each part of a file, each staged now unless it is already."""
     place, place_of = f"{STAGED}/{number:03}", f"{STAGED}/{number:03}/{{:06}}".format
-    if files.is_labels(path):
+    if files.is_label_table(path):
         yield work.step(f"{place}/000000", lambda folder: _stage_labels(folder, path, profile))
         return
     done = 0
@@ -165,16 +165,16 @@ class _Mistakes:
 
 def _number_of(path: Path, line: str) -> int | None:
     """Number of the first line of a file that reads so: for engines that read a file in no order."""
-    with opened(path) as stream:
+    with open_file(path) as stream:
         for number, found in files.numbered_lines(stream):
-            if found.decode(errors="replace").strip() == line.strip():
+            if found.strip() == line.strip():
                 return number
     return None
 
 
 def _stage_labels(folder: Path, path: Path, profile: Profile) -> Facts:
     """Stage a table of labels as the facts that `triplewise kg load` would make of it."""
-    feed = Feed(on_error="skip")
+    feed = GraphReader(on_error="skip")
     quads = feed.labels([path], profile)
     rows = ((str(q.subject), str(q.predicate), str(q.object)) for q in quads)
     triples = _write_rows(folder / "labels.parquet", rows)
@@ -208,7 +208,7 @@ def _identity(path: Path, engine: Engine, profile: Profile) -> Facts:
     with path.open("rb") as file:
         head = hashlib.sha256(file.read(_HEAD)).hexdigest()
     mark: Facts = {"name": path.name, "bytes": facts.st_size, "modified": facts.st_mtime_ns, "head": head}
-    if files.is_labels(path):
+    if files.is_label_table(path):
         mark["profile"] = profile.name
     return mark | {"engine": engine.name}
 

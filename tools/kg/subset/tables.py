@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.oxterms import safe_iri
 from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.rdf import safe_iri
 from triplewise.tools.kg.subset.engines import Engine
 
 if TYPE_CHECKING:

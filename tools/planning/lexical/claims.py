@@ -14,10 +14,8 @@ from dataclasses import dataclass, replace
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term
-from triplewise.tools.kg.cardinality import is_single_valued
-from triplewise.tools.kg.classes import singulars
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import is_single_valued, relation_texts, singulars
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import make_atom, node_form, texts_of, types_of
 from triplewise.tools.planning.lexical.constraints import is_date, is_number

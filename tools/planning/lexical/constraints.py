@@ -15,9 +15,8 @@ from functools import cached_property
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule
 from triplewise.tools.core.terms import IRI, Literal, Term, Variable
-from triplewise.tools.kg.classes import find_classes
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import find_classes, relation_texts
 from triplewise.tools.planning.bodies import (
     answers,
     constrained,

@@ -15,9 +15,8 @@ from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.rules import DroppedRule, Rule, dropped, path_text
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.classes import find_classes
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, origin_of
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import find_classes, relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import ground, make_atom, node_form, run, without_topic
 from triplewise.tools.planning.lexical.constraints import Constraints

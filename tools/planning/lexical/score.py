@@ -22,7 +22,7 @@ import yaml
 from triplewise.tools.core.rules import Atom
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.planning.bodies import Body, Signature, end_type, signature, texts_of
 from triplewise.tools.planning.lexical.question import QuestionView, lexicon, stem
 from triplewise.tools.retrieval.encoder import Encoder

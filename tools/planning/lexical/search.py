@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from triplewise.tools.core.rules import Atom, Constraint, DroppedRule, Rule, dropped
 from triplewise.tools.core.terms import IRI, Term
-from triplewise.tools.kg.classes import find_classes
 from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import find_classes
 from triplewise.tools.planning.bodies import (
     Body,
     answers,

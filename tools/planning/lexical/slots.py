@@ -12,9 +12,8 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.core.terms import text as literal
-from triplewise.tools.kg.cardinality import is_mutual
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import is_mutual, relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import Body, grow, node_form, run
 from triplewise.tools.planning.lexical.score import NEARLY, similarities, thresholds_of

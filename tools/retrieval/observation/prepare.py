@@ -15,7 +15,7 @@ import numpy as np
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.engine import batches
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.observation.maps import MAP_PAIRS, PairMap, save_map
 from triplewise.tools.retrieval.observation.parts import Pair, Parts
@@ -103,7 +103,7 @@ def _ways(folder: Path, kg: KnowledgeGraph) -> Iterator[tuple[IRI, bool, Term]]:
     import pyoxigraph as ox
 
     from triplewise.tools.kg.load import STORE
-    from triplewise.tools.kg.oxterms import from_ox, safe_iri
+    from triplewise.tools.kg.rdf import from_ox, safe_iri
 
     excluded: dict[Any, bool] = {}
     for quad in ox.Store.read_only(str(folder / STORE)):

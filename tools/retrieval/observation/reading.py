@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
-from triplewise.tools.kg.bounded import Deadline
 from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundles
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import RelationText
-from triplewise.tools.kg.protocol import Direction, KnowledgeGraph
-from triplewise.tools.kg.relation_docs import relation_texts
+from triplewise.tools.kg.protocol import Deadline, Direction, KnowledgeGraph
+from triplewise.tools.kg.vocabulary import relation_texts
 
 BUNDLES = 400
 """Bundles (facts of one node over one relation) read at most where not everything can be read."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from triplewise.tools.core.terms import IRI, Term, Triple
-from triplewise.tools.kg.bounded import Deadline
-from triplewise.tools.kg.protocol import Direction, KnowledgeGraph
+from triplewise.tools.kg.protocol import Deadline, Direction, KnowledgeGraph
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.observation.ranker import PairRanker
 from triplewise.tools.retrieval.observation.reading import Candidate, Limits, Reader

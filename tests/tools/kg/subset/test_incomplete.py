@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.kg import load_kg, open_kg
+from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.subset.incomplete import DROPPED, THINNED, ThinOrder, thin_kg
 from triplewise.tools.kg.subset.shortest_paths import Fact, ShortestPaths
 

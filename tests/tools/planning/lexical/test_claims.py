@@ -11,7 +11,7 @@ from tests.support.statements import statements
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.cardinality import is_mutual, is_single_valued
+from triplewise.tools.kg.vocabulary import is_mutual, is_single_valued
 from triplewise.tools.linking.linker import link
 from triplewise.tools.planning.bodies import rule_program, run
 from triplewise.tools.planning.lexical.claims import claim_rules

@@ -1,12 +1,10 @@
-"""Paths by whole numbers: what brute force finds, in order, also where relations are excluded."""
+"""Paths: what brute force finds, in order, by whole numbers and by queries, also with relations left out."""
 
 from __future__ import annotations
 
 import json
 import logging
-import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,15 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, text
-from triplewise.tools.kg import adjacency, walks
-from triplewise.tools.kg.adjacency import build, opened
-from triplewise.tools.kg.bounded import Deadline
+from triplewise.tools.kg import adjacency, engine
+from triplewise.tools.kg.adjacency import build_adjacency, open_adjacency
 from triplewise.tools.kg.embedded import EmbeddedKG
-from triplewise.tools.kg.joined import Joined
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import Hop, Outcome, metered
+from triplewise.tools.kg.protocol import Hop, Outcome, metered, path_order
 
 Walk = tuple[Hop, ...]
 Edges = list[tuple[int, int, int]]
@@ -47,14 +43,10 @@ def triples_of(edges: Edges) -> set[Triple]:
     return {Triple(e(s), e(f"r{r}"), node(o)) for s, r, o in edges}
 
 
-def opened_kg(triples: set[Triple], folder: Path, built: Profile, profile: Profile) -> EmbeddedKG:
-    """The triples behind an engine with an adjacency made for one profile and used with another."""
+def store_of(triples: set[Triple]) -> ox.Store:
     store = ox.Store()
     store.load("\n".join(t.n3() for t in triples).encode(), format=ox.RdfFormat.N_TRIPLES)
-    build(store, built, folder, len(store), lambda _: None)
-    kg = EmbeddedKG(store, profile, "t")
-    kg.joined = Joined(folder, len(store))
-    return kg
+    return store
 
 
 def brute_force(triples: set[Triple], source: Term, target: Term, hops: int) -> list[Walk]:
@@ -69,14 +61,7 @@ def brute_force(triples: set[Triple], source: Term, target: Term, hops: int) -> 
                 if near == node and far not in seen:
                     yield from walk(far, (*path, Hop(t, forward)), seen | {far})
 
-    return sorted(walk(source, (), frozenset((source,))), key=in_order)
-
-
-def in_order(path: Walk) -> tuple[int, list[tuple[str, bool, str]]]:
-    far = (h.triple.object if h.forward else h.triple.subject for h in path)
-    return len(path), [
-        (h.triple.relation.value, not h.forward, f.n3()) for h, f in zip(path, far, strict=True)
-    ]
+    return sorted(walk(source, (), frozenset((source,))), key=path_order)
 
 
 @settings(deadline=None, max_examples=200)
@@ -95,41 +80,54 @@ def test_all_simple_paths_in_order_or_the_first_of_them(
     every = triples_of(edges)
     allowed = {t for t in every if not used.excludes(t.relation)}
     expected = brute_force(allowed, e(0), node(target), hops)
-    with tempfile.TemporaryDirectory() as folder, patch.multiple(walks, _LEAST=piece, _MOST=piece):
-        kg = opened_kg(every, Path(folder), built, used)
-        found = kg.paths(e(0), node(target), hops, limit=limit, timeout=60)
-        searched = EmbeddedKG(kg._store or ox.Store(), used, "t").paths(
-            e(0), node(target), hops, limit=limit, timeout=60
-        )
-    assert list(found.paths) == expected[:limit]
+    with patch.multiple(adjacency, _LEAST=piece, _MOST=piece):
+        store = store_of(every)
+        kg = EmbeddedKG(store, used, "t", adjacency=lambda: build_adjacency(store, built))
+        paths = kg.paths(e(0), node(target), hops, limit=limit, timeout=60)
+    assert list(paths.paths) == expected[:limit]
     outcome = Outcome.TRUNCATED if len(expected) > limit else Outcome.ROWS if expected else Outcome.EMPTY
-    assert found.outcome is searched.outcome is outcome
-    if outcome is not Outcome.TRUNCATED:
-        assert searched == found
+    assert paths.outcome is outcome
+    by_queries = EmbeddedKG(store, used, "t", adjacency=lambda: None)
+    others = by_queries.paths(e(0), node(target), hops, limit=limit, timeout=60)
+    assert len(others.paths) == min(limit, len(expected))
+    assert set(others.paths) <= set(expected)
+    assert others.outcome is outcome or limit == 0
+
+
+@settings(deadline=None, max_examples=100)
+@given(edges=EDGES, added=EDGES, target=st.sampled_from([1, 8]))
+def test_triples_are_added_to_an_adjacency(edges: Edges, added: Edges, target: int) -> None:
+    old, new = triples_of(edges), triples_of(added)
+    store = store_of(old)
+    graph = build_adjacency(store, PLAIN)
+    assert graph is not None
+    grown = graph.with_triples(new - old)
+    kg = EmbeddedKG(store, PLAIN, "t", adjacency=lambda: grown)
+    assert list(kg.paths(e(0), node(target), 3, timeout=60).paths) == brute_force(
+        old | new, e(0), node(target), 3
+    )
 
 
 @settings(deadline=None, max_examples=60)
 @given(edges=EDGES)
 def test_every_edge_is_held_once_from_both_ends_and_loops_are_not(edges: Edges) -> None:
     triples = triples_of(edges)
-    with tempfile.TemporaryDirectory() as folder:
-        opened_kg(triples, Path(folder), PLAIN, PLAIN)
-        graph = opened(Path(folder), len(triples))
-        assert graph is not None
-        held = [
-            (graph.term(near), graph.relations[code // 2], code % 2 == 0, graph.term(far))
-            for near in range(graph.nodes)
-            for code, far in zip(
-                graph.codes[graph.edges[near] : graph.edges[near + 1]].tolist(),
-                graph.ends[graph.edges[near] : graph.edges[near + 1]].tolist(),
-                strict=True,
-            )
-        ]
-        edges_of = [t for t in triples if t.subject != t.object]
-        there = {(t.subject, t.relation, True, t.object) for t in edges_of}
-        back = {(t.object, t.relation, False, t.subject) for t in edges_of}
-        assert len(held) == len(set(held))
-        assert set(held) == there | back
+    graph = build_adjacency(store_of(triples), PLAIN)
+    assert graph is not None
+    held = [
+        (graph.term(near), graph.relations[code // 2], code % 2 == 0, graph.term(far))
+        for near in range(graph.nodes)
+        for code, far in zip(
+            graph.codes[graph.edges[near] : graph.edges[near + 1]].tolist(),
+            graph.ends[graph.edges[near] : graph.edges[near + 1]].tolist(),
+            strict=True,
+        )
+    ]
+    edges_of = [t for t in triples if t.subject != t.object]
+    there = {(t.subject, t.relation, True, t.object) for t in edges_of}
+    back = {(t.object, t.relation, False, t.subject) for t in edges_of}
+    assert len(held) == len(set(held))
+    assert set(held) == there | back
 
 
 ODD = r"""
@@ -143,16 +141,14 @@ ODD = r"""
 """
 
 
-def test_terms_of_every_kind_are_found_and_come_back_as_the_store_has_them(tmp_path: Path) -> None:
+def test_terms_of_every_kind_are_found_and_come_back_as_the_store_has_them() -> None:
     store = ox.Store()
     store.load(ODD.encode(), format=ox.RdfFormat.TURTLE)
-    kg = EmbeddedKG(store, PLAIN, "t")
-    kg.joined = Joined(tmp_path, len(store))
-    build(store, PLAIN, tmp_path, len(store), lambda _: None)
+    graph = build_adjacency(store, PLAIN)
+    assert graph is not None
+    kg = EmbeddedKG(store, PLAIN, "t", adjacency=lambda: graph)
     objects = kg.query("SELECT ?o { <http://e/0> ?p ?o }").column("o")
     assert len(objects) == 16
-    graph = opened(tmp_path, len(store))
-    assert graph is not None
     assert [graph.number(o) for o in objects if graph.number(o) is None] == []
     for end in objects:
         (path,) = kg.paths(e(0), end, 1).paths
@@ -164,40 +160,31 @@ def test_terms_of_every_kind_are_found_and_come_back_as_the_store_has_them(tmp_p
     assert all(n is not None for n in numbers)
 
 
-def test_a_literal_in_another_form_is_left_to_the_store(tmp_path: Path) -> None:
-    kg = opened_kg({Triple(e(0), e("r"), Literal("1.5", XSD + "decimal"))}, tmp_path, PLAIN, PLAIN)
-    assert len(kg.paths(e(0), Literal("1.5", XSD + "decimal"), 1).paths) == 1
-    assert kg.joined is not None
-    assert kg.joined.paths(PLAIN, e(0), Literal("1.50", XSD + "decimal"), 1, *_any()) is None
+def test_a_literal_in_another_form_is_left_to_queries() -> None:
+    store = store_of({Triple(e(0), e("r"), Literal("1.5", XSD + "decimal"))})
+    kg = EmbeddedKG(store, PLAIN, "t")
+    for form in ("1.5", "1.50"):
+        assert len(kg.paths(e(0), Literal(form, XSD + "decimal"), 1).paths) == 1
     assert kg.paths(e(0), e("nobody")).outcome is Outcome.EMPTY
 
 
-def _any() -> tuple[Deadline, int]:
-    return Deadline(10), 10
-
-
-def test_named_graphs_are_joined_as_one(tmp_path: Path) -> None:
+def test_named_graphs_are_joined_as_one() -> None:
     store = ox.Store()
     store.load(
         b"<urn:a> <urn:p> <urn:b> . <urn:g> { <urn:b> <urn:p> <urn:c> . <urn:a> <urn:p> <urn:b> }",
         format=ox.RdfFormat.TRIG,
     )
     kg = EmbeddedKG(store, PLAIN, "t")
-    assert build(store, PLAIN, tmp_path, 3, lambda _: None) == 2
-    kg.joined = Joined(tmp_path, 3)
     with metered(kg) as meter:
         assert [len(p) for p in kg.paths(IRI("urn:a"), IRI("urn:c")).paths] == [2]
     assert meter.queries == 1
 
 
-def test_a_relation_left_out_but_wanted_now_is_searched_in_the_store(tmp_path: Path) -> None:
-    triples = {Triple(e(0), e("r3"), e(1))}
-    kg = opened_kg(triples, tmp_path, HIDING, PLAIN)
-    assert len(kg.paths(e(0), e(1)).paths) == 1
-    kg.profile = HIDING
-    assert kg.paths(e(0), e(1)).outcome is Outcome.EMPTY
-    kg.profile = replace(PLAIN, name="other")
-    assert len(kg.paths(e(0), e(1)).paths) == 1
+def test_a_relation_left_out_but_wanted_now_is_searched_by_queries() -> None:
+    store = store_of({Triple(e(0), e("r3"), e(1))})
+    for profile, paths in ((PLAIN, 1), (HIDING, 0)):
+        kg = EmbeddedKG(store, profile, "t", adjacency=lambda: build_adjacency(store, HIDING))
+        assert len(kg.paths(e(0), e(1)).paths) == paths
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -216,7 +203,7 @@ def test_what_does_not_fit_is_not_used(tmp_path: Path, damage: str, caplog: pyte
     source.write_text("".join(f"<http://e/{i}> <http://e/r> <http://e/{i + 1}> .\n" for i in range(50)))
     folder = load_kg([source], tmp_path / "kg").path
     assert json.loads((folder / "adjacency" / "about.json").read_text())["triples"] == 50
-    assert opened(folder / "adjacency", 50) is not None
+    assert open_adjacency(folder / "adjacency", 50) is not None
     DAMAGE[damage](folder / "adjacency")
     with caplog.at_level(logging.WARNING):
         kg = open_kg(folder)
@@ -226,11 +213,10 @@ def test_what_does_not_fit_is_not_used(tmp_path: Path, damage: str, caplog: pyte
     assert any("load again" in r.message for r in caplog.records) is said
 
 
-def test_a_loaded_folder_answers_without_its_store(tmp_path: Path) -> None:
+def test_a_loaded_folder_answers_without_queries(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text("<http://e/0> <http://e/r> <http://e/1> .\n")
     kg = open_kg(load_kg([tmp_path / "a.nt"], tmp_path / "kg").path)
-    assert isinstance(kg, EmbeddedKG)
-    with patch.object(EmbeddedKG, "edges", side_effect=AssertionError("the store was read")):
+    with patch.object(engine.Engine, "query", side_effect=AssertionError("the store was read")):
         assert len(kg.paths(e(0), e(1)).paths) == 1
     assert kg.paths(e(0), e(1), timeout=0.0).outcome is Outcome.TIMEOUT
     kg.close()
@@ -238,14 +224,13 @@ def test_a_loaded_folder_answers_without_its_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bound", [{"_KEY_BITS": 4}, {"_EVERY": 1, "_memory": lambda: 100}])
-def test_a_graph_that_is_too_large_is_not_joined(
-    tmp_path: Path, bound: dict[str, Any], caplog: pytest.LogCaptureFixture
+def test_a_graph_that_is_too_large_is_searched_by_queries(
+    bound: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
+    kg = EmbeddedKG(store_of(triples_of([(0, 0, 1), (1, 0, 2), (2, 0, 3)])), PLAIN, "t")
     with patch.multiple(adjacency, **bound):
-        kg = opened_kg(triples_of([(0, 0, 1), (1, 0, 2), (2, 0, 3)]), tmp_path, PLAIN, PLAIN)
-    assert not list(tmp_path.iterdir())
-    assert "looked for in the store itself" in caplog.text
-    assert [len(p) for p in kg.paths(e(0), e(3)).paths] == [3]
+        assert [len(p) for p in kg.paths(e(0), e(3)).paths] == [3]
+    assert "searched for by queries" in caplog.text
 
 
 VALUES = st.text("ab\"\\\n\r\t\x08\x0c\x00\x7f\x85\u2028é日😀' <>^@", max_size=5)
@@ -266,11 +251,9 @@ LITERALS = st.one_of(
 def test_literals_are_written_as_terms_write_themselves(literal: ox.Literal) -> None:
     store = ox.Store()
     store.add(ox.Quad(ox.NamedNode("urn:s"), ox.NamedNode("urn:p"), literal))
-    with tempfile.TemporaryDirectory() as folder:
-        build(store, PLAIN, Path(folder), 1, lambda _: None)
-        graph = opened(Path(folder), 1)
-        assert graph is not None
-        (expected,) = EmbeddedKG(store, PLAIN, "t").query("SELECT ?o { ?s ?p ?o }").column("o")
-        number = graph.number(expected)
-        assert number is not None
-        assert graph.term(number) == expected
+    graph = build_adjacency(store, PLAIN)
+    assert graph is not None
+    (expected,) = EmbeddedKG(store, PLAIN, "t").query("SELECT ?o { ?s ?p ?o }").column("o")
+    number = graph.number(expected)
+    assert number is not None
+    assert graph.term(number) == expected

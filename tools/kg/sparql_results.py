@@ -1,6 +1,7 @@
-"""What an HTTP reply of a SPARQL endpoint means: an outcome, and whether to try again.
+"""What an HTTP reply of a SPARQL endpoint means: its rows or another outcome, and whether to try again.
 
-A reply is rows only if it is whole, parses, and nowhere says that time ran out.
+A reply is rows only if it is whole, parses, and nowhere says that time ran out. Terms come out in one form
+whichever engine sent them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from html import unescape
+from typing import Any
 
+import pyoxigraph as ox
+
+from triplewise.tools.core.terms import XSD, Literal, Term
+from triplewise.tools.kg.literals import canonical
 from triplewise.tools.kg.protocol import Outcome, Result
-from triplewise.tools.kg.sparqlresults import Answer, NotResultsError, parse_answer
+from triplewise.tools.kg.rdf import from_ox, safe_iri
 
-_SAID = 300
+_MESSAGE = 300
 _TIME_WORDS = re.compile(
     r"timed[ -]?out|TimeoutException|QueryTimeout|(?:query|gateway|request|transaction|operation|result)s?"
     r"[ -]time-?out|time-?out (?:expired|exceeded|reached|of \d)|estimated execution time|deadline exceeded"
@@ -32,7 +38,7 @@ _SORT_CAP = re.compile(r"SR353.*?Only (\d+) are allowed", re.DOTALL)
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _RETRIED = {429, 500, 502, 503, 520, 521, 522, 523}
 _TIMED_OUT = {408, 504, 524}
-_MEND = {
+_REMEDY = {
     401: "it asks for a login: pass the Authorization header in `headers`",
     403: "it refuses access: check the Authorization header, or ask its operator",
     404: "nothing is there: check the path (often /sparql, /query or /repositories/NAME)",
@@ -62,10 +68,10 @@ class Reply:
 
     def words_without(self, query: str) -> str:
         """The same, less the echo of the query, whose own words must not be taken for the engine's."""
-        said = self.words
+        words = self.words
         for echo in (query, json.dumps(query)[1:-1]):
-            said = said.replace(" ".join(echo.split()), "")
-        return said.partition("SPARQL query:")[0].strip()
+            words = words.replace(" ".join(echo.split()), "")
+        return words.partition("SPARQL query:")[0].strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ class Verdict:
 
     Attributes:
         result: what to tell the caller if this was the last attempt.
-        retry: whether another attempt may mend it.
+        retry: whether another attempt may succeed.
         wait: seconds the endpoint asked to wait, at least.
         sort_cap: rows this engine is able to sort, where that was the problem.
     """
@@ -98,16 +104,16 @@ def judge(reply: Reply, query: str, limit: int) -> Verdict:
         return Verdict(_failed(Outcome.SYNTAX, f"the endpoint refused the query: {words}"))
     if reply.status in _RETRIED:
         return Verdict(_overloaded(reply, words), retry=True, wait=_retry_after(reply))
-    mend = _MEND.get(reply.status, "check that the URL is a SPARQL query endpoint")
+    remedy = _REMEDY.get(reply.status, "check that the URL is a SPARQL query endpoint")
     return Verdict(
-        _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status}; {mend}. {words}")
+        _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status}; {remedy}. {words}")
     )
 
 
 def _judge_results(reply: Reply, limit: int) -> Verdict:
     if reply.headers.get("x-sql-state", "").startswith("S1T"):
-        said = reply.headers.get("x-sql-message", "its results are incomplete")
-        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {said}"))
+        state = reply.headers.get("x-sql-message", "its results are incomplete")
+        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {state}"))
     try:
         answer = parse_answer(reply.body)
     except NotResultsError as error:
@@ -122,7 +128,7 @@ def _judge_other(reply: Reply, error: NotResultsError) -> Verdict:
     words = reply.words
     tail = " ".join(reply.body[-4_000:].decode("utf-8", "replace").split())
     if _TIME_WORDS.search(_behind_rows(tail) if error.cut else words):
-        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {tail[-_SAID:]}"))
+        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {tail[-_MESSAGE:]}"))
     if error.cut:
         message = f"the endpoint's answer was cut off: {error}; try again, or ask for fewer rows"
         return Verdict(_failed(Outcome.UNAVAILABLE, message), retry=True)
@@ -169,4 +175,84 @@ def _retry_after(reply: Reply) -> float:
 
 def _failed(outcome: Outcome, message: str) -> Result:
     message = message.strip()
-    return Result(outcome, message=message if len(message) <= _SAID * 2 else message[: _SAID * 2] + " ...")
+    return Result(
+        outcome, message=message if len(message) <= _MESSAGE * 2 else message[: _MESSAGE * 2] + " ..."
+    )
+
+
+class NotResultsError(ValueError):
+    """A body that is no SPARQL result. `cut`: it begins like one and ends in the middle."""
+
+    def __init__(self, message: str, cut: bool = False) -> None:
+        super().__init__(message)
+        self.cut = cut
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A parsed body: rows of a SELECT, or the boolean of an ASK.
+
+    `remark` is whatever the engine wrote beside the results, such as that they are incomplete.
+    """
+
+    variables: tuple[str, ...] = ()
+    rows: tuple[tuple[Term | None, ...], ...] = ()
+    boolean: bool | None = None
+    remark: str = ""
+
+
+def parse_answer(body: bytes) -> Answer:
+    """SPARQL results in JSON or XML. Raises NotResultsError."""
+    start = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    if start == b"{":
+        return _parse_json(body)
+    if start == b"<" and b"http://www.w3.org/2005/sparql-results#" in body[:2000]:
+        return _parse_xml(body)
+    raise NotResultsError("the body is neither JSON nor XML results")
+
+
+def _parse_json(body: bytes) -> Answer:
+    try:
+        data = json.loads(body)
+        head = data["head"]
+        beside = {k: v for k, v in data.items() if k not in ("head", "results", "boolean")}
+        remark = json.dumps(beside) if beside else ""  # engines put time-outs and errors there
+        if "boolean" in data:
+            return Answer(boolean=bool(data["boolean"]), remark=remark)
+        names = tuple(head["vars"])
+        rows = tuple(
+            tuple(_json_term(binding[n]) if n in binding else None for n in names)
+            for binding in data["results"]["bindings"]
+        )
+    except ValueError as error:
+        raise NotResultsError(f"the JSON results end in the middle ({error})", cut=True) from None
+    except (KeyError, TypeError) as error:
+        raise NotResultsError(f"the JSON holds no SPARQL results ({error!r})") from None
+    return Answer(names, rows, remark=remark)
+
+
+def _json_term(cell: Mapping[str, Any]) -> Term:
+    kind, value = cell["type"], cell["value"]
+    if kind == "uri":
+        return safe_iri(value)
+    if kind == "bnode":
+        return safe_iri(value if ":" in value else f"_:{value}")
+    if kind in ("literal", "typed-literal"):
+        return canonical(value, cell.get("datatype", XSD + "string"), cell.get("xml:lang", ""))
+    return Literal(json.dumps(value), XSD + "string")
+
+
+def _parse_xml(body: bytes) -> Answer:
+    try:
+        parsed = ox.parse_query_results(body, format=ox.QueryResultsFormat.XML)
+        if isinstance(parsed, ox.QueryBoolean):
+            return Answer(boolean=bool(parsed))
+        names = tuple(v.value for v in parsed.variables)
+        terms = (map(from_ox, solution) for solution in parsed)
+        rows = tuple(
+            tuple(canonical(t.value, t.datatype, t.language) if isinstance(t, Literal) else t for t in row)
+            for row in terms
+        )
+    except (SyntaxError, ValueError) as error:
+        raise NotResultsError(f"the XML results cannot be read to their end ({error})", cut=True) from None
+    return Answer(names, rows)

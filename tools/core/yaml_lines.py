@@ -1,0 +1,74 @@
+"""Reading YAML files whose errors name a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from triplewise.tools.core.errors import DataError
+
+
+@dataclass(frozen=True)
+class YamlDocument:
+    """A document and where its parts stand.
+
+    Attributes:
+        value: what it holds. path: names it in errors.
+    """
+
+    value: Any
+    path: Path | str
+    _root: yaml.Node | None
+
+    def line(self, *keys: object) -> int | None:
+        """Line, from 1, of what keys and indices lead to, or of the part nearest to it that there is."""
+        node, line = self._root, self._root.start_mark.line + 1 if self._root is not None else None
+        for key in keys:
+            if isinstance(node, yaml.MappingNode):
+                entry = next(((k, v) for k, v in node.value if k.value == str(key)), None)
+            elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+                entry = (node.value[key], node.value[key])
+            else:
+                entry = None
+            if entry is None:
+                break
+            line, node = entry[0].start_mark.line + 1, entry[1]
+        return line
+
+    def error(self, message: str, *keys: object) -> DataError:
+        """An error that names the file and the line of what keys and indices lead to."""
+        return DataError(message, self.path, self.line(*keys))
+
+
+def parse_yaml(text: str, path: Path | str) -> YamlDocument:
+    """A document from YAML text; `path` only names it in errors.
+
+    Raises:
+        DataError: it is not YAML.
+    """
+    loader = yaml.SafeLoader(text)
+    try:
+        root = loader.get_single_node()
+        value = loader.construct_document(root) if root is not None else None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        raise DataError(f"not YAML: {problem}", path, mark.line + 1 if mark else None) from error
+    finally:
+        loader.dispose()
+    return YamlDocument(value, path, root)
+
+
+def read_yaml(path: Path) -> YamlDocument:
+    """A document from a file.
+
+    Raises:
+        DataError: the file cannot be read, or is not YAML.
+    """
+    try:
+        return parse_yaml(path.read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read: {error}", path) from error

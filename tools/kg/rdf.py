@@ -1,0 +1,445 @@
+"""RDF terms and files by way of pyoxigraph: what goes into a store, and what comes out of it.
+
+Files may be larger than memory, and plain, gzip, zstd or bzip2. A broken line is reported with its number,
+and the reading goes on or stops as asked. A blank node of a file becomes the IRI of a namespace of its own,
+since a query cannot name a blank node; one that a store holds all the same becomes the IRI `_:label`, and
+back.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import logging
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from typing import Literal as OneOf
+
+import pyoxigraph as ox
+
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term
+from triplewise.tools.kg.labels import Name
+from triplewise.tools.kg.literals import is_datatype
+from triplewise.tools.kg.profile import Profile, local_name, split_words
+
+OnError = OneOf["skip", "stop"]
+Progress = Callable[[str, int, "int | None"], None]
+
+_LINE_FORMATS = {
+    **dict.fromkeys((".nt", ".ntriples"), ox.RdfFormat.N_TRIPLES),
+    **dict.fromkeys((".nq", ".nquads"), ox.RdfFormat.N_QUADS),
+}
+FORMATS = {
+    **_LINE_FORMATS,
+    **dict.fromkeys((".ttl", ".turtle"), ox.RdfFormat.TURTLE),
+    ".trig": ox.RdfFormat.TRIG,
+    **dict.fromkeys((".rdf", ".xml", ".owl"), ox.RdfFormat.RDF_XML),
+}
+TEXT, LABELS = (".txt", ".psv"), (".tsv",)
+COMPRESSIONS = (".gz", ".zst", ".bz2")
+BLANK = "urn:triplewise:blank:"
+"""Blank nodes of files become IRIs of this namespace."""
+BLOCK = 1 << 18
+"""Bytes of text that are decompressed at once."""
+
+_BROKEN_SHOWN = 100
+_EVERY = 20_000
+_MANY = 3_000_000
+_ILLEGAL = re.compile(r'[\x00-\x20<>"{}|^`\\]')
+_TEXT_TYPES = frozenset({XSD + "string", RDF + "langString"})
+_DESCRIPTION = ("http://schema.org/description",)
+_ALIAS = ("http://www.w3.org/2004/02/skos/core#altLabel",)
+_OF_DATATYPES = frozenset({RDFS + "range", RDF + "type", RDFS + "subClassOf"})
+"""Relations of a schema, whose object may well be a datatype."""
+_log = logging.getLogger(__name__)
+
+
+def from_ox(term: Any) -> Term | None:
+    """A term of a pyoxigraph result; None stays None (unbound)."""
+    if term is None:
+        return None
+    if isinstance(term, ox.NamedNode):
+        return safe_iri(term.value)
+    if isinstance(term, ox.Literal):
+        return Literal(term.value, term.datatype.value, term.language or "")
+    if isinstance(term, ox.BlankNode):
+        return safe_iri(f"_:{term.value}")
+    return Literal(str(term), XSD + "string")
+
+
+def safe_iri(value: str) -> IRI:
+    """The IRI, with percent escapes for what stores sometimes hold although an IRI cannot."""
+    try:
+        return IRI(value)
+    except ValueError:
+        return IRI(_ILLEGAL.sub(lambda c: f"%{ord(c.group()):02X}", value) or "urn:empty")
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A line that could not be used. `line` is None where the format cannot tell."""
+
+    path: Path
+    line: int | None
+    message: str
+
+
+class GraphReader:
+    """Reads files as streams of quads and keeps account of what went by.
+
+    A fact whose object is the IRI of a datatype is left out, but for those of a schema: some graphs have such
+    an IRI where a value was lost.
+
+    Args:
+        profile: its type predicates give their objects no popularity: a class is not known by its instances.
+        on_error: what to do with a broken line. progress: told the stage, bytes read and bytes in all.
+
+    Attributes:
+        triples: facts read so far. broken, broken_count: the first 100 broken lines, and how many in all.
+        popularity: number of facts by node. On graphs of many millions of nodes, nodes seen once are
+            forgotten from time to time (lossy counting): a lower bound, right for those that matter.
+        predicates: relations seen. prefixes: prefixes the files declare.
+    """
+
+    def __init__(
+        self, profile: Profile | None = None, on_error: OnError = "stop", progress: Progress | None = None
+    ) -> None:
+        self._on_error, self._progress = on_error, progress
+        self._type_predicates = {RDF + "type", *(profile.type_predicates if profile is not None else ())}
+        self.triples = self.broken_count = self.datatypes = 0
+        self.broken: list[Broken] = []
+        self.popularity: Counter[str] = Counter()
+        self.predicates: set[str] = set()
+        self.prefixes: dict[str, str] = {}
+
+    def facts(self, sources: Sequence[Path], profile: Profile | None) -> Iterator[ox.Quad]:
+        """All facts of the sources. `profile` says what ids the names of a text file become."""
+        for number, path in enumerate(sources):
+            with open_file(path) as stream:
+                yield from (
+                    self._text(path, stream, profile) if is_text(path) else self._rdf(path, stream, number)
+                )
+        if self.datatypes:
+            _log.warning("%d facts with a datatype in the place of a value were left out", self.datatypes)
+
+    def labels(self, sources: Sequence[Path], profile: Profile) -> Iterator[ox.Quad]:
+        """Label, description and alias facts of label tables: id, label[, description[, aliases]]."""
+        kinds = (
+            profile.label_predicates,
+            profile.description_predicates or _DESCRIPTION,
+            profile.alias_predicates or _ALIAS,
+        )
+        for path in sources:
+            with open_file(path) as stream:
+                for line, text in self._lines(path, stream):
+                    fields = [field.strip() for field in text.split("\t")]
+                    iri = profile.expand(fields[0]) if fields[0] else None
+                    if iri is None or not 2 <= len(fields) <= 4:
+                        what = "no id of this graph" if len(fields) > 1 else "no label"
+                        expected = "expected `id<TAB>label[<TAB>description]`"
+                        self._reject(path, line, f"{what}: {expected}, got {text[:80]!r}")
+                        continue
+                    node = ox.NamedNode(profile.label_subject(iri).value)
+                    aliases = fields[3].split("|") if len(fields) > 3 else []
+                    for predicates, values in zip(kinds, (fields[1:2], fields[2:3], aliases), strict=True):
+                        for value in filter(None, values):
+                            literal = ox.Literal(value, language=profile.language)
+                            yield ox.Quad(node, ox.NamedNode(predicates[0]), literal)
+
+    def tell(self, stage: str, done: int = 0, total: int | None = None) -> None:
+        """Report a stage, and its length where that is known."""
+        if self._progress is not None:
+            self._progress(stage, done, total)
+
+    def _rdf(self, path: Path, stream: Stream, number: int) -> Iterator[ox.Quad]:
+        form = FORMATS[_suffix(path)]
+        by_line = form in _LINE_FORMATS.values()
+        source: Any = _Blocks(stream) if by_line else stream
+        parser = ox.parse(input=source, format=form, base_iri=None if by_line else path.absolute().as_uri())
+        last_line: int | None = -1
+        while True:
+            try:
+                for quad in parser:
+                    quad = without_blanks(quad, number)
+                    value, relation = quad.object, quad.predicate.value
+                    if (
+                        isinstance(value, ox.NamedNode)
+                        and is_datatype(value)
+                        and relation not in _OF_DATATYPES
+                    ):
+                        self.datatypes += 1
+                    else:
+                        yield self._count(quad, path, stream)
+            except SyntaxError as error:
+                if error.lineno != last_line:
+                    self._reject(path, error.lineno, str(error.msg or error))
+                last_line = error.lineno
+                if error.lineno is None or "end of file" in str(error):
+                    return
+                continue
+            except OSError as error:
+                raise DataError(f"cannot be read to its end: {error}", path) from error
+            self.prefixes.update({k: v for k, v in (parser.prefixes or {}).items() if k})
+            return
+
+    def _text(self, path: Path, stream: Stream, profile: Profile | None) -> Iterator[ox.Quad]:
+        if profile is None or not (profile.percent_names and profile.entity_namespaces):
+            raise DataError("a text file of names needs a profile that makes ids from names: names", path)
+        labelled: set[str] = set()
+        predicate = ox.NamedNode(profile.label_predicates[0])
+        for line, text in self._lines(path, stream):
+            parts = [part.strip() for part in text.split("|")]
+            if len(parts) != 3 or not all(parts):
+                self._reject(path, line, f"expected `subject|relation|object`, got {text[:80]!r}")
+                continue
+            subject, relation, value = parts
+            nodes = [ox.NamedNode(profile.name_iri(name).value) for name in (subject, value)]
+            edge = ox.NamedNode(profile.name_iri(relation, relation=True).value)
+            yield self._count(ox.Quad(nodes[0], edge, nodes[1]), path, stream)
+            for node, name in zip(nodes, (subject, value), strict=True):
+                if name not in labelled:
+                    labelled.add(name)
+                    yield ox.Quad(node, predicate, ox.Literal(name, language=profile.language))
+            if len(labelled) > _MANY:
+                labelled.clear()
+
+    def _lines(self, path: Path, stream: Stream) -> Iterator[tuple[int, str]]:
+        """Numbered lines of a text file that are not empty."""
+        try:
+            for number, text in numbered_lines(stream):
+                if text.strip():
+                    yield number, text
+                if number % _EVERY == 0:
+                    self.tell(f"reading {path.name}", stream.position, stream.size)
+        except OSError as error:
+            raise DataError(f"cannot be read to its end: {error}", path) from error
+
+    def _count(self, quad: ox.Quad, path: Path, stream: Stream) -> ox.Quad:
+        self.triples += 1
+        relation, value = quad.predicate.value, quad.object
+        self.predicates.add(relation)
+        if isinstance(value, ox.NamedNode):
+            self.popularity[quad.subject.value] += 1  # type: ignore[union-attr]
+            if relation not in self._type_predicates:
+                self.popularity[value.value] += 1
+        else:
+            # Texts, which are mostly names and descriptions, make nobody known; but the node is there.
+            counts = isinstance(value, ox.Literal) and value.datatype.value not in _TEXT_TYPES
+            self.popularity[quad.subject.value] += counts  # type: ignore[union-attr]
+        if self.triples % _EVERY == 0:
+            self.tell(f"reading {path.name}", stream.position, stream.size)
+            if len(self.popularity) > _MANY:
+                self.popularity = Counter({k: n for k, n in self.popularity.items() if n > 1})
+        return quad
+
+    def _reject(self, path: Path, line: int | None, message: str) -> None:
+        if self._on_error == "stop":
+            raise DataError(message, path, line)
+        self.broken_count += 1
+        if len(self.broken) < _BROKEN_SHOWN:
+            self.broken.append(Broken(path, line, message))
+
+
+def node_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterator[Name]:
+    """The names of a store's nodes, in order of preference: labels, then aliases.
+
+    In the profile's language or in none; relations and what the profile does not link are left out. A graph
+    without any label is indexed by the words of its ids.
+    """
+    relations = {profile.label_subject(safe_iri(p)).value for p in reader.predicates} | reader.predicates
+    languages = {"", "mul", profile.language}
+    labelled = False
+    for alias, predicates in ((False, profile.label_predicates), (True, profile.alias_predicates)):
+        for predicate in predicates:
+            for quad in store.quads_for_pattern(None, ox.NamedNode(predicate), None, None):
+                subject, value = quad.subject, quad.object
+                if not isinstance(subject, ox.NamedNode) or not isinstance(value, ox.Literal):
+                    continue
+                if (value.language or "").lower().partition("-")[0] not in languages:
+                    continue
+                if subject.value not in relations and profile.linkable(subject.value):
+                    labelled = True
+                    yield Name(subject.value, value.value, alias)
+    if not labelled:
+        for iri in reader.popularity:
+            if iri not in relations and profile.linkable(iri):
+                yield Name(iri, split_words(local_name(iri)))
+
+
+def describer(store: ox.Store, profile: Profile) -> Callable[[str], str]:
+    """A function from a node's IRI to its description, "" if it has none."""
+    predicates = [ox.NamedNode(p) for p in profile.description_predicates]
+
+    def describe(iri: str) -> str:
+        for predicate in predicates:
+            for quad in store.quads_for_pattern(ox.NamedNode(iri), predicate, None, None):
+                if isinstance(quad.object, ox.Literal) and quad.object.language in (None, profile.language):
+                    return quad.object.value
+        return ""
+
+    return describe
+
+
+class Stream(io.RawIOBase):
+    """A decompressed file that knows how far into the file on disk it is."""
+
+    def __init__(self, path: Path) -> None:
+        self._raw = path.open("rb")
+        self.size = path.stat().st_size
+        self._inner: Any = self._raw
+        self._failures: tuple[type[Exception], ...] = (EOFError, zlib.error)
+        match path.name.lower().rpartition(".")[2]:
+            case "gz":
+                self._inner = gzip.GzipFile(fileobj=self._raw)
+            case "bz2":
+                self._inner = bz2.BZ2File(self._raw)
+            case "zst":
+                import zstandard
+
+                self._inner = zstandard.ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
+                self._failures = (zstandard.ZstdError,)
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file on disk read so far."""
+        return self._raw.tell()
+
+    def readable(self) -> bool:
+        """Always true."""
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Decompressed bytes. Raises OSError for a broken archive, whatever its library raises."""
+        try:
+            return bytes(self._inner.read(size))
+        except self._failures as error:
+            raise OSError(f"broken archive: {error}") from error
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Decompressed bytes into a buffer."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed:
+            self._inner.close()
+            self._raw.close()
+        super().close()
+
+
+def open_file(path: Path) -> Stream:
+    """Open a file for reading, decompressed by its suffix.
+
+    Raises:
+        DataError: no such file, or not one that can be read.
+    """
+    try:
+        return Stream(path)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", path) from error
+
+
+def line_blocks(stream: Stream, size: int = BLOCK) -> Iterator[bytes]:
+    """A file in blocks of whole lines, of about `size` bytes each."""
+    rest, more = b"", b"?"
+    while more:
+        more = stream.read(size)
+        rest += more
+        end = rest.rfind(b"\n") + 1 if more else len(rest)
+        block, rest = rest[:end], rest[end:]
+        if block:
+            yield block
+
+
+def readable_lines(block: bytes) -> bytes:
+    """Whole lines, with `not UTF-8` for each that is not: a parser would drop the whole rest of the file."""
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        lines = block.splitlines(keepends=True)
+        return b"".join(line if _is_utf8(line) else b"not UTF-8\n" for line in lines)
+    return block
+
+
+def numbered_lines(stream: Stream) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers, from 1, without their ends."""
+    blocks = (readable_lines(block).decode().removesuffix("\n") for block in line_blocks(stream))
+    lines = (line for block in blocks for line in block.split("\n"))
+    for number, line in enumerate(lines, 1):
+        yield number, line.removesuffix("\r").removeprefix("\ufeff" if number == 1 else "")
+
+
+class _Blocks:
+    """The blocks of a file as a stream for a parser."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._blocks, self._ready = map(readable_lines, line_blocks(stream)), b""
+
+    def read(self, size: int = BLOCK, /) -> bytes:
+        """Up to `size` bytes."""
+        self._ready = self._ready or next(self._blocks, b"")
+        data, self._ready = self._ready[:size], self._ready[size:]
+        return data
+
+
+def check_format(path: Path) -> None:
+    """Raise DataError unless the path is a file of a known format."""
+    if not path.exists():
+        raise DataError("no such file", path)
+    if path.is_dir():
+        raise DataError("a folder, where a file was expected", path)
+    if _suffix(path) not in (*FORMATS, *TEXT, *LABELS):
+        legal = ", ".join([*FORMATS, *TEXT, *LABELS])
+        raise DataError(f"unknown format; known suffixes (also with .gz, .zst or .bz2): {legal}", path)
+
+
+def is_label_table(path: Path) -> bool:
+    """Whether a file is a label table by its suffix."""
+    return _suffix(path) in LABELS
+
+
+def is_text(path: Path) -> bool:
+    """Whether a file is `subject|relation|object` text by its suffix."""
+    return _suffix(path) in TEXT
+
+
+def is_ntriples(path: Path) -> bool:
+    """Whether a file is N-Triples by its suffix."""
+    return FORMATS.get(_suffix(path)) == ox.RdfFormat.N_TRIPLES
+
+
+def without_blanks(quad: ox.Quad, source: int) -> ox.Quad:
+    """The quad with its blank nodes as IRIs, distinct by the number of the source file."""
+    subject, value = quad.subject, quad.object
+    if not (isinstance(subject, ox.BlankNode) or isinstance(value, ox.BlankNode)):
+        return quad
+
+    def iri(term: Any) -> Any:
+        named = isinstance(term, ox.BlankNode)
+        return ox.NamedNode(IRI(f"{BLANK}{source}-{term.value}").value) if named else term
+
+    return ox.Quad(iri(subject), quad.predicate, iri(value), quad.graph_name)
+
+
+def _suffix(path: Path) -> str:
+    name = path.name.lower()
+    for ending in COMPRESSIONS:
+        name = name.removesuffix(ending)
+    return Path(name).suffix
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

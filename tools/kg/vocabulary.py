@@ -1,0 +1,163 @@
+"""What a KG says of its own vocabulary: texts of relations, classes that a noun names, how relations behave.
+
+Everything here is asked for once per KG, in batches, and remembered; a time-out is not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from triplewise.tools.core.terms import IRI, Literal, text
+from triplewise.tools.kg.engine import batches
+from triplewise.tools.kg.profile import RelationText
+from triplewise.tools.kg.protocol import KnowledgeGraph, memory_of, origin_of
+
+BATCH = 300
+"""Relations asked for at once."""
+ALIASES = 12
+"""Aliases kept of one relation."""
+SUBJECTS, SAMPLE = 200, 2_000
+"""Subjects, and facts of a relation, that are looked at."""
+LEAST_SUBJECTS, SINGLE_SHARE = 20, 0.95
+"""Subjects that have to be seen, and share of them with one value, for a relation to be single-valued."""
+LEAST_FACTS, MUTUAL_SHARE = 10, 0.5
+"""Facts that have to be seen, and share of them that hold the other way round too, for it to be mutual."""
+
+
+def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, RelationText]:
+    """Short relation id (or `<IRI>`) -> its text. Ids the profile cannot expand read as themselves."""
+    memory = memory_of(origin_of(kg), "relation texts")
+    texts = {r: memory.get(r) for r in dict.fromkeys(relations)}
+    new = {r: kg.profile.expand(r, relation=True) for r, known in texts.items() if known is None}
+    if new:
+        subjects = {iri: kg.profile.label_subject(iri) for iri in new.values() if iri is not None}
+        labels = kg.labels(subjects.values())
+        aliases: dict[IRI, list[str]] = {}
+        for subject, alias in _texts_of(kg, subjects.values(), kg.profile.alias_predicates):
+            aliases.setdefault(subject, []).append(alias)
+        for name, iri in new.items():
+            if iri is None:
+                texts[name] = RelationText(label=name)
+            else:
+                subject = subjects[iri]
+                own = kg.profile.relation_label(iri, labels.get(subject))
+                more = [a for a in aliases.get(subject, ()) if a not in own.aliases][:ALIASES]
+                texts[name] = replace(own, aliases=(*own.aliases, *more))
+            memory[name] = texts[name]
+    return {r: known for r, known in texts.items() if known is not None}
+
+
+def relation_descriptions(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, str]:
+    """Short relation id -> the KG's own description of it; those without one are left out."""
+    expanded = {r: kg.profile.expand(r, relation=True) for r in dict.fromkeys(relations)}
+    subjects = {r: kg.profile.label_subject(iri) for r, iri in expanded.items() if iri is not None}
+    descriptions: dict[IRI, str] = {}
+    for subject, description in _texts_of(kg, subjects.values(), kg.profile.description_predicates):
+        descriptions.setdefault(subject, description)
+    return {r: descriptions[s] for r, s in subjects.items() if s in descriptions}
+
+
+def _texts_of(
+    kg: KnowledgeGraph, subjects: Iterable[IRI], predicates: Sequence[str]
+) -> Iterator[tuple[IRI, str]]:
+    """Texts of nodes in the profile's language (or without one), by some predicates."""
+    links = "|".join(f"<{p}>" for p in predicates)
+    for batch in batches(dict.fromkeys(subjects) if links else (), BATCH):
+        values = " ".join(s.n3() for s in batch)
+        for subject, value in kg.query(
+            f"SELECT ?s ?t WHERE {{ VALUES ?s {{ {values} }} ?s {links} ?t }}"
+        ).rows:
+            if not isinstance(subject, IRI) or not isinstance(value, Literal):
+                continue
+            if value.language in ("", kg.profile.language):
+                yield subject, value.value
+
+
+def singulars(noun: str) -> tuple[str, ...]:
+    """A noun and its possible singular forms."""
+    forms = [noun]
+    if noun.endswith("ies"):
+        forms.append(noun[:-3] + "y")
+    if noun.endswith("es"):
+        forms.append(noun[:-2])
+    if noun.endswith("s") and not noun.endswith("ss"):
+        forms.append(noun[:-1])
+    return tuple(dict.fromkeys(forms))
+
+
+def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
+    """Nodes named by a noun that have instances in the KG, those with the preferred label first.
+
+    A KG without a label index is asked for exact labels, in one query.
+    """
+    if not noun or not kg.profile.type_predicates:
+        return ()
+    memory = memory_of(kg, "classes")
+    if (known := memory.get(noun)) is not None:
+        return tuple(known)
+    if kg.index is not None:
+        entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
+        nodes = list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))
+    else:
+        forms = [t for f in singulars(noun) for t in (text(f, kg.profile.language), text(f))]
+        labels = "|".join(IRI(p).n3() for p in kg.profile.label_predicates)
+        values = " ".join(f.n3() for f in forms)
+        rows = kg.query(
+            f"SELECT DISTINCT ?c WHERE {{ VALUES ?l {{ {values} }} ?c {labels} ?l }}", limit=20
+        ).rows
+        nodes = sorted(row[0] for row in rows if isinstance(row[0], IRI))
+    if not nodes:
+        return ()
+    links = "|".join(IRI(p).n3() for p in kg.profile.type_predicates)
+    values = " ".join(n.n3() for n in nodes)
+    result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?c {{ {values} }} ?x {links} ?c }}", limit=20)
+    instantiated = {row[0] for row in result.rows}
+    classes = tuple(n for n in nodes if n in instantiated)
+    if result.outcome.ok:
+        memory[noun] = classes
+    return classes
+
+
+def is_single_valued(kg: KnowledgeGraph, relation: IRI) -> bool:
+    """Whether nearly every subject of a relation has one value; False where too little is seen."""
+
+    def ask() -> bool | None:
+        # Subjects are drawn first, then all their values: an index may hold the facts of one value together.
+        r = relation.n3()
+        some = f"SELECT DISTINCT ?s WHERE {{ ?s {r} ?any }} LIMIT {SUBJECTS}"
+        facts = kg.query(f"SELECT DISTINCT ?s ?o WHERE {{ {{ {some} }} ?s {r} ?o }}", limit=SAMPLE)
+        values = Counter(row[0] for row in facts.rows)
+        single = sum(n == 1 for n in values.values())
+        return (
+            len(values) >= LEAST_SUBJECTS and single >= SINGLE_SHARE * len(values)
+            if facts.outcome.ok
+            else None
+        )
+
+    return _remembered(kg, "single-valued", relation, ask)
+
+
+def is_mutual(kg: KnowledgeGraph, relation: IRI) -> bool:
+    """Whether most facts of a relation hold the other way round too ("spouse"); False if few are seen."""
+
+    def ask() -> bool | None:
+        r = relation.n3()
+        every = kg.query(f"SELECT DISTINCT ?s ?o WHERE {{ ?s {r} ?o FILTER(?s != ?o) }}", limit=SAMPLE)
+        both = kg.query(
+            f"SELECT DISTINCT ?s ?o WHERE {{ ?s {r} ?o . ?o {r} ?s FILTER(?s != ?o) }}", limit=SAMPLE
+        )
+        if not every.outcome.ok or not both.outcome.ok:
+            return None
+        return len(every.rows) >= LEAST_FACTS and len(both.rows) >= MUTUAL_SHARE * len(every.rows)
+
+    return _remembered(kg, "mutual", relation, ask)
+
+
+def _remembered(kg: KnowledgeGraph, topic: str, relation: IRI, ask: Callable[[], bool | None]) -> bool:
+    """What is remembered of a relation, or what the KG answers now; False where it does not."""
+    memory = memory_of(kg, topic)
+    if relation not in memory and (answer := ask()) is not None:
+        memory[relation] = answer
+    return bool(memory.get(relation, False))
