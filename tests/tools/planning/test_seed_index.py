@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
-from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, load_kg, open_kg
+from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg
+from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.protocol import metered
 from triplewise.tools.planning.mining import Miner
 from triplewise.tools.planning.seed_store import index_seeds, kg_mark, seeds_for
