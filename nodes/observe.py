@@ -12,12 +12,17 @@ from triplewise.nodes.phase import Update
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.protocol import Deadline, Direction
+from triplewise.tools.kg.protocol import Direction
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.text import read_term
-from triplewise.tools.retrieval.observation import Observation, ObserveSettings, Seen, observe
-from triplewise.tools.retrieval.observation.ranker import PairRanker
-from triplewise.tools.retrieval.observation.reading import Limits, Reader
+from triplewise.tools.retrieval.observation import (
+    Neighbourhood,
+    Observation,
+    ObserveSettings,
+    PairRanker,
+    ScoredFact,
+    observe,
+)
 
 FOCUS, FACTS = 3, 900
 """Entities that the observation by relation alone looks from, and facts it reads at most."""
@@ -34,15 +39,15 @@ def _direction(context: Context) -> Direction:
 
 def _update(state: State, observation: Observation) -> Update:
     return {
-        "observation": tuple(_scored(seen) for seen in observation.seen),
+        "observation": tuple(_scored(fact) for fact in observation.facts),
         "observation_cuts": observation.cuts,
         "observed": state.focus,
     }
 
 
-def _scored(seen: Seen) -> ScoredTriple:
-    *through, last = seen.hops
-    return ScoredTriple(last, seen.score, through[0] if through else None)
+def _scored(fact: ScoredFact) -> ScoredTriple:
+    *through, last = fact.hops
+    return ScoredTriple(last, fact.score, through[0] if through else None)
 
 
 def _observe(state: State, context: Context, depth: int) -> Update:
@@ -82,17 +87,18 @@ def by_relation(state: State, runtime: Runtime[Context]) -> Update:
     if not entities:
         return _update(state, Observation())
     closeness = PairRanker(kg, state.question, environment(context).encoder).closeness
-    limits = Limits(min(FACTS, context.observe_facts), _direction(context), context.observe_seed)
-    cuts: list[str] = []
-    triples = [f.triple for f in Reader(kg, closeness, limits, Deadline(kg.timeout)).facts(entities, cuts)]
-    triples = list(dict.fromkeys(triples))
+    settings = ObserveSettings(
+        direction=_direction(context), facts=min(FACTS, context.observe_facts), seed=context.observe_seed
+    )
+    neighbourhood = Neighbourhood(kg, closeness, settings)
+    triples = list(dict.fromkeys(f.triple for f in neighbourhood.facts(entities)))
     names = [kg.profile.short(t.relation) for t in triples]
     distinct = list(dict.fromkeys(names))
     texts = relation_texts(kg, distinct)
     scores = dict(zip(distinct, closeness([texts[n].label for n in distinct]).tolist(), strict=True))
-    ranked = sorted(zip(triples, names, strict=True), key=lambda found: -scores[found[1]])
-    seen = tuple(Seen((t,), scores[name]) for t, name in ranked[: context.observe_width])
-    return _update(state, Observation(seen, tuple(cuts)))
+    ranked = sorted(zip(triples, names, strict=True), key=lambda fact: -scores[fact[1]])
+    facts = tuple(ScoredFact((t,), scores[name]) for t, name in ranked[: context.observe_width])
+    return _update(state, Observation(facts, neighbourhood.cuts))
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:

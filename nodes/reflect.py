@@ -25,7 +25,7 @@ from triplewise.nodes.text import (
 from triplewise.nodes.usage import Usage
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.retrieval.observation.ranker import PairRanker
+from triplewise.tools.retrieval.observation import PairRanker
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 

@@ -20,7 +20,7 @@ from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State
 from triplewise.tools.kg.protocol import Hop
 from triplewise.tools.planning.lexical.question import MENTION, masked
-from triplewise.tools.retrieval.observation.ranker import PairRanker
+from triplewise.tools.retrieval.observation import PairRanker
 
 UNREAD = "the reply had no readable score: the similarity of vectors decided"
 """What a step says where a model's reply could not be used."""

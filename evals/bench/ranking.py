@@ -176,7 +176,7 @@ class Ranking:
         encoder = self._fresh()
         encoder.encode([c.question for c in self._cases])  # the same for all: not what is measured
         start = time.perf_counter()
-        store = VectorStore.open(folder, encoder)
+        store = VectorStore(encoder, folder)
         ranked = [
             rank_relations(
                 c.question,

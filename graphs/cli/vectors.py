@@ -22,7 +22,7 @@ def make(folder: Path, every_pair: bool) -> None:
     from triplewise.graphs.cli.progress import progress_bars
     from triplewise.tools.kg import open_kg
     from triplewise.tools.retrieval.encoder import open_encoder
-    from triplewise.tools.retrieval.observation.prepare import make_vectors
+    from triplewise.tools.retrieval.observation.kg_vectors import make_vectors
 
     with progress_bars() as tell:
         made = make_vectors(folder, open_kg(folder), open_encoder(), pairs=every_pair, progress=tell)

@@ -23,21 +23,6 @@ class Words:
         return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
 
-class RoughWords(Words):
-    """Also has rough vectors, which are no good beyond the second decimal; they are noted apart."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.looked_at: list[str] = []
-
-    def rough(self, texts: Sequence[str]) -> np.ndarray:
-        """Vectors near those of `encode`."""
-        before, self.looked_at = len(self.encoded), [*self.looked_at, *texts]
-        vectors = np.round(self.encode(texts), 2)
-        del self.encoded[before:]
-        return vectors
-
-
 def _vector(word: str) -> np.ndarray:
     seed = int.from_bytes(hashlib.md5(word.encode()).digest()[:4], "little")
     return np.random.default_rng(seed).standard_normal(64)

@@ -173,7 +173,7 @@ def train_encoder(
 
 
 def _weights_digest() -> str:
-    from triplewise.tools.retrieval.minilm import WEIGHTS_SHA256
+    from triplewise.tools.retrieval.encoder import WEIGHTS_SHA256
 
     return WEIGHTS_SHA256
 

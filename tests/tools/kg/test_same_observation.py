@@ -53,9 +53,9 @@ def test_observations_are_the_same_wherever_they_are_made(
     reference = dict(everywhere(EmbeddedKG(store, profile, "reference")))
     here = dict(everywhere(with_profile(profile)))
     assert here == reference
-    assert sum(len(seen.seen) > 5 for seen in here.values()) > 20
+    assert sum(len(seen.facts) > 5 for seen in here.values()) > 20
     assert any(seen.cuts for seen in here.values())
-    through = any(len(s.hops) > 1 for seen in here.values() for s in seen.seen)
+    through = any(len(s.hops) > 1 for seen in here.values() for s in seen.facts)
     assert through is (profile is MEDIATORS)
 
 

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from tests.support.virtuoso import free_port
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.retrieval import minilm
+from triplewise.tools.retrieval import encoder as encoder_module
 from triplewise.tools.retrieval.encoder import (
     EmbeddedEncoder,
     Encoder,
+    MiniLM,
     SentenceTransformerEncoder,
     open_encoder,
 )
@@ -138,10 +139,10 @@ def test_second_start_reads_the_graph_and_a_damaged_one_is_rebuilt(
         assert np.array_equal(EmbeddedEncoder(cache=tmp_path / "new").encode(["a"]), expected)
         assert graph.read_bytes() == whole
 
-    def forbidden(weights: object) -> bytes:
+    def forbidden(tensors: object, weights: str) -> bytes:
         raise AssertionError("built again")
 
-    monkeypatch.setattr(minilm, "build_graph", forbidden)
+    monkeypatch.setattr(encoder_module, "build_graph", forbidden)
     assert np.array_equal(EmbeddedEncoder(cache=tmp_path / "new").encode(["a"]), expected)
 
 
@@ -151,16 +152,17 @@ def test_works_without_a_writable_cache_folder(tmp_path: Path) -> None:
 
 
 def test_damaged_weights_are_named(tmp_path: Path) -> None:
-    weights = tmp_path / "model.safetensors"
-    with pytest.raises(DataError, match="reinstall"):
-        minilm.map_weights(weights)
+    weights, cache = tmp_path / "model.safetensors", tmp_path / "cache"
     whole = (get_model_path() / "model.safetensors").read_bytes()
-    weights.write_bytes(whole[:1_000_000])
-    with pytest.raises(DataError, match="reinstall"):
-        minilm.map_weights(weights)
-    weights.write_bytes(whole[:-1] + b"\xff")
-    with pytest.raises(DataError, match="not the published weights"):
-        minilm.map_weights(weights).check()
+    for content, message in (
+        (None, "reinstall"),
+        (whole[:1_000_000], "reinstall"),
+        (whole[:-1] + b"\xff", "not the published weights"),
+    ):
+        if content is not None:
+            weights.write_bytes(content)
+        with pytest.raises(DataError, match=message):
+            MiniLM(tmp_path, cache)
 
 
 def test_open_encoder_opens_once() -> None:
@@ -195,26 +197,19 @@ def test_a_hub_that_cannot_be_reached_is_told_at_once(
         open_encoder("nosuch-encoder")
 
 
-def test_rough_vectors_are_near_the_exact_ones(encoder: EmbeddedEncoder) -> None:
-    texts = [*VARIED[:4], *(f"{relation} {end}" for relation in ("capital", "author") for end in "abcdefgh")]
-    rough = encoder.rough(texts)
-    assert np.allclose(np.linalg.norm(rough, axis=1), 1, atol=1e-5)
-    assert (rough * encoder.encode(texts)).sum(axis=1).min() > 0.96
-    assert np.array_equal(rough, encoder.rough(texts))
-
-
-def test_rough_vectors_of_word_pieces(encoder: EmbeddedEncoder) -> None:
-    inputs, pieces = encoder.model.piece_inputs, np.array([2054, 3007, 2103])
-    assert inputs.shape[1] == 384
-    vectors = encoder.model.embed_pieces(pieces)
-    assert (vectors * encoder.encode(["what", "capital", "city"])).sum(axis=1).min() > 0.96
+def test_static_vectors_tell_which_texts_are_alike(encoder: EmbeddedEncoder) -> None:
+    vectors = encoder.model.static(["capital city", "the capital city", "guitar player", ""])
+    assert vectors.shape == (4, 384)
+    assert np.allclose(np.linalg.norm(vectors[:3], axis=1), 1, atol=1e-5)
+    assert vectors[0] @ vectors[1] > 0.8 > vectors[0] @ vectors[2]
+    assert not vectors[3].any()
 
 
 @given(st.lists(st.integers(1, 256), max_size=300))
 def test_batches_hold_each_text_once_and_little_padding(lengths: list[int]) -> None:
-    found = list(minilm.batches(lengths))
+    found = list(encoder_module.batches(lengths))
     assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
     for batch in found:
         longest = max(lengths[i] for i in batch)
-        assert len(batch) <= minilm.BATCH
-        assert sum(longest - lengths[i] for i in batch) <= minilm.PADDING
+        assert len(batch) <= encoder_module.BATCH
+        assert sum(longest - lengths[i] for i in batch) <= encoder_module.PADDING

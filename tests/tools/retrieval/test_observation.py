@@ -11,20 +11,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.words import RoughWords, Words
+from tests.support.words import Words
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, metered
-from triplewise.tools.retrieval.observation import Observation, ObserveSettings, observe, ranker, static
-from triplewise.tools.retrieval.observation import seen as seen_module
-from triplewise.tools.retrieval.observation.guess import Guess, narrow
-from triplewise.tools.retrieval.observation.maps import load_map
-from triplewise.tools.retrieval.observation.parts import Candidates
-from triplewise.tools.retrieval.observation.prepare import add_pairs, fit_map, make_vectors
-from triplewise.tools.retrieval.observation.ranker import PairRanker
+from triplewise.tools.retrieval.observation import (
+    Observation,
+    ObserveSettings,
+    PairRanker,
+    observe,
+    preselect,
+)
+from triplewise.tools.retrieval.observation.kg_vectors import make_vectors
+from triplewise.tools.retrieval.observation.preselect import fit_map, load_map
 from triplewise.tools.retrieval.vectors import VectorStore, vectors_of
 
 EX = "http://example.org/"
@@ -53,7 +55,7 @@ def graph(*facts: tuple[str, str, str | Literal]) -> EmbeddedKG:
 
 
 def facts_of(observation: Observation) -> list[tuple[str, ...]]:
-    terms = ([n for h in s.hops for n in (h.subject, h.relation, h.object)] for s in observation.seen)
+    terms = ([n for h in s.hops for n in (h.subject, h.relation, h.object)] for s in observation.facts)
     return [tuple(n.value.removeprefix(EX) for n in fact) for fact in terms]
 
 
@@ -102,7 +104,7 @@ class TestTurns:
     def test_nothing_to_observe(self) -> None:
         assert observe(WORKS, "author", [], Words()) == Observation()
         assert seen(WORKS, "author", "nobody") == []
-        assert observe(WORKS, "author", [Literal("1", DATE)], Words()).seen == ()
+        assert observe(WORKS, "author", [Literal("1", DATE)], Words()).facts == ()
 
 
 class TestWhatIsRead:
@@ -165,7 +167,7 @@ class TestWhatIsRead:
         kg = graph(("a", "b", "c"))
         kg.close()
         result = observe(kg, "b", [iri("a")], Words())
-        assert result.seen == ()
+        assert result.facts == ()
         assert "unavailable" in result.cuts[0]
 
 
@@ -203,12 +205,10 @@ def test_parameters_are_respected(
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbourhoods that are large already at some hundred texts."""
-    monkeypatch.setattr(ranker, "EXACT", 40)
-    monkeypatch.setattr(ranker, "EXACT_COLD", 40)
-    monkeypatch.setattr(static, "DRAWN", 60)
-    pieces = np.random.default_rng(0).standard_normal((30_522, 64)).astype(np.float32)
-    monkeypatch.setattr(static, "_model", lambda: (pieces, lambda some: pieces[some]))
-    monkeypatch.setattr(static, "PROMISING", 40)
+    monkeypatch.setattr(preselect, "PROMISING", 5)
+    monkeypatch.setattr(preselect, "FEWEST", 40)
+    monkeypatch.setattr(preselect, "FEWEST_COLD", 60)
+    monkeypatch.setattr(preselect, "DRAWN", 60)
 
 
 class Home:
@@ -241,17 +241,6 @@ class TestRanking:
         assert len(set(found) & set(self.exhaustive(PAIRS, 10))) >= 8
         assert sum(" ".join(p) in set(encoder.encoded) for p in PAIRS) < len(PAIRS) / 3
 
-    def test_rough_vectors_choose_and_exact_ones_decide(self, tmp_path: Path) -> None:
-        encoder = RoughWords()
-        found = self.best(tmp_path, encoder, PAIRS, 10)
-        assert len(set(found) & set(self.exhaustive(PAIRS, 10))) >= 9
-        texts = {" ".join(p) for p in PAIRS}
-        exact = texts & set(encoder.encoded)
-        assert exact < texts & set(encoder.looked_at) < texts
-        assert len(exact) < 300
-        scores = [s for _, s in PairRanker(Home(tmp_path), QUESTION, Words()).best(PAIRS, 5)]  # type: ignore[arg-type]
-        assert scores == sorted(scores, reverse=True)
-
     def test_with_vectors_fewer_still(self, tmp_path: Path) -> None:
         kg = Home(tmp_path)
         store = self.store(kg, Words())
@@ -264,84 +253,10 @@ class TestRanking:
         assert sum(" ".join(p) in set(encoder.encoded) for p in PAIRS) <= 64
 
     def test_a_neighbourhood_seen_before_encodes_the_question_alone(self, tmp_path: Path) -> None:
-        add_pairs(self.store(Home(tmp_path), Words()), PAIRS)
+        self.store(Home(tmp_path), Words()).add(" ".join(pair) for pair in PAIRS)
         encoder = Words()
         assert self.best(tmp_path, encoder, PAIRS, 10) == self.exhaustive(PAIRS, 10)
         assert encoder.encoded == [QUESTION]
-
-    def test_what_was_seen_is_found_by_one_digest(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(seen_module, "KEPT_FROM", 100)
-        repeated = [*PAIRS[:200], *PAIRS[:3]]
-        add_pairs(self.store(Home(tmp_path), Words()), repeated)
-        first = self.best(tmp_path, Words(), repeated, 10)
-        looked: list[int] = []
-        find = VectorStore.find
-
-        def noted(store: VectorStore, digests: np.ndarray) -> np.ndarray:
-            looked.append(len(digests))
-            return find(store, digests)
-
-        monkeypatch.setattr(VectorStore, "find", noted)
-        assert self.best(tmp_path, Words(), repeated, 10) == first == self.exhaustive(repeated, 10)
-        assert not looked
-        self.best(tmp_path, Words(), repeated[1:], 10)
-        assert looked
-
-    @pytest.mark.parametrize("harm", ["other rows", "half a file", "another store", "damaged row"])
-    def test_a_neighbourhood_on_disk_is_believed_only_if_it_fits(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
-    ) -> None:
-        monkeypatch.setattr(seen_module, "KEPT_FROM", 100)
-        pairs, store = PAIRS[:200], self.store(Home(tmp_path), Words())
-        add_pairs(store, pairs)
-        first = self.best(tmp_path, Words(), pairs, 10)
-        assert store.path is not None
-        (kept,) = store.path.with_suffix(".seen").glob("*.npy")
-        if harm == "other rows":
-            content = np.load(kept)
-            content[2:4] = content[3:1:-1]
-            np.save(kept, content)
-        elif harm == "half a file":
-            kept.write_bytes(kept.read_bytes()[:300])
-        elif harm == "another store":
-            for file in (store.path, store.path.with_suffix(".keys")):
-                file.unlink()
-            add_pairs(self.store(Home(tmp_path), Words()), pairs[::-1])
-        else:
-            with store.path.open("r+b") as rows:
-                rows.write(b"\0" * 64)
-        assert self.best(tmp_path, Words(), pairs, 10) == first
-
-    def test_neighbourhoods_on_disk_are_bounded(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(seen_module, "KEPT_FROM", 100)
-        monkeypatch.setattr(seen_module, "KEPT_FILES", 2)
-        store = self.store(Home(tmp_path), Words())
-        add_pairs(store, PAIRS[:200])
-        for size in (150, 160, 170, 180):
-            self.best(tmp_path, Words(), PAIRS[:size], 10)
-        assert store.path is not None
-        assert len(list(store.path.with_suffix(".seen").iterdir())) == 2
-
-    def test_a_question_with_a_crowded_edge_takes_more(self) -> None:
-        """The scores around the last of the best decide how many are looked at."""
-        draw, taken = np.random.default_rng(1), []
-        for gap in (0.5, 0.0):
-            exact = draw.normal(0, 0.05, 2_000).astype(np.float32)
-            exact[:20] += np.float32(gap) + 0.2
-            guessed = exact + draw.normal(0, 0.02, 2_000).astype(np.float32)
-            guess = Guess(
-                np.arange(2_000), guessed, draw.normal(0, 0.04, (2_000, 8)).astype(np.float32), 2_000
-            )
-            scores = np.full(2_000, -np.inf, np.float32)
-            narrow(guess, scores, 20, lambda some, exact=exact: exact[some])  # type: ignore[misc]
-            taken.append(int(np.isfinite(scores).sum()))
-            best = set(np.argsort(-exact)[:20].tolist())
-            assert len(best & set(np.argsort(-scores)[:20].tolist())) >= 19
-        assert taken[0] < taken[1] < 2_000
 
     def test_exact_vectors_are_kept(self, tmp_path: Path) -> None:
         first = self.best(tmp_path, Words(), PAIRS, 10)
@@ -364,13 +279,6 @@ class TestRanking:
         store.path.with_suffix(".map.npy").write_bytes(b"half of a f")
         assert load_map(store) is None
 
-    def test_parts_are_told_apart_once(self) -> None:
-        parts, owner = Candidates([("a", "x"), ("b", "x"), ("a", "yyy"), ("b", "x")]).distinct()
-        assert (parts.relations, parts.tails) == (["a", "b"], ["x", "yyy"])
-        assert parts.texts(owner) == ["a x", "b x", "a yyy", "b x"]
-        assert len(parts) == len(set(owner.tolist())) == 3
-        assert parts.share[owner[0]] == 0.5 > parts.share[owner[2]]
-
     @staticmethod
     def store(kg: Home, encoder: Words) -> VectorStore:
         return vectors_of(kg, encoder)  # type: ignore[arg-type]
@@ -383,14 +291,14 @@ class TestRanking:
     @staticmethod
     def exhaustive(pairs: Sequence[tuple[str, str]], width: int) -> list[int]:
         encoder = Words()
-        vectors = encoder.encode([" ".join(p) for p in pairs]).astype(np.float16).astype(np.float32)
+        vectors = encoder.encode([" ".join(p) for p in pairs])
         scores = vectors @ encoder.encode([QUESTION])[0]
         return [int(i) for i in np.argsort(-scores, kind="stable")[:width]]
 
 
 def test_terms_of_the_observation_are_those_of_the_graph() -> None:
     terms: set[Term] = {
-        t.object for s in observe(WORKS, "author", [iri("wild")], Words()).seen for t in s.hops
+        t.object for s in observe(WORKS, "author", [iri("wild")], Words()).facts for t in s.hops
     }
     assert iri("london") in terms
 
@@ -410,7 +318,7 @@ class TestVectorsOfAGraph:
         made = make_vectors(folder, kg, encoder, progress=lambda stage, done, total: told.append(stage))
         store = vectors_of(kg, encoder)
         assert load_map(store) is not None
-        assert (store.known(["lonpar", "capital city"]) >= 0).all()
+        assert (store.find(["lonpar", "capital city"]) >= 0).all()
         assert (made.pairs, told[0], told[-1]) == (0, "texts of facts", "vectors of relations and ends")
         again = make_vectors(folder, kg, encoder)
         assert (again.new, again.texts) == (0, made.texts)

@@ -24,14 +24,14 @@ class KeptEmbeddings(Embeddings):
 
     def __init__(self, encoder: Encoder, folder: Path | None = None) -> None:
         self.encoder = encoder
-        self._store = VectorStore.open(folder, encoder)
+        self._store = VectorStore(encoder, folder)
 
     def passages(self, texts: list[str], progress: Progress | None = None) -> np.ndarray:
         """Vectors of passages, float32 of shape (n, dimension); says how far it is."""
         if progress is not None:
             progress("embedding passages", 0, len(texts))
         for at in range(0, len(texts), PORTION):
-            self._store.rows(texts[at : at + PORTION])
+            self._store.vectors(texts[at : at + PORTION])
             if progress is not None:
                 progress("embedding passages", min(at + PORTION, len(texts)), len(texts))
         return self._store.vectors(texts) if texts else np.empty((0, self.encoder.dimension), np.float32)

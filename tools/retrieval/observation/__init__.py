@@ -1,12 +1,14 @@
-"""Observation of a knowledge graph (ODA, section 2.1, Algorithm 1): what around entities fits a question.
-
-`observe` makes the turns of update and refine; `PairRanker` finds the best of many candidates without
-encoding each of them.
-"""
+"""Observation of a knowledge graph (ODA, section 2.1): Algorithm 1, and the ranking of many candidates."""
 
 from __future__ import annotations
 
-from triplewise.tools.retrieval.observation.reading import Candidate
-from triplewise.tools.retrieval.observation.turns import Observation, ObserveSettings, Seen, observe
+from triplewise.tools.retrieval.observation.algorithm import (
+    Neighbourhood,
+    Observation,
+    ObserveSettings,
+    ScoredFact,
+    observe,
+)
+from triplewise.tools.retrieval.observation.preselect import PairRanker
 
-__all__ = ["Candidate", "Observation", "ObserveSettings", "Seen", "observe"]
+__all__ = ["Neighbourhood", "Observation", "ObserveSettings", "PairRanker", "ScoredFact", "observe"]

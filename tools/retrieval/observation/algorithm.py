@@ -1,0 +1,261 @@
+"""Observation of a knowledge graph (ODA, section 2.1, Algorithm 1): D turns of update and refine.
+
+Update reads the facts around the entities of a turn as texts that can be compared with the question; refine
+keeps the N nearest ones, and looks from the ends of their best P percent in the next turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple
+from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundles
+from triplewise.tools.kg.literals import readable
+from triplewise.tools.kg.profile import RelationText
+from triplewise.tools.kg.protocol import Deadline, Direction, KnowledgeGraph
+from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.observation.preselect import PairRanker
+
+BUNDLES = 400
+"""Bundles (facts of one node over one relation) read at most where not everything can be read."""
+SAMPLED = 40
+"""Samples drawn at most in a turn: each is a query of its own inside a larger one."""
+MEDIATORS = 300
+"""Mediators read through at most in a turn."""
+
+RelationScores = Callable[[Sequence[str]], np.ndarray]
+"""How close relation texts are to the question, float32 of shape (n,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveSettings:
+    """The parameters of an observation; the defaults are the paper's where it names them.
+
+    Attributes:
+        depth: D, turns. width: N, candidates kept of a turn.
+        keep: P, percent of these whose ends are observed next (at least one).
+        direction: of the facts that count as neighbouring; the paper's own is `forward`.
+        facts: read at most in a turn. seed: of the samples drawn of what is larger.
+    """
+
+    depth: int = 3
+    width: int = 50
+    keep: float = 10.0
+    direction: Direction = "both"
+    facts: int = 10_000
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredFact:
+    """A fact of the observation subgraph and its cosine to the question; two facts where a mediator joins."""
+
+    hops: tuple[Triple, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The observation subgraph, best first, and what was left out of sight, in words."""
+
+    facts: tuple[ScoredFact, ...] = ()
+    cuts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What one turn may add to the observation: one fact, or two that a mediator joins.
+
+    Attributes:
+        hops: the facts, in the order they are walked from the entity of the turn.
+        far: where the last fact leads. relation, tail: how the way and its end read.
+    """
+
+    hops: tuple[Triple, ...]
+    far: Term
+    relation: str
+    tail: str
+
+    @property
+    def key(self) -> tuple[Triple, ...]:
+        """What makes a candidate the same from either of its ends."""
+        return self.hops if len(self.hops) == 1 else tuple(sorted(self.hops, key=lambda t: t.n3()))
+
+
+@dataclass(slots=True)
+class _Subgraph:
+    """The observation subgraph of one task-relevant entity, and where it is looked from next."""
+
+    frontier: list[Term]
+    visited: set[Term] = field(default_factory=set)
+    facts: dict[tuple[Triple, ...], ScoredFact] = field(default_factory=dict)
+
+    def refine(self, ranked: Sequence[tuple[Candidate, float]], keep: float) -> None:
+        """Append the top N, and look from the ends of their top P percent in the next turn."""
+        self.visited.update(self.frontier)
+        for candidate, score in ranked:
+            self.facts[candidate.key] = ScoredFact(candidate.hops, score)
+        top = ranked[: max(1, round(len(ranked) * keep / 100))]
+        ends = dict.fromkeys(c.far for c, _ in top)
+        self.frontier = [n for n in ends if isinstance(n, IRI) and n not in self.visited]
+
+
+def observe(
+    kg: KnowledgeGraph,
+    question: str,
+    entities: Sequence[Term],
+    encoder: Encoder,
+    settings: ObserveSettings | None = None,
+) -> Observation:
+    """The observation subgraph around task-relevant entities (Algorithm 1).
+
+    Each entity has turns of its own; what they read is read together, so that the number of queries depends
+    on neither entities nor nodes. A fact that was appended is no candidate again.
+    """
+    settings = settings or ObserveSettings()
+    ranker = PairRanker(kg, question, encoder)
+    neighbourhood = Neighbourhood(kg, ranker.closeness, settings)
+    subgraphs = [_Subgraph([entity]) for entity in dict.fromkeys(entities)]
+    around: dict[Term, list[Candidate]] = {}
+    for _ in range(settings.depth):
+        new = list(dict.fromkeys(n for s in subgraphs for n in s.frontier if n not in around))
+        around |= neighbourhood.update(new)
+        for subgraph in subgraphs:
+            near = {c.key: c for n in subgraph.frontier for c in around[n] if c.key not in subgraph.facts}
+            candidates = list(near.values())
+            best = ranker.best([(c.relation, c.tail) for c in candidates], settings.width)
+            subgraph.refine([(candidates[i], score) for i, score in best], settings.keep)
+    facts: dict[tuple[Triple, ...], ScoredFact] = {}
+    for subgraph in subgraphs:
+        for key, fact in subgraph.facts.items():
+            facts.setdefault(key, fact)
+    return Observation(tuple(sorted(facts.values(), key=lambda f: -f.score)), neighbourhood.cuts)
+
+
+class Neighbourhood:
+    """What lies around entities of a KG, read with a few queries a turn, whatever their number.
+
+    Args:
+        kg: what is read, all of it within the KG's own time-out.
+        closeness: of relation texts to the question; decides what is left out where there is too much.
+        settings: facts read at most in a turn, their direction, and the seed of samples.
+    """
+
+    def __init__(self, kg: KnowledgeGraph, closeness: RelationScores, settings: ObserveSettings) -> None:
+        self._kg, self._closeness, self._settings = kg, closeness, settings
+        self._deadline = Deadline(kg.timeout)
+        self._cuts: dict[str, None] = {}
+
+    @property
+    def cuts(self) -> tuple[str, ...]:
+        """What was left out so far, in words."""
+        return tuple(self._cuts)
+
+    def update(self, nodes: Sequence[Term]) -> dict[Term, list[Candidate]]:
+        """The candidates around each of the nodes (the update step)."""
+        candidates: dict[Term, list[Candidate]] = {node: [] for node in nodes}
+        if not nodes:
+            return candidates
+        short, is_mediator = self._kg.profile.short, self._kg.profile.is_mediator
+        facts = self.facts(nodes)
+        labels = self._kg.labels(f.far for f in facts)
+        beyond = self._beyond([f for f in facts if is_mediator(f.far, labels.get(f.far))])
+        labels |= self._kg.labels(f.far for onward in beyond.values() for f in onward)
+        ways: list[tuple[Fact, ...]] = []
+        for fact in facts:
+            # Where a fact leads to a mediator: the ways through it to what is not the node again.
+            onward = [f for f in beyond.get(fact.far, ()) if f.far != fact.node]
+            through = [(fact, f) for f in onward if not is_mediator(f.far, labels.get(f.far))]
+            ways += through or [(fact,)]
+        texts = relation_texts(self._kg, [short(f.triple.relation) for way in ways for f in way])
+        for way in ways:
+            relation = " ".join(way_text(texts[short(f.triple.relation)], f.forward) for f in way)
+            far, hops = way[-1].far, tuple(f.triple for f in way)
+            candidate = Candidate(hops, far, relation, tail_text(self._kg, far, labels))
+            candidates[way[0].node].append(candidate)
+        return candidates
+
+    def facts(self, nodes: Sequence[Term]) -> list[Fact]:
+        """Facts around nodes: all of them, or those of the closest relations, large bundles as samples."""
+        sizes, trouble = bundle_sizes(self._kg, nodes, self._settings.direction, self._deadline)
+        chosen: Mapping[Bundle, int] = sizes
+        if sum(sizes.values()) > self._settings.facts:
+            chosen = self._closest(sizes)
+        facts, worse = read_bundles(self._kg, chosen, sizes, self._settings.seed, self._deadline)
+        if trouble := trouble or worse:
+            self._cuts[f"not all facts could be read ({trouble})"] = None
+        return facts
+
+    def _closest(self, sizes: Mapping[Bundle, int]) -> dict[Bundle, int]:
+        """Relation-first expansion: the bundles of the closest relations, cut to a common size."""
+        most, short = self._settings.facts, self._kg.profile.short
+        close = self._closeness_of({b.relation for b in sizes})
+        order = sorted(sizes, key=lambda b: (-close[b.relation], b.place))[: min(BUNDLES, most)]
+        level = _common_size([sizes[b] for b in order], most)
+        dropped = set([b for b in order if sizes[b] > level][SAMPLED:])
+        chosen = {b: min(sizes[b], level) for b in order if b not in dropped}
+        if far := [b for b in sizes if b not in chosen]:
+            relations = len({b.relation for b in far} - {b.relation for b in chosen})
+            self._cuts[
+                f"{sum(sizes[b] for b in far):,} facts of relations far from the question were left out "
+                f"({relations} relations altogether)"
+            ] = None
+        sampled = [b for b in chosen if chosen[b] < sizes[b]]
+        if sampled := sorted(sampled, key=lambda b: (-sizes[b], b.place)):
+            named = ", ".join(f"{short(b.relation)} {sizes[b]:,}" for b in sampled[:3])
+            more = f" and {len(sampled) - 3} more" if len(sampled) > 3 else ""
+            self._cuts[
+                f"of large relations {chosen[sampled[0]]:,} facts each were drawn by seed "
+                f"{self._settings.seed}: {named}{more}"
+            ] = None
+        return chosen
+
+    def _closeness_of(self, relations: Iterable[IRI]) -> dict[IRI, float]:
+        relations = sorted(relations)
+        names = [self._kg.profile.short(r) for r in relations]
+        texts = relation_texts(self._kg, names)
+        scores = self._closeness([texts[name].label for name in names])
+        return dict(zip(relations, scores.tolist(), strict=True))
+
+    def _beyond(self, joins: Sequence[Fact]) -> dict[Term, list[Fact]]:
+        """The facts behind the mediators that some facts lead to, by mediator."""
+        mediators = list(dict.fromkeys(f.far for f in joins))
+        if len(mediators) > MEDIATORS:
+            close = self._closeness_of({f.triple.relation for f in joins})
+            order = sorted(joins, key=lambda f: (-close[f.triple.relation], f.far.n3()))
+            self._cuts[f"{MEDIATORS} of {len(mediators):,} nodes that only join others were read through"] = (
+                None
+            )
+            mediators = list(dict.fromkeys(f.far for f in order))[:MEDIATORS]
+        beyond: dict[Term, list[Fact]] = {}
+        for fact in self.facts(mediators) if mediators else ():
+            beyond.setdefault(fact.node, []).append(fact)
+        return beyond
+
+
+def way_text(text: RelationText, forward: bool) -> str:
+    """How a relation reads on the way from subject to object, or back."""
+    return text.label if forward else text.inverse or text.label
+
+
+def tail_text(kg: KnowledgeGraph, far: Term, labels: Mapping[Term, str]) -> str:
+    """How an end reads: its label, a literal as people write it, else its short form."""
+    if isinstance(far, Literal):
+        return readable(far)
+    return labels.get(far) or kg.profile.short(far)
+
+
+def _common_size(sizes: Sequence[int], most: int) -> int:
+    """The largest common cap under which sizes add up to at most `most`; at least 1."""
+    low, high = 1, max(max(sizes, default=1), 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(min(s, middle) for s in sizes) <= most:
+            low = middle
+        else:
+            high = middle - 1
+    return low
