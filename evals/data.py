@@ -95,10 +95,22 @@ class Benchmark:
 
 
 @cache
+def _entries() -> Mapping[str, Mapping[str, Any]]:
+    """The catalog as it is written."""
+    text = (resources.files("triplewise.evals") / "catalog.yaml").read_text(encoding="utf-8")
+    entries: Mapping[str, Mapping[str, Any]] = yaml.safe_load(text)
+    return entries
+
+
+def parameter_docs() -> Mapping[str, str]:
+    """What the parameters of tasks mean, by name."""
+    return _entries()["parameters"]
+
+
+@cache
 def _catalog() -> tuple[Mapping[str, Graph], Mapping[str, Benchmark]]:
     """Graphs and benchmarks of the catalog, by name."""
-    text = (resources.files("triplewise.evals") / "catalog.yaml").read_text(encoding="utf-8")
-    entries = yaml.safe_load(text)
+    entries = _entries()
     graphs, found = {}, {}
     for name, entry in entries["graphs"].items():
         facts = {part: _files(files, entry) for part, files in entry["facts"].items()}
@@ -107,13 +119,13 @@ def _catalog() -> tuple[Mapping[str, Graph], Mapping[str, Benchmark]]:
         graphs[name] = Graph(name, profile=entry.get("profile", ""), facts=facts, labels=labels, **about)
     for name, entry in entries["benchmarks"].items():
         files, seeds = (_files(entry.get(key, {}), entry) for key in ("files", "seeds"))
-        del entry["published_as"]
         made: dict[str, Any] = {
             "files": {file.name: file for file in files},
             "seeds": {file.name: file for file in seeds},
             "asked": {which: Asked(**numbers) for which, numbers in entry["asked"].items()},
         }
-        found[name] = Benchmark(name, **{**entry, **made})
+        about = {key: value for key, value in entry.items() if key != "published_as"}
+        found[name] = Benchmark(name, **{**about, **made})
     return graphs, found
 
 

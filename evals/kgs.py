@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
 from platformdirs import user_cache_path
 
 from triplewise.evals.data import Graph, checksum, locate
+from triplewise.graphs.cli.progress import progress_bars
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.load import FORMAT, is_store, load_kg, read_manifest
 from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.rdf import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +68,13 @@ def prepared(graph: Graph, parts: Sequence[str] | None = None) -> LoadedKG:
         raise ConfigurationError.unknown(f"part of {graph.name}", unknown.pop(), graph.facts)
     facts = [locate(file) for part in chosen for file in graph.facts[part]]
     labels = [locate(file) for file in graph.labels]
-    mark = _mark(graph.profile, [*facts, *labels])
-    folder = user_cache_path("triplewise") / "evals" / f"{graph.name}-{mark[:16]}"
+    digest = hashlib.sha256(f"{FORMAT}\0{graph.profile}".encode())
+    for path in (*facts, *labels):
+        digest.update(f"\0{path.name}\0{checksum(path)}".encode())
+    made_from = digest.hexdigest()
+    folder = user_cache_path("triplewise") / "evals" / f"{graph.name}-{made_from[:16]}"
     if not is_store(folder):
-        with _shown(f"loading {graph.name}") as progress:
+        with progress_bars() if sys.stderr.isatty() else nullcontext() as progress:
             load_kg(facts, folder, profile=graph.profile or None, labels=labels, progress=progress)
     triples = int(read_manifest(folder)["triples"])
-    return LoadedKG(str(folder), graph.profile, graph.title, graph.partial, chosen, triples, mark)
-
-
-def _mark(profile: str, paths: Sequence[Path]) -> str:
-    """A checksum of everything a store is made from."""
-    digest = hashlib.sha256(f"{FORMAT}\0{profile}".encode())
-    for path in paths:
-        digest.update(f"\0{path.name}\0{checksum(path)}".encode())
-    return digest.hexdigest()
-
-
-@contextmanager
-def _shown(title: str) -> Iterator[Progress]:
-    """A progress bar on the terminal; nothing where the error output is not one."""
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda stage, done, total: bar.update(
-            task, description=f"{title}: {stage}", completed=done, total=total
-        )
+    return LoadedKG(str(folder), graph.profile, graph.title, graph.partial, chosen, triples, made_from)

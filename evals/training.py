@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from triplewise.evals.data import Benchmark, DataFile, Record, cached_text, checksum, locate, read_records
@@ -71,7 +71,7 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
     def answered_questions() -> str:
         graph = kg.open()
         questions = [question for path in paths for question in training_questions(path, graph)]
-        return "".join(json.dumps(_seed_record(q), ensure_ascii=False) + "\n" for q in questions)
+        return "".join(json.dumps(asdict(q), ensure_ascii=False) + "\n" for q in questions)
 
     made_from = (FORMAT, kg.checksum, *map(checksum, paths))
     path = cached_text(f"{of.name}-seeds-{{}}.jsonl", made_from, answered_questions)
@@ -79,15 +79,6 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
     return Seeds(
         str(path), files, f"{count:,} of {total:,} training questions, those whose query finds answers"
     )
-
-
-def _seed_record(question: Question) -> Record:
-    return {
-        "id": question.id,
-        "question": question.question,
-        "entities": dict(question.entities),
-        "answers": list(question.answers),
-    }
 
 
 def training_questions(path: Path, kg: KnowledgeGraph, topics: int | None = None) -> list[Question]:

@@ -17,23 +17,18 @@ MAIN = ("denotation", "accuracy", "f1", "hits_at_1")
 """Figures that say whether a question was answered right; the first that was scored counts."""
 
 
+COUNTS = ("queries", "steps", "model_calls", "input_tokens", "output_tokens", "rolled_back", "hallucinated")
+"""Attributes of a run that are figures as they are."""
+MEANS = (*COUNTS, "corrections", "notes", "not_found", "budget_spent")
+
+
 @scorer(
     metrics={
         "seconds": [median(), mean()],
-        "queries": [mean()],
-        "steps": [mean()],
-        "model_calls": [mean()],
-        "input_tokens": [mean()],
-        "output_tokens": [mean()],
+        **{name: [mean()] for name in MEANS},
         "cost": [mean(), total()],
-        "corrections": [mean()],
         "corrected": [total(), by_guideline()],
         "corrected_right": [total(), by_guideline()],
-        "notes": [mean()],
-        "rolled_back": [mean()],
-        "hallucinated": [mean()],
-        "not_found": [mean()],
-        "budget_spent": [mean()],
         "crashed": [total()],
         **{f"error_{name}": [total()] for name in ERROR_CLASSES},
     }
@@ -50,23 +45,16 @@ def effort() -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         run, main = state.store_as(Run), main_figure(state.scores or {})
-        error = error_class(run, main)
-        fixed = bool(run.corrections)
+        error, corrected = error_class(run, main), bool(run.corrections)
         return Score(
             value={
                 "seconds": run.seconds,
-                "queries": run.queries,
-                "steps": run.steps,
-                "model_calls": run.model_calls,
-                "input_tokens": run.input_tokens,
-                "output_tokens": run.output_tokens,
+                **{name: getattr(run, name) for name in COUNTS},
                 "cost": UNSCORED if run.cost is None else run.cost,
                 "corrections": len(run.corrections),
-                "corrected": float(fixed),
-                "corrected_right": float(fixed and main == 1.0),
+                "corrected": float(corrected),
+                "corrected_right": float(corrected and main == 1.0),
                 "notes": len(run.notes),
-                "rolled_back": run.rolled_back,
-                "hallucinated": run.hallucinated,
                 "not_found": float(run.status == "not_found"),
                 "budget_spent": float(run.status == "budget_spent"),
                 "crashed": float(run.crashed),

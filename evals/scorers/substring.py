@@ -45,18 +45,13 @@ def substring_figures(
         run, metadata: of the question. gold: its gold answers. hit: whether it is a strict hit, which is a
             hit here too, also where the texts do not show it.
     """
+
+    def is_hit(texts: Sequence[str]) -> bool:
+        return not run.crashed and bool(run.labels) and substring_match(", ".join(run.labels), texts)
+
     texts = [*gold, *(name for names in benchmark_names(metadata).values() for name in names)]
-    figures = {
-        "substring_hits_at_1": float(hit or is_substring_hit(run, texts)),
-        "substring_hits_at_1_single": math.nan,
+    single = metadata.get(SINGLE_GOLD)
+    return {
+        "substring_hits_at_1": float(hit or is_hit(texts)),
+        "substring_hits_at_1_single": float(is_hit([str(single)])) if single else math.nan,
     }
-    if single := metadata.get(SINGLE_GOLD):
-        figures["substring_hits_at_1_single"] = float(is_substring_hit(run, [str(single)]))
-    return figures
-
-
-def is_substring_hit(run: Run, gold: Sequence[str]) -> bool:
-    """Whether published code would call the answer of a run right."""
-    if run.crashed or not run.labels:
-        return False
-    return substring_match(", ".join(run.labels), gold)

@@ -44,26 +44,6 @@ LINKING = ("gold", "own")
 AGENT: Mapping[str, Any] = {"model": "embedded", "settings": None, "phases": None}
 """The parameters of every task that say which agent is tested, besides `preset`, with their defaults."""
 
-PARAMETERS: Mapping[str, str] = {
-    "hops": "how many relations lie between the question's entity and its answers: 1, 2, or 3.",
-    "split": "which of the benchmark's sets is asked.",
-    "linking": "`gold` gives the benchmark's linked entities; with `own` the agent links.",
-    "kg_exact": "ask only questions whose gold query gives the gold answers on the graph.",
-    "answerable": "ask only what the graph can answer.",
-    "asked": "`all`, those whose fact (`answerable`) or any fact of whose subject (`topic`) is in the graph.",
-    "closed_world": "a claim that no fact decides is judged by what is linked at all; otherwise it is wrong.",
-    "gold_derived": "whether the graph holds the facts that were made from gold answers.",
-    "seeds": "whether the planner reads training questions, answered on the graph; or a file of your own.",
-    "file": "a file of questions in the place of these, in our form or as the benchmark publishes it.",
-    "n": "how many questions are drawn (0 for all).",
-    "sample_seed": "with which seed they are drawn.",
-    "preset": "the system under test: a preset or a baseline.",
-    "model": "its language model.",
-    "settings": "settings of its context; `kg` asks another graph.",
-    "phases": "phases that are swapped.",
-}
-"""What the parameters of tasks mean, by name."""
-
 
 class Question(NamedTuple):
     """What a record of a benchmark asks.
@@ -149,7 +129,7 @@ class BenchmarkTask:
         """The Inspect task: a question that crashes scores 0 and the evaluation goes on.
 
         Args:
-            **given: values of its parameters, see `PARAMETERS`.
+            **given: values of its parameters, which the catalog explains (`parameters`).
 
         Raises:
             ConfigurationError: an impossible value, or no question is left to ask.
