@@ -5,8 +5,8 @@
 >>> log.results.scores[0].metrics["mean"].value  # F1 of the answer sets, macro-averaged
 """
 
+from triplewise.evals.evaluation import run
 from triplewise.evals.record import Run
-from triplewise.evals.running import run
 from triplewise.evals.scorers import (
     accuracy,
     answerable,

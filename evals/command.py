@@ -9,16 +9,23 @@ from typing import Annotated, Any
 
 import typer
 from inspect_ai.log import EvalLog
-from rich.console import Console
 from typer.core import TyperGroup
 
 from triplewise.evals import systems
+from triplewise.evals.evaluation import (
+    RESUME,
+    TASKS,
+    crashes,
+    log_path,
+    make_task,
+    parse_settings,
+    run,
+    scores_of,
+)
 from triplewise.evals.grids import command as grid
 from triplewise.evals.report import command as report
-from triplewise.evals.running import GO_ON, TASKS, make_task, parse_settings, run
-from triplewise.evals.table import crashes, render, scores_of
 from triplewise.evals.tasks import task_list
-from triplewise.graphs.cli.console import examples, say
+from triplewise.graphs.cli.console import examples, out, say
 
 HELP = ("-h", "--help")
 
@@ -97,20 +104,13 @@ def run_task(
     jobs: Annotated[
         int, typer.Option(min=1, help="Questions in flight; more than 1 stretches the seconds.")
     ] = 1,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Processes that the questions in flight are spread over. "
-            "[dim](one for each 16, at most one a core)[/dim]",
-        ),
-    ] = None,
     log_dir: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder for the log. [dim](the user's state folder)[/dim]"),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew, also where an earlier run was killed or interrupted.")
+        bool,
+        typer.Option("--fresh", help="Begin anew, whatever an earlier run left."),
     ] = False,
     retry_crashed: Annotated[
         bool,
@@ -132,23 +132,42 @@ def run_task(
         display="rich" if shown else "none",
         fresh=fresh,
         retry_crashed=retry_crashed,
-        workers=workers,
-        told=say,
+        samples=False,
+        notify=say,
     )
     _check_end(log)
     if as_json:
         typer.echo(json.dumps(_summary(log), indent=2, ensure_ascii=False))
     else:
-        console = Console(width=None if sys.stdout.isatty() else 200)
-        console.print(render(log))
-        console.print(f"log: {log.location}", highlight=False, soft_wrap=True)
+        print_summary(log)
+
+
+def print_summary(log: EvalLog) -> None:
+    """Print a log's tables: how right, at what cost, what crashed, and what it was measured on."""
+    from triplewise.evals.logs import read_logs
+    from triplewise.evals.report.labels import graph_note
+    from triplewise.evals.report.tables import crash_table, effort_table, scores_table
+
+    found = read_logs([log_path(log)])
+    crashed = crash_table(found)
+    report.show([scores_table(found), effort_table(found), *([crashed] if crashed.rows else [])])
+    about = log.eval.metadata or {}
+    lines = [graph_note(found[0]), f"Note: {about['note']}." if about.get("note") else ""]
+    if about.get("asked"):
+        share = about["answerable"] / about["asked"]
+        lines.append(
+            f"The KG can answer {about['answerable']:,} of {about['asked']:,} questions ({share:.0%}); "
+            f"{about['drawn']:,} of {about['drawn_from']:,} were drawn at random."
+        )
+    for line in [*filter(None, lines), f"log: {log_path(log)}"]:
+        out().print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def _check_end(log: EvalLog) -> None:
     """Leave, with a line that says how to go on, unless the evaluation ran to its end."""
     if log.status != "success":
         reason = log.error.message if log.error else log.status
-        say(f"the evaluation failed ({reason}); {GO_ON}", "error")
+        say(f"the evaluation failed ({reason}); {RESUME}", "error")
         raise typer.Exit(3)
 
 

@@ -1,4 +1,4 @@
-"""What a result has to carry so that it can be had again: commit, versions, settings, prices."""
+"""What a result carries so that it can be reproduced: commit, versions, settings, prices, code."""
 
 from __future__ import annotations
 
@@ -31,6 +31,20 @@ PACKAGES = (
     "numpy",
 )
 """Packages whose version can change a figure."""
+
+LAYERS = ("tools", "guidelines", "nodes", "graphs", "evals")
+CODE_SUFFIXES = (".py", ".yaml", ".jinja", ".gz")
+PRESENTATION = (
+    "evals/report/",
+    "evals/logs.py",
+    "evals/statistics.py",
+    "evals/grids/",
+    "evals/bench/",
+    "graphs/page/",
+    "graphs/cli/",
+    "__pycache__",
+)
+"""Paths that no figure depends on."""
 
 
 def of_system(preset: str, context: Context, phases: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,6 +107,19 @@ def prices_checksum(path: str | None = None) -> str:
         except OSError as error:
             raise DataError(f"cannot read the price table ({error})", chosen) from error
     return digest.hexdigest()
+
+
+@cache
+def code_checksum() -> str:
+    """Return a checksum of the code and data of the packages, without what no figure depends on."""
+    total = hashlib.sha256()
+    root = Path(__file__).resolve().parent.parent
+    for layer in LAYERS:
+        for path in sorted((root / layer).rglob("*")):
+            name = path.relative_to(root).as_posix()
+            if path.suffix in CODE_SUFFIXES and not any(part in name for part in PRESENTATION):
+                total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\0".encode())
+    return total.hexdigest()
 
 
 def _version(package: str) -> str:

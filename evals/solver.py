@@ -15,7 +15,6 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from triplewise.evals.record import Run
 from triplewise.evals.systems import Graph, build_system, check_model
-from triplewise.evals.workers import Job, current
 from triplewise.graphs import Answer, Context, State
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.environment import environment
@@ -53,43 +52,35 @@ def agent(
     Raises:
         ConfigurationError: unknown preset, phase, variant or setting; a baseline without the model it needs.
     """
-    _graph(preset, phases or {})  # what is wrong with them is told before anything runs
+    graph = _graph(preset, phases or {})
     context = context_of(settings or {})
     check_model(preset, context)
 
-    def answer(question: str, entities: Mapping[str, str | None]) -> dict[str, Any]:
-        job = Job(preset, phases or {}, settings or {}, question, entities)
-        workers = current()
-        return ask(job) if workers is None or not job.portable else workers.ask(job)
+    def ask(question: str, entities: Mapping[str, str | None]) -> dict[str, Any]:
+        start = time.perf_counter()
+        found = graph.invoke(Input(question=question, entities=dict(entities)), context=context)
+        return _fields({"question": question, **found}, time.perf_counter() - start, context)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         start = time.perf_counter()
         entities = state.metadata.get("entities", {})
         try:
             # A limiter of its own for each call: how many run at a time is for Inspect's max_samples to say.
-            told = await to_thread.run_sync(
-                answer, state.input_text, entities, abandon_on_cancel=True, limiter=CapacityLimiter(1)
+            fields = await to_thread.run_sync(
+                ask, state.input_text, entities, abandon_on_cancel=True, limiter=CapacityLimiter(1)
             )
         except Exception as error:
             Run(store=state.store, reason=repr(error), seconds=time.perf_counter() - start)
             error.__traceback__ = without_machinery(error.__traceback__)
             error.__suppress_context__ = True  # Inspect makes its task group the context
             raise
-        Run(store=state.store, **told)
-        text = "; ".join(told["labels"]) or told["reason"]
+        Run(store=state.store, **fields)
+        text = "; ".join(fields["labels"]) or fields["reason"]
         state.output = ModelOutput.from_content(model=context.model, content=text)
         state.completed = True
         return state
 
     return solve
-
-
-def ask(job: Job) -> dict[str, Any]:
-    """What a question's run found and cost, as the fields of a `Run`. Raises what the run does."""
-    graph, context = _graph(job.preset, job.phases), context_of(job.settings)
-    start = time.perf_counter()
-    found = graph.invoke(Input(question=job.question, entities=dict(job.entities)), context=context)
-    return _told({"question": job.question, **found}, time.perf_counter() - start, context)
 
 
 def without_machinery(traceback: TracebackType | None) -> TracebackType | None:
@@ -117,7 +108,7 @@ def _compiled(build: Callable[..., Graph], preset: str, parts: tuple[tuple[str, 
     return build(preset, **dict(parts))
 
 
-def _told(found: Mapping[str, Any], seconds: float, context: Context) -> dict[str, Any]:
+def _fields(found: Mapping[str, Any], seconds: float, context: Context) -> dict[str, Any]:
     """What the run found and cost, as the fields of a `Run`. Raises ValueError without an answer."""
     answer: Answer | None = found.get("answer")
     if answer is None:

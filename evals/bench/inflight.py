@@ -76,7 +76,7 @@ def measure(
 
 def _fly(url: str, jobs: int, questions: int, system: str, settings: Sequence[str], folder: Path) -> Flight:
     """One evaluation, measured."""
-    from triplewise.evals.running import make_task, parse_settings, run
+    from triplewise.evals.evaluation import make_task, parse_settings, run
 
     given = {
         "hops": 1,

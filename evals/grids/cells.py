@@ -9,6 +9,7 @@ from fnmatch import fnmatch
 from typing import Any
 
 from triplewise.evals.baselines import BASELINES
+from triplewise.evals.evaluation import TASKS
 from triplewise.evals.grids.model import (
     Column,
     GridFile,
@@ -22,7 +23,6 @@ from triplewise.evals.grids.model import (
     unknown,
 )
 from triplewise.evals.grids.reading import Document, Place
-from triplewise.evals.running import TASKS
 from triplewise.graphs.presets import FAITHFUL, PRESETS
 from triplewise.nodes.context import Context
 from triplewise.nodes.variants import VARIANTS

@@ -121,10 +121,10 @@ def grid(
     ] = None,
 ) -> None:
     """Run a grid; see `HELP`."""
+    from triplewise.evals.evaluation import parse_settings
     from triplewise.evals.grids.cells import cells_of
     from triplewise.evals.grids.model import load_grid
     from triplewise.evals.grids.tables import plan, result, shipped_grids
-    from triplewise.evals.running import parse_settings
 
     if file is None:
         _out().print(shipped_grids())

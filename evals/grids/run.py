@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote, urlparse
 
-from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
-from platformdirs import user_state_path
+from inspect_ai.log import EvalLog
 
+from triplewise.evals.evaluation import crashes, default_log_dir, find_log, run, scores_of
 from triplewise.evals.grids.cells import Cell
 from triplewise.evals.grids.model import GridFile
 from triplewise.evals.grids.prepare import ELSEWHERE, digest_of, prepared_task, task_of
-from triplewise.evals.running import run
-from triplewise.evals.table import crashes, scores_of
 from triplewise.tools.kg.rdf import Progress
 
 State = Literal["done", "kept", "skipped", "failed", "open"]
@@ -74,7 +71,7 @@ Tell = Callable[[Told], None]
 
 def default_folder(name: str) -> Path:
     """Where a grid's logs lie unless told otherwise."""
-    return user_state_path("triplewise") / "evals" / "grids" / name
+    return default_log_dir() / "grids" / name
 
 
 def run_grid(
@@ -98,7 +95,6 @@ def run_grid(
         KeyboardInterrupt: as soon as a cell was interrupted.
     """
     folder = log_dir or default_folder(file.grid.name)
-    finished = complete_logs(folder)
     pace = _Pace(sum(not cell.why_not for cell in cells))
     for number, cell in enumerate(cells):
         tell(Told(number, len(cells), cell.name, left=pace.left))
@@ -107,7 +103,7 @@ def run_grid(
             tell(Told(number, len(cells), cell.name, what, pace.left))
 
         start = time.perf_counter()
-        outcome = _outcome(file, cell, finished, folder, jobs, stage)
+        outcome = _outcome(file, cell, folder, jobs, stage)
         pace.add(outcome, time.perf_counter() - start)
         tell(Told(number + 1, len(cells), left=pace.left, last=outcome))
         yield outcome
@@ -132,41 +128,29 @@ class _Pace:
         return statistics.fmean(self.seconds) * self.left_over if self.seconds else None
 
 
-def complete_logs(folder: Path) -> dict[str, str]:
-    """Digest -> log of every cell in a folder whose evaluation came to its end; the latest of several.
-
-    Where every question crashed there is nothing to keep: a server was down, a setting cannot work.
-    """
-    found: dict[str, str] = {}
-    if not folder.is_dir():
-        return found
-    for info in sorted(list_eval_logs(str(folder)), key=lambda log: log.mtime or 0.0):
-        try:
-            log = read_eval_log(info, header_only=True)
-        except (OSError, ValueError, KeyError):  # a log that was cut off: its cell is run again
-            continue
-        grid = (log.eval.metadata or {}).get("grid", {})
-        if log.status == "success" and "digest" in grid and not _all_crashed(log):
-            found[str(grid["digest"])] = unquote(urlparse(info.name).path)
-    return found
-
-
-def _outcome(
-    file: GridFile, cell: Cell, finished: Mapping[str, str], folder: Path, jobs: int, stage: Progress
-) -> Outcome:
+def _outcome(file: GridFile, cell: Cell, folder: Path, jobs: int, stage: Progress) -> Outcome:
     """One cell. An error of it does not end the grid."""
     if cell.why_not:
         return Outcome(cell, "skipped", cell.why_not)
     start = time.perf_counter()
     try:
         base = task_of(cell)
-        digest = digest_of(cell, base)
-        if digest in finished:
-            log = read_eval_log(finished[digest], header_only=True)
-            return _read(cell, log, "kept", 0.0)
+        identity = digest_of(cell, base)[:16]
+        earlier = find_log(folder, base, identity)
+        finished = earlier is not None and earlier.status == "success"
+        if earlier is not None and finished and not _all_crashed(earlier):
+            return _read(cell, earlier, "kept", 0.0)
         task = prepared_task(cell, base, stage)
-        task.metadata = {**(task.metadata or {}), "grid": about(file, cell, digest)}
-        log = run(task, jobs=jobs, log_dir=folder, told=lambda line: stage(line, 0, None))
+        task.metadata = {**(task.metadata or {}), "grid": about(file, cell)}
+        log = run(
+            task,
+            jobs=jobs,
+            log_dir=folder,
+            identity=identity,
+            retry_crashed=finished,  # where every question crashed a server was down: nothing is kept
+            samples=False,
+            notify=lambda line: stage(line, 0, None),
+        )
     except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
         return Outcome(cell, "failed", _words(error), time.perf_counter() - start)
     if log.status == "cancelled":
@@ -199,7 +183,7 @@ def _all_crashed(log: EvalLog) -> bool:
     return asked > 0 and scores_of(log).get("crashed.total", 0.0) >= asked
 
 
-def about(file: GridFile, cell: Cell, digest: str) -> dict[str, Any]:
+def about(file: GridFile, cell: Cell) -> dict[str, Any]:
     """What the log of a cell says of its grid.
 
     `name`, `title`, `row`, `column`, `seed`, `published` are what reports are made from; the rest says how
@@ -226,5 +210,4 @@ def about(file: GridFile, cell: Cell, digest: str) -> dict[str, Any]:
         "model": cell.model,
         "phases": dict(cell.phases),
         "settings": {n: v for n, v in cell.settings.items() if n not in ELSEWHERE},
-        "digest": digest,
     }

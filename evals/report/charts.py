@@ -2,346 +2,241 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair as alt
+import pandas as pd
 
 from triplewise.evals.errors import ERROR_CLASSES
-from triplewise.evals.logged import Result
-from triplewise.evals.report.grid_insides import failures
+from triplewise.evals.logs import Log
+from triplewise.evals.report.grids import corrections, failures
 from triplewise.evals.report.labels import groups, system_labels
-from triplewise.evals.report.measures import COST, Measure, figure, measure
-from triplewise.evals.report.stats import interval
+from triplewise.evals.report.measures import COST, figure, measure
+from triplewise.evals.statistics import Interval, interval
 from triplewise.graphs.page.model import Chart
 
-if TYPE_CHECKING:
-    import altair as alt
-
-Row = dict[str, Any]
 _GUIDELINES_SHOWN = 15
-_OF_ALL = ("hops", "level")
+_SHARED_TAGS = ("hops", "level")
 """Tags that mean the same in every task, which therefore share a plot."""
 _COLOURS = 8
-_FORMS = ("circle", "square", "triangle-up", "diamond")
-_FAR = 20
+_SHAPES = ("circle", "square", "triangle-up", "diamond")
+_LOG_RATIO = 20
 """A cost this many times another is shown on a logarithmic scale."""
-_SHORT_NAME = 16
-"""Characters of a name of which three stand beside each other in a legend."""
-_LABEL = 230
-"""Width of the names beside bars, in pixels."""
+_LABEL_PIXELS = 230
 _FEWEST = 5
 """Questions that a bar stands for at least; fewer say nothing."""
 _MOST_VALUES = 12
 """Values of a tag that a plot shows; a tag with more is no grouping but a name."""
 
 
-def charts(results: Sequence[Result]) -> list[Chart]:
-    """All plots for which the logs have something to show; grids apart from each other and from the rest."""
-    parts = groups(results, lambda r: r.cell.title or r.cell.name if r.cell else "")
-    found: list[Chart | None] = []
+def charts(logs: Sequence[Log]) -> list[Chart]:
+    """Return all plots for which the logs have something to show; grids stand apart."""
+    parts = groups(logs, lambda log: log.cell.get("title") or log.cell.get("name") or "")
+    drawn: list[Chart] = []
     for title, part in parts.items():
-        drawn = [*_cost_charts(part), *_tag_charts(part), _error_chart(part)]
-        found += [_titled(chart, title) for chart in drawn if chart] if len(parts) > 1 else drawn
-    return [chart for chart in [*found, _guideline_chart(results)] if chart is not None]
+        own = [*_cost_charts(part), *_tag_charts(part), *_error_charts(part)]
+        if len(parts) > 1:
+            own = [replace(chart, title=f"{chart.title} ({title or 'no grid'})") for chart in own]
+        drawn += own
+    return [*drawn, *_guideline_charts(logs)]
 
 
-def _titled(chart: Chart, part: str) -> Chart:
-    return replace(chart, title=f"{chart.title} ({part or 'no grid'})")
+def _named(logs: Sequence[Log]) -> Iterator[tuple[Log, str, str]]:
+    """Each log with its task and system, or its column and row in a grid."""
+    labels = system_labels(logs)
+    for log in logs:
+        yield log, str(log.cell.get("column") or log.name), str(log.cell.get("row") or labels[log.path])
 
 
-def _cost_charts(results: Sequence[Result]) -> Iterator[Chart | None]:
+def _percent(value: Interval) -> dict[str, float | None]:
+    low, high = (round(100 * end, 2) if value.known else None for end in (value.low, value.high))
+    return {"score": round(100 * value.mean, 2), "low": low, "high": high}
+
+
+def _cost_charts(logs: Sequence[Log]) -> Iterator[Chart]:
     """Accuracy against each kind of cost that was spent at all."""
-    points = [_point(result, name) for result, name in _named(results)]
-    for of in COST:
-        spent = [{**point, "cost": point[of.name]} for point in points if point[of.name] is not None]
-        if len({point["cost"] for point in spent}) > 1:
-            yield _cost_chart(of, spent)
-
-
-def _named(results: Sequence[Result]) -> list[tuple[Result, str]]:
-    """Results with the name of their system, or of their row in a grid."""
-    labels = system_labels(results)
-    return [(r, r.cell.row if r.cell else labels[r.path]) for r in results]
-
-
-def _point(result: Result, system: str) -> Row:
-    of = measure(result.metric)
-    found = figure([result], of)
-    known = not math.isnan(found.low)
-    costs = {one.name: mean for one in COST if not math.isnan(mean := result.mean(one.name))}
-    return {
-        "task": result.cell.column if result.cell else result.name,
-        "system": system,
-        "score": round(100 * found.mean, 2),
-        "low": round(100 * found.low, 2) if known else None,
-        "high": round(100 * found.high, 2) if known else None,
-        "measure": of.heading,
-        **{one.name: costs.get(one.name) for one in COST},
-    }
-
-
-def _cost_chart(of: Measure, points: Sequence[Row]) -> Chart:
-    import altair as alt
-
-    scale = _scale([point["cost"] for point in points])
-    base = alt.Chart(alt.InlineData(values=_rounded(points))).encode(
-        x=alt.X("cost:Q", title=f"{of.plotted} a question", scale=scale)
+    points = pd.DataFrame(
+        {
+            "task": task,
+            "system": system,
+            **_percent(figure([log], measure(log.metric))),
+            "measure": measure(log.metric).heading,
+            **{one.name: log.mean(one.name) for one in COST},
+        }
+        for log, task, system in _named(logs)
     )
+    for of in COST:
+        spent = points.assign(cost=points[of.name]).dropna(subset="cost")
+        if spent["cost"].nunique() > 1:
+            name = of.name.replace("_", " ").replace("cost", "US$")
+            yield _cost_chart(name, spent.drop(columns=[one.name for one in COST if one.name != "cost"]))
+
+
+def _cost_chart(name: str, points: pd.DataFrame) -> Chart:
+    far = points["cost"].min() > 0 and points["cost"].max() > _LOG_RATIO * points["cost"].min()
+    domain = [0, 1.05 * float(points["cost"].max())]
+    scale = alt.Scale(type="log", padding=12) if far else alt.Scale(domain=domain)
+    base = _chart(points).encode(x=alt.X("cost:Q", title=f"{name} a question", scale=scale))
     ranges = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title="main score, %"), y2="high:Q")
-    shown = ["task:N", "system:N", "measure:N", "score:Q", "low:Q", "high:Q"]
+    tasks, systems = list(points["task"].unique()), list(points["system"].unique())
+    shapes = [_SHAPES[i // _COLOURS % len(_SHAPES)] for i in range(len(tasks))]
+    if points["task"].is_unique:  # colours repeat after eight, so that the second eight get another shape
+        colour = alt.Color("task:N", title=None, scale=alt.Scale(domain=tasks), legend=_legend(tasks))
+        scale = alt.Scale(domain=tasks, range=shapes)
+        shape = alt.Shape("task:N", title=None, scale=scale, legend=_legend(tasks))
+    else:
+        colour = alt.Color("system:N", title=None, sort=None, legend=_legend(systems))
+        shape = alt.Shape("task:N", title=None, legend=_legend(tasks))
     dots = base.mark_point().encode(
         y=alt.Y("score:Q", title="main score, %", scale=alt.Scale(domain=[0, 100])),
-        **_looks(points),
-        tooltip=[*shown, alt.Tooltip("cost:Q", title=of.plotted)],
+        color=colour,
+        shape=shape,
+        tooltip=["task:N", "system:N", "measure:N", "score:Q", "low:Q", "high:Q", "cost:Q"],
     )
-    best = max(points, key=lambda point: point["score"])
+    best = points.loc[points["score"].idxmax()]
     return Chart(
-        f"Accuracy against {of.plotted}",
-        {**_spec(ranges + dots), "height": _height(points)},
+        f"Accuracy against {name}",
+        {**_spec(ranges + dots), "height": 240 + 10 * (len(tasks) + len(systems))},
         "Main score (F1, Hits@1, accuracy or denotation accuracy) in percent, with its 95% interval.",
-        f"{len(points)} points, main score against {of.plotted} a question; highest: {best['task']} with "
+        f"{len(points)} points, main score against {name} a question; highest: {best['task']} with "
         f"{best['system']}: {best['score']:.1f}% at {best['cost']:.3g}.",
     )
 
 
-def _looks(points: Sequence[Row]) -> dict[str, Any]:
-    """Colours and shapes of points: of one system by task, of several systems by system and task."""
-    import altair as alt
-
-    tasks = list(dict.fromkeys(point["task"] for point in points))
-    # Colours repeat after eight, so that the second eight get another shape.
-    forms = [_FORMS[i // _COLOURS % len(_FORMS)] for i in range(len(tasks))]
-    if not _is_compared(points):
-        scale, legend = alt.Scale(domain=tasks, range=forms), _legend(tasks)
-        return {
-            "color": alt.Color("task:N", title=None, scale=alt.Scale(domain=tasks), legend=legend),
-            "shape": alt.Shape("task:N", title=None, scale=scale, legend=legend),
-        }
-    systems = [point["system"] for point in points]
-    return {
-        "color": alt.Color("system:N", title=None, sort=None, legend=_legend(systems)),
-        "shape": alt.Shape("task:N", title=None, legend=alt.Legend(orient="top", columns=_columns(tasks))),
-    }
-
-
-def _is_compared(points: Sequence[Row]) -> bool:
-    """Whether several systems were asked one task."""
-    pairs = {(point["task"], point["system"]) for point in points}
-    return len({task for task, _ in pairs}) < len(pairs)
-
-
-def _height(points: Sequence[Row]) -> int:
-    """Pixels of a plot with room for its legends."""
-    names = [list(dict.fromkeys(point[name] for point in points)) for name in ("task", "system")]
-    rows = sum(-(-len(part) // _columns(part)) for part in (names if _is_compared(points) else names[:1]))
-    return 240 + 19 * rows
-
-
-def _scale(costs: Sequence[float]) -> alt.Scale:
-    """From nothing on, or logarithmic where costs lie far apart."""
-    import altair as alt
-
-    if min(costs) > 0 and max(costs) > _FAR * min(costs):
-        return alt.Scale(type="log", padding=12)
-    return alt.Scale(domain=[0, 1.05 * max(costs)])
-
-
-def _legend(names: Sequence[str]) -> alt.Legend | None:
-    """A legend in as many columns as the names leave room for; none for a single name."""
-    import altair as alt
-
-    return alt.Legend(columns=_columns(names)) if len(set(names)) > 1 else None
-
-
-def _columns(names: Sequence[str]) -> int:
-    longest = max(map(len, names))
-    return 3 if longest <= _SHORT_NAME else 2 if longest <= 2 * _SHORT_NAME else 1
-
-
-def _tag_charts(results: Sequence[Result]) -> Iterator[Chart | None]:
+def _tag_charts(logs: Sequence[Log]) -> Iterator[Chart]:
     """Accuracy by each tag of the questions: hops, level, type, ..."""
-    names = dict.fromkeys(tag for r in results for asked in r.questions for tag in asked.tags)
-    for tag in sorted(names, key=lambda name: (name not in _OF_ALL, name)):
-        rows = _apart([row for r, name in _named(results) for row in _by_tag(r, name, tag)])
-        if tag in _OF_ALL:
-            yield _tag_chart(tag, rows)
-        else:
-            for task in dict.fromkeys(row["task"] for row in rows):
-                yield _tag_chart(tag, [row for row in rows if row["task"] == task])
+    names = dict.fromkeys(tag for log in logs for tags in log.questions["tags"] for tag in tags)
+    for tag in sorted(names, key=lambda name: (name not in _SHARED_TAGS, name)):
+        rows = pd.DataFrame(
+            row for log, task, system in _named(logs) for row in _bars(log, task, system, tag)
+        )
+        if rows.empty:
+            continue
+        for part in [rows] if tag in _SHARED_TAGS else [same for _, same in rows.groupby("task", sort=False)]:
+            if part["value"].nunique() > 1:
+                yield _tag_chart(tag, part)
 
 
-def _apart(rows: Sequence[Row]) -> list[Row]:
-    """Rows named by task alone where that tells them apart, otherwise with the task's arguments."""
-    keys = [(row["task"], row["system"], row["value"]) for row in rows]
-    unique = len(set(keys)) == len(keys)
-    return [row if unique else {**row, "task": row["name"]} for row in rows]
-
-
-def _by_tag(result: Result, system: str, tag: str) -> list[Row]:
+def _bars(log: Log, task: str, system: str, tag: str) -> Iterator[dict[str, Any]]:
     """The main score of a log for each value of a tag."""
-    scores = result.scores(result.metric)
-    values: dict[str, list[float]] = {}
-    for asked in result.questions:
-        if tag in asked.tags and asked.id in scores:
-            values.setdefault(asked.tags[tag], []).append(scores[asked.id])
-    kept = {value: found for value, found in values.items() if len(found) >= _FEWEST}
-    if len(values) > _MOST_VALUES:
-        return []
-    return [_bar(result, system, value, found) for value, found in sorted(kept.items())]
+    scores = log.scores(log.metric)
+    values = log.questions["tags"].map(lambda tags: tags.get(tag)).loc[scores.index].dropna()
+    if values.nunique() <= _MOST_VALUES:
+        for value, part in scores.loc[values.index].groupby(values):
+            if len(part) >= _FEWEST:
+                names = {"task": task, "system": system, "value": str(value)}
+                yield {**names, **_percent(interval(part)), "questions": len(part)}
 
 
-def _bar(result: Result, system: str, value: str, found: Sequence[float]) -> Row:
-    span = interval(found)
-    known = not math.isnan(span.low)
-    return {
-        "task": result.cell.column if result.cell else result.task,
-        "name": result.cell.column if result.cell else result.name,
-        "system": system,
-        "value": value,
-        "score": round(100 * span.mean, 2),
-        "low": round(100 * span.low, 2) if known else None,
-        "high": round(100 * span.high, 2) if known else None,
-        "questions": span.n,
-    }
-
-
-def _tag_chart(tag: str, rows: Sequence[Row]) -> Chart | None:
-    import altair as alt
-
-    if len({row["value"] for row in rows}) < 2:
-        return None
-    named = [{**row, "of": _of(row, rows)} for row in rows]
-    base = alt.Chart(alt.InlineData(values=named)).encode(
-        x=alt.X("value:N", title=tag, axis=alt.Axis(labelAngle=0 if _are_short(rows) else -40)),
-        xOffset=alt.XOffset("of:N"),
+def _tag_chart(tag: str, rows: pd.DataFrame) -> Chart:
+    rows = rows.assign(of=_distinct_names(rows))
+    angle = 0 if sum(map(len, rows["value"].unique())) <= 45 else -40
+    base = _chart(rows).encode(
+        x=alt.X("value:N", title=tag, axis=alt.Axis(labelAngle=angle)), xOffset=alt.XOffset("of:N")
     )
     bars = base.mark_bar().encode(
         y=alt.Y("score:Q", title="main score, %", stack=None, scale=alt.Scale(domain=[0, 100])),
-        color=alt.Color("of:N", title=None, legend=_legend([row["of"] for row in named])),
+        color=alt.Color("of:N", title=None, legend=_legend(list(rows["of"].unique()))),
         tooltip=["of:N", "value:N", "score:Q", "low:Q", "high:Q", "questions:Q"],
     )
     ranges = base.mark_rule().encode(y=alt.Y("low:Q", title="main score, %"), y2="high:Q")
-    words = "; ".join(f"{row['of']}, {tag} {row['value']}: {row['score']:.1f}%" for row in named)
+    task = "" if rows["task"].nunique() > 1 else f", {rows['task'].iloc[0]}"
     return Chart(
-        f"Accuracy by {tag}" + ("" if _several(rows, "task") else f", {rows[0]['task']}"),
+        f"Accuracy by {tag}{task}",
         _spec(bars + ranges),
         f"Main score in percent with its 95% interval; groups of fewer than {_FEWEST} questions left out.",
-        words,
+        "; ".join(f"{row.of}, {tag} {row.value}: {row.score:.1f}%" for row in rows.itertuples()),
     )
 
 
-def _of(row: Row, rows: Sequence[Row]) -> str:
-    """Task and system, as far as they differ."""
-    parts = [row[name] for name in ("task", "system") if _several(rows, name)]
-    return ", ".join(parts) or row["task"]
+def _distinct_names(rows: pd.DataFrame) -> pd.Series[Any]:
+    """Task and system of each row, as far as they differ."""
+    parts = [name for name in ("task", "system") if rows[name].nunique() > 1] or ["task"]
+    names: pd.Series[Any] = rows[parts].agg(", ".join, axis=1)
+    return names
 
 
-def _error_chart(results: Sequence[Result]) -> Chart | None:
+def _error_charts(logs: Sequence[Log]) -> Iterator[Chart]:
     """Where questions fail: shares of error classes, stacked, one bar a task and system."""
-    import altair as alt
-
-    rows = [row for result, name in _named(results) for row in _failed(result, name)]
-    if not rows:
-        return None
-    named = [{**row, "of": _whose(row, rows)} for row in rows]
-    order = [name.replace("_", " ") for name in ERROR_CLASSES]
+    rows = pd.DataFrame(
+        {
+            "task": task,
+            "system": system,
+            "error": name.replace("_", " "),
+            "rank": ERROR_CLASSES.index(name),
+            "questions": count,
+            "share": round(100 * count / len(log.questions), 2),
+        }
+        for log, task, system in _named(logs)
+        for name, count in failures(log).items()
+    )
+    if rows.empty:
+        return
+    rows = rows.assign(of=_distinct_names(rows)).sort_values("rank", kind="stable")
+    present = list(rows["error"].unique())
     bars = (
-        alt.Chart(alt.InlineData(values=named))
+        _chart(rows)
         .mark_bar()
         .encode(
             x=alt.X("share:Q", title="% of all questions", stack=True),
-            y=alt.Y("of:N", title=None, sort=None, axis=alt.Axis(labelLimit=_LABEL)),
-            color=alt.Color(
-                "error:N", title=None, sort=order, scale=alt.Scale(domain=_present(order, named))
-            ),
+            y=alt.Y("of:N", title=None, sort=None, axis=alt.Axis(labelLimit=_LABEL_PIXELS)),
+            color=alt.Color("error:N", title=None, sort=present, scale=alt.Scale(domain=present)),
             order=alt.Order("rank:Q"),
             tooltip=["of:N", "error:N", "questions:Q", "share:Q"],
         )
     )
-    count = len({row["of"] for row in named})
-    total = Counter(dict.fromkeys(order, 0))
-    for row in named:
-        total[row["error"]] += row["questions"]
-    words = ", ".join(f"{name}: {count} questions" for name, count in total.items() if count)
-    return Chart(
+    total = rows.groupby("error", sort=False)["questions"].sum()
+    yield Chart(
         "Where questions fail",
-        {**_spec(bars), "height": max(120, 28 * count + 20)},
+        {**_spec(bars), "height": max(120, 28 * rows["of"].nunique() + 20)},
         "Questions that were not answered right, by the class of their error (SymAgent, table 5).",
-        words,
+        ", ".join(f"{name}: {count} questions" for name, count in total.items()),
     )
 
 
-def _failed(result: Result, system: str) -> list[Row]:
-    found, asked = failures(result), len(result.questions)
-    return [
-        {
-            "task": result.cell.column if result.cell else result.name,
-            "system": system,
-            "error": name.replace("_", " "),
-            "rank": rank,
-            "questions": found[name],
-            "share": round(100 * found[name] / asked, 2),
-        }
-        for rank, name in enumerate(ERROR_CLASSES)
-        if found[name]
-    ]
-
-
-def _whose(row: Row, rows: Sequence[Row]) -> str:
-    return f"{row['task']}, {row['system']}" if _several(rows, "system") else str(row["task"])
-
-
-def _present(order: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    known = {row["error"] for row in rows}
-    return [name for name in order if name in known]
-
-
-def _guideline_chart(results: Sequence[Result]) -> Chart | None:
+def _guideline_charts(logs: Sequence[Log]) -> Iterator[Chart]:
     """How often guidelines corrected a run."""
-    import altair as alt
-
-    fired: Counter[tuple[str, str]] = Counter()
-    for same in groups(results, lambda r: r.system).values():
-        fired.update((id, r.system) for r in same for asked in r.questions for id in asked.run.corrections)
-    if not fired:
-        return None
-    whole = Counter(dict.fromkeys((id for id, _ in fired), 0))
-    for (id, _), count in fired.items():
-        whole[id] += count
-    shown = [id for id, _ in whole.most_common(_GUIDELINES_SHOWN)]
-    rows = [
-        {"guideline": id, "system": system, "times": count}
-        for (id, system), count in sorted(fired.items())
-        if id in shown
-    ]
+    rows = pd.DataFrame(
+        [
+            (name, system, count)
+            for system, same in groups(logs, lambda log: log.system).items()
+            for name, count in sorted(corrections(same).items())
+        ],
+        columns=["guideline", "system", "times"],
+    )
+    if rows.empty:
+        return
+    top = rows.groupby("guideline")["times"].sum().nlargest(_GUIDELINES_SHOWN)
+    rows = rows[rows["guideline"].isin(top.index)]
+    several = rows["system"].nunique() > 1
+    axis = alt.Axis(labelLimit=_LABEL_PIXELS)
     bars = (
-        alt.Chart(alt.InlineData(values=rows))
+        _chart(rows)
         .mark_bar()
         .encode(
             x=alt.X("times:Q", title="times fired", axis=alt.Axis(tickMinStep=1)),
-            y=alt.Y("guideline:N", title=None, sort=shown, axis=alt.Axis(labelLimit=_LABEL)),
-            color=alt.Color("system:N", title="system") if _several(rows, "system") else alt.Undefined,
+            y=alt.Y("guideline:N", title=None, sort=list(top.index), axis=axis),
+            color=alt.Color("system:N", title="system") if several else alt.Undefined,
             tooltip=["guideline:N", "system:N", "times:Q"],
         )
     )
-    words = ", ".join(f"{id}: {whole[id]}" for id in shown)
-    return Chart("Guidelines that corrected", {**_spec(bars), "height": 24 * len(shown) + 40}, "", words)
+    words = ", ".join(f"{name}: {count}" for name, count in top.items())
+    yield Chart("Guidelines that corrected", {**_spec(bars), "height": 24 * len(top) + 40}, "", words)
 
 
-def _several(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
-    return len({row[name] for row in rows}) > 1
+def _chart(rows: pd.DataFrame) -> alt.Chart:
+    """A plot with its rows inline, numbers with no more digits than it shows."""
+    rounded = rows.map(lambda v: float(f"{v:.5g}") if isinstance(v, float) else v)
+    values = rounded.astype(object).where(rounded.notna(), None).to_dict("records")
+    return alt.Chart(alt.InlineData(values=values))
 
 
-def _are_short(rows: Sequence[Row]) -> bool:
-    values = {row["value"] for row in rows}
-    return sum(map(len, values)) <= 45
-
-
-def _rounded(rows: Sequence[Row]) -> list[Row]:
-    """Numbers with no more digits than a plot shows."""
-    return [{k: float(f"{v:.5g}") if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+def _legend(names: Sequence[str]) -> alt.Legend | None:
+    """A legend in as many columns as the names leave room for; none for a single name."""
+    longest = max(map(len, names))
+    return alt.Legend(columns=3 if longest <= 16 else 2 if longest <= 32 else 1) if len(names) > 1 else None
 
 
 def _spec(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from triplewise.evals.report import results_command
 from triplewise.evals.report.render import as_markdown, plain, terminal
+from triplewise.evals.report.results import EXAMPLES, results
 from triplewise.graphs.cli.console import examples, out, say
 from triplewise.tools.core.errors import DataError
 
 if TYPE_CHECKING:
-    from triplewise.evals.logged import Result
     from triplewise.graphs.page.model import Table
 
 WIDTH = 180
@@ -33,7 +32,7 @@ def register(app: typer.Typer) -> None:
             "triplewise eval report a.eval b.eval --json",
         ),
     )(report)
-    results_command.register(app)
+    app.command("results", epilog=EXAMPLES)(results)
 
 
 def report(
@@ -54,61 +53,46 @@ def report(
     Logs of a grid become its table, with the published figures beside ours; all others a table of task by
     system. Every figure has its confidence interval.
     """
-    from triplewise.evals.results import latest, read_results
+    from triplewise.evals.logs import latest, read_logs
+    from triplewise.evals.report.labels import notes
+    from triplewise.evals.report.page import TITLE, report_page, report_tables, subtitle
+    from triplewise.graphs.page.write import write_page
 
     for path in (html, markdown):
         _check(path)
-    found = read_results(logs, traces=html is not None)
-    results, earlier = (found, []) if every else latest(found)
-    notes = [f"left out: {len(earlier)} earlier logs of configurations that were run again; --all shows them"]
-    notes = notes if earlier else []
-    tables = _page(results, notes, html) if html else _tables(results)
+    found = read_logs(logs, traces=html is not None)
+    chosen, earlier = (found, []) if every else latest(found)
+    left_out = (
+        f"left out: {len(earlier)} earlier logs of configurations that were run again; --all shows them"
+    )
+    more = [left_out] if earlier else []
+    if html:
+        page = report_page(chosen, more)
+        write_page(html, page)
+        say(f"written: {html}")
+    tables = page.tables if html else report_tables(chosen)
     if markdown:
-        _markdown(results, notes, tables, markdown)
+        text = as_markdown(TITLE, [subtitle(chosen), *more, *notes(chosen)], tables)
+        try:
+            markdown.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"cannot be written: {error.strerror or error}", markdown) from error
+        say(f"written: {markdown}")
     if as_json:
         typer.echo(json.dumps([plain(table) for table in tables], indent=2, ensure_ascii=False))
     elif not html and not markdown:
-        _show(tables, notes)
+        show(tables)
+        for note in more:
+            say(note, "notice")
 
 
-def _tables(results: Sequence[Result]) -> Sequence[Table]:
-    from triplewise.evals.report.page import report_tables
-
-    return report_tables(results)
-
-
-def _page(results: Sequence[Result], notes: Sequence[str], path: Path) -> Sequence[Table]:
-    """Write the page; its tables."""
-    from triplewise.evals.report.page import report_page
-    from triplewise.graphs.page.write import write_page
-
-    page = report_page(results, notes)
-    write_page(path, page)
-    say(f"written: {path}")
-    return page.tables
-
-
-def _markdown(results: Sequence[Result], more: Sequence[str], tables: Sequence[Table], path: Path) -> None:
-    from triplewise.evals.report.labels import notes
-    from triplewise.evals.report.page import TITLE, subtitle
-
-    text = as_markdown(TITLE, [subtitle(results), *more, *notes(results)], tables)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror or error}", path) from error
-    say(f"written: {path}")
-
-
-def _show(tables: Sequence[Table], notes: Sequence[str]) -> None:
-    """Tables on the terminal; as wide as they need where none is."""
+def show(tables: Sequence[Table]) -> None:
+    """Print tables on the terminal; as wide as they need where none is."""
     console = out()
     if not sys.stdout.isatty():
         console.width = WIDTH
     for table in tables:
         console.print(terminal(table))
-    for note in notes:
-        say(note, "notice")
 
 
 def _check(path: Path | None) -> None:

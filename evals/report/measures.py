@@ -7,36 +7,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from triplewise.evals.report.stats import Interval, interval_of_seeds
-from triplewise.evals.results import Result
+from triplewise.evals.logs import Log
+from triplewise.evals.statistics import Interval, interval_of_seeds
 from triplewise.graphs.page.model import Cell
 
-Unit = Literal["percent", "count", "seconds", "dollars"]
 NOTHING = "–"
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is measured: name in logs, heading, unit, whether less is better, name in a plot."""
+    """What is measured: name in logs, heading, unit, whether less is better."""
 
     name: str
     heading: str
-    unit: Unit = "percent"
+    unit: Literal["percent", "count", "seconds", "dollars"] = "percent"
     less_is_better: bool = False
-    plotted: str = ""
 
     def text(self, value: float) -> str:
-        """A value as text, in the unit's usual number of digits; percent from a share."""
+        """Return a value in the unit's usual number of digits; percent from a share."""
         if math.isnan(value):
             return NOTHING
-        match self.unit:
-            case "percent":
-                return f"{100 * value:.1f}"
-            case "seconds":
-                return f"{value:.2f}"
-            case "dollars":
-                return f"{value:.4f}" if value else "0"
-        return f"{value:,.1f}"
+        digits = {"percent": 1, "count": 1, "seconds": 2, "dollars": 4}[self.unit]
+        return f"{self.scale * value:,.{digits}f}" if value or self.unit != "dollars" else "0"
 
     @property
     def scale(self) -> float:
@@ -58,54 +50,44 @@ LENIENT = (
 )
 """The substring matching of some published code, under its own name."""
 COST = (
-    Measure("queries", "Queries (QPQ)", "count", True, "queries"),
-    Measure("model_calls", "Model calls", "count", True, "model calls"),
-    Measure("tokens", "Tokens", "count", True, "tokens"),
-    Measure("cost", "US$ (CPQ)", "dollars", True, "US$"),
-    Measure("seconds", "Seconds (TPQ)", "seconds", True, "seconds"),
+    Measure("queries", "Queries (QPQ)", "count", True),
+    Measure("model_calls", "Model calls", "count", True),
+    Measure("tokens", "Tokens", "count", True),
+    Measure("cost", "US$ (CPQ)", "dollars", True),
+    Measure("seconds", "Seconds (TPQ)", "seconds", True),
 )
-"""What a question takes on average."""
-_MORE = (
-    Measure("recall", "Recall"),
-    Measure("precision", "Precision"),
-    Measure("not_found", "Not found"),
-    Measure("budget_spent", "Budget spent"),
-    Measure("steps", "Steps", "count", True),
-    Measure("corrections", "Corrections", "count"),
-    Measure("proven", "Proven"),
-    *LENIENT,
-)
-_KNOWN = {known.name: known for known in (*QUALITY, *COST, *_MORE)}
+"""What a question takes on average; the figures of QueryAgent's table 4."""
+_OTHERS = (Measure("steps", "Steps", "count", True), Measure("corrections", "Corrections", "count"))
+_KNOWN = {one.name: one for one in (*QUALITY, *LENIENT, *COST, *_OTHERS)}
 
 
 def measure(name: str) -> Measure:
-    """A measure by its name in logs; one nobody described is taken for a share."""
-    return _KNOWN.get(name) or Measure(name, name.replace("_", " "))
+    """Return a measure by its name in logs; one that nobody described is taken for a share."""
+    return _KNOWN.get(name) or Measure(name, name.replace("_", " ").capitalize())
 
 
-def figure(results: Sequence[Result], of: Measure, *, answerable: bool = False) -> Interval:
-    """A measure's average over runs of one system that differ in their seed, with its interval."""
-    return interval_of_seeds([result.scores(of.name, answerable=answerable) for result in results])
+def figure(logs: Sequence[Log], of: Measure, *, answerable: bool = False, trivial: bool = True) -> Interval:
+    """Return a measure's average over runs of one system that differ in their seed, with its interval."""
+    return interval_of_seeds([log.scores(of.name, answerable=answerable, trivial=trivial) for log in logs])
 
 
-def figure_cell(found: Interval, of: Measure, *, best: bool = False, n: bool = False) -> Cell:
-    """A figure with its interval, its spread over seeds, and with `n` how many questions it is of."""
-    if not found.n:
+def figure_cell(value: Interval, of: Measure, *, best: bool = False, n: bool = False) -> Cell:
+    """Return a figure with its interval, its spread over seeds, and with `n` how many questions it is of."""
+    if not value.n:
         return Cell(NOTHING)
-    known = not math.isnan(found.low)
-    parts = [f"n = {found.n:,}"] if n else []
-    if found.seeds > 1:
-        parts.append(f"± {found.spread * of.scale:.1f} over {found.seeds} seeds")
+    parts = [f"n = {value.n:,}"] if n else []
+    if value.seeds > 1:
+        parts.append(f"± {value.spread * of.scale:.1f} over {value.seeds} seeds")
     return Cell(
-        of.text(found.mean),
+        of.text(value.mean),
         detail=", ".join(parts),
-        low=found.low * of.scale if known else None,
-        high=found.high * of.scale if known else None,
-        number=found.mean * of.scale,
+        low=value.low * of.scale if value.known else None,
+        high=value.high * of.scale if value.known else None,
+        number=value.mean * of.scale,
         best=best,
     )
 
 
-def number_cell(value: float, digits: int = 0) -> Cell:
-    """A plain number."""
-    return Cell(NOTHING) if math.isnan(value) else Cell(f"{value:,.{digits}f}", number=value)
+def number_cell(value: float, digits: int = 0, detail: str = "") -> Cell:
+    """Return a plain number."""
+    return Cell(NOTHING) if math.isnan(value) else Cell(f"{value:,.{digits}f}", detail, number=value)

@@ -67,12 +67,6 @@ def plain(table: Table) -> dict[str, Any]:
     return {"title": table.title, "columns": list(table.columns), "rows": rows, "note": table.note}
 
 
-def words(cell: Cell) -> str:
-    """A cell in one line: figure and interval."""
-    span = interval(cell)
-    return f"{cell.text} ({span})" if span else cell.text
-
-
 def _terminal_cell(cell: Cell, notes: Mapping[str, int]) -> Text:
     from rich.text import Text
 

@@ -15,7 +15,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from tests.support.films import write_graph, write_questions
-from triplewise.evals.running import run
+from triplewise.evals.evaluation import run
 from triplewise.evals.scorers import effort, strict
 from triplewise.evals.solver import agent
 from triplewise.tools.kg.open import close_all
@@ -64,6 +64,7 @@ def sample(record: Mapping[str, Any]) -> Sample:
         metadata={
             "entities": record["entities"],
             "answerable": record["id"] != "none",
+            "trivial": record["id"] == "none",
             "tags": {"hops": 1, "level": "iid" if len(record["id"]) < 6 else "zero-shot"},
         },
     )
@@ -87,7 +88,7 @@ def run_films(folder: Path, preset: str = "agent", **more: Any) -> EvalLog:
 
 def logs_in(folder: Path) -> list[Path]:
     """The logs of a folder, the oldest first."""
-    return sorted(folder.glob("*.eval"))
+    return sorted(folder.rglob("*.eval"), key=lambda path: path.name)
 
 
 ABOUT: Mapping[str, Any] = {

@@ -19,11 +19,10 @@ from triplewise.evals import provenance, tasks
 from triplewise.evals.answerable import Reach, has_fact, judged
 from triplewise.evals.command import app
 from triplewise.evals.data import benchmark, benchmarks, graph
+from triplewise.evals.evaluation import crashes, run, scores_of
 from triplewise.evals.kgs import prepared
 from triplewise.evals.record import Run
-from triplewise.evals.running import run
 from triplewise.evals.scorers import compare_rows, rows_of
-from triplewise.evals.table import crashes, scores_of
 from triplewise.evals.tasks import (
     agentbench_kg,
     ck25,

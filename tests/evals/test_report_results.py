@@ -12,12 +12,12 @@ from inspect_ai import Task
 from typer.testing import CliRunner
 
 from tests.evals.reported import films_task
+from triplewise.evals import evaluation
 from triplewise.evals.command import app
-from triplewise.evals.report import shipped
-from triplewise.evals.report.results_page import results_text
-from triplewise.evals.report.shipped import Shipped, all_shipped, run_shipped
-from triplewise.evals.results import read_results
-from triplewise.evals.running import TASKS
+from triplewise.evals.evaluation import TASKS
+from triplewise.evals.logs import read_logs
+from triplewise.evals.report import results
+from triplewise.evals.report.results import ShippedTask, results_text, run_shipped, shipped_tasks
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 
@@ -35,15 +35,14 @@ def films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[
             raise DataError("missing; get it", tmp_path / "webqsp.jsonl")
         return films_task(tmp_path, "agent" if name == "metaqa" else "oda")
 
-    monkeypatch.setattr(shipped, "make_task", make)
-    monkeypatch.setattr(
-        shipped, "all_shipped", lambda: [Shipped("metaqa"), Shipped("trex"), Shipped("webqsp")]
-    )
+    names = ("metaqa", "trex", "webqsp")
+    monkeypatch.setattr(evaluation, "make_task", make)
+    monkeypatch.setattr(results, "shipped_tasks", lambda: [ShippedTask(name) for name in names])
     return lambda: made
 
 
 def test_every_task_is_run_with_arguments_that_it_has() -> None:
-    found = all_shipped()
+    found = shipped_tasks()
     assert {one.task for one in found} == set(TASKS)
     assert [one.name for one in found if one.task == "metaqa"] == [f"metaqa hops={n}" for n in (1, 2, 3)]
     for one in found:
@@ -71,27 +70,29 @@ def test_results_are_written_and_what_is_finished_is_kept(
     ):
         assert words in text
     again = CliRunner().invoke(app, given)
-    assert "metaqa: kept, it was finished" in again.stderr
-    assert len(list((tmp_path / "logs").glob("*.eval"))) == 2
+    assert "metaqa: done" in again.stderr
+    assert len(list((tmp_path / "logs").rglob("*.eval"))) == 2
     assert out.read_text(encoding="utf-8") == text
 
 
 def test_the_same_logs_give_the_same_file(films: Callable[[], list[str]], tmp_path: Path) -> None:
-    done = list(run_shipped([Shipped("metaqa")], 11, tmp_path / "logs"))
+    done = list(run_shipped([ShippedTask("metaqa")], 11, tmp_path / "logs"))
     close_all()
     assert done[0].log is not None
-    results = read_results([done[0].log])
-    assert results_text(results, [], 11) == results_text(list(reversed(results)), [], 11)
+    logs = read_logs([done[0].log])
+    assert results_text(logs, [], 11) == results_text(list(reversed(logs)), [], 11)
 
 
 def test_changed_code_is_run_again(
     films: Callable[[], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    logs = []
     for code in ("one", "one", "two"):
-        monkeypatch.setattr(shipped, "_code", lambda code=code: code)
-        (done,) = run_shipped([Shipped("metaqa")], 11, tmp_path / "logs")
-        assert done.kept == (code == "one" and len(films()) == 2)
+        monkeypatch.setattr(evaluation, "code_checksum", lambda code=code: code)
+        (done,) = run_shipped([ShippedTask("metaqa")], 11, tmp_path / "logs")
+        logs.append(done.log)
         close_all()
+    assert logs[0] == logs[1] != logs[2]
 
 
 def test_impossible_arguments_are_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals import run, wikisql
-from triplewise.evals.table import crashes, scores_of
+from triplewise.evals.evaluation import crashes, scores_of
 from triplewise.evals.tasks.wikisql import split_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals import run
 from triplewise.evals.baselines import BASELINES
-from triplewise.evals.running import make_task
+from triplewise.evals.evaluation import make_task
 from triplewise.evals.systems import SOURCES, build_system, register
 from triplewise.graphs.presets import FAITHFUL, PRESETS
 from triplewise.tools.core.errors import ConfigurationError

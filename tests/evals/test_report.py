@@ -17,14 +17,13 @@ from typer.testing import CliRunner
 
 from tests.evals.reported import CRASHING, cell, logs_in, run_films
 from triplewise.evals.command import app
-from triplewise.evals.logged import GridCell, Result
+from triplewise.evals.logs import Log, read_logs
 from triplewise.evals.report.charts import charts
 from triplewise.evals.report.grids import grid_tables
 from triplewise.evals.report.labels import notes, run_names, system_labels
 from triplewise.evals.report.page import report_page, report_tables
 from triplewise.evals.report.render import as_markdown, escaped, markdown, plain, terminal
 from triplewise.evals.report.tables import crash_table, scores_table, task_tables
-from triplewise.evals.results import read_results
 from triplewise.graphs.page.model import Cell, Table
 from triplewise.tools.core.errors import DataError, UserError
 
@@ -38,18 +37,18 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ran(logs: Path) -> list[Result]:
-    return read_results([logs], traces=True)
+def ran(logs: Path) -> list[Log]:
+    return read_logs([logs], traces=True)
 
 
 @pytest.fixture
-def agent(ran: list[Result]) -> Result:
+def agent(ran: list[Log]) -> Log:
     return ran[0]
 
 
 @pytest.fixture
-def oda(ran: list[Result]) -> Result:
-    return replace(ran[1], cell=None)
+def oda(ran: list[Log]) -> Log:
+    return with_about(ran[1], grid=None)
 
 
 def texts(table: Table) -> str:
@@ -63,20 +62,32 @@ def column(table: Table, name: str) -> list[Cell]:
     return [row[at] for row in table.rows]
 
 
-def with_scores(result: Result, scores: Sequence[float], **more: object) -> Result:
-    """The same log with other values of F1."""
-    pairs = zip(result.questions, scores, strict=True)
-    questions = tuple(replace(q, scores={"f1": s}, error="", error_class="") for q, s in pairs)
-    return replace(result, questions=questions, **more)  # type: ignore[arg-type]
+def with_about(log: Log, path: str = "", **about: Any) -> Log:
+    """The same log with other metadata."""
+    spec = log.header.eval.model_copy(update={"metadata": {**log.about, **about}})
+    return replace(log, header=log.header.model_copy(update={"eval": spec}), path=path or log.path)
 
 
-def in_grid(result: Result, row: str, column: str = "GrailQA", seed: int = 1, **more: Any) -> Result:
-    told = {"table": "queryagent-table-3", "layout": "cells", "metrics": ["f1"], **more}
-    place = GridCell("modes", "Ways of correcting", row, column, seed, "queryagent-table-3", told)
-    return replace(result, cell=place, seed=seed, path=f"{row}-{column}-{seed}")
+def with_phases(log: Log, path: str, **phases: str) -> Log:
+    """The same log of a system with other phases."""
+    step = log.header.plan.steps[-1].model_copy(update={"params": {"phases": phases}})
+    plan = log.header.plan.model_copy(update={"steps": [step]})
+    return replace(log, header=log.header.model_copy(update={"plan": plan}), path=path)
 
 
-def test_a_figure_has_its_interval_and_the_questions_it_is_of(agent: Result, oda: Result) -> None:
+def with_scores(log: Log, scores: Sequence[float], system: str = "agent", path: str = "") -> Log:
+    """The same log with other values of F1 and no other scores."""
+    rows = log.questions.drop(columns=["hits_at_1", "exact_match"]).assign(f1=scores, error_class="")
+    return replace(with_about(log, path, preset=system), questions=rows)
+
+
+def in_grid(log: Log, row: str, column: str = "GrailQA", seed: int = 1, **more: Any) -> Log:
+    cell = {"name": "modes", "title": "Ways of correcting", "row": row, "column": column, "seed": seed}
+    cell |= {"table": "queryagent-table-3", "layout": "cells", "metrics": ["f1"], **more}
+    return with_about(log, f"{row}-{column}-{seed}", grid=cell)
+
+
+def test_a_figure_has_its_interval_and_the_questions_it_is_of(agent: Log, oda: Log) -> None:
     table = scores_table([agent, oda])
     first = column(table, "F1")[0]
     assert first.number == pytest.approx(100 * agent.mean("f1"))
@@ -86,7 +97,7 @@ def test_a_figure_has_its_interval_and_the_questions_it_is_of(agent: Result, oda
     assert "F1, n = 10" in column(table, "Answerable only")[0].detail
 
 
-def test_every_table_names_graph_gold_derived_facts_and_commit(agent: Result, oda: Result) -> None:
+def test_every_table_names_graph_gold_derived_facts_and_commit(agent: Log, oda: Log) -> None:
     for table in task_tables([agent, oda]):
         shown = texts(table)
         assert "1234567" in shown, table.title
@@ -96,16 +107,16 @@ def test_every_table_names_graph_gold_derived_facts_and_commit(agent: Result, od
             assert words in shown, table.title
 
 
-def test_failed_questions_are_listed(agent: Result, oda: Result) -> None:
+def test_failed_questions_are_listed(agent: Log, oda: Log) -> None:
     table = crash_table([agent, oda])
     assert [row[1].text for row in table.rows] == [CRASHING, CRASHING]
     assert "the graph fell over" in table.rows[0][3].text
     assert crash_table([]).rows == []
 
 
-def test_the_better_system_is_set_off_and_the_difference_is_tested(agent: Result) -> None:
-    good = with_scores(agent, [1.0] * 11, system="good", path="good")
-    bad = with_scores(agent, [0.0] * 10 + [1.0], system="bad", path="bad")
+def test_the_better_system_is_set_off_and_the_difference_is_tested(agent: Log) -> None:
+    good = with_scores(agent, [1.0] * 11, "good", "good")
+    bad = with_scores(agent, [0.0] * 10 + [1.0], "bad", "bad")
     scores, _, differences, _ = task_tables([good, bad])
     assert [cell.best for cell in column(scores, "F1")] == [False, True]  # rows are sorted by name
     (row,) = differences.rows
@@ -114,30 +125,31 @@ def test_the_better_system_is_set_off_and_the_difference_is_tested(agent: Result
     assert row[8].text == "McNemar, exact"
 
 
-def test_systems_of_different_questions_are_not_paired(agent: Result) -> None:
-    other = tuple(replace(q, id=f"other {q.id}") for q in agent.questions)
-    tables = task_tables([agent, replace(agent, questions=other, system="oda", path="other")])
+def test_systems_of_different_questions_are_not_paired(agent: Log) -> None:
+    oda = with_about(agent, "other", preset="oda")
+    tables = task_tables([agent, replace(oda, questions=oda.questions.rename(index="other {}".format))])
     assert [table.title for table in tables] == [
         "Answers by task and system",
         "Cost of a question",
         "What it was measured on",
     ]
-    half = replace(agent, questions=agent.questions[:5], system="oda", path="half")
+    half = replace(oda, questions=oda.questions[:5])
     (row,) = task_tables([agent, half])[2].rows
     assert (row[4].text, row[4].detail) == ("5", "6 asked of one only")
 
 
-def test_unfinished_logs_are_marked(agent: Result) -> None:
-    cut = replace(agent, status="started", questions=agent.questions[:4])
+def test_unfinished_logs_are_marked(agent: Log) -> None:
+    header = agent.header.model_copy(update={"status": "started"})
+    cut = replace(agent, header=header, questions=agent.questions[:4])
     assert "UNFINISHED" in texts(scores_table([cut]))
-    assert any(line.startswith("UNFINISHED: films") for line in notes([cut]))
+    assert "UNFINISHED: films" in " ".join(notes([cut]))
 
 
-def test_systems_are_called_by_what_tells_them_apart(agent: Result) -> None:
-    swapped = replace(agent, phases={"correct": "raw"}, path="b")
-    assert list(system_labels([agent, swapped]).values()) == ["agent (correct=none)", "agent (correct=raw)"]
+def test_systems_are_called_by_what_tells_them_apart(agent: Log) -> None:
+    plain, swapped = with_phases(agent, "a"), with_phases(agent, "b", correct="raw")
+    assert list(system_labels([plain, swapped]).values()) == ["agent (correct=none)", "agent (correct=raw)"]
     assert list(system_labels([agent]).values()) == ["agent"]
-    again = replace(agent, about=replace(agent.about, commit="abcdef999"), path="c")
+    again = with_about(agent, "c", commit="abcdef999")
     assert list(system_labels([agent, again]).values()) == [
         "agent (commit=1234567)",
         "agent (commit=abcdef9)",
@@ -145,7 +157,7 @@ def test_systems_are_called_by_what_tells_them_apart(agent: Result) -> None:
     assert len(set(run_names([agent, replace(agent, path="d")]).values())) == 2
 
 
-def test_a_grid_has_the_layout_of_the_published_table(agent: Result, oda: Result) -> None:
+def test_a_grid_has_the_layout_of_the_published_table(agent: Log, oda: Log) -> None:
     cells = [in_grid(agent, "Ours"), in_grid(oda, "w/o ERASER"), in_grid(oda, "our own way")]
     table = grid_tables(cells)[0]
     assert list(table.columns) == ["Method", "Figures", "GrailQA", "GraphQ"]
@@ -168,7 +180,7 @@ def test_a_grid_has_the_layout_of_the_published_table(agent: Result, oda: Result
     assert "no comparison of systems" in table.note
 
 
-def test_seeds_of_a_cell_are_averaged_with_their_spread(agent: Result) -> None:
+def test_seeds_of_a_cell_are_averaged_with_their_spread(agent: Log) -> None:
     seeds = [with_scores(agent, [value] * 5 + [1.0] * 6) for value in (0.0, 1.0)]
     cells = [in_grid(result, "Ours", seed=i) for i, result in enumerate(seeds)]
     row = grid_tables(cells)[0].rows[0]
@@ -176,11 +188,11 @@ def test_seeds_of_a_cell_are_averaged_with_their_spread(agent: Result) -> None:
     assert row[2].detail == "n = 11, ± 32.1 over 2 seeds"
 
 
-def test_a_grid_of_error_classes_counts_failed_questions(agent: Result) -> None:
+def test_a_grid_of_error_classes_counts_failed_questions(agent: Log) -> None:
     told = {"table": "symagent-table-5", "layout": "error-classes"}
     (table,) = grid_tables([in_grid(agent, "WebQSP", "SymAgent", 1, **told)])
     ours, printed = table.rows[0], table.rows[1]
-    failed = sum(bool(question.error_class) for question in agent.questions)
+    failed = sum(map(bool, agent.questions["error_class"]))
     assert ours[-1].text == str(failed)
     assert column(table, "Crashed")[0].number == pytest.approx(100 / failed)
     assert [cell.text for cell in printed[1:5]] == ["3.77", "0", "1.89", "94.34"]
@@ -188,11 +200,11 @@ def test_a_grid_of_error_classes_counts_failed_questions(agent: Result) -> None:
 
 
 @pytest.mark.parametrize("layout", ["guidelines", "guideline-sources"])
-def test_grids_of_guidelines_count_what_fired(agent: Result, layout: str) -> None:
-    first = agent.questions[0]
-    run = first.run.model_copy()
+def test_grids_of_guidelines_count_what_fired(agent: Log, layout: str) -> None:
+    run = agent.questions["run"].iloc[0].model_copy()
     run.corrections = ["other_error", "other_error"]
-    fired = replace(agent, questions=(replace(first, run=run), *agent.questions[1:]))
+    runs = [run, *agent.questions["run"][1:]]
+    fired = replace(agent, questions=agent.questions.assign(run=runs))
     key = {"guidelines": "queryagent-table-9", "guideline-sources": "queryagent-table-8"}[layout]
     (table,) = grid_tables([in_grid(fired, "QueryAgent", table=key, layout=layout)])
     times = {row[0].text: row[column_of(table, "Triggered")] for row in table.rows}
@@ -204,14 +216,14 @@ def column_of(table: Table, name: str) -> int:
     return list(table.columns).index(name)
 
 
-def test_a_grid_without_a_published_table_is_a_table_too(agent: Result) -> None:
-    place = GridCell("mine", "My grid", "a", "films", 1, "", {"metrics": ["f1", "hits_at_1"]})
-    table = grid_tables([replace(agent, cell=place)])[0]
+def test_a_grid_without_a_published_table_is_a_table_too(agent: Log) -> None:
+    metrics = ["f1", "hits_at_1"]
+    (table,) = grid_tables([in_grid(agent, "a", "films", name="mine", table="", metrics=metrics)])
     assert list(table.columns) == ["Method", "Figures", "films F1", "films Hits@1"]
     assert len(table.rows) == 1
 
 
-def test_markdown_is_stable_and_harmless(ran: list[Result]) -> None:
+def test_markdown_is_stable_and_harmless(ran: list[Log]) -> None:
     first, again = (as_markdown("Report", notes(ran), report_tables(ran)) for _ in range(2))
     assert first == again
     assert "<br><sub>" in first
@@ -223,22 +235,17 @@ def test_markdown_is_stable_and_harmless(ran: list[Result]) -> None:
     assert escaped("a_b _c_") == r"a_b \_c\_"
 
 
-def test_json_has_what_a_cell_has(agent: Result) -> None:
+def test_json_has_what_a_cell_has(agent: Log) -> None:
     found = plain(scores_table([agent]))
     json.dumps(found)
     assert found["rows"][0][3].keys() >= {"text", "low", "high", "number"}
     assert "published" not in found["rows"][0][3]
 
 
-def test_plots_show_cost_hops_levels_and_failures(agent: Result, oda: Result) -> None:
+def test_plots_show_cost_hops_levels_and_failures(agent: Log, oda: Log) -> None:
     # With a hop more for every other question there are enough of each kind for a bar.
-    two = replace(
-        oda,
-        questions=tuple(
-            replace(q, tags={"hops": str(1 + i % 2), "level": "iid" if i % 2 else "zero-shot"})
-            for i, q in enumerate(oda.questions)
-        ),
-    )
+    tags = [{"hops": str(1 + i % 2), "level": "iid" if i % 2 else "zero-shot"} for i in range(11)]
+    two = replace(oda, questions=oda.questions.assign(tags=tags))
     drawn = {chart.title: chart for chart in charts([agent, two])}
     assert {
         "Accuracy against queries",
@@ -255,7 +262,7 @@ def test_plots_show_cost_hops_levels_and_failures(agent: Result, oda: Result) ->
     assert "level zero-shot" in levels
 
 
-def test_a_page_has_every_question_with_its_trace(ran: list[Result]) -> None:
+def test_a_page_has_every_question_with_its_trace(ran: list[Log]) -> None:
     page = report_page(ran)
     assert len({run.name for run in page.runs}) == 2
     questions = {question.id: question for question in page.runs[0].questions}
