@@ -4,7 +4,7 @@ Tests and benchmarks ask it over real HTTP, with streaming, tool calls and embed
 
 ```python
 with OpenAIServer(["Thought: ...\\nAction: execute()"], faults=[Fault.RATE_LIMIT]) as server:
-    model = open_model("openai:scripted", base_url=server.url, backoff=0.01)
+    model = open_model("openai:scripted", base_url=server.url)
 ```
 As a process of its own it shows that the plumbing works and how fast it is, without a key or a network:
 

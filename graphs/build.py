@@ -19,7 +19,6 @@ from langgraph.runtime import Runtime
 
 from triplewise.graphs.presets import choose_phases, find_preset
 from triplewise.nodes.context import Context
-from triplewise.nodes.facts import unreviewed
 from triplewise.nodes.phase import Phase, metered_phase
 from triplewise.nodes.review import review
 from triplewise.nodes.state import Input, State
@@ -38,7 +37,7 @@ def after_inspect(
         case "finished" | "spent":
             return "answer"
         case _:
-            waits = runtime.context is not None and runtime.context.review and unreviewed(state)
+            waits = runtime.context is not None and runtime.context.review and state.unreviewed
             return "review" if waits else "reflect"
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.facts import from_documents, told
 from triplewise.nodes.forms import decides, denies, form_of, normal_values, slot_of
 from triplewise.nodes.phase import Update
-from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
 from triplewise.nodes.text import node_labels, triple_text
 from triplewise.tools.core.rules import Rule
-from triplewise.tools.core.terms import XSD, Literal, Term, Triple
+from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
+from triplewise.tools.kg.overlay.overlay import facts_of
 from triplewise.tools.planning.lexical.claims import LINKED
 from triplewise.tools.planning.lexical.search import GUESS
 from triplewise.tools.pyql import PyQL
@@ -26,6 +27,22 @@ from triplewise.tools.pyql.text import read_term, write_node
 
 PROOF_LIMIT = 50
 """Most facts shown as proof."""
+Shape = tuple[tuple[IRI, bool], ...]
+"""Relations of a chain, each with whether it is walked from subject to object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A chain of facts from `start` to `end`; each hop says whether it is walked forward."""
+
+    start: Term
+    end: Term
+    hops: tuple[tuple[Triple, bool], ...]
+
+    @property
+    def shape(self) -> Shape:
+        """The chain without its nodes."""
+        return tuple((triple.relation, forward) for triple, forward in self.hops)
 
 
 def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
@@ -105,7 +122,7 @@ def _build(
     if status == "not_found" and context.closed_world and decides(state.question):
         values, status = (str(denies(state.question)).lower(),), "answered"
         reason = f"{reason}; assumed, for what the graph does not prove counts as untrue (closed_world)"
-    labels, facts = labels_of(kg, values), told(kg, _proof(kg, proof))
+    labels, facts = labels_of(kg, values), with_documents(kg, _proof(kg, proof))
     answer = Answer(
         status=status,
         values=values,
@@ -277,6 +294,108 @@ def _asking(routes: Sequence[Route]) -> PyQL | None:
     for triple in facts:
         query = query.add_fact(triple.subject, triple.relation, triple.object)
     return query if facts else None
+
+
+def with_documents(kg: KnowledgeGraph, proof: Iterable[ProofTriple]) -> tuple[ProofTriple, ...]:
+    """A proof in which each fact that stands in no KG names its document and sentence."""
+    read = facts_of(kg)
+    return tuple(
+        replace(p, document=fact.document, source=fact.source, sentence=fact.sentence, fact=fact.id)
+        if (fact := read.get(p.triple)) is not None
+        else p
+        for p in proof
+    )
+
+
+def from_documents(proof: Sequence[ProofTriple]) -> str:
+    """How many facts of a proof were read from documents, in a sentence; "" if none were."""
+    count = sum(bool(p.fact) for p in proof)
+    if not count:
+        return ""
+    if count == len(proof):
+        whole = "The fact that proves this was" if count == 1 else f"All {count} facts that prove this were"
+        return f"{whole} read from documents, not in the knowledge graph."
+    were = "was" if count == 1 else "were"
+    return f"{count} of the {len(proof)} facts that prove this {were} read from documents."
+
+
+def find_routes(
+    facts: Iterable[Triple], starts: Iterable[Term], is_answer: Callable[[Term], bool]
+) -> list[Route]:
+    """The shortest chain from every start to every answer; without one, the facts that name an answer.
+
+    No chain leads through another start: what that one leads to is its own.
+    """
+    known = list(dict.fromkeys(facts))
+    around: dict[Term, list[tuple[Triple, bool]]] = {}
+    for triple in known:
+        around.setdefault(triple.subject, []).append((triple, True))
+        around.setdefault(triple.object, []).append((triple, False))
+    anchors = dict.fromkeys(starts)
+    routes = [r for start in anchors for r in _from(start, around, anchors, is_answer)]
+    reached = {route.end for route in routes}
+    for triple in known:
+        for start, end, forward in (
+            (triple.subject, triple.object, True),
+            (triple.object, triple.subject, False),
+        ):
+            if is_answer(end) and end not in reached:
+                routes.append(Route(start, end, ((triple, forward),)))
+    return routes
+
+
+def _from(
+    start: Term,
+    around: Mapping[Term, Sequence[tuple[Triple, bool]]],
+    anchors: Collection[Term],
+    is_answer: Callable[[Term], bool],
+) -> list[Route]:
+    """Shortest chains from one node to answers, breadth first, ending where they meet another anchor."""
+    chains: dict[Term, tuple[tuple[Triple, bool], ...]] = {start: ()}
+    queue = deque([start])
+    while queue:
+        node = queue.popleft()
+        if node != start and node in anchors:
+            continue
+        for triple, forward in around.get(node, ()):
+            far = triple.object if forward else triple.subject
+            if far not in chains:
+                chains[far] = (*chains[node], (triple, forward))
+                queue.append(far)
+    return [Route(start, end, hops) for end, hops in chains.items() if hops and is_answer(end)]
+
+
+def route_query(routes: Sequence[Route]) -> PyQL | None:
+    """The query that routes stand for: starts stay, every other node becomes a variable; None without routes.
+
+    Chains of several starts are joined where each leads to all the answers; otherwise the chain that leads
+    to most of them is taken.
+    """
+    ends: dict[tuple[Term, Shape], set[Term]] = {}
+    for route in routes:
+        ends.setdefault((route.start, route.shape), set()).add(route.end)
+    if not ends:
+        return None
+    answers = {route.end for route in routes}
+    best: dict[Term, tuple[Term, Shape]] = {}
+    for key in sorted(ends, key=lambda k: -len(ends[k])):
+        best.setdefault(key[0], key)
+    joined = [key for key in best.values() if ends[key] == answers]
+    chosen = joined or [max(best.values(), key=lambda k: len(ends[k]))]
+    return _join(chosen)
+
+
+def _join(chains: Collection[tuple[Term, Shape]]) -> PyQL:
+    """Chains that end in one variable."""
+    query, answer, used = PyQL(), Variable("answer"), 0
+    for start, shape in chains:
+        node: Node = start
+        for place, (relation, forward) in enumerate(shape, 1):
+            used += place < len(shape)
+            following = answer if place == len(shape) else Variable(f"x{used}")
+            ends = (node, following) if forward else (following, node)
+            query, node = query.add_fact(ends[0], relation, ends[1]), following
+    return query.set_answer(answer)
 
 
 VARIANTS = {"program": program, "memory": memory}

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from langgraph.runtime import Runtime
 
+from triplewise.nodes.action_context import action_context
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update
 from triplewise.nodes.state import Correction, State
-from triplewise.nodes.workbench import workbench
 from triplewise.tools.actions.repair import VerifiedFix, find_fixes
 from triplewise.tools.actions.repair.sql import SqlFix, sql_fixes
 
@@ -77,7 +77,7 @@ def verified_fixes(state: State, context: Context) -> tuple[VerifiedFix | SqlFix
         return tuple(tried)
     earlier = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
     found = find_fixes(
-        workbench(earlier, context),
+        action_context(earlier, context),
         environment(context).toolset,
         step.feedback,
         budget=context.repair_queries,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -13,9 +12,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from triplewise.nodes.model_errors import Attempts
-from triplewise.nodes.model_settings import ModelSettings, api_key_for, base_url_for
-from triplewise.nodes.models import client_errors
+from triplewise.nodes.models import (
+    MALFORMED_RETRIES,
+    ModelSettings,
+    api_key_for,
+    base_url_for,
+    client_errors,
+    explained,
+    is_malformed,
+)
 from triplewise.nodes.usage import Usage, estimate_tokens, load_prices, prices_path
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 
@@ -36,15 +41,13 @@ def open_embeddings(
     max_retries: int = 4,
     *,
     api_key_env: str = "OPENAI_API_KEY",
-    backoff: float = 0.5,
-    max_wait: float = 60.0,
     prices: str | Path | None = None,
 ) -> OpenAIEncoder:
     """An embedding model, opened once per settings. Nothing is sent before the first text.
 
     Args:
         model: the server's name of the model, e.g. `text-embedding-3-small`; a leading `openai:` is fine.
-        base_url, api_key, timeout, max_retries, api_key_env, backoff, max_wait, prices: see
+        base_url, api_key, timeout, max_retries, api_key_env, prices: see
             `triplewise.nodes.models.open_model`.
 
     Raises:
@@ -61,13 +64,8 @@ def open_embeddings(
         base_url=url,
         api_key=api_key_for(api_key, api_key_env, url),
         api_key_env=api_key_env,
-        temperature=0.0,
-        max_tokens=0,
         timeout=timeout,
         max_retries=max_retries,
-        backoff=backoff,
-        max_wait=max_wait,
-        stream=False,
         prices=prices_path(prices),
         reply="list of embeddings",
     )
@@ -92,7 +90,6 @@ class OpenAIEncoder:
         self._lock = Lock()
         self._known: OrderedDict[str, np.ndarray] = OrderedDict()
         self._client: OpenAIEmbeddings | None = None
-        self._reachable = False
         self._dimension = 0
         self._record: Callable[[Usage], None] = lambda usage: None
         self._shared: Self | None = None
@@ -148,12 +145,16 @@ class OpenAIEncoder:
         """Unit vectors of one batch, however many tries it takes."""
         # Servers refuse an empty text; a space says as little.
         sent = [t if t.strip() else " " for t in texts]
-        attempts = Attempts(self.settings, set(), reachable=self.shared._reachable)
+        retries = MALFORMED_RETRIES
         while True:
             try:
-                return self._checked(self._ask(sent), len(texts))
-            except client_errors() as error:
-                time.sleep(attempts.delay(error))
+                vectors = self._ask(sent)
+                break
+            except client_errors(own=True) as error:
+                if not is_malformed(error) or not retries:
+                    raise explained(error, self.settings) from error
+                retries -= 1
+        return self._checked(vectors, len(texts))
 
     def _ask(self, texts: list[str]) -> list[list[float]]:
         """What the server answers, its usage recorded."""
@@ -161,7 +162,6 @@ class OpenAIEncoder:
             self.shared._client = _openai_embeddings(self.settings)
         counted = _Counted(self.shared._client.client)
         vectors = self.shared._client.model_copy(update={"client": counted}).embed_documents(texts)
-        self.shared._reachable = True
         tokens = counted.tokens or estimate_tokens(texts)
         cost = self._prices.cost(self.settings.name, tokens, 0)
         self._record(Usage(0, tokens, 0, cost, estimated=not counted.tokens))
@@ -169,7 +169,8 @@ class OpenAIEncoder:
 
     def _checked(self, vectors: list[list[float]], count: int) -> np.ndarray:
         """The reply as unit vectors. Raises `ModelUnavailableError` on one of another shape."""
-        found = np.asarray(vectors, np.float32)
+        sizes = {len(v) for v in vectors}
+        found = np.asarray(vectors if len(sizes) == 1 else [], np.float32)
         due = (count, self.shared._dimension or found.shape[-1])
         if found.shape != due or not due[1] or not np.isfinite(found).all():
             raise ModelUnavailableError(
@@ -195,7 +196,7 @@ class _Counted:
 
 
 def _openai_embeddings(settings: ModelSettings) -> OpenAIEmbeddings:
-    """langchain-openai's client, with its own retries off: ours tell the causes apart."""
+    """langchain-openai's client."""
     from langchain_openai import OpenAIEmbeddings
     from pydantic import SecretStr
 
@@ -204,7 +205,7 @@ def _openai_embeddings(settings: ModelSettings) -> OpenAIEmbeddings:
         openai_api_base=settings.base_url,
         openai_api_key=SecretStr(settings.api_key),
         request_timeout=settings.timeout,
-        max_retries=0,
+        max_retries=settings.max_retries,
         chunk_size=BATCH,
         # Texts are short; cutting them to length would send tokens, which only OpenAI takes, and download
         # a tokenizer for it.

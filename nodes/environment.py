@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from pathlib import Path
 from threading import Lock
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -19,20 +21,21 @@ from langgraph.runtime import Runtime
 
 from triplewise.guidelines import Guidelines, load_guidelines
 from triplewise.nodes.context import ENVIRONMENT, Context
-from triplewise.nodes.facts import facts_in_store, is_usable
+from triplewise.nodes.state import State
 from triplewise.nodes.usage import Usage
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.facts import ExtractedFact
+from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg import KnowledgeGraph, Meter, open_kg
 from triplewise.tools.kg.answer_cache import AnswerCache
 from triplewise.tools.kg.overlay.overlay import overlaid
+from triplewise.tools.kg.overlay.store import FactStore, Wanted, open_facts
 from triplewise.tools.kg.unbatched import UnbatchedLabels
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 from triplewise.tools.sql.nograph import NoGraph
 
 if TYPE_CHECKING:
-    from triplewise.nodes.models import ChatModel
+    from triplewise.nodes.models import ChatModel, ModelCall, Reply
     from triplewise.nodes.prompting import Prompt
     from triplewise.tools.planning.seeds import Caps, SeedIndex
     from triplewise.tools.retrieval.documents import Documents
@@ -43,6 +46,14 @@ LIVE_RUNS = 256
 
 NO_SEEDS = "none"
 """What the setting `seeds` says where no seeds are wanted, not even those that are kept for the KG."""
+
+
+class ModelNeeded(Exception):  # noqa: N818 - not an error: the phase asks and goes on
+    """An action waits for a model's reply to `call`."""
+
+    def __init__(self, call: ModelCall) -> None:
+        super().__init__("a model has to be asked")
+        self.call = call
 
 
 class Environment:
@@ -56,15 +67,38 @@ class Environment:
         meter: the queries that this run made of KGs and databases.
         usage: what model calls took since the phase at work began.
         facts: read from documents in this run; laid over the KG as far as they may be used.
+        replies: of the model, by the messages asked, while a phase is run without holding a thread.
     """
 
     def __init__(self, context: Context, answers: AnswerCache | None = None) -> None:
         self.context = context
         self.meter = Meter()
         self.usage = Usage()
+        self.replies: dict[tuple[tuple[str, str], ...], Reply] | None = None
         self._answers = answers
+        self._ends: float | None = None
         self._facts: tuple[ExtractedFact, ...] = ()
         self._overlaid: KnowledgeGraph | None = None
+
+    def begin_phase(self, state: State) -> None:
+        """Take over what the state says of the run: its facts, and how many seconds are left to it."""
+        self.facts, self.usage = state.facts, Usage()
+        self._ends = perf_counter() + self.context.max_seconds - state.usage.seconds
+
+    def seconds_left(self) -> float | None:
+        """Seconds until the run's budget ends; None outside a run."""
+        return None if self._ends is None else self._ends - perf_counter()
+
+    def ask(self, call: ModelCall) -> Reply:
+        """A model's reply, for code that an action reaches: it cannot yield its calls as a phase does.
+
+        Raises `ModelNeeded` where the run must not hold a thread: the phase then asks, and does it again.
+        """
+        if self.replies is None:
+            return self.model.reply(call)
+        if call.messages not in self.replies:
+            raise ModelNeeded(call)
+        return self.replies[call.messages]
 
     def record(self, usage: Usage) -> None:
         """Add what a reply of a model or an embedding server used."""
@@ -87,8 +121,9 @@ class Environment:
         Raises `ConfigurationError` or `DataError` if it cannot be opened.
         """
         if self._overlaid is None:
-            hidden = {f.triple for f in self._facts if not is_usable(f, self.context)}
-            stored = [f for f in facts_in_store(self.context) if f.triple not in hidden]
+            usable = ("accepted",) if self.context.review else ("accepted", "proposed")
+            hidden = {f.triple for f in self._facts if f.status not in usable}
+            stored = [f for f in self._stored_facts if f.triple not in hidden]
             own = [f for f in self._facts if f.triple not in hidden]
             base = overlaid(self._opened, stored).session(
                 meter=self.meter,
@@ -98,6 +133,21 @@ class Environment:
             )
             self._overlaid = overlaid(base, own)
         return self._overlaid
+
+    @cached_property
+    def fact_store(self) -> FactStore:
+        """Where facts that were read from documents are kept for this KG."""
+        return open_facts(self.context.kg, self.context.facts)
+
+    @property
+    def _stored_facts(self) -> tuple[ExtractedFact, ...]:
+        """Facts of other runs that the context asks for."""
+        if self.context.overlay == "none" or self.context.db is not None:
+            return ()
+        path = self.fact_store.path
+        files = (path, path.with_name(f"{path.name}-wal"))
+        version = tuple((f.stat().st_size, f.stat().st_mtime_ns) if f.exists() else (0, 0) for f in files)
+        return _read_facts(path, self.context.overlay == "proposed", version)
 
     @cached_property
     def _opened(self) -> KnowledgeGraph:
@@ -168,7 +218,7 @@ class Environment:
             temperature=context.temperature,
             max_tokens=context.max_reply_tokens,
             prices=context.prices,
-        ).session(self.record)
+        ).session(self.record, self.seconds_left)
 
     @cached_property
     def toolset(self) -> Toolset:
@@ -225,6 +275,13 @@ class Environment:
         from triplewise.tools.planning.seed_store import seeds_for
 
         return seeds_for(self.context.kg, self.kg, self.context.seeds, self.caps)
+
+
+@lru_cache(maxsize=4)
+def _read_facts(path: Path, proposed: bool, _version: object) -> tuple[ExtractedFact, ...]:
+    """The accepted facts of a store, and the proposed ones; read again when its files change."""
+    status: tuple[FactStatus, ...] = ("accepted", "proposed") if proposed else ("accepted",)
+    return tuple(k.fact for k in FactStore(path).facts(Wanted(status=status)))
 
 
 @lru_cache(maxsize=16)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.facts import keep
+from triplewise.nodes.models import ModelCall
 from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import Extraction, ExtractService
 from triplewise.tools.core.errors import DocumentsUnavailableError
@@ -57,7 +57,8 @@ def extractor(state: State, context: Context) -> ExtractService:
 
     def extract(entity: str, relation: str) -> Extraction:
         done = complete(entity, relation, state.question, context, environment(context).kg)
-        facts = keep(context, done.facts)
+        stored = environment(context).fact_store.add(done.facts)
+        facts = tuple(f for f in stored if f.status != "rejected")
         rejected = len(done.facts) - len(facts)
         reasons = (f"{rejected} that a person has rejected before are left out",) if rejected else ()
         return Extraction(tuple(p.text for p in done.passages), facts, (*reasons, *done.reasons))
@@ -109,7 +110,7 @@ def read(
         relation=relation,
         document="\n\n".join(fitting_texts(passages)),
     )
-    reply = environment(context).model.complete([{"role": "user", "content": message}])
+    reply = environment(context).ask(ModelCall.of(message))
     reading = supported_triples(reply.text, passages, request, kg)
     for reason in reading.reasons:
         _log.info("extraction about %s: %s", request.name, reason)

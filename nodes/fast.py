@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from triplewise.nodes.action_context import action_context
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State
-from triplewise.nodes.workbench import workbench
 from triplewise.tools.actions.action import ActionContext
 from triplewise.tools.actions.compare import compared
 from triplewise.tools.actions.resolve import Resolver
@@ -36,7 +36,7 @@ def whole_program(state: State, context: Context) -> tuple[str, str, Feedback] |
     toolset = environment(context).toolset
     if not context.fast_path or state.steps or not state.rules or toolset.name != "pyql":
         return None
-    rule, bench = state.rules[0], workbench(state, context)
+    rule, bench = state.rules[0], action_context(state, context)
     calls = [c for c in script(rule) if c.name != "get_relation"]
     program = _built(bench, calls[:-1])
     if program is None:

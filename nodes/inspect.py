@@ -10,15 +10,17 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from triplewise.guidelines import Match
+from triplewise.nodes.action_context import reasoning_memory
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update, spent
 from triplewise.nodes.state import State, Verdict
-from triplewise.nodes.workbench import reasoning_memory
 
 
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
     """Match the last step's feedback against the guidelines; the first one that fires wins."""
+    if not state.steps:
+        return _out_of_time(state, runtime.context)
     context, step = runtime.context, state.last
     before = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
     match = environment(context).guidelines.match(
@@ -54,8 +56,15 @@ def _verdict(state: State, context: Context, match: Match | None) -> Verdict:
     return Verdict("ok", guideline=fired, source=source, note=note)
 
 
+def _out_of_time(state: State, context: Context) -> Update:
+    """The end of a run whose budget of seconds was spent before its first step."""
+    return {"verdict": Verdict("spent", note=spent(state, context) or "no step was made")}
+
+
 def unchecked(state: State, runtime: Runtime[Context]) -> Update:
     """No guidelines: only what the interpreter itself refuses counts as an error (ablation)."""
+    if not state.steps:
+        return _out_of_time(state, runtime.context)
     feedback = state.last.feedback
     if feedback.error:
         reason = spent(state, runtime.context, failed=True)

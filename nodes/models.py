@@ -1,40 +1,88 @@
-"""Language models behind any OpenAI-compatible server, through langchain-openai's Chat Completions.
+"""Language models: any OpenAI-compatible server through langchain-openai, or any LangChain chat model.
 
-The wrapper adds what a long run needs: bounded retries that can be told apart from mistakes of the
-person, replies cleaned of reasoning blocks, and usage that is counted whether or not the server reports it.
+Retries are the client's own (429, 5xx, time-outs, lost connections; Retry-After is honoured). This module
+adds what a long run needs: one explained error in place of the client's, parameters left out that a model
+does not know, replies cleaned of reasoning blocks, usage that is counted even where no server reports it.
+
+Every call is made on one event loop in a thread of its own, so that the client keeps its connections whoever
+asks: a thread (`reply`), or a coroutine of any other loop (`areply`), which holds no thread while it waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import urlsplit
 
-from triplewise.nodes.model_errors import Attempts, MalformedReplyError
-from triplewise.nodes.model_settings import ModelSettings, api_key_for, base_url_for, model_name
-from triplewise.nodes.usage import Usage, estimate_tokens, load_prices, prices_path
+from triplewise.nodes.usage import Prices, Usage, estimate_tokens, load_prices, prices_path
+from triplewise.tools.core.errors import (
+    ConfigurationError,
+    ModelUnavailableError,
+    OutOfTimeError,
+    TriplewiseError,
+)
 
 if TYPE_CHECKING:
-    from langchain_core.messages import AIMessage, BaseMessage
+    import openai
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage
     from langchain_openai import ChatOpenAI
 
-Message = Mapping[str, Any]
+OPENAI_URL = "https://api.openai.com/v1"
+MODEL_FORMS = ("embedded", "openai:NAME")
+MALFORMED_RETRIES = 2
+"""How often a reply that is no chat completion is asked for again: the client does not."""
+
+Message = Mapping[str, str]
 """A chat message in OpenAI's form: `{"role": "user", "content": "..."}`."""
+T = TypeVar("T")
 
-ToolCall = tuple[str, dict[str, Any]]
-"""Name and arguments of a native tool call."""
-
+_SCHEME, _NO_KEY = "openai:", "no-key"
+_OPTIONAL = ("max_tokens", "parallel_tool_calls", "stop", "stream_options", "temperature", "tool_choice")
 _THOUGHT = re.compile(r"<(think|thinking)>.*?</\1>", re.DOTALL)
 _UNOPENED = re.compile(r"\A.*</(?:think|thinking)>", re.DOTALL)
 _UNCLOSED = re.compile(r"<(?:think|thinking)>.*\Z", re.DOTALL)
+_LONGEST_QUOTE = 300
+
+
+class ContextOverflowError(ModelUnavailableError):
+    """The prompt is longer than the model can read: this run cannot go on, others may."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """What a model is asked: messages, the words that end its reply, or the tools it may call.
+
+    `schemas` are OpenAI function schemas; with some, native tool calls are asked for.
+    """
+
+    messages: tuple[tuple[str, str], ...]
+    stop: tuple[str, ...] = ()
+    schemas: tuple[Mapping[str, Any], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        messages: Sequence[Message] | str,
+        stop: Sequence[str] = (),
+        schemas: Sequence[Mapping[str, Any]] = (),
+    ) -> ModelCall:
+        """A call from messages in OpenAI's form, or from the text of a single one."""
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        return cls(tuple((m["role"], m["content"]) for m in messages), tuple(stop), tuple(schemas))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +91,48 @@ class Reply:
 
     Attributes:
         text: the answer without reasoning blocks, cut before any stop word; may be empty.
-        tool_calls: native tool calls, in order.
+        tool_calls: name and arguments of native tool calls, in order.
         invalid_calls: tool calls whose arguments are not a JSON object: (name, the arguments as written).
         usage: one call, its tokens and its cost.
         truncated: whether the reply ended at the limit of tokens (`finish_reason` is `length`).
-        attempts: how many requests it took.
-        seconds: wall-clock time, waits between the attempts included.
     """
 
     text: str
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[tuple[str, dict[str, Any]], ...] = ()
     usage: Usage = field(default_factory=Usage)
     invalid_calls: tuple[tuple[str, str], ...] = ()
     truncated: bool = False
-    attempts: int = 1
-    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """Everything that makes two models the same one. Times in seconds; the key is never shown.
+
+    `reply` is what the server is to answer with, for messages.
+    """
+
+    name: str
+    base_url: str
+    api_key: str = field(repr=False)
+    api_key_env: str
+    timeout: float
+    max_retries: int
+    prices: str | None
+    temperature: float = 0.0
+    max_tokens: int = 0
+    stream: bool | None = None
+    reply: str = "chat completion"
+
+    @property
+    def shown_url(self) -> str:
+        """The base URL for messages: without any password that stands in it."""
+        parts = urlsplit(self.base_url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+    @property
+    def where(self) -> str:
+        """The server, for messages."""
+        return f"the model server at {self.shown_url}"
 
 
 def open_model(
@@ -70,9 +145,7 @@ def open_model(
     max_retries: int = 4,
     *,
     api_key_env: str = "OPENAI_API_KEY",
-    backoff: float = 0.5,
-    max_wait: float = 60.0,
-    stream: bool = False,
+    stream: bool | None = None,
     prices: str | Path | None = None,
 ) -> ChatModel:
     """A language model, opened once per settings. Nothing is sent before the first call.
@@ -86,9 +159,8 @@ def open_model(
         timeout: seconds without any answer before a try counts as failed.
         max_retries: further tries after the first on 429, 5xx, time-outs and lost connections.
         api_key_env: the environment variable meant by `api_key=None`.
-        backoff: seconds before the first retry, doubled for each further one.
-        max_wait: longest single wait in seconds; a server that asks for more ends the call.
-        stream: receive replies as a stream, for gateways that cut long silent requests.
+        stream: receive replies as a stream, for gateways that cut long silent requests; None where
+            somebody listens to the tokens (Studio, `stream_mode="messages"`).
         prices: price table to lay over the shipped one; None takes TRIPLEWISE_PRICES.
 
     Raises:
@@ -96,260 +168,363 @@ def open_model(
         DataError: the price table cannot be read.
     """
     name, url = model_name(model), base_url_for(base_url)
-    settings = ModelSettings(
-        name=name,
-        base_url=url,
-        api_key=api_key_for(api_key, api_key_env, url),
-        api_key_env=api_key_env,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        timeout=timeout,
-        max_retries=max_retries,
-        backoff=backoff,
-        max_wait=max_wait,
-        stream=stream,
-        prices=prices_path(prices),
+    return _opened(
+        ModelSettings(
+            name=name,
+            base_url=url,
+            api_key=api_key_for(api_key, api_key_env, url),
+            api_key_env=api_key_env,
+            timeout=timeout,
+            max_retries=max_retries,
+            prices=prices_path(prices),
+            temperature=temperature,
+            max_tokens=max_tokens,
+            stream=stream,
+        )
     )
-    return _cached(settings)
 
 
 @lru_cache(maxsize=32)
-def _cached(settings: ModelSettings) -> ChatModel:
+def _opened(settings: ModelSettings) -> ChatModel:
     """One model per settings, so that connections are reused."""
-    return ChatModel(settings)
+    return ChatModel(_chat_openai(settings), settings.name, load_prices(settings.prices), settings)
 
 
 class ChatModel:
     """A language model that can be asked, from any thread and any event loop.
 
-    Every method raises `ConfigurationError` for what the person must mend (key, model name, address) and
-    `ModelUnavailableError` when the server gave no usable reply after all retries.
+    Every method raises `ConfigurationError` for what the person must set right (key, model name, address),
+    `ModelUnavailableError` when the server gave no usable reply after all retries, and `OutOfTimeError`.
+
+    Args:
+        chat: any LangChain chat model. name: looked up among the prices.
+        settings: of a server that `open_model` opened; None for a model that the caller made.
     """
-
-    def __init__(self, settings: ModelSettings) -> None:
-        self.settings = settings
-        self.prices = load_prices(settings.prices)
-        self._dropped: set[str] = set()
-        self._state = {"reachable": False}
-        self.record: Callable[[Usage], None] = lambda usage: None
-        self._client: ChatOpenAI | None = None
-        # Connections of an async client die with the event loop they were made in.
-        self._async_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, ChatOpenAI] = WeakKeyDictionary()
-
-    def session(self, record: Callable[[Usage], None]) -> Self:
-        """The same model, telling `record` what each reply used."""
-        session = copy(self)
-        session.record = record
-        return session
-
-    def __repr__(self) -> str:
-        return f"ChatModel(openai:{self.settings.name}, {self.settings.where})"
-
-    def complete(self, messages: Sequence[Message], *, stop: Sequence[str] | None = None) -> Reply:
-        """Ask for text, ended before any of the `stop` words."""
-        return self._ask(messages, None, tuple(stop or ()))
-
-    def call_tools(
-        self, messages: Sequence[Message], schemas: Sequence[Mapping[str, Any]], *, choice: str = "auto"
-    ) -> Reply:
-        """Ask for native tool calls. `schemas` are OpenAI function schemas; `choice` may be `required`."""
-        return self._ask(messages, schemas, (), choice)
-
-    async def acomplete(self, messages: Sequence[Message], *, stop: Sequence[str] | None = None) -> Reply:
-        """`complete` without blocking the event loop."""
-        return await self._aask(messages, None, tuple(stop or ()))
-
-    async def acall_tools(
-        self, messages: Sequence[Message], schemas: Sequence[Mapping[str, Any]], *, choice: str = "auto"
-    ) -> Reply:
-        """`call_tools` without blocking the event loop."""
-        return await self._aask(messages, schemas, (), choice)
-
-    def _ask(
-        self,
-        messages: Sequence[Message],
-        schemas: Sequence[Mapping[str, Any]] | None,
-        stop: tuple[str, ...],
-        choice: str = "auto",
-    ) -> Reply:
-        """One reply, however many tries it takes."""
-        client = self._sync_client()
-        exchange, attempts = _Exchange(messages, schemas, stop, choice, self), self._attempts()
-        while True:
-            try:
-                message = client.invoke(exchange.messages, **exchange.request())
-                return exchange.finish(message, attempts.made)
-            except client_errors() as error:
-                time.sleep(attempts.delay(error))
-
-    async def _aask(
-        self,
-        messages: Sequence[Message],
-        schemas: Sequence[Mapping[str, Any]] | None,
-        stop: tuple[str, ...],
-        choice: str = "auto",
-    ) -> Reply:
-        """`_ask`, awaited."""
-        client = self._async_client()
-        exchange, attempts = _Exchange(messages, schemas, stop, choice, self), self._attempts()
-        while True:
-            try:
-                # Nobody closes kept connections when a loop ends, so none are kept.
-                request = {**exchange.request(), "extra_headers": {"Connection": "close"}}
-                return exchange.finish(await client.ainvoke(exchange.messages, **request), attempts.made)
-            except client_errors() as error:
-                await asyncio.sleep(attempts.delay(error))
-
-    def _attempts(self) -> Attempts:
-        """The tries of a new call."""
-        return Attempts(self.settings, self._dropped, reachable=self._state["reachable"])
-
-    def _sync_client(self) -> ChatOpenAI:
-        """The client all threads share, made at the first call."""
-        if self._client is None:
-            self._client = _chat_openai(self.settings)
-        return self._client
-
-    def _async_client(self) -> ChatOpenAI:
-        """The client of the running event loop."""
-        loop = asyncio.get_running_loop()
-        if loop not in self._async_clients:
-            self._async_clients[loop] = _chat_openai(self.settings, own_async_client=True)
-        return self._async_clients[loop]
-
-    def answered(self) -> None:
-        """The server was reached: from now on a refused connection is worth a retry."""
-        self._state["reachable"] = True
-
-    @property
-    def dropped(self) -> set[str]:
-        """Request parameters this model turned out not to take."""
-        return self._dropped
-
-
-class _Exchange:
-    """One question to a model: the request to send, and the reply made from what comes back."""
 
     def __init__(
         self,
-        messages: Sequence[Message],
-        schemas: Sequence[Mapping[str, Any]] | None,
-        stop: tuple[str, ...],
-        choice: str,
-        model: ChatModel,
+        chat: BaseChatModel,
+        name: str,
+        prices: Prices,
+        settings: ModelSettings | None = None,
     ) -> None:
-        from langchain_core.messages import convert_to_messages
+        self.chat, self.name, self.settings = chat, name, settings
+        self._prices = prices
+        # Shared by all sessions: a parameter that the model does not know is refused only once.
+        self._dropped: set[str] = set()
+        self._record: Callable[[Usage], object] = lambda usage: None
+        self._seconds: Callable[[], float | None] = lambda: None
 
-        # Made before any try, so that a mistake in our messages never looks like a broken reply.
-        self.messages: list[BaseMessage] = convert_to_messages([dict(m) for m in messages])
-        self.texts = [json.dumps(m.get("content"), ensure_ascii=False) for m in messages]
-        self.tools = [_tool(s) for s in schemas or ()]
-        self.stop, self.choice, self.model = stop, choice, model
-        self.start = time.perf_counter()
+    def session(
+        self, record: Callable[[Usage], object], seconds: Callable[[], float | None] = lambda: None
+    ) -> Self:
+        """The same model for one run: `record` is told what each reply used, `seconds` says what is left."""
+        session = copy(self)
+        session._record, session._seconds = record, seconds
+        return session
 
-    def request(self) -> dict[str, Any]:
-        """Keyword arguments of the call, without the parameters this model refused before."""
-        settings, dropped = self.model.settings, self.model.dropped
-        request: dict[str, Any] = {"temperature": settings.temperature, "stop": list(self.stop) or None}
-        if self.tools:
-            request |= {"tools": self.tools, "tool_choice": self.choice, "parallel_tool_calls": False}
-        request = {k: v for k, v in request.items() if v is not None and k not in dropped}
+    def __repr__(self) -> str:
+        return f"ChatModel({self.name}{f', {self.settings.where}' if self.settings else ''})"
+
+    def complete(self, messages: Sequence[Message], *, stop: Sequence[str] = ()) -> Reply:
+        """Ask for text, ended before any of the `stop` words."""
+        return self.reply(ModelCall.of(messages, stop))
+
+    def reply(self, call: ModelCall) -> Reply:
+        """Ask, and wait for the reply in this thread."""
+        return self._finished(on_loop(self._ask(call)).result())
+
+    async def areply(self, call: ModelCall) -> Reply:
+        """Ask, without holding a thread while waiting."""
+        return self._finished(await asyncio.wrap_future(on_loop(self._ask(call))))
+
+    def _finished(self, reply: Reply) -> Reply:
+        self._record(reply.usage)
+        return reply
+
+    async def _ask(self, call: ModelCall) -> Reply:
+        """One reply, within the seconds that the run has left."""
+        left = self._seconds()
+        if left is not None and left <= 0:
+            raise OutOfTimeError("the budget of seconds is spent")
+        try:
+            async with asyncio.timeout(left):
+                message = await self._message(call)
+        except TimeoutError:
+            raise OutOfTimeError(f"{self!r} did not answer within the {left:.1f} s left to the run") from None
+        return self._read(message, call)
+
+    async def _message(self, call: ModelCall) -> AIMessage:
+        """The model's message; malformed ones and refused parameters lead to another request."""
+        messages, malformed = list(call.messages), 0
+        while True:
+            chat, request = self._request(call)
+            try:
+                message: AIMessage = await chat.ainvoke(messages, **request)
+            except client_errors(self.settings is not None) as error:
+                if self.settings is None:
+                    raise ModelUnavailableError(f"model {self.name} failed: {_quote(error)}") from error
+                parameter = unknown_parameter(error)
+                if parameter and parameter not in self._dropped:
+                    self._dropped.add(parameter)
+                    continue
+                malformed += is_malformed(error)
+                if not is_malformed(error) or malformed > MALFORMED_RETRIES:
+                    raise explained(error, self.settings) from error
+                continue
+            if not self._is_stopped_thought(message, call):
+                return message
+            # A stop word ended the model's reasoning block: asked again without any.
+            self._dropped.add("stop")
+
+    def _request(self, call: ModelCall) -> tuple[Any, dict[str, Any]]:
+        """What is invoked, and the request without parameters that this model refused before."""
+        stop = list(call.stop) or None
+        tools = [dict(s) if "function" in s else {"type": "function", "function": s} for s in call.schemas]
+        settings = self.settings
+        if settings is None:
+            return (self.chat.bind_tools(tools) if tools else self.chat), ({"stop": stop} if stop else {})
+        request: dict[str, Any] = {"temperature": settings.temperature, "stop": stop}
+        if tools:
+            request |= {"tools": tools, "tool_choice": "auto", "parallel_tool_calls": False}
+        request = {k: v for k, v in request.items() if v is not None and k not in self._dropped}
         # OpenAI knows only the new name of this limit, most other servers only the old one.
-        new_name = settings.is_openai != ("max_tokens" in dropped)
-        limit = settings.max_tokens
-        return request | (
-            {"max_completion_tokens": limit} if new_name else {"extra_body": {"max_tokens": limit}}
+        if is_openai(settings.base_url) != ("max_tokens" in self._dropped):
+            return self.chat, {**request, "max_completion_tokens": settings.max_tokens}
+        return self.chat, {**request, "extra_body": {"max_tokens": settings.max_tokens}}
+
+    def _is_stopped_thought(self, message: AIMessage, call: ModelCall) -> bool:
+        """Whether a stop word fell inside a reasoning block, so that nothing was answered."""
+        return (
+            bool(call.stop)
+            and "stop" not in self._dropped
+            and message.response_metadata.get("finish_reason") == "stop"
+            and _UNCLOSED.search(_THOUGHT.sub("", str(message.text))) is not None
         )
 
-    def finish(self, message: AIMessage, attempts: int) -> Reply:
-        """The reply, its usage recorded. Raises `MalformedReplyError` if the stop word hit the reasoning."""
-        self.model.answered()
-        raw, metadata = str(message.text), message.response_metadata
-        if self.stop and "stop" not in self.model.dropped and _thought_was_stopped(raw, metadata):
-            self.model.dropped.add("stop")
-            raise MalformedReplyError("a stop word ended the model's reasoning block; asked again without")
-        usage = self._usage(message, raw)
-        self.model.record(usage)
+    def _read(self, message: AIMessage, call: ModelCall) -> Reply:
+        """The reply, with tokens as reported, or estimated where the server reports none."""
+        raw, used = str(message.text), message.usage_metadata
+        if estimated := used is None or not (used["input_tokens"] or used["output_tokens"]):
+            asked = [text for _, text in call.messages] + [json.dumps(s) for s in call.schemas]
+            tokens_in = estimate_tokens(asked)
+            tokens_out = estimate_tokens([raw, *(json.dumps(c["args"]) for c in message.tool_calls)])
+        else:
+            assert used is not None
+            tokens_in, tokens_out = used["input_tokens"], used["output_tokens"]
+        cost = self._prices.cost(self.name, tokens_in, tokens_out)
+        text = _UNCLOSED.sub("", _UNOPENED.sub("", _THOUGHT.sub("", raw))).strip()
+        # Not every server honours stop words.
+        ends = [at for word in call.stop if word and (at := text.find(word)) >= 0]
         return Reply(
-            text=_cut(without_thoughts(raw), self.stop),
+            text=text[: min(ends)].rstrip() if ends else text,
             tool_calls=tuple((c["name"], dict(c["args"])) for c in message.tool_calls),
             invalid_calls=tuple((c["name"] or "", c["args"] or "") for c in message.invalid_tool_calls),
-            usage=usage,
-            truncated=metadata.get("finish_reason") == "length",
-            attempts=attempts,
-            seconds=time.perf_counter() - self.start,
+            usage=Usage(1, tokens_in, tokens_out, cost, estimated),
+            truncated=message.response_metadata.get("finish_reason") == "length",
         )
 
-    def _usage(self, message: AIMessage, raw: str) -> Usage:
-        """One call, with tokens as reported, or estimated where the server reports none."""
-        reported = message.usage_metadata
-        estimated = reported is None or not (reported["input_tokens"] or reported["output_tokens"])
-        if reported is None or estimated:
-            calls = [json.dumps(c["args"]) for c in message.tool_calls]
-            tokens_in = estimate_tokens([*self.texts, *(json.dumps(t) for t in self.tools)])
-            tokens_out = estimate_tokens([raw, *calls])
-        else:
-            tokens_in, tokens_out = reported["input_tokens"], reported["output_tokens"]
-        cost = self.model.prices.cost(self.model.settings.name, tokens_in, tokens_out)
-        return Usage(1, tokens_in, tokens_out, cost, estimated)
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """The event loop that all calls are made on."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="triplewise-models", daemon=True).start()
+    return loop
 
 
-def _chat_openai(settings: ModelSettings, own_async_client: bool = False) -> ChatOpenAI:
-    """langchain-openai's client, with its own retries off: ours tell the causes apart."""
-    import openai
+def on_loop(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    """Run a coroutine where the models are asked."""
+    return asyncio.run_coroutine_threadsafe(coroutine, _loop())
+
+
+def chat_model(chat: BaseChatModel, prices: str | None) -> ChatModel:
+    """A LangChain chat model that the caller made, as it is."""
+    name = getattr(chat, "model_name", None) or getattr(chat, "model", None) or type(chat).__name__
+    return ChatModel(chat, str(name), load_prices(prices))
+
+
+def _chat_openai(settings: ModelSettings) -> ChatOpenAI:
     from langchain_openai import ChatOpenAI
     from pydantic import SecretStr
 
-    extra: dict[str, Any] = {}
-    if own_async_client:
-        extra["http_async_client"] = openai.DefaultAsyncHttpxClient(timeout=settings.timeout)
+    streaming = {} if settings.stream is None else {"streaming": settings.stream}
     return ChatOpenAI(
         model=settings.name,
         base_url=settings.base_url,
         api_key=SecretStr(settings.api_key),
         timeout=settings.timeout,
-        max_retries=0,
+        max_retries=settings.max_retries,
         use_responses_api=False,
-        streaming=settings.stream,
-        disable_streaming=not settings.stream,
         stream_usage=True,
-        **extra,
+        **streaming,
     )
 
 
-@lru_cache(maxsize=1)
-def client_errors() -> tuple[type[Exception], ...]:
-    """What a call can fail with. The built-in ones are how the client reports a malformed reply."""
+@cache
+def client_errors(own: bool) -> tuple[type[Exception], ...]:
+    """What a call can fail with; the built-in ones are how our own client reports a malformed reply."""
     import openai
 
-    return (
-        openai.OpenAIError,
-        MalformedReplyError,
-        ValueError,
-        TypeError,
-        KeyError,
-        IndexError,
-        AttributeError,
+    builtin = (ValueError, TypeError, KeyError, IndexError, AttributeError) if own else ()
+    return (openai.OpenAIError, *builtin)
+
+
+def is_malformed(error: Exception) -> bool:
+    """Whether a reply was HTTP 200 but nothing that the client could read."""
+    import openai
+
+    return not isinstance(error, openai.APIError) or isinstance(error, openai.APIResponseValidationError)
+
+
+def unknown_parameter(error: Exception) -> str:
+    """The optional parameter that a model does not take, "" if that is not what is wrong."""
+    import openai
+
+    if not isinstance(error, openai.APIStatusError) or error.status_code not in (400, 422):
+        return ""
+    words = _server_words(error).lower()
+    named = (error.param or "").split(".")[0].replace("max_completion_tokens", "max_tokens")
+    if "unsupported" in (error.code or "") and named in _OPTIONAL:
+        return named
+    if not re.search(r"not support|unsupported|unrecogni[sz]ed|unknown|extra inputs|not permitted", words):
+        return ""
+    if named in _OPTIONAL:
+        return named
+    return next((name for name in _OPTIONAL if re.search(rf"\b{name}\b", words)), "")
+
+
+def explained(error: Exception, settings: ModelSettings) -> TriplewiseError:
+    """The error that says what happened and who acts: the person (`ConfigurationError`), or nobody now."""
+    import openai
+
+    where, tries = settings.where, f"given up after {settings.max_retries + 1} tries"
+    if isinstance(error, openai.APIStatusError):
+        return _status_error(error, settings, tries)
+    if isinstance(error, openai.APITimeoutError):
+        text = f"{where} did not answer within {settings.timeout:g} s; {tries}"
+        return ModelUnavailableError(text)
+    if isinstance(error, openai.APIConnectionError):
+        causes = list(_causes(error))
+        text = _quote("; ".join(dict.fromkeys(str(cause) for cause in causes if str(cause))))
+        if any(isinstance(c, ConnectionRefusedError) for c in causes):
+            text = f"{where} refuses connections: is the server running, and is this its port?"
+        elif any(isinstance(c, socket.gaierror) for c in causes):
+            text = f"{where} cannot be found ({text}): check the base URL and the network"
+        elif any(isinstance(c, ssl.SSLCertVerificationError) for c in causes):
+            text = f"{where} has a certificate that is not trusted ({text})"
+        else:
+            return ModelUnavailableError(f"the connection to {where} failed ({text}); {tries}")
+        return ConfigurationError(text)
+    if isinstance(error, openai.APIError) and not is_malformed(error):
+        return ModelUnavailableError(f"{where} broke off: {_quote(error.message)}")
+    kind = type(error).__name__
+    return ModelUnavailableError(
+        f"{where} sent a reply that is no {settings.reply} ({kind}: {_quote(error)})"
     )
 
 
-def _tool(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A function schema in the envelope that the API wants."""
-    return dict(schema) if "function" in schema else {"type": "function", "function": dict(schema)}
+def _status_error(error: openai.APIStatusError, settings: ModelSettings, tries: str) -> TriplewiseError:
+    """What a reply with a 4xx or 5xx status means."""
+    status, where, words = error.status_code, settings.where, _quote(_server_words(error))
+    if status in (401, 403) and settings.api_key == _NO_KEY:
+        return ConfigurationError(
+            f"{where} wants a key and none was given (HTTP {status}): "
+            f"set environment variable {settings.api_key_env}"
+        )
+    if status in (401, 403):
+        return ConfigurationError(
+            f"{where} refused the key in {settings.api_key_env} (HTTP {status}: {words}): "
+            "check that it is complete, belongs to this server, and may use this model"
+        )
+    if status == 404:
+        return ConfigurationError(
+            f"{where} has no model {settings.name!r} (HTTP 404: {words}): list the models it has with "
+            f"`curl {settings.shown_url}/models`; if that finds nothing either, the base URL is wrong "
+            "(it usually ends in /v1)"
+        )
+    if status == 429 and error.code == "insufficient_quota":
+        text = f"{where}: this key's account has no quota left ({words}): top it up or use another"
+        return ConfigurationError(text)
+    if status in (408, 409, 425, 429) or status >= 500:
+        asked = error.response.headers.get("retry-after", "")
+        wait = f"; it asks to wait {asked} s: run again later" if asked.isdigit() and int(asked) > 60 else ""
+        what = "limits the rate of requests" if status == 429 else "failed"
+        return ModelUnavailableError(f"{where} {what} (HTTP {status}: {words}){wait or f'; {tries}'}")
+    text, lowered = f"{where} refused the request (HTTP {status}: {words})", words.lower()
+    if error.code == "context_length_exceeded" or re.search(r"context (length|window|size)", lowered):
+        fix = "use a model with a longer context, fewer steps, or a smaller observation"
+        return ContextOverflowError(f"{text}; {fix}")
+    if re.search(r"\btools?\b|tool[_ -](choice|call)|function call", lowered):
+        text += '; if this model has no tool calls, use calling="react"'
+    return ConfigurationError(text)
 
 
-def without_thoughts(text: str) -> str:
-    """A reply without its reasoning blocks, also where the server sends only one of the two tags."""
-    text = _UNOPENED.sub("", _THOUGHT.sub("", text))
-    return _UNCLOSED.sub("", text).strip()
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The exception and everything that led to it, async clients' groups included."""
+    while error is not None:
+        yield error
+        for inner in getattr(error, "exceptions", ()):
+            yield from _causes(inner)
+        error = error.__cause__ or error.__context__
 
 
-def _thought_was_stopped(raw: str, metadata: Mapping[str, Any]) -> bool:
-    """Whether a stop word fell inside a reasoning block, so that nothing was answered."""
-    return metadata.get("finish_reason") == "stop" and _UNCLOSED.search(_THOUGHT.sub("", raw)) is not None
+def _server_words(error: openai.APIStatusError) -> str:
+    """What the server itself said, without the client's wrapping."""
+    body = error.body
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        words = inner.get("message") if isinstance(inner, dict) else inner
+        return str(words or body.get("detail") or body.get("message") or error.message)
+    return str(body or error.message)
 
 
-def _cut(text: str, stop: Sequence[str]) -> str:
-    """The text before the first stop word: not every server honours them."""
-    ends = [at for word in stop if word and (at := text.find(word)) >= 0]
-    return text[: min(ends)].rstrip() if ends else text
+def _quote(words: object) -> str:
+    """Foreign words on one line, cut to a readable length."""
+    text = " ".join(str(words).split())
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
+
+
+def is_openai(url: str) -> bool:
+    """Whether a URL leads to OpenAI itself, in whatever region."""
+    host = urlsplit(url).hostname or ""
+    return host == "api.openai.com" or host.endswith(".api.openai.com")
+
+
+def model_name(model: str) -> str:
+    """The server's own name of a model. Raises `ConfigurationError` listing the legal forms."""
+    scheme, name = model[: len(_SCHEME)], model[len(_SCHEME) :].strip()
+    if scheme == _SCHEME and name:
+        return name
+    if model == "embedded":
+        raise ConfigurationError(
+            "model 'embedded' is no language model: it answers without one, so none can be opened; "
+            "for a language model give openai:NAME"
+        )
+    hint = f"; did you mean {_SCHEME + model!r}?" if model and ":" not in model else ""
+    raise ConfigurationError(f"unknown model {model!r}; legal forms: {', '.join(MODEL_FORMS)}{hint}")
+
+
+def base_url_for(given: str | None) -> str:
+    """The server's URL without a slash at its end. Raises `ConfigurationError` if it is none."""
+    environment = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+    url = (given or environment or OPENAI_URL).strip().rstrip("/")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(
+            f"base_url {url!r} is no http(s) URL; it looks like http://localhost:8000/v1"
+        )
+    return url
+
+
+def api_key_for(given: str | None, variable: str, url: str) -> str:
+    """The key to send. Raises `ConfigurationError` where OpenAI would refuse to answer without one."""
+    key = (given or os.environ.get(variable) or "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigurationError(f"the key in {variable} holds characters no key has; copy it again")
+    if not key and is_openai(url):
+        raise ConfigurationError(
+            f"no key for {url}: set environment variable {variable}, or give base_url of a server "
+            'that needs none, or use model="embedded"'
+        )
+    return key or _NO_KEY

@@ -16,7 +16,8 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.forms import form_of, slot_of
 from triplewise.nodes.link import link
-from triplewise.nodes.phase import Update
+from triplewise.nodes.models import ModelCall
+from triplewise.nodes.phase import Phase, Steps, Update, model_phase
 from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import RuleService
 from triplewise.tools.core.names import normalise
@@ -71,7 +72,8 @@ def _without_model(state: State, context: Context) -> Plan:
     return make_plan(question, linked, env.kg, env.encoder, env.seeds, settings_of(context))
 
 
-def proposed(state: State, runtime: Runtime[Context]) -> Update:
+@model_phase
+def proposed(state: State, runtime: Runtime[Context]) -> Steps:
     """The model proposes rule bodies, shown like seed questions with their own mined ones (SymAgent, eq. 3).
 
     Proposals are aligned to relations the KG really has and grounded at the topic; mined rules follow them.
@@ -91,7 +93,7 @@ def proposed(state: State, runtime: Runtime[Context]) -> Update:
         relations=relations_around(env.kg, env.encoder, state),
         limit=context.plan_rules,
     )
-    reply = env.model.complete([{"role": "user", "content": prompt}])
+    reply = yield ModelCall.of(prompt)
     grounder = Grounder(env.kg, env.encoder, state.linked, settings_of(context), plan)
     plan = with_proposals(plan, parse_bodies(reply.text), grounder, context.plan_rules)
     return {"rules": plan.rules, "dropped": plan.dropped}
@@ -151,4 +153,4 @@ def rule_service(state: State, context: Context) -> RuleService:
     return rules
 
 
-VARIANTS = {"mined": mined, "proposed": proposed, "for-policy": for_policy, "none": none}
+VARIANTS: dict[str, Phase] = {"mined": mined, "proposed": proposed, "for-policy": for_policy, "none": none}

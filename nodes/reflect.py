@@ -12,7 +12,8 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.forms import form_of
-from triplewise.nodes.phase import Update
+from triplewise.nodes.models import ModelCall
+from triplewise.nodes.phase import Phase, Steps, Update, model_phase
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import (
     made_up,
@@ -108,8 +109,8 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
     return _update(state, context, tuple(triples[i] for i in sorted(chosen)))
 
 
-def _asked(state: State, context: Context, part: str) -> str:
-    """The model's reply to a part of the prompt about the last action's triples."""
+def _question(state: State, context: Context, part: str) -> ModelCall:
+    """A part of the prompt about the last action's triples."""
     kg = environment(context).kg
     prompt = environment(context).prompt.render(
         part,
@@ -120,10 +121,11 @@ def _asked(state: State, context: Context, part: str) -> str:
         limit=context.reflect_limit,
         form=form_of(state.question),
     )
-    return environment(context).model.complete([{"role": "user", "content": prompt}]).text
+    return ModelCall.of(prompt)
 
 
-def oda(state: State, runtime: Runtime[Context]) -> Update:
+@model_phase
+def oda(state: State, runtime: Runtime[Context]) -> Steps:
     """Let the model pick the triples that help to answer (ODA, table 8).
 
     Only what the last action really brought up is kept. What no step and no observation brought up is
@@ -132,7 +134,7 @@ def oda(state: State, runtime: Runtime[Context]) -> Update:
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
         return guided(state, runtime)
-    kg, reply = environment(context).kg, _asked(state, context, "reflect")
+    kg, reply = environment(context).kg, (yield _question(state, context, "reflect")).text
     if invented := made_up(kg, reply, _given(state)):
         environment(context).record(Usage(hallucinated=len(invented)))
     kept = parse_triples(kg, reply, triples)[: context.reflect_limit]
@@ -167,7 +169,8 @@ def _given(state: State) -> list[Triple]:
     return list(dict.fromkeys([*shown, *observed, *(t for path in state.memory for t in path)]))
 
 
-def generated(state: State, runtime: Runtime[Context]) -> Update:
+@model_phase
+def generated(state: State, runtime: Runtime[Context]) -> Steps:
     """Let the model write K facts of its own instead of keeping triples (ablation, ODA 4.2).
 
     They stand apart from memory, marked as not from the KG, and prove nothing. What they name of the last
@@ -176,7 +179,7 @@ def generated(state: State, runtime: Runtime[Context]) -> Update:
     context, triples = runtime.context, state.last.feedback.triples
     if context.embedded or not triples:
         return similarity(state, runtime)
-    kg, reply = environment(context).kg, _asked(state, context, "generate")
+    kg, reply = environment(context).kg, (yield _question(state, context, "generate")).text
     lines = (_BULLET.sub("", line).strip() for line in reply.splitlines())
     facts = list(dict.fromkeys(line for line in lines if line))[: context.reflect_limit]
     said = "\n".join(facts).casefold()
@@ -199,4 +202,10 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
     return {"steps": _settle(state)}
 
 
-VARIANTS = {"oda": oda, "similarity": similarity, "random": chance, "generated": generated, "none": none}
+VARIANTS: dict[str, Phase] = {
+    "oda": oda,
+    "similarity": similarity,
+    "random": chance,
+    "generated": generated,
+    "none": none,
+}

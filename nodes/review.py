@@ -15,7 +15,6 @@ from langgraph.types import interrupt
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.facts import store_of, unreviewed
 from triplewise.nodes.phase import Update
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import triple_text
@@ -32,11 +31,11 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
 
     Rejected facts are out of this run, and are never proposed again.
     """
-    context, waiting = runtime.context, unreviewed(state)
+    context, waiting = runtime.context, state.unreviewed
     if not waiting:
         return {}
     said = ask(waiting, environment(context).kg)
-    store = store_of(context)
+    store = environment(context).fact_store
     store.add(waiting)
     store.accept([f.id for f in waiting if said[f.id]])
     store.reject([f.id for f in waiting if not said[f.id]])

@@ -167,3 +167,8 @@ class State(BaseModel):
     def last(self) -> Step:
         """The newest step. Raises IndexError before the first."""
         return self.steps[-1]
+
+    @property
+    def unreviewed(self) -> tuple[ExtractedFact, ...]:
+        """Facts of the run that nobody has decided on."""
+        return tuple(f for f in self.facts if f.status == "proposed")

@@ -30,11 +30,11 @@ from triplewise.evals.baselines.answering import add_step, ask, majority, make_a
 from triplewise.evals.baselines.binding import ACTIONS, Binder, Draft, Executed, draft_text, read_draft
 from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes import answer
+from triplewise.nodes.answer import find_routes
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update
 from triplewise.nodes.plan import settings_of
-from triplewise.nodes.routes import find_routes
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import node_labels
 from triplewise.tools.core.call import Call, Feedback

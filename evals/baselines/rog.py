@@ -28,13 +28,11 @@ from triplewise.evals.baselines.answering import (
     why_no_answer,
 )
 from triplewise.evals.baselines.loop import Graph, build_loop, check_number
-from triplewise.nodes.answer import labels_of
+from triplewise.nodes.answer import Route, find_routes, labels_of, route_query, with_documents
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.facts import told
 from triplewise.nodes.phase import Update
 from triplewise.nodes.plan import demonstrations_for, relations_around, settings_of
-from triplewise.nodes.routes import Route, find_routes, route_query
 from triplewise.nodes.state import ProofTriple, State, Step
 from triplewise.nodes.text import memory_lines, triple_text
 from triplewise.tools.core.call import Call, Feedback
@@ -186,7 +184,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
         note = "no retrieved path leads to the answer: it is what the model knows"
     facts = list(dict.fromkeys(triple for route in routes for triple, _ in route.hops))[:PROOF]
     texts = triple_text(kg, facts, exact=False)
-    proof = told(kg, list(map(ProofTriple, facts, texts)))
+    proof = with_documents(kg, list(map(ProofTriple, facts, texts)))
     sparql = query.sparql(kg.profile) if query is not None else ""
     return {"answer": make_answer(state, context, named, note, proof=proof, sparql=sparql)}
 

@@ -29,7 +29,7 @@ from triplewise.evals.kgs import LoadedKG, prepared
 from triplewise.evals.provenance import of_system
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import Seeds, seeds_of
-from triplewise.nodes.database import require_model
+from triplewise.nodes.sql import require_model
 from triplewise.tools.core.errors import ConfigurationError
 
 DEFAULT_N = 1_000

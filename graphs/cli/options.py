@@ -170,7 +170,7 @@ def context_of(named: Mapping[str, Any], settings: Iterable[str] = ()) -> Contex
         values[name] = _typed(name, value, hints[name])
     context = Context(**values)
     if not context.embedded:
-        from triplewise.nodes.model_settings import model_name
+        from triplewise.nodes.models import model_name
 
         model_name(context.model)
     return context
@@ -239,7 +239,7 @@ def order_of(
     if context.db is not None and toolset != SQL_PRESET:
         raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
     if context.db is not None:
-        from triplewise.nodes.database import require_model
+        from triplewise.nodes.sql import require_model
 
         require_model(context)
     if not question or not question.strip():

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.nodes.act import prompt_values
+from triplewise.nodes.act import opening, prompt_values
 from triplewise.nodes.context import Context
-from triplewise.nodes.conversation import opening
 from triplewise.nodes.environment import environment
 from triplewise.nodes.learning.config import LearningContext, LearningState, Progress
 from triplewise.nodes.phase import Phase

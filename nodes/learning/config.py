@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.model_settings import api_key_for, base_url_for, is_openai, model_name
+from triplewise.nodes.models import api_key_for, base_url_for, is_openai, model_name
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.journal import Journal

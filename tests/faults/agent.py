@@ -11,10 +11,10 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes import correct, inspect
 from triplewise.nodes.act import carry_out, read_reply
+from triplewise.nodes.action_context import reasoning_memory
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State, Step, Verdict
-from triplewise.nodes.workbench import reasoning_memory
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.linking.linker import LinkedEntity
 

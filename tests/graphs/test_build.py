@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.runtime import Runtime
 from pydantic import ValidationError
 
-from tests.support.openai_server import OpenAIServer
+from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.nodes.phase import Update
 from triplewise.tools.core.errors import ConfigurationError
@@ -302,7 +303,6 @@ LOST = "Thought: hm\nAction: add_fact(?a, ?b)"
         ({"max_corrections": 2}, [SHORT[1], LOST, LOST, LOST], "the budget of 2 corrections is spent"),
         ({"max_queries": 1}, [SHORT[1]], "the budget of 1 KG queries is spent"),
         ({"max_tokens": 500}, [SHORT[1]], "the budget of 500 model tokens is spent"),
-        ({"max_seconds": 0.001}, [SHORT[1]], "the budget of 0.001 seconds is spent"),
     ],
 )
 def test_every_budget_ends_in_an_answer(
@@ -314,6 +314,18 @@ def test_every_budget_ends_in_an_answer(
     assert answer.reason == f"{reason}; the answer is what was proven so far"
     assert set(answer.labels) == ARENAS
     assert len(answer.proof) == 2
+
+
+def test_the_budget_of_seconds_ends_a_call_and_a_step_before_any(openai_server: Server) -> None:
+    server = openai_server(SHORT, [Fault.SLOW] * 9, slow=3)
+    for seconds in (0.5, 0.001):
+        begin = time.perf_counter()
+        answer = build_graph("queryagent").invoke(INPUT, context=scripted(server, max_seconds=seconds))[
+            "answer"
+        ]
+        assert answer.status == "budget_spent"
+        assert answer.reason == f"the budget of {seconds} seconds is spent; nothing was proven so far"
+        assert time.perf_counter() - begin < 3
 
 
 def test_corrections_that_are_used_up_do_not_end_a_run_that_goes_well(openai_server: Server) -> None:

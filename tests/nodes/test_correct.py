@@ -11,12 +11,12 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import Messages, OpenAIServer
 from triplewise.graphs import Context, State, build_graph
+from triplewise.nodes.action_context import action_context, reasoning_memory
 from triplewise.nodes.correct import VARIANTS, verified_fixes
 from triplewise.nodes.environment import environment
 from triplewise.nodes.inspect import eraser as inspect_step
 from triplewise.nodes.inspect import unchecked
 from triplewise.nodes.state import Step, Verdict
-from triplewise.nodes.workbench import reasoning_memory, workbench
 from triplewise.tools.actions import parse_call
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.kg.protocol import metered
@@ -116,7 +116,7 @@ MEANT = f"add_fact({WILD}, P840, ?place)"
 def turned(state: Callable[..., State], context: Context) -> State:
     """A fact in the wrong direction, as the inspector leaves it to be corrected."""
     start = state(WILD, question="Where is The Call of the Wild set?")
-    feedback = environment(context).toolset.execute(workbench(start, context), parse_call(TURNED))
+    feedback = environment(context).toolset.execute(action_context(start, context), parse_call(TURNED))
     step = Step(1, "", TURNED, replace(feedback, outcome=str(feedback.outcome)), feedback.observation)
     verdict = Verdict("error", "fact_empty", "kb", "Nothing found. Regenerate only Thought 2 and Action 2.")
     return start.model_copy(update={"steps": (step,), "program": feedback.program, "verdict": verdict})

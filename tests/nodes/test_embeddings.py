@@ -12,11 +12,11 @@ import pytest
 
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.nodes import embeddings
+from triplewise.nodes.action_context import ranker
 from triplewise.nodes.context import RANKINGS, Context
 from triplewise.nodes.embeddings import BATCH, OpenAIEncoder, open_embeddings
 from triplewise.nodes.environment import environment
 from triplewise.nodes.usage import Usage
-from triplewise.nodes.workbench import ranker
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.kg.open import close_all
 from triplewise.tools.retrieval.encoder import Encoder
@@ -31,7 +31,7 @@ def letters(text: str) -> Sequence[float]:
 
 
 def encoder_on(server: OpenAIServer, model: str = "scripted", **settings: Any) -> OpenAIEncoder:
-    return open_embeddings(model, server.url, **{"backoff": 0.005, "max_retries": 3, **settings})
+    return open_embeddings(model, server.url, **{"max_retries": 3, **settings})
 
 
 def test_unit_vectors_of_texts_each_sent_once(openai_server: Start) -> None:
@@ -118,7 +118,7 @@ def test_what_the_person_must_mend(openai_server: Start) -> None:
     with pytest.raises(ConfigurationError, match="has no model 'other'"):
         encoder_on(openai_server(), "other").encode(["a"])
     with pytest.raises(ConfigurationError, match="account has no quota"):
-        encoder_on(openai_server(faults=[Fault.QUOTA])).encode(["a"])
+        encoder_on(openai_server(faults=[Fault.QUOTA] * 9), max_retries=0).encode(["a"])
     with pytest.raises(ConfigurationError, match="names no model"):
         open_embeddings("openai: ", server.url)
     with pytest.raises(ConfigurationError, match="no key for https://api"):
@@ -130,7 +130,7 @@ def test_a_dead_server_is_named() -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     with pytest.raises(ConfigurationError, match=f"{url} refuses connections"):
-        open_embeddings("m", url, backoff=0.005).encode(["a"])
+        open_embeddings("m", url, max_retries=0).encode(["a"])
 
 
 def test_strategies_have_the_same_names_everywhere() -> None:

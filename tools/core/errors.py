@@ -9,6 +9,7 @@ TriplewiseError
 └── RunError             this run cannot go on: a service failed after retries
     ├── KGUnavailableError
     ├── ModelUnavailableError
+    │   └── OutOfTimeError       the run's budget of seconds ended while it waited for a model
     └── DocumentsUnavailableError
 ```
 """
@@ -77,6 +78,10 @@ class KGUnavailableError(RunError):
 
 class ModelUnavailableError(RunError):
     """The language model did not answer after retries."""
+
+
+class OutOfTimeError(ModelUnavailableError):
+    """The run's budget of seconds ended while a model was being asked."""
 
 
 class DocumentsUnavailableError(RunError):
