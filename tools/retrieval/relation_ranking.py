@@ -10,14 +10,14 @@ import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.hybrid import Bm25, Faiss, fuse
 
 CUT = 40
 """How many relations the paper keeps."""
 DEFAULT = "sentence-transformers"
 """The paper's best strategy on two of its three benchmarks (table 7), and the one that needs no server."""
-
-_FUSION_DAMPING = 60
-"""Reciprocal rank fusion's usual constant: how little the very first ranks weigh more than the next."""
+METHODS = ("none", "hybrid", "sentence-transformers", "openai")
+"""The strategies of table 7; `openai` is the paper's own."""
 
 Vectors = Callable[[Sequence[str]], np.ndarray]
 """Unit vectors of texts, float32 of shape (n, dimension)."""
@@ -67,55 +67,14 @@ def rank_relations(
             raise ConfigurationError(
                 f"relation ranking {method!r} needs an encoder; pass one, or choose method 'none'"
             )
-        query = encoder.encode([question])[0]
-        scores = _SCORERS[method](question, texts, query, (vectors or encoder.encode)(texts))
-    kept = [documents[i].id for i in np.argsort(-scores, kind="stable")[: max(cut, 0)]]
+        query, of_texts = encoder.encode([question])[0], (vectors or encoder.encode)(texts)
+        scores = of_texts @ query
+        if method == "hybrid":
+            import bm25s
+
+            words = bm25s.tokenize([question, *texts], stopwords=[], return_ids=False, show_progress=False)
+            scores = fuse([Faiss(of_texts).scores(query), Bm25(words[1:]).scores(words[0])])
+    best = [documents[i].id for i in np.argsort(-scores, kind="stable")[: max(cut, 0)]]
     if shuffle_seed is not None:
-        random.Random(shuffle_seed).shuffle(kept)
-    return kept
-
-
-def _cosine(question: str, texts: Sequence[str], query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    return np.asarray(vectors @ query)
-
-
-def _fused(question: str, texts: Sequence[str], query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Reciprocal rank fusion: scores of different scales meet as ranks (the paper's hybrid search)."""
-    total = np.zeros(len(texts))
-    for scores in (_faiss(query, vectors), _bm25(question, texts)):
-        # Equal scores share a rank, so that relations without a common word are not told apart by order.
-        rank = (scores[None, :] > scores[:, None]).sum(axis=1)
-        total += 1.0 / (_FUSION_DAMPING + rank)
-    return total
-
-
-def _faiss(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Inner products with the query, found by an exact search in a flat index."""
-    import faiss
-
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(np.ascontiguousarray(vectors, np.float32))
-    found, ids = index.search(np.ascontiguousarray(query[None, :], np.float32), len(vectors))
-    scores = np.empty(len(vectors), np.float32)
-    scores[ids[0]] = found[0]
-    return scores
-
-
-def _bm25(question: str, texts: Sequence[str]) -> np.ndarray:
-    import bm25s
-
-    index = bm25s.BM25()
-    words = bm25s.tokenize([question, *texts], stopwords=[], return_ids=False, show_progress=False)
-    if not words[0] or not any(words[1:]):  # bm25s cannot index or ask for nothing
-        return np.zeros(len(texts))
-    index.index(words[1:], show_progress=False)
-    return np.asarray(index.get_scores(words[0]))
-
-
-_SCORERS: dict[str, Callable[[str, Sequence[str], np.ndarray, np.ndarray], np.ndarray]] = {
-    "hybrid": _fused,
-    "sentence-transformers": _cosine,
-    "openai": _cosine,
-}
-METHODS = ("none", *_SCORERS)
-"""The strategies of table 7; `openai` is the paper's own."""
+        random.Random(shuffle_seed).shuffle(best)
+    return best

@@ -1,42 +1,73 @@
-"""Documents that say what a knowledge graph lacks (SymAgent 4.2.1): a folder of files, or Wikipedia online.
-
-Both are read through langchain-community's retrievers and searched alike: passages that name the entity are
-found by an inverted index of words, and ordered by BM25 and by vectors, the two rankings fused.
-"""
+"""Documents that say what a KG lacks (SymAgent 4.2.1): a folder of files, Wikipedia, any retriever."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triplewise.tools.core.facts import Passage
-from triplewise.tools.retrieval.documents.base import SHOWN, Documents, Progress
 from triplewise.tools.retrieval.documents.folder import FolderDocuments, open_folder
-from triplewise.tools.retrieval.documents.wikipedia import WIKIPEDIA, WikipediaDocuments
+from triplewise.tools.retrieval.documents.passage_index import SHOWN, Documents
+from triplewise.tools.retrieval.documents.wikipedia import WIKIPEDIA, WikipediaDocuments, open_wikipedia
 from triplewise.tools.retrieval.encoder import Encoder
+
+if TYPE_CHECKING:
+    from langchain_core.retrievers import BaseRetriever
 
 __all__ = [
     "SHOWN",
     "Documents",
     "FolderDocuments",
-    "Passage",
-    "Progress",
+    "RetrieverDocuments",
     "WikipediaDocuments",
     "open_documents",
 ]
 
 
-def open_documents(source: str | Path, encoder: Encoder | None = None) -> Documents:
-    """The documents of a source, opened once per process.
+class RetrieverDocuments:
+    """Any LangChain retriever as documents: its passages in its order. Who asks checks what they say.
+
+    Args:
+        retriever: asked for the names, the relation and the question together.
+    """
+
+    def __init__(self, retriever: BaseRetriever) -> None:
+        self._retriever = retriever
+
+    def find(
+        self,
+        name: str,
+        relation: str = "",
+        question: str = "",
+        *,
+        aliases: Sequence[str] = (),
+        limit: int = SHOWN,
+    ) -> tuple[Passage, ...]:
+        """Passages for an entity, best first; see `Documents.find`."""
+        query = " ".join(part for part in (name, relation, question) if part)
+        found = self._retriever.invoke(query) if query else []
+        return tuple(
+            Passage(d.page_content, str(d.metadata.get("title", "")), str(d.metadata.get("source", "")))
+            for d in found[:limit]
+        )
+
+
+def open_documents(source: str | Path | BaseRetriever, encoder: Encoder | None = None) -> Documents:
+    """The documents of a source; a folder and a wiki are opened once per process.
 
     Args:
         source: a folder of .txt, .md and .html files; `wikipedia` for the English one online; `wikipedia:de`
-            for another language; or `wikipedia:https://wiki.example.org/w/api.php` for any MediaWiki.
+            for another language; `wikipedia:https://wiki.example.org/w/api.php` for any MediaWiki; or a
+            LangChain retriever.
         encoder: makes the vectors of passages; None for the embedded one.
 
     Raises:
         DataError: no such folder, or no document in it that can be read.
         ConfigurationError: an address of a MediaWiki that is none.
     """
+    if not isinstance(source, str | Path):
+        return RetrieverDocuments(source)
     if isinstance(source, str) and (source == WIKIPEDIA or source.startswith(f"{WIKIPEDIA}:")):
-        return WikipediaDocuments.of(source, encoder)
+        return open_wikipedia(source, encoder)
     return open_folder(source, encoder)

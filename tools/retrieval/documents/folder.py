@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import os
+from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,16 +21,15 @@ from time import monotonic as _now
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.facts import Passage
-from triplewise.tools.retrieval.documents.base import SHOWN, Progress
-from triplewise.tools.retrieval.documents.embeddings import KeptEmbeddings
-from triplewise.tools.retrieval.documents.index import PassageIndex
-from triplewise.tools.retrieval.documents.reading import ENDINGS, LONGEST, PASSAGE, read_file
+from triplewise.tools.retrieval.documents.files import ENDINGS, LONGEST, PASSAGE, read_file
+from triplewise.tools.retrieval.documents.passage_index import SHOWN, PassageIndex
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
+from triplewise.tools.retrieval.vectors import VectorStore
 
 FORMAT = f"2 {PASSAGE} {LONGEST}"
 """What the kept passages were made by: with another one they are made again."""
-TOLD_FROM = 200
-"""Files from which reading them shows progress."""
+OPEN_FOLDERS = 8
+"""Folders held open, the least recent ones are let go."""
 _QUICK = 0.01
 """Seconds: looking for changes is free below it; above, it is done again after fifty times what it took."""
 _log = logging.getLogger(__name__)
@@ -50,22 +50,15 @@ class _File:
 class FolderDocuments:
     """The passages of a folder's files.
 
-    Attributes:
-        passages: in the order of files and of their text. skipped: file -> why it could not be read.
-
     Args:
-        folder: of the files. files: what was read in them, by path relative to it.
+        files: what was read in them, by path relative to the folder.
         encoder: makes the vectors; None for the embedded one.
     """
 
-    def __init__(self, folder: Path, files: dict[str, _File], encoder: Encoder | None) -> None:
-        self.folder = folder
-        self.skipped = {name: file.trouble for name, file in files.items() if file.trouble}
-        self.passages = tuple(
-            Passage(text, file.title, name) for name, file in files.items() for text in file.passages
-        )
+    def __init__(self, files: dict[str, _File], encoder: Encoder | None) -> None:
+        passages = [Passage(text, file.title, name) for name, file in files.items() for text in file.passages]
         self._index = PassageIndex(
-            self.passages, lambda: KeptEmbeddings(encoder or open_encoder(), cache_folder() / "vectors")
+            passages, lambda: VectorStore(encoder or open_encoder(), cache_folder() / "vectors")
         )
 
     def find(
@@ -79,27 +72,20 @@ class FolderDocuments:
     ) -> tuple[Passage, ...]:
         """Passages about an entity, best first; see `Documents.find`."""
         names = [n for n in (name, *aliases) if n.strip()]
-        query = " ".join(p for p in (name, relation, question) if p)
-        return self._index.find(names, query, query, limit)
-
-    def search(self, name: str, relation: str, limit: int = SHOWN) -> list[str]:
-        """The texts of `find`; none without a name."""
-        return [p.text for p in self.find(name, relation, limit=limit)] if name.strip() else []
-
-    def prepare(self, progress: Progress | None = None) -> None:
-        """Make the vectors and the indexes now."""
-        self._index.prepare(progress)
+        return self._index.find(names, " ".join(p for p in (name, relation, question) if p), limit)
 
 
 @dataclass(slots=True)
 class _Opened:
+    """A folder that was opened: its files' stamps, when they were looked at last, and how long that took."""
+
     documents: FolderDocuments
     stamps: dict[str, _Stamp]
     looked: float
     took: float
 
 
-_opened: dict[tuple[str, int], _Opened] = {}
+_opened: OrderedDict[tuple[str, int], _Opened] = OrderedDict()
 _lock = Lock()
 
 
@@ -110,9 +96,7 @@ def cache_folder() -> Path:
     return user_cache_path("triplewise") / "documents"
 
 
-def open_folder(
-    folder: str | Path, encoder: Encoder | None = None, progress: Progress | None = None
-) -> FolderDocuments:
+def open_folder(folder: str | Path, encoder: Encoder | None = None) -> FolderDocuments:
     """The documents of a folder and its sub-folders, read once and again when they change.
 
     Raises:
@@ -123,22 +107,25 @@ def open_folder(
         raise DataError("no such folder of documents; setting documents takes a folder, or `wikipedia`", path)
     key = (str(path.resolve()), id(encoder))
     with _lock:
-        known = _opened.get(key)
-        if known is not None and known.took > _QUICK and _now() - known.looked < 50 * known.took:
-            return known.documents
-        start = _now()
+        before, start = _opened.get(key), _now()
+        if before is not None and before.took > _QUICK and start - before.looked < 50 * before.took:
+            return before.documents
         stamps = _stamps(path)
-        now = _now()
-        if known is None or known.stamps != stamps:
-            files = _read(path, stamps, progress)
-            known = _opened[key] = _Opened(FolderDocuments(path, files, encoder), stamps, now, 0.0)
-        known.looked, known.took = now, now - start
-        return known.documents
+        took = _now() - start
+        if before is not None and before.stamps == stamps:
+            documents = before.documents
+        else:
+            documents = FolderDocuments(_read(path, stamps), encoder)
+        _opened[key] = _Opened(documents, stamps, _now(), took)
+        _opened.move_to_end(key)
+        while len(_opened) > OPEN_FOLDERS:
+            _opened.popitem(last=False)
+        return documents
 
 
 def _stamps(folder: Path) -> dict[str, _Stamp]:
     """Relative path -> size and time of change of every document, sorted by path."""
-    found: dict[str, _Stamp] = {}
+    stamps: dict[str, _Stamp] = {}
     for place, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if not f.startswith(".")]
         for name in names:
@@ -146,43 +133,35 @@ def _stamps(folder: Path) -> dict[str, _Stamp]:
                 file = Path(place, name)
                 with suppress(OSError):  # gone meanwhile, or a link to nowhere
                     facts = file.stat()
-                    found[file.relative_to(folder).as_posix()] = (facts.st_size, facts.st_mtime_ns)
-    if not found:
-        raise DataError(f"no document in it; it should hold files that end in {_endings()}", folder)
-    return dict(sorted(found.items()))
+                    stamps[file.relative_to(folder).as_posix()] = (facts.st_size, facts.st_mtime_ns)
+    if not stamps:
+        endings = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+        raise DataError(f"no document in it; it should hold files that end in {endings}", folder)
+    return dict(sorted(stamps.items()))
 
 
-def _endings() -> str:
-    return f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
-
-
-def _read(folder: Path, stamps: dict[str, _Stamp], progress: Progress | None) -> dict[str, _File]:
+def _read(folder: Path, stamps: dict[str, _Stamp]) -> dict[str, _File]:
     """The files, those that are kept as they are and the others read."""
-    kept_at = cache_folder() / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:20]
-    kept = _load(kept_at / "passages.jsonl")
+    cache = cache_folder() / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:20]
+    kept = _load(cache / "passages.jsonl")
     files: dict[str, _File] = {}
-    tell = progress if len(stamps) >= TOLD_FROM else None
-    for done, (name, stamp) in enumerate(stamps.items(), 1):
-        old = kept.get(name)
-        files[name] = old if old is not None and old.stamp == stamp else _file(folder / name, stamp)
-        if tell is not None and (done % 100 == 0 or done == len(stamps)):
-            tell("reading documents", done, len(stamps))
+    for name, stamp in stamps.items():
+        if name in kept and kept[name].stamp == stamp:
+            files[name] = kept[name]
+            continue
+        try:
+            title, passages = read_file(folder / name)
+            files[name] = _File(stamp, title, tuple(passages))
+        except DataError as error:
+            files[name] = _File(stamp, trouble=str(error))
     if files != kept:
-        _save(kept_at / "passages.jsonl", files)
+        _save(cache / "passages.jsonl", files)
     troubles = [f.trouble for f in files.values() if f.trouble]
     if len(troubles) == len(files):
         raise DataError(troubles[0])
     for trouble in troubles:
         _log.warning("left out: %s", trouble)
     return files
-
-
-def _file(path: Path, stamp: _Stamp) -> _File:
-    try:
-        title, passages = read_file(path)
-    except DataError as error:
-        return _File(stamp, trouble=str(error))
-    return _File(stamp, title, tuple(passages))
 
 
 def _load(path: Path) -> dict[str, _File]:

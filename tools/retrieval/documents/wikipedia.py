@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,11 +16,10 @@ from urllib.parse import urlsplit
 from triplewise.tools.core.errors import ConfigurationError, DocumentsUnavailableError
 from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.names import normalise
-from triplewise.tools.retrieval.documents.base import SHOWN, Progress
-from triplewise.tools.retrieval.documents.embeddings import KeptEmbeddings
-from triplewise.tools.retrieval.documents.index import PassageIndex, community
-from triplewise.tools.retrieval.documents.reading import passages
+from triplewise.tools.retrieval.documents.files import passages
+from triplewise.tools.retrieval.documents.passage_index import SHOWN, PassageIndex
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
+from triplewise.tools.retrieval.vectors import VectorStore
 
 WIKIPEDIA = "wikipedia"
 REQUEST_SECONDS = 8.0
@@ -30,8 +30,8 @@ PAGES = 3
 """Pages of one search."""
 CHARACTERS = 30_000
 """Characters read of one page."""
-KEPT = 256
-"""Searches whose pages are kept, the least recent ones leave first."""
+KEPT, OPEN_WIKIS = 256, 8
+"""Searches of a wiki whose pages are kept, and wikis held open; the oldest ones leave first."""
 
 _AGENT = "triplewise (https://github.com/triplewise/triplewise)"
 _client = Lock()
@@ -57,17 +57,6 @@ class WikipediaDocuments:
         self._seconds = (request_seconds, search_seconds)
         self._pages: OrderedDict[str, PassageIndex] = OrderedDict()
 
-    @classmethod
-    def of(cls, source: str, encoder: Encoder | None = None) -> WikipediaDocuments:
-        """The wiki a source names: `wikipedia`, `wikipedia:LANGUAGE`, `wikipedia:URL of an API`.
-
-        Raises:
-            ConfigurationError: neither a language nor an address.
-        """
-        url = _address(source.partition(":")[2] or "en")
-        with _client:
-            return _opened.setdefault((url, id(encoder)), cls(url, encoder))
-
     def find(
         self,
         name: str,
@@ -84,30 +73,17 @@ class WikipediaDocuments:
         sought = name.strip() or question.strip()
         if not sought:
             return ()
-        index = self._fetched(sought)
+        index = self._pages.get(normalise(sought))
+        if index is None:
+            pages, encoder = self._fetch(sought), self._encoder
+            index = PassageIndex(pages, lambda: VectorStore(encoder or open_encoder()))
+            self._pages[normalise(sought)] = index
+            while len(self._pages) > KEPT:
+                self._pages.popitem(last=False)
         names = [n for n in (name, *aliases) if n.strip()]
-        query = " ".join(p for p in (name, relation, question) if p)
-        return index.find(names, query, query, limit, mentioned=True)
+        return index.find(names, " ".join(p for p in (name, relation, question) if p), limit)
 
-    def search(self, name: str, relation: str, limit: int = SHOWN) -> list[str]:
-        """The texts of `find`; none without a name."""
-        return [p.text for p in self.find(name, relation, limit=limit)] if name.strip() else []
-
-    def prepare(self, progress: Progress | None = None) -> None:
-        """Nothing: pages are fetched when they are asked for."""
-
-    def _fetched(self, sought: str) -> PassageIndex:
-        """The passages of the pages found for a name."""
-        key = normalise(sought)
-        if (known := self._pages.get(key)) is not None:
-            return known
-        index = PassageIndex(self._ask(sought), lambda: KeptEmbeddings(self._encoder or open_encoder()))
-        self._pages[key] = index
-        while len(self._pages) > KEPT:
-            self._pages.popitem(last=False)
-        return index
-
-    def _ask(self, sought: str) -> list[Passage]:
+    def _fetch(self, sought: str) -> list[Passage]:
         """Search and fetch, all requests within the time there is.
 
         The one client of the library is global, and asks without a time-out: while it works for us, its
@@ -117,7 +93,10 @@ class WikipediaDocuments:
         own = module.requests
         with _client, _failures(self.url, own, importlib.import_module("wikipedia.exceptions")):
             module.search.clear_cache()
-            retriever = community().retrievers.WikipediaRetriever(
+            with warnings.catch_warnings():  # langchain-community says at import that it is in maintenance
+                warnings.simplefilter("ignore", DeprecationWarning)
+                from langchain_community.retrievers import WikipediaRetriever
+            retriever = WikipediaRetriever(  # type: ignore[call-arg]
                 top_k_results=PAGES, doc_content_chars_max=CHARACTERS
             )
             module.requests = _Requests(own, self.url, *self._seconds)
@@ -128,24 +107,34 @@ class WikipediaDocuments:
         return [
             Passage(text, str(page.metadata["title"]), str(page.metadata["source"]))
             for page in pages
-            for text in passages(_without_signs(page.page_content))
+            for text in passages(_plain(page.page_content))
         ]
 
 
-_opened: dict[tuple[str, int], WikipediaDocuments] = {}
+_opened: OrderedDict[tuple[str, int], WikipediaDocuments] = OrderedDict()
 
 
-def _address(where: str) -> str:
-    """The address of an API, from a language or as it is."""
-    if where.replace("-", "").isalpha() and len(where) <= 12:
-        return f"https://{where.lower()}.wikipedia.org/w/api.php"
-    parts = urlsplit(where)
+def open_wikipedia(source: str, encoder: Encoder | None = None) -> WikipediaDocuments:
+    """The wiki a source names: `wikipedia`, `wikipedia:LANGUAGE`, `wikipedia:URL of an API`.
+
+    Raises:
+        ConfigurationError: neither a language nor an address.
+    """
+    url = source.partition(":")[2] or "en"
+    if url.replace("-", "").isalpha() and len(url) <= 12:
+        url = f"https://{url.lower()}.wikipedia.org/w/api.php"
+    parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
-            f"documents {WIKIPEDIA}:{where} is neither a language nor the address of a MediaWiki API; give "
+            f"documents {source} names neither a language nor the address of a MediaWiki API; give "
             f"{WIKIPEDIA}, {WIKIPEDIA}:de, or {WIKIPEDIA}:https://wiki.example.org/w/api.php"
         )
-    return where
+    with _client:
+        if (url, id(encoder)) not in _opened:
+            _opened[url, id(encoder)] = WikipediaDocuments(url, encoder)
+            while len(_opened) > OPEN_WIKIS:
+                _opened.popitem(last=False)
+        return _opened[url, id(encoder)]
 
 
 @dataclass(slots=True)
@@ -173,7 +162,7 @@ class _Requests:
 
 @contextmanager
 def _failures(url: str, requests: Any, exceptions: Any) -> Iterator[None]:
-    """What can go wrong between us and the wiki, as one error with the mend."""
+    """What can go wrong between us and the wiki, as one error that says what to do."""
     server = urlsplit(url).hostname
     try:
         yield
@@ -188,7 +177,7 @@ def _failures(url: str, requests: Any, exceptions: Any) -> Iterator[None]:
         ) from error
 
 
-def _without_signs(text: str) -> str:
+def _plain(text: str) -> str:
     """Plain text of a page: its headings (`== Career ==`) as paragraphs of their own."""
     lines = (line.strip() for line in text.split("\n"))
     return "\n\n".join(line.strip("= ") if line.startswith("==") else line for line in lines)

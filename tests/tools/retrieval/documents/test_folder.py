@@ -1,13 +1,47 @@
-"""Documents: found by the name of an entity, ordered by what is asked of it."""
+"""Folders of documents: found by the name of an entity, ordered by what is asked; as hostile as they come."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.retrieval.documents import open_documents
+from triplewise.tools.core.facts import Passage
+from triplewise.tools.retrieval.documents import Documents, open_documents
+from triplewise.tools.retrieval.documents import folder as folder_module
+from triplewise.tools.retrieval.documents.files import LONGEST, passages, read_file
+from triplewise.tools.retrieval.encoder import Encoder, open_encoder
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(folder_module, "cache_folder", lambda: tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+class Counting:
+    """The real encoder, with a record of what it was asked to embed."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder, self.name, self.dimension = encoder, encoder.name, encoder.dimension
+        self.asked: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        self.asked += texts
+        return self.encoder.encode(texts)
+
+
+def search(documents: Documents, name: str, relation: str = "", limit: int = 5) -> list[str]:
+    return [p.text for p in documents.find(name, relation, limit=limit)]
 
 
 @pytest.fixture
@@ -23,23 +57,136 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_passages_about_an_entity_best_match_first(folder: Path) -> None:
-    found = open_documents(folder).search("Viggo Mortensen", "film starring", limit=2)
+    documents = open_documents(folder)
+    found = search(documents, "Viggo Mortensen", "film starring", limit=2)
     assert len(found) == 2
     assert all("starring" in passage for passage in found)
-    assert open_documents(folder).search("viggo mortensen", "born in")[0] == "Viggo was born in Manhattan."
-
-
-def test_whole_names_only(folder: Path) -> None:
-    documents = open_documents(folder)
-    assert documents.search("Vig", "film") == []
-    assert documents.search("", "film") == []
-    assert len(documents.search("Elijah Wood", "zzz")) == 1
+    assert search(documents, "viggo mortensen", "born in")[0] == "Viggo was born in Manhattan."
+    assert search(documents, "Vig", "film") == [], "whole names only"
+    assert search(documents, "???", "film") == search(documents, "") == []
+    assert len(search(documents, "Elijah Wood", "zzz")) == 1
 
 
 def test_changed_files_are_read_again(folder: Path) -> None:
     assert open_documents(folder) is open_documents(str(folder))
     (folder / "new.txt").write_text("Bilbo")
-    assert open_documents(folder).search("Bilbo", "") == ["Bilbo"]
+    assert search(open_documents(folder), "Bilbo") == ["Bilbo"]
+
+
+def test_case_and_marks_of_a_question_hide_no_word(folder: Path) -> None:
+    documents = open_documents(folder)
+    found = [documents.find("", "", words, limit=1) for words in ("Manhattan?", "manhattan", "MANHATTAN!")]
+    assert found[0] == found[1] == found[2]
+    assert "Manhattan" in found[0][0].text
+
+
+def test_found_by_an_alias_and_by_words_in_another_order(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Samuel Clemens wrote novels.")
+    (tmp_path / "b.txt").write_text("Twain, Mark: author.")
+    documents = open_documents(tmp_path)
+    (first,) = documents.find("Mark Twain", "occupation")
+    assert first.source == "b.txt", "no passage has the name in full"
+    both = documents.find("Mark Twain", "wrote", aliases=("Samuel Clemens", "Twain, Mark"))
+    assert {p.source for p in both} == {"a.txt", "b.txt"}
+    assert documents.find("Mark Twain", aliases=("Sam",)) == (first,)
+
+
+def test_without_a_name_the_whole_folder_is_searched(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The painter came into the world in Oslo.")
+    (tmp_path / "b.txt").write_text("Bread is baked from flour.")
+    found = open_documents(tmp_path).find("", question="Where was the artist born?")
+    assert found[0].source == "a.txt"
+
+
+PAGE = """<!DOCTYPE html><html><head><title>Ann &amp; Bo</title><style>p{}</style></head><body>
+<script>var secret = "Ann was born in Hell";</script><!-- Ann hides --><nav>Home</nav>
+<h1>Ann Lee</h1><p>Ann <b>Lee</b> was
+born in Oslo.<p>She paints.<table><tr><th>Film</th><th>Role</th></tr>
+<tr><td>Jaws</td><td>Quint</td></tr></table>
+<ul><li>One<li>Two</ul><noscript>turn it on</noscript><p>caf&eacute; &lt;3</body></html>"""
+
+
+def test_pages_are_read_without_what_nobody_sees(tmp_path: Path) -> None:
+    (tmp_path / "ann.html").write_text(PAGE, encoding="utf-8")
+    title, (text,) = read_file(tmp_path / "ann.html")
+    assert title == "Ann & Bo"
+    assert "Ann Lee was born in Oslo.\nShe paints." in text
+    assert "Film ; Role\nJaws ; Quint" in text
+    assert "One\nTwo\ncafé <3" in text
+    for hidden in ("secret", "hides", "p{}", "Home", "turn it on"):
+        assert hidden not in text
+
+
+def test_one_bad_file_spoils_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "good.txt").write_text("Ann Lee paints.")
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "blank.md").write_text(" \n\n ")
+    (tmp_path / "binary.txt").write_bytes(bytes(range(256)) * 10)
+    (tmp_path / "zero.txt").write_bytes(b"Ann Lee\x00\x00")
+    broken = b"<p>Ann Lee <b>sings<p><<<>>&&;<table><td>x" + b"<div>" * 800 + b"deep \xff"
+    (tmp_path / "broken.htm").write_bytes(broken)
+    os.symlink(tmp_path / "nowhere", tmp_path / "link.txt")
+    found = search(open_documents(tmp_path), "Ann Lee")
+    assert "Ann Lee paints." in found
+    assert any("sings" in text for text in found)
+    assert sum("left out" in record.getMessage() for record in caplog.records) == 2
+
+
+def test_huge_files_are_cut_and_long_lines_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triplewise.tools.retrieval.documents.files.MOST_BYTES", 100_000)
+    (tmp_path / "huge.txt").write_bytes("é".encode() * 100_001)
+    _, texts = read_file(tmp_path / "huge.txt")
+    assert sum(map(len, texts)) <= 100_000
+    assert max(map(len, texts)) <= LONGEST
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=3000))
+def test_passages_hold_the_words_of_the_text_in_order(text: str) -> None:
+    found = list(passages(text))
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert all(
+        p == "\n".join(" ".join(line.split()) for line in p.split("\n")) and 0 < len(p) <= 2 * LONGEST
+        for p in found
+    )
+
+
+def test_a_heading_is_no_part_of_the_next_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# Ann Lee\n\nAnn Lee paints.\n\n## Life\nShe lives.")
+    title, (text,) = read_file(tmp_path / "a.md")
+    assert (title, text) == ("Ann Lee", "Ann Lee\nAnn Lee paints.\nLife\nShe lives.")
+
+
+def test_no_passage_is_embedded_twice(tmp_path: Path) -> None:
+    for i in range(5):
+        (tmp_path / f"{i}.txt").write_text(f"Ann Lee painted picture number {i}.")
+    first, again = Counting(open_encoder()), Counting(open_encoder())
+    assert len(search(open_documents(tmp_path, first), "Ann Lee", "painted")) == 5
+    assert len(first.asked) == 5 + 1, "five passages and the query"
+    folder_module._opened.clear()
+    (tmp_path / "0.txt").rename(tmp_path / "moved.txt")
+    (tmp_path / "moved.txt").touch()
+    (tmp_path / "1.txt").write_text("Ann Lee painted something else.")
+    assert len(search(open_documents(tmp_path, again), "Ann Lee", "painted")) == 5
+    # Titles are part of what is embedded: the moved file and the changed one are new.
+    assert len(again.asked) == 2 + 1
+
+
+def test_what_is_kept_is_read_again_when_it_is_damaged(tmp_path: Path, cache: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ann Lee paints.")
+    open_documents(tmp_path)
+    (kept,) = cache.glob("*/passages.jsonl")
+    for damage in ("", "nonsense", kept.read_text()[:-9], "\n".join([folder_module.FORMAT, "[1]"])):
+        kept.write_text(damage)
+        folder_module._opened.clear()
+        assert search(open_documents(tmp_path), "Ann Lee") == ["Ann Lee paints."]
+
+
+def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path, cache: Path) -> None:
+    cache.write_text("a file where the folder should be")
+    (tmp_path / "a.txt").write_text("Ann Lee paints.")
+    (tmp_path / "b.txt").write_text("Ann Lee sings.")
+    assert search(open_documents(tmp_path), "Ann Lee", "songs")[0] == "Ann Lee sings."
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
@@ -50,10 +197,23 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match=r"bad\.txt: cannot read the document"):
         open_documents(tmp_path)
+    (tmp_path / "bad.txt").write_text("")
+    assert open_documents(tmp_path).find("Ann Lee", "born", "When?") == ()
 
 
-def test_case_and_marks_of_a_question_hide_no_word(folder: Path) -> None:
-    documents = open_documents(folder)
-    asked = [documents.find("", "", words, limit=1) for words in ("Manhattan?", "manhattan", "MANHATTAN!")]
-    assert asked[0] == asked[1] == asked[2]
-    assert "Manhattan" in asked[0][0].text
+def test_a_langchain_retriever_serves_as_documents() -> None:
+    queries: list[str] = []
+
+    class Retriever(BaseRetriever):
+        def _get_relevant_documents(
+            self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+        ) -> list[Document]:
+            queries.append(query)
+            return [Document("Ann paints.", metadata={"title": "Ann", "source": "x"}), Document("More.")]
+
+    documents = open_documents(Retriever())
+    assert isinstance(documents, Documents)
+    assert documents.find("Ann", "job", "What?", limit=1) == (Passage("Ann paints.", "Ann", "x"),)
+    assert documents.find("Ann")[1] == Passage("More.", "", "")
+    assert documents.find("") == ()
+    assert queries == ["Ann job What?", "Ann"]

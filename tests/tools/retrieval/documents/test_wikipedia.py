@@ -32,7 +32,7 @@ def test_pages_are_searched_fetched_and_ranked() -> None:
         assert {p.title for p in found} == {"Viggo Mortensen", "Aragorn"}
         assert any("born in Manhattan" in p.text and "==" not in p.text for p in found)
         asked = len(wiki.asked)
-        assert documents.search("viggo mortensen", "character")
+        assert documents.find("viggo mortensen", "character")
         assert len(wiki.asked) == asked, "a name is looked up once"
         assert all(query["format"] == "json" for query in wiki.asked)
         assert documents.find("Nobody at all") == ()
@@ -57,7 +57,7 @@ def test_what_goes_wrong_is_told_in_time(fault: str) -> None:
             documents.find("Bruges")
 
 
-def test_offline_is_told_with_the_mend() -> None:
+def test_offline_is_told_with_what_to_do() -> None:
     documents = open_documents("wikipedia:http://127.0.0.1:9/w/api.php")
     with pytest.raises(DocumentsUnavailableError, match="set documents to a folder of text files"):
         documents.find("Bruges")
