@@ -1,4 +1,4 @@
-"""Which questions a graph can answer, for benchmarks without a gold query: a share told to the reader.
+"""Which questions a graph can answer, for benchmarks without a gold query: a share that every result states.
 
 Nothing here is ever shown to the agent. What was judged once stays in the user's cache folder for as long as
 questions and graph stay the same.
@@ -24,7 +24,7 @@ WIDEST = 20_000
 Judging = Callable[[KnowledgeGraph], Callable[[Record], bool]]
 
 
-def judged(
+def answerable_ids(
     name: str, records: Sequence[Record], file: DataFile, kg: LoadedKG, judging: Judging
 ) -> set[str] | None:
     """Ids of the questions that a graph can answer; None for a graph of the user's own, which is not judged.
@@ -74,10 +74,10 @@ class Reach:
             topics: short ids. answers: short ids, names, or values. hops: relations, either way.
         """
         nodes = [self._kg.profile.expand(topic) for topic in topics]
-        known = [node for node in nodes if node is not None and self._neighbours(node)]
-        if not known or len(known) < len(nodes):
+        connected = [node for node in nodes if node is not None and self._neighbours(node)]
+        if not connected or len(connected) < len(nodes):
             return False
-        balls = [self._ball(node, hops) for node in known]
+        balls = [self._ball(node, hops) for node in connected]
         return bool(answers) and all(any(ball.has(answer) for ball in balls) for answer in answers)
 
     def _ball(self, start: Term, hops: int) -> _Ball:

@@ -56,7 +56,7 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionCounts:
     """How many questions a task has, and how many of them its graph can answer.
 
     `observed` counts those that it can answer without the facts made from gold answers (None: there are no
@@ -74,8 +74,8 @@ class Benchmark:
 
     Attributes:
         seeds: files of training questions, which may be shown to the agent.
-        asked: how many questions by the task's parameters ("hops=2"; "" where there is one set only).
-        judged: what it takes for a question to count as answerable.
+        counts: how many questions by the task's parameters ("hops=2"; "" where there is one set only).
+        answerable_if: what it takes for a question to count as answerable.
         task: what its task is made from, see `BenchmarkTask`. format: its published form, see
             `PublishedFormat`.
     """
@@ -88,8 +88,8 @@ class Benchmark:
     published: str
     files: Mapping[str, DataFile]
     seeds: Mapping[str, DataFile]
-    asked: Mapping[str, Asked]
-    judged: str
+    counts: Mapping[str, QuestionCounts]
+    answerable_if: str
     task: Mapping[str, Any]
     format: Mapping[str, Any]
 
@@ -111,7 +111,7 @@ def parameter_docs() -> Mapping[str, str]:
 def _catalog() -> tuple[Mapping[str, Graph], Mapping[str, Benchmark]]:
     """Graphs and benchmarks of the catalog, by name."""
     entries = _entries()
-    graphs, found = {}, {}
+    graphs, all_benchmarks = {}, {}
     for name, entry in entries["graphs"].items():
         facts = {part: _files(files, entry) for part, files in entry["facts"].items()}
         labels = _files(entry.get("labels", {}), entry)
@@ -122,11 +122,11 @@ def _catalog() -> tuple[Mapping[str, Graph], Mapping[str, Benchmark]]:
         made: dict[str, Any] = {
             "files": {file.name: file for file in files},
             "seeds": {file.name: file for file in seeds},
-            "asked": {which: Asked(**numbers) for which, numbers in entry["asked"].items()},
+            "counts": {which: QuestionCounts(**numbers) for which, numbers in entry["counts"].items()},
         }
         about = {key: value for key, value in entry.items() if key != "published_as"}
-        found[name] = Benchmark(name, **{**about, **made})
-    return graphs, found
+        all_benchmarks[name] = Benchmark(name, **{**about, **made})
+    return graphs, all_benchmarks
 
 
 def _files(files: Mapping[str, str], entry: Mapping[str, Any]) -> tuple[DataFile, ...]:
@@ -189,7 +189,7 @@ def locate(file: DataFile) -> Path:
     raise DataError(f"missing; get it ({file.published}) and put it at this path", path)
 
 
-def changed(files: Sequence[DataFile]) -> list[str]:
+def changed_files(files: Sequence[DataFile]) -> list[str]:
     """Names of the files whose checksum is not the catalog's; each is also logged as a warning.
 
     Their results are no results of the benchmark as published.
@@ -224,7 +224,7 @@ def checksum(path: Path) -> str:
 
 
 @lru_cache(maxsize=256)
-def _checksum(path: Path, size: int, changed_at: int) -> str:
+def _checksum(path: Path, *_state: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

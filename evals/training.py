@@ -93,7 +93,7 @@ def training_questions(path: Path, kg: KnowledgeGraph, topics: int | None = None
     Raises:
         DataError: a missing or broken file.
     """
-    found: dict[str, Question] = {}
+    questions: dict[str, Question] = {}
     for record in read_records(path, "id", "question"):
         sparql = str(record.get("sparql11") or record.get("sparql") or "")
         given = [str(a) for a in record.get("answers") or [] if a is not None]
@@ -101,8 +101,8 @@ def training_questions(path: Path, kg: KnowledgeGraph, topics: int | None = None
         entities = dict(_entities(record, sparql, kg, topics)) if answers else {}
         if entities:
             question = Question(record["id"], record["question"], entities, tuple(answers))
-            found.setdefault(question.id, question)
-    return list(found.values())
+            questions.setdefault(question.id, question)
+    return list(questions.values())
 
 
 def _answers(kg: KnowledgeGraph, sparql: str) -> list[str]:

@@ -25,7 +25,21 @@ READERS: Mapping[str, Callable[[Path], Iterator[Record]]] = {
     "simplequestions": read_simplequestions,
     "wikisql": read_wikisql,
 }
-"""What reads the formats that are more than one JSON object an entry; the others are in `json_questions`."""
+"""Format -> what reads it, of those that are more than one JSON object an entry."""
+
+ENTRIES: Mapping[str, Callable[[Entry], Record]] = {
+    "agentbench_kg": json_questions.agentbench_kg,
+    "ck25": json_questions.ck25,
+    "creak": json_questions.creak,
+    "cwq": json_questions.cwq,
+    "grailqa": json_questions.grailqa,
+    "graphq": json_questions.graphq,
+    "kilt": json_questions.kilt,
+    "qald10": json_questions.qald10,
+    "webqsp": json_questions.webqsp,
+    "wikiwebquestions": json_questions.wikiwebquestions,
+}
+"""Format -> what makes a record of an entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +64,7 @@ class PublishedFormat:
         """The records of a file. Raises `DataError`."""
         if self.name in READERS:
             return READERS[self.name](path)
-        record: Callable[[Entry], Record] = getattr(json_questions, self.name)
+        record = ENTRIES[self.name]
         return read_lines(path, record) if self.shape == "json lines" else read_list(path, record, self.under)
 
 
@@ -126,7 +140,7 @@ def sniff(path: Path) -> str:
 def _first_object(text: str) -> Mapping[str, Any] | None:
     """The JSON object that a text begins with."""
     try:
-        found, _ = json.JSONDecoder().raw_decode(text)
+        value, _ = json.JSONDecoder().raw_decode(text)
     except json.JSONDecodeError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None

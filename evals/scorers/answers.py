@@ -45,12 +45,12 @@ def strict(compare: Compare = "ids") -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         run = state.store_as(Run)
-        found = await strict_overlap(state, target, compare)
+        figures = await strict_overlap(state, target, compare)
         texts = [str(value) for gold in _gold_sets(state, target) for value in gold]
         return Score(
             value={
-                **found._asdict(),
-                **substring_figures(run, state.metadata, texts, found.hits_at_1 == 1.0),
+                **figures._asdict(),
+                **substring_figures(run, state.metadata, texts, figures.hits_at_1 == 1.0),
             },
             answer=shown(run.labels or run.values),
             explanation=run.ending,
@@ -84,8 +84,8 @@ def answerable(compare: Compare = "ids") -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         if not state.metadata.get("answerable"):
             return Score(value={"answerable_f1": UNSCORED, "answerable_hits_at_1": UNSCORED})
-        found = await strict_overlap(state, target, compare)
-        return Score(value={"answerable_f1": found.f1, "answerable_hits_at_1": found.hits_at_1})
+        figures = await strict_overlap(state, target, compare)
+        return Score(value={"answerable_f1": figures.f1, "answerable_hits_at_1": figures.hits_at_1})
 
     return score
 
@@ -104,12 +104,12 @@ def nontrivial() -> Scorer:
                     ("nontrivial_f1", "nontrivial_hits_at_1", "nontrivial_accuracy"), UNSCORED
                 )
             )
-        found, gold = await strict_overlap(state, target), list(target)
+        figures, gold = await strict_overlap(state, target), list(target)
         right = float(is_verdict(state.store_as(Run), gold)) if gold in YES_NO else UNSCORED
         return Score(
             value={
-                "nontrivial_f1": found.f1,
-                "nontrivial_hits_at_1": found.hits_at_1,
+                "nontrivial_f1": figures.f1,
+                "nontrivial_hits_at_1": figures.hits_at_1,
                 "nontrivial_accuracy": right,
             }
         )
@@ -178,10 +178,10 @@ def rows() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         run, gold = state.store_as(Run), state.metadata.get(GOLD_ROWS) or []
         if all(len(row) < 2 for row in gold):
-            found = await strict_overlap(state, target)
+            figures = await strict_overlap(state, target)
         else:
-            found = compare_rows([] if run.crashed else await to_thread.run_sync(rows_of, run), gold)
-        return Score(value=found._asdict(), answer=shown(run.labels or run.values), explanation=run.ending)
+            figures = compare_rows([] if run.crashed else await to_thread.run_sync(rows_of, run), gold)
+        return Score(value=figures._asdict(), answer=shown(run.labels or run.values), explanation=run.ending)
 
     return score
 

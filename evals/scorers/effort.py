@@ -74,5 +74,5 @@ def main_figure(scores: Mapping[str, Score]) -> float:
             figures.update({key: float(v) for key, v in score.value.items() if isinstance(v, int | float)})
         elif isinstance(score.value, int | float):
             figures[name.rpartition("/")[2]] = float(score.value)
-    found = (figures[name] for name in MAIN if name in figures and not math.isnan(figures[name]))
-    return next(found, 0.0)
+    main = (figures[name] for name in MAIN if name in figures and not math.isnan(figures[name]))
+    return next(main, 0.0)

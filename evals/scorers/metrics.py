@@ -48,11 +48,11 @@ def by_guideline() -> Metric:
     """The sum over the questions that each guideline corrected: a question counts for each, and once."""
 
     def sums(scores: list[SampleScore]) -> Value:
-        found: dict[str, float] = defaultdict(float)
+        sums_by_id: dict[str, float] = defaultdict(float)
         for score in scores:
             for guideline in dict.fromkeys((score.score.metadata or {}).get("guidelines", ())):
-                found[guideline] += score.score.as_float()
-        return dict(sorted(found.items()))
+                sums_by_id[guideline] += score.score.as_float()
+        return dict(sorted(sums_by_id.items()))
 
     return sums
 

@@ -12,12 +12,12 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.solver import Solver
 
 from triplewise.evals import scorers
-from triplewise.evals.answerable import Judging, judged
+from triplewise.evals.answerable import Judging, answerable_ids
 from triplewise.evals.data import (
     Benchmark,
     DataFile,
     Record,
-    changed,
+    changed_files,
     checksum,
     graph,
     locate,
@@ -182,7 +182,7 @@ class BenchmarkTask:
                 "citation": own.citation,
                 "published": own.published,
                 "data_files": {file.name: checksum(locate(file)) for file in files},
-                "changed_files": changed([*files, *kg_files]),
+                "changed_files": changed_files([*files, *kg_files]),
                 "seed_questions": seeds.note,
                 **about_samples,
                 "kg": kg.title,
@@ -207,7 +207,7 @@ class BenchmarkTask:
         flags = {str(r["id"]): bool(r[flag]) if flag else True for r in records if not flag or flag in r}
         if self.judge:
             name = f"{self.name}-{options['split']}" if "split" in options else self.name
-            ids = judged(name, records, file, kg, self.judge)
+            ids = answerable_ids(name, records, file, kg, self.judge)
             flags = {} if ids is None else {str(record["id"]): str(record["id"]) in ids for record in records}
         only = options.get("kg_exact") or options.get("answerable") or options.get("asked") == "answerable"
         samples = [

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from triplewise.evals.data import Asked, graph
+from triplewise.evals.data import QuestionCounts, graph
 from triplewise.evals.tasks.benchmark_task import AGENT, OWN_TABLES
 from triplewise.evals.tasks.registry import BENCHMARK_TASKS
 from triplewise.graphs.cli.console import examples, out, pairs
@@ -45,8 +45,8 @@ def describe(name: str) -> dict[str, Any]:
         "name": name,
         "title": own.title,
         "version": task.version,
-        "asked": {which: asdict(asked) for which, asked in own.asked.items()},
-        "judged": own.judged,
+        "asked": {which: asdict(asked) for which, asked in own.counts.items()},
+        "judged": own.answerable_if,
         "graph": kg.title if kg else OWN_TABLES,
         "partial": bool(kg and kg.partial),
         "gold_derived": bool(kg and "gold_derived" in kg.facts),
@@ -89,13 +89,17 @@ def list_tasks(
             about = f"{task['title']}; {task['graph']}; system {task['system']}"
             for number, (which, asked) in enumerate(task["asked"].items()):
                 lines = ["" if number else about, f"--set {which}" if which else ""]
-                row = ("" if number else task["name"], f"{asked['questions']:,}", _share(Asked(**asked)))
+                row = (
+                    "" if number else task["name"],
+                    f"{asked['questions']:,}",
+                    _share(QuestionCounts(**asked)),
+                )
                 table.add_row(*row, "\n".join(filter(None, lines)))
         out().print(table)
         out().print(_FOOT)
 
 
-def _share(asked: Asked) -> str:
+def _share(asked: QuestionCounts) -> str:
     """The share of answerable questions, and in brackets that without facts made from gold answers."""
     counts = [count for count in (asked.answerable, asked.observed) if count is not None]
     shares = [100 * count / asked.questions for count in counts]

@@ -16,7 +16,7 @@ from inspect_ai.util import Store
 from typer.testing import CliRunner
 
 from triplewise.evals import provenance, tasks
-from triplewise.evals.answerable import Reach, has_fact, judged
+from triplewise.evals.answerable import Reach, answerable_ids, has_fact
 from triplewise.evals.command import app
 from triplewise.evals.data import benchmark, benchmarks, graph
 from triplewise.evals.evaluation import crashes, run, scores_of
@@ -436,11 +436,11 @@ def test_what_was_judged_once_stays_until_questions_or_graph_change(sets: Path) 
         return judge
 
     for _ in range(2):
-        assert judged("trial", [{"id": "a"}, {"id": "b"}], file, kg, judging) == {"b"}
+        assert answerable_ids("trial", [{"id": "a"}, {"id": "b"}], file, kg, judging) == {"b"}
     assert asked == ["a", "b"]
-    assert judged("trial", [{"id": "b"}], file, prepared(graph("freebase_kg"), ["observed"]), judging) == {
-        "b"
-    }
+    assert answerable_ids(
+        "trial", [{"id": "b"}], file, prepared(graph("freebase_kg"), ["observed"]), judging
+    ) == {"b"}
     assert asked == ["a", "b", "b"]
 
 
@@ -491,7 +491,7 @@ def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not os.environ.get("TRIPLEWISE_DATA"), reason="TRIPLEWISE_DATA is not set")
 @pytest.mark.parametrize("name", sorted(set(BENCHMARK_TASKS) - {"metaqa", "wikisql"}))
 def test_the_catalog_counts_what_the_files_hold(name: str) -> None:
-    for which, counted in benchmark(name).asked.items():
+    for which, counted in benchmark(name).counts.items():
         split = {"split": which.partition("=")[2]} if which else {}
         about = _about(getattr(tasks, name)(n=1, **split))
         assert (about["asked"], about["answerable"]) == (counted.questions, counted.answerable)

@@ -11,7 +11,7 @@ import pytest
 from triplewise.evals.data import (
     DataFile,
     benchmark,
-    changed,
+    changed_files,
     checksum,
     data_folder,
     graph,
@@ -45,7 +45,7 @@ def test_a_changed_file_is_named(data: Path, caplog: pytest.LogCaptureFixture) -
     good = DataFile("metaqa/kb.txt.gz", checksum(data / "metaqa" / "kb.txt.gz"), "somewhere")
     bad = benchmark("metaqa").files["metaqa/test_1hop.jsonl.gz"]
     with caplog.at_level(logging.WARNING):
-        assert changed([good, bad]) == ["metaqa/test_1hop.jsonl.gz"]
+        assert changed_files([good, bad]) == ["metaqa/test_1hop.jsonl.gz"]
     assert "test_1hop.jsonl.gz is not the file of the catalog" in caplog.text
 
 
