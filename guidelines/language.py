@@ -9,16 +9,19 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar, Final
+from typing import Literal as OneOf
 from urllib.parse import unquote
 
 from jinja2 import ChainableUndefined, DictLoader, Environment, pass_context
 from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from triplewise.guidelines.asking import wanted
 from triplewise.tools.actions.action import ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.planning.lexical.question import view
 
 UNNAMED: Final = "UnName_Entity"
 """How observations show a mediator node: a node without a name of its own (CVT, statement)."""
@@ -74,7 +77,7 @@ def situation(
         "args": args,
         "call": call,
         "question": question,
-        "wanted": wanted(question, memory.linked.values(), mentions) if question else "",
+        "wanted": wanted_kind(question, memory.linked.values(), mentions) if question else "",
         "insisted": call in memory.doubted or _just_insisted(feedback, memory),
         "budget_left": budget_left,
         "actions": list(actions),
@@ -143,6 +146,50 @@ def _is_iri_of(form: str, id: str) -> bool:
         return False
     endings = (f"/{id}", f"#{id}", f":{id}")
     return form[1:-1].endswith(endings) or unquote(form[1:-1]).endswith(endings)
+
+
+Wanted = OneOf["", "who", "when", "count", "yes_no"]
+
+_ASKING: Final = frozenset(("who", "whom", "whose", "when", "where", "which", "what", "how", "why"))
+
+
+def wanted_kind(question: str, labels: Iterable[str] = (), spans: Sequence[tuple[int, int]] = ()) -> Wanted:
+    """The kind of answer that a question asks for; "" where it does not tell, or tells two kinds.
+
+    Args:
+        question: in plain language. labels: names of linked entities, whose words ask nothing.
+        spans: where mentions of entities stand in the question (start, end).
+    """
+    text = question.casefold()
+    labels = [label.casefold() for label in labels if label]
+    places = [(at, at + len(label)) for label in labels if (at := text.find(label)) >= 0]
+    return _wanted(question, tuple(_apart([*spans, *places])))
+
+
+@lru_cache(maxsize=1024)
+def _wanted(question: str, spans: tuple[tuple[int, int], ...]) -> Wanted:
+    read = view(question, spans)
+    words = [t.lower for t in read.tokens if t.mention < 0]
+    asking = {w for w in words if w in _ASKING}
+    if read.boolean and not asking and "or" not in words and "you" not in words[:2]:
+        return "yes_no"  # "can you name ..." asks for no yes
+    if len(asking) != 1:
+        return ""
+    if read.kind == "person" and not read.counting:
+        return "who"
+    if asking == {"when"} and words[0] == "when":
+        return "when"
+    # "The number of" also stands where something else is asked.
+    return "count" if read.counting and ("how", "many") in pairwise(words) else ""
+
+
+def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order; of two that overlap, the longer one."""
+    kept: list[tuple[int, int]] = []
+    for start, end in sorted(set(spans), key=lambda s: (s[0] - s[1], s)):
+        if 0 <= start < end and all(end <= a or start >= b for a, b in kept):
+            kept.append((start, end))
+    return sorted(kept)
 
 
 # ---- filters

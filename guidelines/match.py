@@ -18,10 +18,11 @@ from triplewise.tools.core.call import Feedback
 
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
 Severity = OneOf["error", "note"]
+ToolsetName = OneOf["pyql", "explore", "symbolic", "agentbench", "sql"]
 
 SOURCES: Final[tuple[Source, ...]] = ("kb", "interpreter", "memory", "kb+memory", "interpreter+memory")
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "note")
-TOOLSETS: Final = ("pyql", "explore", "symbolic", "agentbench", "sql")
+TOOLSETS: Final[tuple[ToolsetName, ...]] = ("pyql", "explore", "symbolic", "agentbench", "sql")
 """Toolsets that a guideline may be for; the first is the one taken where none is named."""
 
 _log = logging.getLogger(__name__)
@@ -72,17 +73,17 @@ class Compiled:
         env: the sandbox. source: the template's text.
     """
 
-    __slots__ = ("_env", "_source", "_template")
+    __slots__ = ("_env", "_template", "source")
 
     def __init__(self, env: Environment, source: str) -> None:
-        self._env, self._source = env, source
+        self._env, self.source = env, source
         self._template: Template | None = None
 
     @property
     def template(self) -> Template:
         """The template. Raises TemplateSyntaxError if the text is none."""
         if self._template is None:
-            self._template = self._env.from_string(self._source)
+            self._template = self._env.from_string(self.source)
         return self._template
 
 
@@ -202,7 +203,7 @@ class Guidelines:
         example, where = guideline.example, f"{guideline.path}:{guideline.line}: {guideline.id}"
         ids = self.triggered(example.feedback, example.memory, **example.given)
         if guideline.id not in ids:
-            yield f"{where}: its example does not trigger it: mend `when` or the example"
+            yield f"{where}: its example does not trigger it: fix `when` or the example"
             return
         if ids[0] != guideline.id:
             yield f"{where}: its example is caught by {ids[0]} first: narrow one of the two, or move it up"

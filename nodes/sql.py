@@ -16,8 +16,9 @@ from triplewise.nodes.state import Answer, AnswerStatus, State
 from triplewise.tools.actions.sql import table_line, table_text
 from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.retrieval.relation_ranking import rank_relations
-from triplewise.tools.sql.base import Rows, SqlQuery, Value
 from triplewise.tools.sql.program import read
+from triplewise.tools.sql.schema import Rows, SqlQuery
+from triplewise.tools.sql.values import Value
 
 PROOF_ROWS = 20
 """Most rows shown as proof."""

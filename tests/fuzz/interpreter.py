@@ -261,8 +261,8 @@ def _calls(toolset: Toolset) -> list[tuple[str, tuple[str, ...]]]:
 def sql_target(toolset: Toolset, seen: Seen) -> Iterator[Target]:
     """The SQL toolset on a small SQLite file, with a spy at the engine."""
     from triplewise.tools.sql.database import RelationalDatabase
+    from triplewise.tools.sql.engines import SQLiteEngine
     from triplewise.tools.sql.nograph import NoGraph
-    from triplewise.tools.sql.sqlite import SQLiteEngine
 
     class Spy(SQLiteEngine):
         def fetch(self, statement: Any, timeout: float) -> list[tuple[Any, ...]]:

@@ -14,10 +14,9 @@ from triplewise.tools.actions.toolset import Toolset
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.sql.base import Condition, Database, Rows, Schema, SqlQuery, Table
+from triplewise.tools.sql.database import RelationalDatabase
 from triplewise.tools.sql.program import (
     FOLDED,
-    check,
     column_name,
     find_column,
     find_table,
@@ -26,7 +25,8 @@ from triplewise.tools.sql.program import (
     read_condition,
     write,
 )
-from triplewise.tools.sql.reading import fold
+from triplewise.tools.sql.schema import Condition, Rows, Schema, SqlQuery, Table
+from triplewise.tools.sql.values import fold
 
 NameRanker: TypeAlias = Callable[[Sequence[tuple[str, str]]], list[str]]
 """`services["rank_names"]`: (id, text) pairs -> ids, cut and ordered for the question."""
@@ -34,14 +34,14 @@ NameRanker: TypeAlias = Callable[[Sequence[tuple[str, str]]], list[str]]
 _COLUMN = Parameter("column", "text", "the name of a column; table.column where several tables have it")
 
 
-def _database(bench: ActionContext) -> Database:
-    database: Database | None = bench.services.get("database")
+def _database(bench: ActionContext) -> RelationalDatabase:
+    database: RelationalDatabase | None = bench.services.get("database")
     if database is None:
         raise ActionError("no_database", "no database is configured")
     return database
 
 
-def _begun(bench: ActionContext) -> tuple[Database, SqlQuery]:
+def _begun(bench: ActionContext) -> tuple[RelationalDatabase, SqlQuery]:
     """The database and the query so far."""
     database = _database(bench)
     return database, read(bench.program, database.schema)
@@ -126,7 +126,7 @@ def _add_condition(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback
 
 
 def _situation(
-    bench: ActionContext, database: Database, before: SqlQuery, condition: Condition, found: Rows
+    bench: ActionContext, database: RelationalDatabase, before: SqlQuery, condition: Condition, found: Rows
 ) -> dict[str, Any]:
     """What guidelines need to know of a condition."""
     column, name = condition.column, column_name(database.schema, condition.column)
@@ -166,7 +166,7 @@ def _set_answer(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     return replace(feedback, arguments=(name, aggregation or "None"))
 
 
-def _preview(bench: ActionContext, database: Database, query: SqlQuery, found: Rows) -> Feedback:
+def _preview(bench: ActionContext, database: RelationalDatabase, query: SqlQuery, found: Rows) -> Feedback:
     """What a query finds so far: the first values of each column."""
     if found.outcome is Outcome.SYNTAX:
         raise ActionError("bad_query", found.message)
@@ -190,7 +190,8 @@ def _preview(bench: ActionContext, database: Database, query: SqlQuery, found: R
 def _execute(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Run the whole query and finish."""
     database, query = _begun(bench)
-    check(database, query)
+    if query.answer is None:
+        raise ActionError("execute_before_answer", "no answer is set: use set_answer")
     found = database.run(query)
     if found.outcome is Outcome.SYNTAX:
         raise ActionError("bad_query", found.message)
@@ -198,7 +199,6 @@ def _execute(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     shown = list(values)[: bench.preview]
     more = ", ..." if len(values) > len(shown) else ""
     said = f"The answer is [{', '.join(map(repr, shown))}{more}]." if values else "The query has no result."
-    assert query.answer is not None
     return Feedback(
         outcome=found.outcome,
         message=found.message,

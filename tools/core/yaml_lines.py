@@ -1,74 +1,82 @@
-"""Reading YAML files whose errors name a line."""
+"""YAML read so that whatever is wrong with a value can be said with the line it stands in."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 import yaml
 
 from triplewise.tools.core.errors import DataError
 
+Place = tuple[Hashable, ...]
+"""Keys and indices that lead to a value: `(2, "example", "feedback")`."""
 
-@dataclass(frozen=True)
+
+@dataclass
 class YamlDocument:
-    """A document and where its parts stand.
+    """A YAML text as plain values, with the line of each.
 
     Attributes:
-        value: what it holds. path: names it in errors.
+        path: what messages call it.
+        value: the plain value; None for an empty text.
+        lines: place -> line, from 1.
+        blocks: places of texts that begin in the line after their key (`|`, `>`).
     """
 
-    value: Any
-    path: Path | str
-    _root: yaml.Node | None
+    path: str
+    value: Any = None
+    lines: dict[Place, int] = field(default_factory=dict)
+    blocks: set[Place] = field(default_factory=set)
 
-    def line(self, *keys: object) -> int | None:
-        """Line, from 1, of what keys and indices lead to, or of the part nearest to it that there is."""
-        node, line = self._root, self._root.start_mark.line + 1 if self._root is not None else None
-        for key in keys:
-            if isinstance(node, yaml.MappingNode):
-                entry = next(((k, v) for k, v in node.value if k.value == str(key)), None)
-            elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
-                entry = (node.value[key], node.value[key])
-            else:
-                entry = None
-            if entry is None:
-                break
-            line, node = entry[0].start_mark.line + 1, entry[1]
-        return line
+    def line(self, *place: Hashable) -> int | None:
+        """The line of a value, or of what it would stand in where it is missing."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place)
 
-    def error(self, message: str, *keys: object) -> DataError:
-        """An error that names the file and the line of what keys and indices lead to."""
-        return DataError(message, self.path, self.line(*keys))
+    def fail(self, message: str, *place: Hashable) -> NoReturn:
+        """Raise a `DataError` that names the file and the line of a value."""
+        raise DataError(message, self.path, self.line(*place))
 
 
-def parse_yaml(text: str, path: Path | str) -> YamlDocument:
-    """A document from YAML text; `path` only names it in errors.
-
-    Raises:
-        DataError: it is not YAML.
-    """
-    loader = yaml.SafeLoader(text)
+def read_yaml(text: str, path: str) -> YamlDocument:
+    """The values of a YAML text. Raises `DataError` where it is none, or a key stands twice."""
+    document = YamlDocument(path)
     try:
-        root = loader.get_single_node()
-        value = loader.construct_document(root) if root is not None else None
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+        try:
+            if (root := loader.get_single_node()) is not None:
+                _locate(document, root, ())
+                document.value = loader.construct_document(root)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise DataError(
+            f"is not valid YAML: {error.problem or error.context}; check indentation, and quote text "
+            "that holds ': ' or ' #' or begins with a bracket, a quote or one of ? % @ & * | >",
+            path,
+            mark.line + 1 if mark else None,
+        ) from error
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or str(error)
-        raise DataError(f"not YAML: {problem}", path, mark.line + 1 if mark else None) from error
-    finally:
-        loader.dispose()
-    return YamlDocument(value, path, root)
+        raise DataError(f"is not valid YAML: {error}", path) from error
+    return document
 
 
-def read_yaml(path: Path) -> YamlDocument:
-    """A document from a file.
-
-    Raises:
-        DataError: the file cannot be read, or is not YAML.
-    """
-    try:
-        return parse_yaml(path.read_text(encoding="utf-8"), path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read: {error}", path) from error
+def _locate(document: YamlDocument, node: yaml.Node, place: Place) -> None:
+    """Note the lines of a node and of all below it."""
+    document.lines[place] = node.start_mark.line + 1
+    if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
+        document.blocks.add(place)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            _locate(document, item, (*place, index))
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*place, key.value if isinstance(key, yaml.ScalarNode) else id(key))
+            if inner in document.lines:
+                line = key.start_mark.line + 1
+                raise DataError(f"{key.value}: stands twice in one mapping; drop one", document.path, line)
+            _locate(document, value, inner)

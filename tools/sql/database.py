@@ -1,4 +1,4 @@
-"""Any SQLite, DuckDB or PostgreSQL database behind the contract of `tools/sql/base.py`.
+"""Any SQLite, DuckDB or PostgreSQL database, asked read-only.
 
 ```python
 database = open_database("sqlite:///films.db", timeout=30, limit=1000)
@@ -9,36 +9,51 @@ It is read-only twice: the connection cannot write, and nothing but a SELECT bui
 
 from __future__ import annotations
 
-import atexit
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
-from weakref import WeakSet
 
+import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.kg.protocol import Meter, Outcome
-from triplewise.tools.sql.base import Column, Condition, Rows, Schema, SqlQuery, Value
-from triplewise.tools.sql.engine import Engine, QueryError, Statement
-from triplewise.tools.sql.reading import fold, plain, read_number
-from triplewise.tools.sql.schema import reflect_schema
+from triplewise.tools.sql.engines import (
+    DuckEngine,
+    Engine,
+    PostgresEngine,
+    QueryError,
+    SQLiteEngine,
+    Statement,
+)
+from triplewise.tools.sql.schema import Column, Condition, Rows, SqlQuery, reflect_schema
 from triplewise.tools.sql.statements import Writer
-from triplewise.tools.sql.urls import read_url
+from triplewise.tools.sql.values import Value, fold, plain, read_number
 
 DISTINCT = 20_000
 """Most distinct values of a column that are compared with a text one by one."""
-SPELLINGS = 12
-"""Most spellings of one folded value that are written out for people."""
-LIKENESS = 60.0
-"""Least likeness (0 to 100) of a value that is offered for another."""
-
-
-_opened: WeakSet[RelationalDatabase] = WeakSet()
+SIMILARITY = 60.0
+"""Least similarity (0 to 100) of a value that is offered for another."""
+ENDINGS = {
+    ".sqlite": "sqlite",
+    ".sqlite3": "sqlite",
+    ".db": "sqlite",
+    ".db3": "sqlite",
+    ".duckdb": "duckdb",
+    ".ddb": "duckdb",
+    ".csv": "duckdb",
+    ".tsv": "duckdb",
+}
+FORMS = "sqlite:///FILE, duckdb:///FILE, postgresql://USER:PASSWORD@HOST/DATABASE, or the path of a file " + (
+    f"that ends in {', '.join(ENDINGS)}"
+)
+_DRIVERS = {"duckdb": "duckdb", "postgresql": "psycopg"}
 
 
 def open_database(
@@ -57,7 +72,7 @@ def open_database(
         DataError: no such file, or not a database.
         KGUnavailableError: the server cannot be reached, or refuses user or password.
     """
-    read = read_url(url)
+    read = _read_url(url)
     file = Path(read.database or "") if read.get_backend_name() != "postgresql" else None
     stamp = (file.stat().st_mtime_ns, file.stat().st_size) if file and file.is_file() else None
     return _open(read, timeout, limit, tuple(tables) if tables is not None else None, stamp)
@@ -68,56 +83,77 @@ def _open(
     url: URL, timeout: float, limit: int, tables: tuple[str, ...] | None, _stamp: tuple[int, int] | None
 ) -> RelationalDatabase:
     """The database of a URL, opened anew when its file changed."""
-    engine = _engine(url, timeout)
+    file = Path(url.database or "")
+    engine: Engine
+    match url.get_backend_name():
+        case "sqlite":
+            engine = SQLiteEngine(file)
+        case "duckdb":
+            engine = DuckEngine(file)
+        case _:
+            engine = PostgresEngine(url, timeout)
     try:
         database = RelationalDatabase(engine, timeout=timeout, limit=limit, tables=tables)
     except QueryError as error:
         engine.close()
         where = url.render_as_string(hide_password=True)
-        mend = "check host, database, user and password" if engine.name == "postgresql" else "check the file"
-        raise KGUnavailableError(f"{where} cannot be read: {error.message}; {mend}") from None
+        fix = "check host, database, user and password" if engine.name == "postgresql" else "check the file"
+        raise KGUnavailableError(f"{where} cannot be read: {error.message}; {fix}") from None
     except ConfigurationError:
         engine.close()
         raise
-    _opened.add(database)
+    # Evicted or at the end of the process, its connections are closed.
+    weakref.finalize(database, engine.close)
     return database
 
 
-@atexit.register
-def close_databases() -> None:
-    """Close every database that `open_database` holds open."""
-    for database in list(_opened):
-        database.close()
-    _open.cache_clear()
+def _read_url(text: str) -> URL:
+    """The URL of a database, its driver known to be installed.
+
+    Raises:
+        ConfigurationError: no URL or path of a database, a kind of database that cannot be asked, or a driver
+            that is missing. No message holds a password.
+    """
+    url = _parse_url(text.strip())
+    kind = url.get_backend_name()
+    kind = "postgresql" if kind == "postgres" else kind
+    if kind not in ("sqlite", "duckdb", "postgresql"):
+        raise ConfigurationError(
+            f"databases of kind {kind!r} cannot be asked, since it is not proven that they are only read; "
+            f"use {FORMS}"
+        )
+    driver = _DRIVERS.get(kind)
+    if driver and find_spec(driver) is None:
+        raise ConfigurationError(
+            f"{kind} needs the package {driver}, which is not installed: pip install 'triplewise[sql]'"
+        )
+    if kind != "postgresql" and url.database in (None, "", ":memory:"):
+        raise ConfigurationError(f"a {kind} URL needs a file, e.g. {kind}:///folder/data.{kind}")
+    return url.set(drivername="postgresql+psycopg" if kind == "postgresql" else kind)
 
 
-def _engine(url: URL, timeout: float) -> Engine:
-    """The engine for a URL. Drivers are imported here, where they are used."""
-    match url.get_backend_name():
-        case "sqlite":
-            from triplewise.tools.sql.sqlite import SQLiteEngine
-
-            return SQLiteEngine(Path(url.database or ""))
-        case "duckdb":
-            from triplewise.tools.sql.duck import DuckEngine
-
-            return DuckEngine(Path(url.database or ""))
-        case _:
-            from triplewise.tools.sql.postgres import PostgresEngine
-
-            return PostgresEngine(url, timeout)
+def _parse_url(text: str) -> URL:
+    if "://" in text:
+        try:
+            return sa.make_url(text)
+        except (sa.exc.ArgumentError, ValueError):
+            raise ConfigurationError(f"the database URL cannot be read; use {FORMS}") from None
+    ending = Path(text).suffix.lower()
+    if ending not in ENDINGS:
+        raise ConfigurationError(f"{text!r} names no database; use {FORMS}")
+    return URL.create(ENDINGS[ending], database=str(Path(text).expanduser()))
 
 
 class RelationalDatabase:
-    """A read-only `triplewise.tools.sql.base.Database`. Making one raises `QueryError` where it is lost."""
+    """A read-only database. Making one raises `QueryError` where it is lost."""
 
     def __init__(
         self, engine: Engine, *, timeout: float, limit: int, tables: Sequence[str] | None = None
     ) -> None:
         self.engine, self.timeout, self.limit = engine, timeout, limit
-        self._schema, native = reflect_schema(engine, tables, timeout)
-        self._writer = Writer(engine, self._schema, native)
-        self._shown = Writer(engine, self._schema, native, shown=True)
+        self.schema, native = reflect_schema(engine, tables, timeout)
+        self._writer = Writer(engine, self.schema, native)
+        self._shown = Writer(engine, self.schema, native, shown=True)
         self._distinct: dict[Column, tuple[Value, ...]] = {}
         self.meter = Meter()
 
@@ -126,11 +162,6 @@ class RelationalDatabase:
         session = copy(self)
         session.meter, session.timeout, session.limit = meter, timeout, limit
         return session
-
-    @property
-    def schema(self) -> Schema:
-        """Its tables, reflected once."""
-        return self._schema
 
     def run(self, query: SqlQuery, limit: int | None = None) -> Rows:
         """The answer of a query; without `answer`, the matching rows. Never raises for what a model wrote.
@@ -172,12 +203,14 @@ class RelationalDatabase:
         return self._rows(lambda: (self._writer.values(column), (column.name,)), limit)
 
     def find(self, column: Column, text: str, limit: int = 5) -> Sequence[Value]:
-        """Values of a column nearest to a text: same but for case and accents first, then by likeness."""
+        """Values of a column nearest to a text: same but for case and accents first, then by similarity."""
         number = read_number(text)
         if column.kind == "number" and number is not None:
-            numbers = [(abs(n - number), v) for v in self._known(column) if (n := read_number(v)) is not None]
+            numbers = [
+                (abs(n - number), v) for v in self._values_of(column) if (n := read_number(v)) is not None
+            ]
             return [v for _, v in sorted(numbers, key=lambda pair: pair[0])[:limit]]
-        known = self._known(column)
+        known = self._values_of(column)
         if len(known) >= DISTINCT:
             known = self._narrowed(column, text)
         return _nearest(text, known, limit)
@@ -186,7 +219,7 @@ class RelationalDatabase:
         """Free what is held. Safe to call twice."""
         self.engine.close()
 
-    def _known(self, column: Column) -> tuple[Value, ...]:
+    def _values_of(self, column: Column) -> tuple[Value, ...]:
         """The distinct values of a column, at most `DISTINCT`; asked once."""
         if column not in self._distinct:
             found = self.values(column, DISTINCT)
@@ -236,13 +269,13 @@ class RelationalDatabase:
 
 
 def _nearest(text: str, values: Sequence[Value], limit: int) -> list[Value]:
-    """Values by their likeness to a text."""
+    """Values by their similarity to a text."""
     from rapidfuzz import fuzz, process
 
     wanted = fold(text)
     folded = [fold(str(v)) for v in values]
     same = [v for v, f in zip(values, folded, strict=True) if f == wanted]
     scored = process.extract(
-        wanted, folded, scorer=fuzz.WRatio, limit=limit + len(same), score_cutoff=LIKENESS
+        wanted, folded, scorer=fuzz.WRatio, limit=limit + len(same), score_cutoff=SIMILARITY
     )
     return list(dict.fromkeys([*same, *(values[place] for _, _, place in scored)]))[:limit]

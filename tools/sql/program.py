@@ -8,21 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.sql.base import (
-    OPERATORS,
-    Aggregation,
-    Column,
-    Condition,
-    Database,
-    Schema,
-    SqlQuery,
-    Table,
-    Value,
-)
-from triplewise.tools.sql.reading import fold, read_number
+from triplewise.tools.sql.schema import OPERATORS, Aggregation, Column, Condition, Schema, SqlQuery, Table
+from triplewise.tools.sql.values import Value, fold, read_number
 
 AGGREGATIONS: tuple[str, ...] = get_args(Aggregation)
 SIGNS = {
@@ -182,7 +172,11 @@ def read(text: str, schema: Schema) -> SqlQuery:
     query = SqlQuery()
     ids = {c.id: c for c in columns_of(schema)}
     for line in text.splitlines():
-        name, arguments = _parsed(line)
+        name, _, rest = line.partition("(")
+        try:
+            arguments = json.loads(f"[{rest.removesuffix(')')}]")
+        except ValueError:
+            raise ActionError("bad_program", f"no line of a program: {line}") from None
         column = ids.get(str(arguments[0])) if arguments else None
         if column is None:
             raise ActionError("bad_program", f"no line of a program over this database: {line}")
@@ -193,17 +187,3 @@ def read(text: str, schema: Schema) -> SqlQuery:
         else:
             query = replace(query, answer=column, aggregation=read_aggregation(str(arguments[1])))
     return query
-
-
-def _parsed(line: str) -> tuple[str, list[Any]]:
-    name, _, rest = line.partition("(")
-    try:
-        return name, json.loads(f"[{rest.removesuffix(')')}]")
-    except ValueError:
-        raise ActionError("bad_program", f"no line of a program: {line}") from None
-
-
-def check(database: Database, query: SqlQuery) -> None:
-    """Raise `ActionError` if a query cannot be executed as the final one."""
-    if query.answer is None:
-        raise ActionError("execute_before_answer", "no answer is set: use set_answer")

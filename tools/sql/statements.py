@@ -12,10 +12,18 @@ from sqlalchemy import ColumnElement, TableClause, Text, and_, func
 from sqlalchemy.sql.elements import quoted_name
 
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.sql.base import OPERATORS, Column, Condition, Schema, SqlQuery, Value
-from triplewise.tools.sql.engine import Engine, Expression, QueryError, Statement, bound
-from triplewise.tools.sql.joins import Edge, JoinTree, join_tree
-from triplewise.tools.sql.reading import read_date, read_number
+from triplewise.tools.sql.engines import Engine, Expression, QueryError, Statement, bound
+from triplewise.tools.sql.schema import (
+    OPERATORS,
+    Column,
+    Condition,
+    Edge,
+    JoinTree,
+    Schema,
+    SqlQuery,
+    join_tree,
+)
+from triplewise.tools.sql.values import Value, read_date, read_number
 
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
@@ -179,18 +187,14 @@ class Writer:
             )
         cell = self.cell(column)
         if value is None:
-            return self._null(cell, operator)
+            if operator not in ("=", "!="):
+                raise QueryError(Outcome.SYNTAX, f"nothing is {operator} no value")
+            return cell.is_(None) if operator == "=" else cell.is_not(None)
         if condition.folded and operator in ("=", "!=") and column.kind in ("text", "other"):
             same = self._folded(column, str(value))
             return same if operator == "=" else ~same
         left, right = self._sides(column, operator, value)
         return left.op(operator, is_comparison=True)(right)
-
-    @staticmethod
-    def _null(cell: Expression, operator: str) -> ColumnElement[bool]:
-        if operator not in ("=", "!="):
-            raise QueryError(Outcome.SYNTAX, f"nothing is {operator} no value")
-        return cell.is_(None) if operator == "=" else cell.is_not(None)
 
     def _sides(self, column: Column, operator: str, value: Value) -> tuple[Expression, Expression]:
         """Both sides of a comparison, as numbers, dates, truth values or texts."""

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.sql.base import Aggregation, Column, Condition, SqlQuery
 from triplewise.tools.sql.database import RelationalDatabase, open_database
-from triplewise.tools.sql.engine import QueryError
+from triplewise.tools.sql.engines import QueryError
+from triplewise.tools.sql.schema import Aggregation, Column, Condition, SqlQuery
 
 Find = Callable[[str], Column]
 NAME = 'the person.full "name"'

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
-from triplewise.tools.sql.base import SqlQuery
 from triplewise.tools.sql.database import open_database
+from triplewise.tools.sql.schema import SqlQuery
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_files_that_are_no_database(tmp_path: Path) -> None:
 
 
 def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triplewise.tools.sql.urls.find_spec", lambda name: None)
+    monkeypatch.setattr("triplewise.tools.sql.database.find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"pip install 'triplewise\[sql\]'"):
         open_database("postgresql://u:p@127.0.0.1/x")
 
@@ -94,7 +94,7 @@ def test_keys_that_only_names_imply_join_too(tmp_path: Path) -> None:
     columns = {c.id: c for t in database.schema.tables for c in t.columns}
     found = database.run(SqlQuery((), columns["game.day"]))
     assert found.message == ""
-    from triplewise.tools.sql.joins import join_tree
+    from triplewise.tools.sql.schema import join_tree
 
     tree = join_tree(database.schema, ["game", "teams"])
     assert "equally short" in tree.note

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.sql.base import Column, Condition, Database, SqlQuery, Value
+from triplewise.tools.sql.database import RelationalDatabase
 from triplewise.tools.sql.program import FOLDED, column_name, columns_of, read, read_condition
-from triplewise.tools.sql.reading import fold
+from triplewise.tools.sql.schema import Column, Condition, SqlQuery
+from triplewise.tools.sql.values import Value, fold
 
 SHOWN = 3
 """Values of an verified_fix shown."""
@@ -31,7 +32,9 @@ class SqlFix:
         return f"{self.call.text()} -> {self.finds}"
 
 
-def sql_fixes(database: Database, program: str, feedback: Feedback, budget: int, most: int) -> list[SqlFix]:
+def sql_fixes(
+    database: RelationalDatabase, program: str, feedback: Feedback, budget: int, most: int
+) -> list[SqlFix]:
     """Mends of a condition that left no row, likeliest first.
 
     Args:
@@ -59,7 +62,7 @@ def sql_fixes(database: Database, program: str, feedback: Feedback, budget: int,
     return found
 
 
-def _candidates(database: Database, query: SqlQuery, failed: Condition) -> Iterator[Condition]:
+def _candidates(database: RelationalDatabase, query: SqlQuery, failed: Condition) -> Iterator[Condition]:
     """What might have been meant, likeliest first."""
     text = str(failed.value)
     if failed.operator in ("=", "!="):
@@ -74,7 +77,7 @@ def _candidates(database: Database, query: SqlQuery, failed: Condition) -> Itera
         yield replace(failed, operator=_TURNED[failed.operator])
 
 
-def _elsewhere(database: Database, failed: Condition) -> Iterator[tuple[Column, Value]]:
+def _elsewhere(database: RelationalDatabase, failed: Condition) -> Iterator[tuple[Column, Value]]:
     """Other columns that hold the value, those of the same table first."""
     wanted = fold(str(failed.value))
     columns = [c for c in columns_of(database.schema) if c != failed.column and c.kind == failed.column.kind]
@@ -85,7 +88,10 @@ def _elsewhere(database: Database, failed: Condition) -> Iterator[tuple[Column, 
 
 
 def _offer(
-    database: Database, condition: Condition, columns: tuple[str, ...], rows: tuple[tuple[Value, ...], ...]
+    database: RelationalDatabase,
+    condition: Condition,
+    columns: tuple[str, ...],
+    rows: tuple[tuple[Value, ...], ...],
 ) -> SqlFix:
     """A condition as the call that adds it, with the first row it leaves."""
     name = column_name(database.schema, condition.column)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triplewise.guidelines.asking import wanted
+from triplewise.guidelines.language import wanted_kind as wanted
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ import unicodedata
 from collections.abc import Iterable
 from datetime import date, datetime
 from decimal import Decimal
+from typing import Literal
 
-from triplewise.tools.sql.base import ColumnKind, Value
+ColumnKind = Literal["text", "number", "date", "boolean", "other"]
+Value = str | int | float | bool | None
 
 NUMBER_PATTERN = r"[+-]?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(,[0-9]{3})+)(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?"
 """What reads as a number, in the regular expressions of Python, PostgreSQL and DuckDB alike.
@@ -44,7 +46,12 @@ def read_date(text: str) -> str | None:
     if re.fullmatch(r"[0-9]{4}", bare):
         return bare
     if _DATE.fullmatch(bare):
-        return _checked(bare[:10])
+        day = bare[:10]
+        try:
+            date.fromisoformat(day if len(day) == 10 else f"{day}-01")
+        except ValueError:
+            return None
+        return day
     words = re.sub(r"(?<=\d)(st|nd|rd|th)\b", "", bare.replace(",", " "))
     words = _SPACES.sub(" ", words).strip()
     for form in _WRITTEN:
@@ -59,15 +66,6 @@ def _parsed(text: str, form: str) -> date | None:
         return datetime.strptime(text, form).date()
     except ValueError:
         return None
-
-
-def _checked(text: str) -> str | None:
-    """The ISO date or month if the calendar has it."""
-    try:
-        date.fromisoformat(text if len(text) == 10 else f"{text}-01")
-    except ValueError:
-        return None
-    return text
 
 
 def fold(text: str) -> str:
@@ -89,14 +87,15 @@ def kind_of(cells: Iterable[Value]) -> ColumnKind | None:
 
 
 def plain(cell: object) -> Value:
-    """A cell as a value of plain JSON: whole numbers without a fraction, dates as ISO text."""
+    """A cell as a value of plain JSON: whole numbers without a fraction, dates as ISO text, NaN as None."""
     match cell:
         case None | bool() | int() | str():
             return cell
-        case Decimal():
-            return _plain_number(cell)
-        case float():
-            return _plain_number(cell)
+        case Decimal() | float():
+            if math.isnan(cell):
+                return None
+            number = float(cell)
+            return int(number) if abs(number) < 10**15 and number == int(number) else number
         case datetime():
             return cell.isoformat(sep=" ")
         case date():
@@ -105,11 +104,3 @@ def plain(cell: object) -> Value:
             return f"0x{bytes(cell)[:32].hex()}"
         case _:
             return str(cell)
-
-
-def _plain_number(cell: Decimal | float) -> Value:
-    """A number; NaN counts as no value."""
-    if math.isnan(cell):
-        return None
-    number = float(cell)
-    return int(number) if abs(number) < 10**15 and number == int(number) else number
