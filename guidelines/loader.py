@@ -27,7 +27,7 @@ from dataclasses import fields
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import yaml
 from jinja2 import Environment, TemplateSyntaxError, meta, nodes
@@ -46,7 +46,7 @@ from triplewise.guidelines.match import (
 from triplewise.tools.actions.action import ReasoningMemory
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.yaml_lines import YamlDocument, read_yaml
+from triplewise.tools.core.yaml_lines import YamlDocument, parse_yaml
 
 SHIPPED: Final = (
     "sql.yaml",
@@ -171,17 +171,17 @@ def _read(env: Environment, file: Readable, path: str, checked: bool = False) ->
         raise DataError(f"cannot be read: {error.strerror or error}", path) from error
     except UnicodeDecodeError as error:
         raise DataError(f"is not UTF-8 text at byte {error.start}; save it as UTF-8", path) from error
-    document = read_yaml(text, path)
+    document = parse_yaml(text, path)
     if document.value is not None and not isinstance(document.value, list):
-        document.fail("must be a list of guidelines: begin each with '- id: ...'")
+        raise document.error("must be a list of guidelines: begin each with '- id: ...'")
     found = []
     for index, entry in enumerate(document.value or ()):
         if not isinstance(entry, dict):
-            document.fail("a guideline must be a mapping with the key 'id'", index)
+            raise document.error("a guideline must be a mapping with the key 'id'", index)
         try:
             written = _WrittenGuideline.model_validate(entry)
         except ValidationError as error:
-            _refuse(document, index, error)
+            raise _refusal(document, index, error) from error
         # An assignment, so that the value can be read from the context and not from rendered text.
         trigger = Compiled(env, "{% set result = (" + written.when + ") %}")
         guideline = Compiled(env, written.guideline)
@@ -213,15 +213,14 @@ def _read(env: Environment, file: Readable, path: str, checked: bool = False) ->
     return found
 
 
-def _refuse(document: YamlDocument, index: int, error: ValidationError) -> NoReturn:
-    """Raise a `DataError` for the first thing that is wrong with an entry."""
-    first = error.errors()[0]
+def _refusal(document: YamlDocument, index: int, error: ValidationError) -> DataError:
+    """The first thing that is wrong with an entry."""
+    first = next((e for e in error.errors() if e["type"] == "extra_forbidden"), error.errors()[0])
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         model = _WrittenExample if first["loc"][0] == "example" else _WrittenGuideline
         message = f"unknown key{_did_you_mean(str(first['loc'][-1]), model.model_fields)}"
-    place = ".".join(map(str, first["loc"]))
-    raise DataError(f"{place}: {message}", document.path, document.line(index, *first["loc"])) from error
+    return document.error(f"{'.'.join(map(str, first['loc']))}: {message}", index, *first["loc"])
 
 
 def _check_template(
@@ -230,10 +229,10 @@ def _check_template(
     """Raise a `DataError` for a template that is no Jinja, or names what there is not."""
     try:
         for problem in _misused(env, env.parse(compiled.source)):
-            document.fail(f"{place[1]}: {problem}", *place)
+            raise document.error(f"{place[1]}: {problem}", *place)
         assert compiled.template
     except TemplateSyntaxError as error:
-        line = (document.line(*place) or 0) + error.lineno - (0 if place in document.blocks else 1)
+        line = (document.first_line(*place) or 0) + error.lineno - 1
         message = f"{place[1]}: is not valid Jinja: {error.message}; see {_JINJA}"
         raise DataError(message, document.path, line) from error
 
@@ -251,8 +250,8 @@ def _misused(env: Environment, tree: nodes.Template) -> Iterator[str]:
                 yield f"unknown test {name!r}{_did_you_mean(name, env.tests)}"
             case nodes.Include() | nodes.Import() | nodes.FromImport() | nodes.Extends():
                 snippets = env.loader.list_templates() if env.loader else []
-                name = getattr(node.template, "value", None)
-                if not isinstance(node, nodes.Include) or name not in snippets:
+                included = getattr(getattr(node, "template", None), "value", None)
+                if not isinstance(node, nodes.Include) or included not in snippets:
                     yield f"may only include, by name, one of the snippets: {', '.join(snippets)}"
     for name in sorted(meta.find_undeclared_variables(tree) - set(NAMES)):
         yield f"unknown name {name!r}{_did_you_mean(name, NAMES)}"

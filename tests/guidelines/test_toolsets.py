@@ -47,7 +47,7 @@ def test_a_guideline_fires_for_its_toolsets_only(tmp_path: Path, written: str, s
 
 @pytest.mark.parametrize("written", ["  toolset: pigql\n", "  toolset: []\n", "  toolset: 7\n"])
 def test_an_unknown_toolset_is_refused_with_its_line(tmp_path: Path, written: str) -> None:
-    with pytest.raises(DataError, match=r"mine\.yaml:6: toolset: "):
+    with pytest.raises(DataError, match=r"mine\.yaml:6: toolset"):
         load_guidelines([loaded(tmp_path, written)])
 
 

@@ -1,82 +1,104 @@
-"""YAML read so that whatever is wrong with a value can be said with the line it stands in."""
+"""Reading YAML files whose errors name a line."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from triplewise.tools.core.errors import DataError
 
-Place = tuple[Hashable, ...]
-"""Keys and indices that lead to a value: `(2, "example", "feedback")`."""
 
-
-@dataclass
+@dataclass(frozen=True)
 class YamlDocument:
-    """A YAML text as plain values, with the line of each.
+    """A document and where its parts stand.
 
     Attributes:
-        path: what messages call it.
-        value: the plain value; None for an empty text.
-        lines: place -> line, from 1.
-        blocks: places of texts that begin in the line after their key (`|`, `>`).
+        value: what it holds. path: names it in errors.
     """
 
-    path: str
-    value: Any = None
-    lines: dict[Place, int] = field(default_factory=dict)
-    blocks: set[Place] = field(default_factory=set)
+    value: Any
+    path: Path | str
+    _root: yaml.Node | None
 
-    def line(self, *place: Hashable) -> int | None:
-        """The line of a value, or of what it would stand in where it is missing."""
-        while place and place not in self.lines:
-            place = place[:-1]
-        return self.lines.get(place)
+    def line(self, *keys: object) -> int | None:
+        """Line, from 1, of what keys and indices lead to, or of the part nearest to it that there is."""
+        node, line = self._root, self._root.start_mark.line + 1 if self._root is not None else None
+        for key in keys:
+            if isinstance(node, yaml.MappingNode):
+                entry = next(((k, v) for k, v in node.value if k.value == str(key)), None)
+            elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+                entry = (node.value[key], node.value[key])
+            else:
+                entry = None
+            if entry is None:
+                break
+            line, node = entry[0].start_mark.line + 1, entry[1]
+        return line
 
-    def fail(self, message: str, *place: Hashable) -> NoReturn:
-        """Raise a `DataError` that names the file and the line of a value."""
-        raise DataError(message, self.path, self.line(*place))
+    def first_line(self, *keys: object) -> int | None:
+        """The line in which a text begins: the one after its key where it is a block (`|`, `>`)."""
+        node, line = self._root, self.line(*keys)
+        for key in keys:
+            if not isinstance(node, yaml.MappingNode | yaml.SequenceNode):
+                return line
+            if isinstance(node, yaml.MappingNode):
+                node = next(value for name, value in node.value if name.value == key)
+            else:
+                node = node.value[key]
+        is_block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
+        return line + 1 if is_block and line is not None else line
+
+    def error(self, message: str, *keys: object) -> DataError:
+        """An error that names the file and the line of what keys and indices lead to."""
+        return DataError(message, self.path, self.line(*keys))
 
 
-def read_yaml(text: str, path: str) -> YamlDocument:
-    """The values of a YAML text. Raises `DataError` where it is none, or a key stands twice."""
-    document = YamlDocument(path)
+def parse_yaml(text: str, path: Path | str) -> YamlDocument:
+    """A document from YAML text; `path` only names it in errors.
+
+    Raises:
+        DataError: it is not YAML, or a key stands twice in one mapping.
+    """
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
-        try:
-            if (root := loader.get_single_node()) is not None:
-                _locate(document, root, ())
-                document.value = loader.construct_document(root)
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise DataError(
-            f"is not valid YAML: {error.problem or error.context}; check indentation, and quote text "
-            "that holds ': ' or ' #' or begins with a bracket, a quote or one of ? % @ & * | >",
-            path,
-            mark.line + 1 if mark else None,
-        ) from error
+        root = loader.get_single_node()
+        if root is not None:
+            _refuse_duplicates(root, path)
+        value = loader.construct_document(root) if root is not None else None
     except yaml.YAMLError as error:
-        raise DataError(f"is not valid YAML: {error}", path) from error
-    return document
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        raise DataError(f"not YAML: {problem}", path, mark.line + 1 if mark else None) from error
+    finally:
+        loader.dispose()
+    return YamlDocument(value, path, root)
 
 
-def _locate(document: YamlDocument, node: yaml.Node, place: Place) -> None:
-    """Note the lines of a node and of all below it."""
-    document.lines[place] = node.start_mark.line + 1
-    if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
-        document.blocks.add(place)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            _locate(document, item, (*place, index))
+def _refuse_duplicates(node: yaml.Node, path: Path | str) -> None:
+    """Raise a `DataError` where a key stands twice in one mapping."""
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _refuse_duplicates(item, path)
     elif isinstance(node, yaml.MappingNode):
+        keys = set()
         for key, value in node.value:
-            inner = (*place, key.value if isinstance(key, yaml.ScalarNode) else id(key))
-            if inner in document.lines:
+            if isinstance(key, yaml.ScalarNode) and key.value in keys:
                 line = key.start_mark.line + 1
-                raise DataError(f"{key.value}: stands twice in one mapping; drop one", document.path, line)
-            _locate(document, value, inner)
+                raise DataError(f"{key.value}: stands twice in one mapping; drop one", path, line)
+            keys.add(key.value if isinstance(key, yaml.ScalarNode) else None)
+            _refuse_duplicates(value, path)
+
+
+def read_yaml(path: Path) -> YamlDocument:
+    """A document from a file.
+
+    Raises:
+        DataError: the file cannot be read, or is not YAML.
+    """
+    try:
+        return parse_yaml(path.read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read: {error}", path) from error
