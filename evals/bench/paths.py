@@ -253,7 +253,7 @@ def paths(
     Beside them: a search from one side only, and SPARQL joins without properties. A million triples, where no
     --size is named.
     """
-    from triplewise.graphs.cli.progress import progress_bars
+    from triplewise.graphs.cli.console import progress_bars
 
     found = []
     terms = Terms(hops, seconds, limit)

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from triplewise.graphs.cli import ask, facts, guidelines, kg, learn, plan, plugins, show
+from triplewise.graphs.cli import ask, facts, guidelines, kg, learn, plan, show
 from triplewise.graphs.cli.console import EXIT_CODES, examples, say
-from triplewise.tools.core.errors import RunError, UserError
+from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 
 USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
 
@@ -44,7 +44,47 @@ learn.register(app)
 show.register(app)
 guidelines.register(app)
 facts.register(app)
-plugins.register(app)
+
+
+@app.command(
+    "eval",
+    help="Run a benchmark, a grid of ablations, or write the report of runs.",
+    # What follows the name is the other app's to read, `--help` included.
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+    add_help_option=False,
+)
+def evaluate(context: typer.Context) -> object:
+    """Run a command of the layer above, which is found by its entry point and loaded only now.
+
+    Raises:
+        ConfigurationError: what it needs is not installed; says how to install it.
+    """
+    command = typer.main.get_command(load_app(context.info_name or ""))
+    result: object = command.main(list(context.args), prog_name=context.command_path, standalone_mode=False)
+    return result
+
+
+def load_app(name: str) -> typer.Typer:
+    """Return the Typer app behind an entry point of the group `triplewise.commands`.
+
+    Raises:
+        ConfigurationError: it is not installed, or an import of it is not.
+    """
+    from importlib.metadata import entry_points
+
+    fix = "pip install 'triplewise[evals]'"
+    entry = next(iter(entry_points(group="triplewise.commands", name=name)), None)
+    if entry is None:
+        raise ConfigurationError(f"nothing brings the command `triplewise {name}` here; {fix}")
+    try:
+        found: typer.Typer = entry.load()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "triplewise":
+            raise
+        raise ConfigurationError(
+            f"`triplewise {name}` needs {error.name}, which is not installed; {fix}"
+        ) from error
+    return found
 
 
 def _version(wanted: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from contextlib import chdir, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from triplewise.graphs.cli.report import Report
-    from triplewise.graphs.cli.running import Reviewer, Run
-    from triplewise.graphs.cli.runs import Checkpoints, Order
+    from triplewise.graphs.cli.run import Reviewer, Run
+    from triplewise.graphs.cli.runs import Checkpoints, RunRequest
     from triplewise.nodes.state import Answer
 
 Output = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -86,8 +87,8 @@ def ask(
     trace: Trace = None,
 ) -> None:
     """Answer a question, with the query, the facts that prove it, and what was corrected."""
+    from triplewise.graphs.cli.run import place_of
     from triplewise.graphs.cli.runs import Checkpoints
-    from triplewise.graphs.cli.tracing import place_of
 
     page = place_of(trace)
     named = o.given(kg=kg, profile=profile, db=db, model=model, base_url=base_url, seeds=seeds)
@@ -99,10 +100,10 @@ def ask(
             "--resume takes question and settings of the run it goes on with; leave them out"
         )
     kept_preset, kept = o.read_config(config)
-    order = (
+    request = (
         None
         if resume
-        else o.order_of(
+        else o.request_of(
             question,
             o.preset_of(preset or kept_preset, faithful, settings or []),
             entity or [],
@@ -112,9 +113,9 @@ def ask(
     )
     store = None if no_checkpoints else Checkpoints(checkpoints, lambda message: say(message, "notice"))
     try:
-        order = order or _unfinished(store, thread)
-        with chdir(order.folder), store.running(order) if store else nullcontext():
-            answer = _run(order, store, resume, as_json, quiet, page)
+        request = request or _unfinished(store, thread)
+        with chdir(request.folder), store.running(request) if store else nullcontext():
+            answer = _run(request, store, resume, as_json, quiet, page)
     except KeyboardInterrupt:
         if store and store.saver:
             say("cut off; `triplewise ask --resume` goes on", "notice")
@@ -125,34 +126,37 @@ def ask(
     raise typer.Exit(0 if answer.status == "answered" else 1)
 
 
-def _unfinished(store: Checkpoints | None, thread: str | None) -> Order:
+def _unfinished(store: Checkpoints | None, thread: str | None) -> RunRequest:
     """The run to go on with."""
     assert store is not None, "--no-checkpoints was refused beside --resume"
     return store.unfinished(thread)
 
 
 def _run(
-    order: Order, store: Checkpoints | None, resume: bool, as_json: bool, quiet: bool, page: Path | None
+    request: RunRequest,
+    store: Checkpoints | None,
+    resume: bool,
+    as_json: bool,
+    quiet: bool,
+    page: Path | None,
 ) -> Answer:
     """Run to the end, printing as asked for, and to a page where one is wanted; the answer."""
-    from triplewise.graphs.cli.document import document
-    from triplewise.graphs.cli.reviewing import ask_person, check_terminal
-    from triplewise.graphs.cli.running import Run
+    from triplewise.graphs.cli.run import Run, document
 
-    if order.context.get("review"):
+    if request.context.get("review"):
         check_terminal()
-    run = Run(order, store.saver if store else None, ask_person)
+    run = Run(request, store.saver if store else None, ask_person)
     if as_json or quiet:
         for _ in run.updates(resume, lambda doing: None):
             continue
         state, answer = run.end()
-        typer.echo(document(order, state) if as_json else "\n".join(answer.labels) or answer.text)
+        typer.echo(document(request, state) if as_json else "\n".join(answer.labels) or answer.text)
     else:
         report = _follow(run, resume)
         state, answer = run.end()
         report.answer(answer)
     if page is not None:
-        from triplewise.graphs.cli.tracing import write_run
+        from triplewise.graphs.cli.run import write_run
 
         write_run(page, run, state)
     return answer
@@ -160,13 +164,12 @@ def _run(
 
 def _follow(run: Run, resume: bool) -> Report:
     """Print each phase as it happens; on a terminal, also what is being done meanwhile."""
-    from triplewise.graphs.cli.names import Names
-    from triplewise.graphs.cli.report import Report
+    from triplewise.graphs.cli.report import Names, Report
 
     console = out()
     with console.status("opening the knowledge graph") if console.is_terminal else nullcontext() as status:
         report = Report(console, Names(run.kg, run.toolset))
-        report.question(run.order.question)
+        report.question(run.request.question)
         tell = status.update if status is not None else lambda doing: None
         if status is not None:
             run.reviewer = _unhidden(status, run.reviewer)
@@ -186,3 +189,59 @@ def _unhidden(status: Status, reviewer: Reviewer) -> Reviewer:
             status.start()
 
     return asked
+
+
+WORDS = "y(es), n(o), all, none"
+
+
+def check_terminal() -> None:
+    """Raises `ConfigurationError` where nobody can be asked."""
+    if not sys.stdin.isatty():
+        raise ConfigurationError(
+            "--review asks about facts on a terminal, and standard input is none; run it on one, or leave "
+            "--review out and decide afterwards with `triplewise facts accept|reject`"
+        )
+
+
+def ask_person(shown: Mapping[str, Any]) -> dict[str, bool] | str:
+    """The word on each fact that an interrupted run shows: by id, or `all` or `none`.
+
+    Asked on stderr, so that `--json` prints nothing else. Raises `KeyboardInterrupt` at the end of input.
+    """
+    facts: Sequence[Mapping[str, Any]] = shown["facts"]
+    if shown.get("error"):
+        say(str(shown["error"]), "notice")
+    facts_were, they = ("fact was", "it") if len(facts) == 1 else ("facts were", "they")
+    say(f"{len(facts)} {facts_were} read from documents. May {they} be used? {WORDS}")
+    said: dict[str, bool] = {}
+    for number, fact in enumerate(facts, 1):
+        _show(fact, number, len(facts))
+        word = _word()
+        if word in ("all", "none"):
+            left = facts[number - 1 :]
+            return said | {f["id"]: word == "all" for f in left}
+        said[fact["id"]] = word == "y"
+    return said
+
+
+def _show(fact: Mapping[str, Any], number: int, count: int) -> None:
+    """A fact with what speaks for and against it."""
+    say(f"\n{number} of {count}: {fact['fact']}  ({fact['confidence']:.0%} sure, id {fact['id'][:8]})")
+    say(f'  "{fact["sentence"]}" in {fact["document"]}')
+    for conflict in fact["conflicts"]:
+        say(f"contradicts {conflict}", "notice")
+
+
+def _word() -> str:
+    """One word of a person: y, n, all or none."""
+    while True:
+        typer.echo("Use it? ", err=True, nl=False)
+        # Not `typer.prompt`: part of its question goes to standard output, where only the answer belongs.
+        if not (line := sys.stdin.readline()):
+            raise KeyboardInterrupt
+        word = line.strip().lower()
+        if word in ("all", "none"):
+            return word
+        if word[:1] in ("y", "n"):
+            return word[:1]
+        say(f"{word!r} is neither of {WORDS}", "notice")

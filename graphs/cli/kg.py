@@ -1,4 +1,4 @@
-"""`triplewise kg`: load a graph, look at one, write down its shape, cut a part out of a dump."""
+"""`triplewise kg`: load a graph, look at one, write down its shape."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli import vectors as v
-from triplewise.graphs.cli.console import examples, out, pairs, say
-from triplewise.graphs.cli.cut import add_cut
-from triplewise.graphs.cli.progress import progress_bars
-from triplewise.graphs.cli.thin import add_thin
+from triplewise.graphs.cli.console import examples, out, pairs, progress_bars, say
+from triplewise.graphs.cli.subsets import add_cut, add_thin
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,6 +18,31 @@ if TYPE_CHECKING:
 
     from triplewise.tools.kg import KnowledgeGraph, Triple
     from triplewise.tools.kg.load import LoadReport
+
+Vectors = Annotated[
+    bool, typer.Option("--vectors", help="Also make the vectors of relations and ends: observing is faster.")
+]
+PairVectors = Annotated[
+    bool, typer.Option("--pair-vectors", help="Also those of every relation with its end: slow, but once.")
+]
+
+
+def _make_vectors(folder: Path, every_pair: bool) -> None:
+    """Make and keep the vectors in the graph's folder, and say what was made."""
+    from triplewise.tools.kg import open_kg
+    from triplewise.tools.retrieval.encoder import open_encoder
+    from triplewise.tools.retrieval.observation.kg_vectors import make_vectors
+
+    with progress_bars() as tell:
+        made = make_vectors(folder, open_kg(folder), open_encoder(), pairs=every_pair, progress=tell)
+    rows = [
+        ("relations and ends", f"{made.texts:,} texts"),
+        ("pairs", f"{made.pairs:,}" if every_pair else "as needed"),
+        ("new vectors", f"{made.new:,}"),
+        ("seconds", f"{made.seconds:.1f}"),
+    ]
+    out().print(pairs("\nVectors", rows))
+
 
 SAMPLE, SHOWN, PATIENCE = 2_000, 12, 10.0
 """Facts read to describe a graph; how many are printed; seconds one query of `info` may take."""
@@ -77,8 +99,8 @@ def load(
     labels: Labels = None,
     on_error: OnError = "stop",
     replace: Replace = False,
-    vectors: v.Vectors = False,
-    pair_vectors: v.PairVectors = False,
+    vectors: Vectors = False,
+    pair_vectors: PairVectors = False,
 ) -> None:
     """Load files into a folder that opens at once, with an index of its labels.
 
@@ -106,7 +128,7 @@ def load(
         say(f"and {report.broken_count - SHOWN:,} more broken lines", "notice")
     out().print(_loaded(report))
     if vectors or pair_vectors:
-        v.make(report.path, pair_vectors)
+        _make_vectors(report.path, pair_vectors)
 
 
 def _loaded(report: LoadReport) -> Table:

@@ -212,7 +212,7 @@ def _config(questions: Path, validation: str, **values: Any) -> LearningConfig:
 
 def _run(config: LearningConfig | None, into: Path) -> None:
     """Run to the end, with a progress display, and print what came of it."""
-    from triplewise.graphs.cli.progress import learning_progress
+    from triplewise.graphs.cli.console import learning_progress
     from triplewise.graphs.learning import SETTINGS
     from triplewise.graphs.learning import learn as run_learning
 

@@ -12,7 +12,7 @@ import typer
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from triplewise.graphs.cli.runs import Order
+    from triplewise.graphs.cli.runs import RunRequest
     from triplewise.nodes.context import Context
 
 KG_FORMS = "demo, a folder made by `triplewise kg load`, an RDF file, or the URL of a SPARQL endpoint"
@@ -222,15 +222,15 @@ def entities_of(pairs: Iterable[str]) -> dict[str, str | None]:
     return entities
 
 
-def order_of(
+def request_of(
     question: str | None,
     preset: str | None,
     entity: Iterable[str],
     context: Context,
     thread: str | None = None,
-) -> Order:
+) -> RunRequest:
     """What to run. Raises `ConfigurationError` before anything is opened."""
-    from triplewise.graphs.cli.runs import Order
+    from triplewise.graphs.cli.runs import RunRequest
     from triplewise.graphs.presets import find_preset
 
     reads = READING_PRESET if context.documents is not None else DEFAULT_PRESET
@@ -244,5 +244,5 @@ def order_of(
         require_model(context)
     if not question or not question.strip():
         raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')
-    order = Order(question.strip(), entities_of(entity), preset, asdict(context))
-    return order if thread is None else replace(order, thread=thread, named=True)
+    request = RunRequest(question.strip(), entities_of(entity), preset, asdict(context))
+    return request if thread is None else replace(request, thread=thread, named=True)

@@ -13,14 +13,13 @@ import typer
 from typer.core import TyperGroup
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import examples, out, pairs, say
-from triplewise.graphs.cli.progress import progress_bars
+from triplewise.graphs.cli.console import examples, out, pairs, progress_bars, say
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triplewise.graphs.cli.names import Names
-    from triplewise.graphs.cli.running import Run
+    from triplewise.graphs.cli.report import Names
+    from triplewise.graphs.cli.run import Run
     from triplewise.tools.core.rules import DroppedRule, Rule
     from triplewise.tools.planning.seed_store import IndexReport
 
@@ -97,11 +96,10 @@ def show(
     documents (--set documents=FOLDER) may fill the gap.
     """
     named = o.given(kg=kg, profile=profile, model=model, base_url=base_url, seeds=seeds)
-    from triplewise.graphs.cli.names import Names
-    from triplewise.graphs.cli.report import Report
-    from triplewise.graphs.cli.running import Run
+    from triplewise.graphs.cli.report import Names, Report
+    from triplewise.graphs.cli.run import Run
 
-    run = Run(o.order_of(question, preset, entity or [], o.context_of(named, settings or [])))
+    run = Run(o.request_of(question, preset, entity or [], o.context_of(named, settings or [])))
     linked, planned = _planned(run)
     if as_json:
         typer.echo(json.dumps(_document(question, linked, planned), ensure_ascii=False, indent=2))

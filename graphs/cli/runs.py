@@ -33,7 +33,7 @@ Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RunRequest:
     """Everything it takes to begin a run, or to go on with one, as plain JSON.
 
     Attributes:
@@ -82,87 +82,87 @@ class Checkpoints:
         if self.saver is not None:
             self.saver.conn.close()
 
-    def forget(self, order: Order) -> None:
+    def forget(self, request: RunRequest) -> None:
         """Remove the checkpoints of a run."""
         if self.saver is not None:
-            self.saver.delete_thread(order.thread)
+            self.saver.delete_thread(request.thread)
 
     @contextmanager
-    def running(self, order: Order) -> Iterator[None]:
+    def running(self, request: RunRequest) -> Iterator[None]:
         """Hold the run's note. It stays only if the run was cut off: by a failed service or an interrupt."""
         if self.saver is None:
             yield
             return
-        with self._held(order):
+        with self._held(request):
             try:
                 yield
             except BaseException as error:
                 if not _is_cut_off(error):
-                    self._end(order)
+                    self._end(request)
                 raise
-            self._end(order)
+            self._end(request)
 
-    def unfinished(self, thread: str | None = None) -> Order:
+    def unfinished(self, thread: str | None = None) -> RunRequest:
         """The newest run that was cut off, or the one of a thread.
 
         Raises:
             ConfigurationError: there is none; lists the threads that can be resumed.
         """
-        orders = {o.thread: o for o in self._cut_off()}
-        if thread in orders:
-            return orders[thread]
-        if not orders:
+        requests = {o.thread: o for o in self._cut_off()}
+        if thread in requests:
+            return requests[thread]
+        if not requests:
             raise ConfigurationError(f"no unfinished run to resume in {self.path}")
         if thread is not None:
-            raise ConfigurationError.unknown("unfinished thread", thread, orders)
-        return next(iter(orders.values()))
+            raise ConfigurationError.unknown("unfinished thread", thread, requests)
+        return next(iter(requests.values()))
 
     def _note(self, thread: str) -> Path:
         """The note of a thread, whatever characters its name has."""
         return self.notes / f"{thread.encode().hex()}.json"
 
     @contextmanager
-    def _held(self, order: Order) -> Iterator[None]:
+    def _held(self, request: RunRequest) -> Iterator[None]:
         """Write the note and lock it. Raises `ConfigurationError` if another process runs the thread."""
-        path = self._note(order.thread)
+        path = self._note(request.thread)
         path.touch(mode=0o600)  # a database URL may hold a password
         with path.open("a+", encoding="utf-8") as file:
             if not lock_file(file):
                 raise ConfigurationError(
-                    f"another process is running thread {order.thread!r}; wait for it to end"
+                    f"another process is running thread {request.thread!r}; wait for it to end"
                 )
             file.truncate(0)
-            json.dump(asdict(order), file)
+            json.dump(asdict(request), file)
             file.flush()
             yield
 
-    def _end(self, order: Order) -> None:
+    def _end(self, request: RunRequest) -> None:
         """The run has ended: nothing is left to resume."""
-        if not order.named:
-            self.forget(order)
+        if not request.named:
+            self.forget(request)
         with suppress(OSError):
-            self._note(order.thread).unlink()
+            self._note(request.thread).unlink()
 
-    def _cut_off(self) -> Iterator[Order]:
+    def _cut_off(self) -> Iterator[RunRequest]:
         """Runs whose process is gone, newest first; the oldest are forgotten."""
         if self.saver is None:
             return
         found = sorted(self.notes.glob("*.json"), key=lambda p: p.stat().st_mtime, reverse=True)
         for number, path in enumerate(found):
-            order = _read(path)
-            if order is not None and number < KEPT:
-                yield order
-            elif order is not None:
-                self._end(order)
+            request = _read(path)
+            if request is not None and number < KEPT:
+                yield request
+            elif request is not None:
+                self._end(request)
 
 
-def _read(path: Path) -> Order | None:
+def _read(path: Path) -> RunRequest | None:
     """The run of a note that no process holds; None otherwise. An unreadable note is removed."""
     with path.open("r+", encoding="utf-8") as file:
         if not lock_file(file):
             return None
         try:
-            return Order(**json.load(file))
+            return RunRequest(**json.load(file))
         except (ValueError, TypeError):  # killed while writing it: nothing had begun
             path.unlink()
             return None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.graphs.conftest import Cli
-from triplewise.graphs.cli.logs import runs_of
+from triplewise.graphs.cli.guidelines import runs_of
 from triplewise.tools.core.errors import ConfigurationError
 
 RUNS = [

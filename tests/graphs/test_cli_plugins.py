@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from triplewise.graphs.cli import plugins
 from triplewise.graphs.cli.app import run
 
 
@@ -25,10 +24,10 @@ class Broken:
         (None, "nothing brings the command `triplewise eval` here"),
     ],
 )
-def test_a_missing_extra_is_one_line_with_the_mend(
+def test_a_missing_extra_is_one_line_with_the_fix(
     found: Broken | None, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(plugins, "_entry_point", lambda name: found)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **named: [found] if found else [])
     assert run(["eval", "metaqa"]) == 2
     said = capsys.readouterr().err
     assert line in said

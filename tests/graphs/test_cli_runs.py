@@ -14,7 +14,7 @@ import pytest
 
 from tests.graphs.conftest import Cli
 from tests.support.openai_server import Fault, OpenAIServer
-from triplewise.graphs.cli.runs import Checkpoints, Order
+from triplewise.graphs.cli.runs import Checkpoints, RunRequest
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 
 QUESTION = "Where was Goethe's partner born?"
@@ -116,8 +116,8 @@ def test_only_named_runs_keep_their_checkpoints(cli: Cli, state: Path) -> None:
     assert threads == [("mine",)]
 
 
-def order(thread: str) -> Order:
-    return Order("Who?", {}, "agent", {"kg": "demo"}, thread)
+def order(thread: str) -> RunRequest:
+    return RunRequest("Who?", {}, "agent", {"kg": "demo"}, thread)
 
 
 @pytest.fixture

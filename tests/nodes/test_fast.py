@@ -101,8 +101,7 @@ def test_steps_follow_where_the_inspector_objects(fast: Context) -> None:
 def test_a_run_can_be_read_by_a_person(fast: Context) -> None:
     from rich.console import Console
 
-    from triplewise.graphs.cli.names import Names
-    from triplewise.graphs.cli.report import Report
+    from triplewise.graphs.cli.report import Names, Report
     from triplewise.nodes.environment import environment
 
     state = build_graph("agent").invoke(QUESTION, context=fast)

@@ -278,7 +278,13 @@ def model_with_adapter(settings: TrainingSettings, adapter: Adapter | None = Non
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    model = SentenceTransformer(str(get_model_path()), device="cpu", local_files_only=True)
+    # What is frozen gives the same vectors every time: dropout is the adapter's alone.
+    model = SentenceTransformer(
+        str(get_model_path()),
+        device="cpu",
+        local_files_only=True,
+        config_kwargs={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+    )
     model.model_card_data.generate_widget_examples = False
     layers = "|".join(str(i) for i in range(LAYERS - settings.upper, LAYERS))
     modules = "|".join(MODULES).replace(".", r"\.")
@@ -324,10 +330,12 @@ def choice_loss(model: SentenceTransformer, temperature: float) -> torch.nn.Modu
             vectors = torch.nn.functional.normalize(embedded, dim=-1)
             scores = vectors[:rows] @ vectors[rows:].T / temperature  # (questions, paths)
             paths = tokens[rows:]
-            same = (paths[:rows, None] == paths[None]).all(-1)
-            same[torch.arange(rows), torch.arange(rows)] = False
+            same = (paths[:, None] == paths[None]).all(-1)
+            repeated = same.tril(-1).any(1)  # the same text earlier in the batch counts once
+            left_out = same[:rows] | repeated
+            left_out[torch.arange(rows), torch.arange(rows)] = False
             losses = torch.nn.functional.cross_entropy(
-                scores.masked_fill(same, -torch.inf), torch.arange(rows), reduction="none"
+                scores.masked_fill(left_out, -torch.inf), torch.arange(rows), reduction="none"
             )
             return (losses * labels).sum() / labels.sum()
 
