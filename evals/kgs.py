@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from platformdirs import user_cache_path
 
 from triplewise.evals.data import Graph, checksum, locate
-from triplewise.graphs.cli.progress import progress_bars
+from triplewise.graphs.cli.console import progress_bars
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.load import FORMAT, is_store, load_kg, read_manifest
 from triplewise.tools.kg.open import open_kg

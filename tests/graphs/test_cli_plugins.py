@@ -45,4 +45,4 @@ def test_help_names_the_command_without_loading_it() -> None:
 
 def test_help_of_the_command_is_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["eval", "run", "--help"]) == 0
-    assert "--workers" in capsys.readouterr().out
+    assert "--jobs" in capsys.readouterr().out
