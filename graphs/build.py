@@ -79,4 +79,27 @@ def build_graph(
     graph.add_conditional_edges("reflect", after_reflect)
     graph.add_edge("answer", END)
     compiled = graph.compile(checkpointer=checkpointer, name=preset)
-    return compiled.with_config(recursion_limit=RECURSION_LIMIT)
+    attributes = {name: value for name, value in vars(compiled).items() if name != "__orig_class__"}
+    return QuestionGraph(**attributes).with_config(recursion_limit=RECURSION_LIMIT)
+
+
+class QuestionGraph(CompiledStateGraph[State, Context, Any, Any]):
+    """A compiled machine whose limit of node runs holds for `batch` and `abatch` too.
+
+    They fill in LangChain's own limit of 25, which then wins over that of the graph.
+    """
+
+    def batch(self, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
+        """Answer several questions in threads."""
+        return super().batch(inputs, _with_limit(config), **kwargs)
+
+    async def abatch(self, inputs: Any, config: Any = None, **kwargs: Any) -> Any:
+        """Answer several questions at a time; no thread waits for a model."""
+        return await super().abatch(inputs, _with_limit(config), **kwargs)
+
+
+def _with_limit(config: Any) -> Any:
+    """One config or a list of them, with the limit where none is given."""
+    if isinstance(config, list):
+        return [_with_limit(c) for c in config]
+    return {"recursion_limit": RECURSION_LIMIT, **(config or {})}

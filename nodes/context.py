@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -18,6 +18,17 @@ RANKINGS = ("none", "hybrid", "sentence-transformers", "openai")
 """Strategies of relation ranking (QueryAgent, table 7)."""
 
 
+class _Named:
+    """Shows a setting as a text to Studio, where no object can be given."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return {"type": "string"}
+
+
+NameOrObject: TypeAlias = Annotated[Any, _Named()]
+"""What names something; in Python, also the thing itself."""
+
+
 def _setting(default: Any, description: str) -> Any:
     """A dataclass field whose description LangGraph Studio shows beside it."""
     return field(default=default, metadata={"description": description})
@@ -27,16 +38,25 @@ def _setting(default: Any, description: str) -> Any:
 class Context:
     """What a run is given besides the question.
 
+    Python callers may give live objects for three settings: a `KnowledgeGraph` or an rdflib graph as `kg`,
+    any LangChain chat model as `model`, and any LangChain retriever as `documents`.
+
     A setting that is not given takes the preset's own value. Raises `ConfigurationError` on values that
     cannot work, when it is built.
     """
 
-    kg: str = _setting(
-        "demo", 'The knowledge graph: "demo", a loaded folder, an RDF file, or an endpoint URL.'
+    kg: NameOrObject = field(
+        default="demo",
+        metadata={
+            "description": 'The knowledge graph: "demo", a loaded folder, an RDF file, or an endpoint URL.'
+        },
     )
     profile: str | None = _setting(None, "Profile name or YAML file; None infers it.")
-    model: str = _setting(
-        "embedded", '"embedded" (no key, no network) or "openai:NAME" on any compatible server.'
+    model: NameOrObject = field(
+        default="embedded",
+        metadata={
+            "description": '"embedded" (no key, no network) or "openai:NAME" on any compatible server.'
+        },
     )
     base_url: str | None = _setting(
         None, "URL of an OpenAI-compatible server, e.g. http://localhost:8000/v1."
@@ -61,8 +81,12 @@ class Context:
         "JSON lines of seed questions (question, topic_entity or entities, answers). None takes those that "
         '`triplewise plan index` kept for the KG, if any; "none" takes no seeds.',
     )
-    documents: str | None = _setting(
-        None, 'What a model\'s wiki_search reads: a folder of text and HTML files, or "wikipedia" (online).'
+    documents: NameOrObject = field(
+        default=None,
+        metadata={
+            "description": "What a model's wiki_search reads: a folder of text and HTML files, or "
+            '"wikipedia" (online).'
+        },
     )
     facts: str | None = _setting(
         None, "SQLite file of facts read from documents; None is the KG's own in the user's data folder."
@@ -198,4 +222,14 @@ class Context:
     @property
     def embedded(self) -> bool:
         """Whether the run uses no language model."""
-        return self.model == "embedded"
+        return isinstance(self.model, str) and self.model == "embedded"
+
+    def name_of(self, setting: str) -> str:
+        """What a setting names; of a live object, a readable name of it."""
+        value = getattr(self, setting)
+        if value is None or isinstance(value, str):
+            return value or ""
+        for attribute in ("name", "model_name", "model"):
+            if isinstance(name := getattr(value, attribute, None), str) and name:
+                return name
+        return type(value).__name__

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from langgraph.runtime import Runtime
@@ -25,9 +26,10 @@ from triplewise.nodes.state import State
 from triplewise.nodes.usage import Usage
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.facts import ExtractedFact, FactStatus
+from triplewise.tools.core.facts import ExtractedFact, FactStatus, Passage
 from triplewise.tools.kg import KnowledgeGraph, Meter, open_kg
 from triplewise.tools.kg.answer_cache import AnswerCache
+from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.overlay.store import FactStore, Wanted, open_facts
 from triplewise.tools.kg.unbatched import UnbatchedLabels
@@ -137,7 +139,7 @@ class Environment:
     @cached_property
     def fact_store(self) -> FactStore:
         """Where facts that were read from documents are kept for this KG."""
-        return open_facts(self.context.kg, self.context.facts)
+        return open_facts(self.context.name_of("kg"), self.context.facts)
 
     @property
     def _stored_facts(self) -> tuple[ExtractedFact, ...]:
@@ -154,7 +156,14 @@ class Environment:
         """The graph that all runs share."""
         if self.context.db is not None:
             return NoGraph()
-        return open_kg(self.context.kg, profile=self.context.profile)
+        source, profile = self.context.kg, self.context.profile
+        if isinstance(source, str | Path):
+            return open_kg(source, profile=profile)
+        if isinstance(source, KnowledgeGraph):
+            return source
+        if hasattr(source, "serialize") and hasattr(source, "triples"):
+            return open_rdflib(source, profile)
+        raise ConfigurationError(f"setting kg is a {type(source).__name__}: give a name or a graph")
 
     @property
     def action_kg(self) -> KnowledgeGraph:
@@ -208,17 +217,21 @@ class Environment:
     @cached_property
     def model(self) -> ChatModel:
         """The language model. Raises `ConfigurationError` on a bad name or a missing key."""
-        from triplewise.nodes.models import open_model
+        from triplewise.nodes.models import chat_model, open_model
 
         context = self.context
-        return open_model(
-            context.model,
-            base_url=context.base_url,
-            api_key_env=context.api_key_env,
-            temperature=context.temperature,
-            max_tokens=context.max_reply_tokens,
-            prices=context.prices,
-        ).session(self.record, self.seconds_left)
+        if isinstance(context.model, str):
+            model = open_model(
+                context.model,
+                base_url=context.base_url,
+                api_key_env=context.api_key_env,
+                temperature=context.temperature,
+                max_tokens=context.max_reply_tokens,
+                prices=context.prices,
+            )
+        else:
+            model = chat_model(context.model, context.prices)
+        return model.session(self.record, self.seconds_left)
 
     @cached_property
     def toolset(self) -> Toolset:
@@ -245,9 +258,13 @@ class Environment:
         """The user's documents, where the context names some. Raises `DataError` if there are none."""
         if self.context.documents is None:
             return None
-        from triplewise.tools.retrieval.documents import open_documents
+        if isinstance(self.context.documents, str | Path):
+            from triplewise.tools.retrieval.documents import open_documents
 
-        return open_documents(self.context.documents)
+            return open_documents(self.context.documents)
+        if hasattr(self.context.documents, "find"):
+            return cast("Documents", self.context.documents)
+        return cast("Documents", RetrieverDocuments(self.context.documents))
 
     @cached_property
     def caps(self) -> Caps:
@@ -274,7 +291,39 @@ class Environment:
             return None
         from triplewise.tools.planning.seed_store import seeds_for
 
-        return seeds_for(self.context.kg, self.kg, self.context.seeds, self.caps)
+        return seeds_for(self.context.name_of("kg"), self.kg, self.context.seeds, self.caps)
+
+
+class RetrieverDocuments:
+    """A LangChain retriever as documents: its passages that name the entity."""
+
+    def __init__(self, retriever: Any) -> None:
+        self._retriever = retriever
+
+    def find(
+        self,
+        name: str,
+        relation: str = "",
+        question: str = "",
+        *,
+        aliases: Sequence[str] = (),
+        limit: int = 10,
+    ) -> tuple[Passage, ...]:
+        """Passages about an entity, in the retriever's order; those that name it nowhere are left out."""
+        found = self._retriever.invoke(" ".join(filter(None, (name, relation))) or question)
+        passages = (
+            Passage(d.page_content, str(d.metadata.get("title", "")), str(d.metadata.get("source", "")))
+            for d in found
+        )
+        names = [n.casefold() for n in (name, *aliases) if n]
+        named = (
+            p for p in passages if not names or any(n in f"{p.title} {p.text}".casefold() for n in names)
+        )
+        return tuple(islice(named, limit))
+
+    def search(self, name: str, relation: str, limit: int = 10) -> list[str]:
+        """The texts of `find`; none without a name."""
+        return [p.text for p in self.find(name, relation, limit=limit)] if name else []
 
 
 @lru_cache(maxsize=4)

@@ -89,7 +89,7 @@ def complete(entity: str, relation: str, question: str, context: Context, kg: Kn
     if not passages:
         return Completion(reasons=(f"no document names {request.name}",))
     reading = read(passages, request, text.label, context, kg)
-    facts = align(reading.triples, kg, environment(context).encoder, question, context.model)
+    facts = align(reading.triples, kg, environment(context).encoder, question, context.name_of("model"))
     return Completion(passages, facts, reading.reasons)
 
 

@@ -10,7 +10,8 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.lru import LRUCache
@@ -182,6 +183,30 @@ def _open_file(path: Path, given: Profile | None, timeout: float, limit: int) ->
             if not is_store(folder):
                 raise
     return _open_folder(folder, given, timeout, limit)
+
+
+_copies: LRUCache[tuple[int, int], tuple[Any, Engine]] = LRUCache(OPENED)
+"""Copies of rdflib graphs, by object and size; the graphs are held so that an id stays its own."""
+
+
+def open_rdflib(graph: Any, profile: str | Path | Profile | None = None) -> KnowledgeGraph:
+    """A copy of an rdflib graph in memory, made once for each graph and again when its size has changed.
+
+    Raises `ConfigurationError` for an unknown profile.
+    """
+    key = (id(graph), len(graph))
+    with _lock:
+        known = _copies.get(key)
+    if known is not None:
+        return known[1]
+    given = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "graph.nt")
+        graph.serialize(destination=str(path), format="nt", encoding="utf-8")
+        copy = _in_memory([path], [], given, "rdflib graph", 30.0, 10_000)
+    with _lock:
+        _copies[key] = (graph, copy)
+    return copy
 
 
 def _in_memory(
