@@ -180,10 +180,11 @@ def _of_size(
     tell: Callable[[str], None],
 ) -> list[Way]:
     """Every way at one size: each question asked of a folder in the state that the way begins with."""
+    remembering = EmbeddedEncoder(cached=len(pairs))
     start = time.perf_counter()
-    exact = encoder.encode([" ".join(pair) for pair in pairs])
+    exact = remembering.encode([" ".join(pair) for pair in pairs])
     exhaustive = time.perf_counter() - start
-    warm, seen = _store(root / "warm", encoder), _store(root / "seen", encoder)
+    warm, seen = _store(root / "warm", encoder), _store(root / "seen", remembering)
     warm.add(sorted({text for pair in (*pairs, *spare) for text in pair}))
     fit_map(warm, spare)
     seen.add(" ".join(pair) for pair in pairs)

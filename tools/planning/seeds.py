@@ -26,6 +26,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import Signature
 from triplewise.tools.planning.lexical.question import MENTION, masked
+from triplewise.tools.retrieval.hybrid import Bm25
 
 BATCH = 500
 """Seeds whose topics are named at once."""
@@ -182,13 +183,10 @@ class SeedIndex:
         stored: Callable[[Seed], Mined | None] | None = None,
         caps: Caps | None = None,
     ) -> None:
-        import bm25s
-
         self._texts, self._groups = list(groups), groups
         self._stored, self.caps = stored, caps
         self._mined: dict[tuple[Caps, str], MinedSeeds] = {}
-        self._index = bm25s.BM25()
-        self._index.index([_terms(t) for t in self._texts], show_progress=False)
+        self._index = Bm25([_terms(t) for t in self._texts])
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -208,7 +206,7 @@ class SeedIndex:
         A group with exactly the same masked text stands first with score 1.
         """
         asked = masked(question, list(spans))
-        scores = self._index.get_scores(_terms(asked))
+        scores = self._index.scores(_terms(asked))
         order = np.argsort(-scores, kind="stable")[:k]
         best = float(scores[order[0]]) or 1.0
         ranked = {self._texts[i]: float(scores[i]) / best for i in order}

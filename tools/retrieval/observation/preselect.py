@@ -49,11 +49,10 @@ class PairRanker:
 
     Args:
         kg: whose vectors are used. question: in plain language. encoder: makes the vectors.
-        exhaustive: encode every text, as published.
     """
 
-    def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder, exhaustive: bool = False) -> None:
-        self._store, self._exhaustive = vectors_of(kg, encoder), exhaustive
+    def __init__(self, kg: KnowledgeGraph, question: str, encoder: Encoder) -> None:
+        self._store = vectors_of(kg, encoder)
         self._query = encoder.encode([question])[0]
 
     def closeness(self, texts: Sequence[str]) -> np.ndarray:
@@ -81,7 +80,7 @@ class PairRanker:
             scores[places] = self.closeness([texts[i] for i in places.tolist()])
 
         most = max(PROMISING * width, FEWEST)
-        if self._exhaustive or len(unknown) <= most:
+        if len(unknown) <= most:
             encode(unknown)
         elif (guess := self._guess_by_map(parts := _Parts([pairs[i] for i in unknown.tolist()]))) is not None:
             encode(unknown[_highest(guess, most)])
