@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import sys
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console, Group
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
 
-from triplewise.graphs.cli.console import examples
+from triplewise.evals.report.measures import measure
+from triplewise.graphs.cli.console import examples, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from triplewise.evals.grids.cells import Cell, Choices
-    from triplewise.evals.grids.model import GridFile
-    from triplewise.evals.grids.run import Outcome, Tell
+    from triplewise.evals.grids.grid import Cell, Choices, GridFile
+    from triplewise.evals.grids.run import GridProgress, Notify, Outcome
 
 FAILED, INTERRUPTED = 3, 130
 
@@ -122,24 +124,25 @@ def grid(
 ) -> None:
     """Run a grid; see `HELP`."""
     from triplewise.evals.evaluation import parse_settings
-    from triplewise.evals.grids.cells import cells_of
-    from triplewise.evals.grids.model import load_grid
-    from triplewise.evals.grids.tables import plan, result, shipped_grids
+    from triplewise.evals.grids.grid import cells_of, load_grid
+    from triplewise.evals.logs import read_logs
+    from triplewise.evals.report.command import show, wide_console
+    from triplewise.evals.report.grids import grid_tables
 
     if file is None:
-        _out().print(shipped_grids())
+        wide_console().print(_shipped_grids())
         return
-    found = load_grid(file)
-    chosen = _models(models or ())
+    loaded = load_grid(file)
     given = parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {})
-    cells = cells_of(
-        found, replace(chosen, limit=limit, train=train, given=given, only=only or (), seeds=seeds or ())
-    )
+    choices = _models(models or ())
+    choices = replace(choices, limit=limit, train=train, given=given, only=only or (), seeds=seeds or ())
+    cells = cells_of(loaded, choices)
     if dry_run:
-        _out().print(plan(found, cells))
+        wide_console().print(_plan(loaded, cells))
         return
-    outcomes, interrupted = _run(found, cells, log_dir, jobs)
-    _out().print(result(found, outcomes))
+    outcomes, interrupted = _run(loaded, cells, log_dir, jobs)
+    if logs := [outcome.log for outcome in outcomes if outcome.log]:
+        show(grid_tables(read_logs(logs)))
     _list_rest(outcomes, cells)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -149,7 +152,7 @@ def grid(
 
 def _models(given: Sequence[str]) -> Choices:
     """Which model asks for which rows. Raises `ConfigurationError` where there are two for the same."""
-    from triplewise.evals.grids.cells import EMBEDDED, Choices
+    from triplewise.evals.grids.grid import EMBEDDED, Choices
 
     pairs = [(m.partition("=")[0], m.partition("=")[2]) if "=" in m else ("", m) for m in given]
     names = [name for name, _ in pairs]
@@ -168,8 +171,8 @@ def _run(
 
     outcomes: list[Outcome] = []
     try:
-        with _display(len(cells)) as tell:
-            for outcome in run_grid(file, cells, log_dir=log_dir, jobs=jobs, tell=tell):
+        with _display(len(cells)) as notify:
+            for outcome in run_grid(file, cells, log_dir=log_dir, jobs=jobs, notify=notify):
                 outcomes.append(outcome)
     except KeyboardInterrupt:
         return outcomes, True
@@ -177,13 +180,8 @@ def _run(
 
 
 @contextmanager
-def _display(total: int) -> Iterator[Tell]:
+def _display(total: int) -> Iterator[Notify]:
     """A bar over the cells with the time left, and a line for each that is over, on stderr."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from triplewise.evals.grids.tables import duration, line
-
     console = Console(stderr=True, highlight=False, markup=False)
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -196,35 +194,84 @@ def _display(total: int) -> Iterator[Tell]:
     with bar:
         whole = bar.add_task("cells", total=total, left="")
 
-        def tell(told: Any) -> None:
-            doing = f"{told.cell}{f': {told.stage}' if told.stage else ''}" if told.cell else "cells"
-            left = f"about {duration(told.left)} left" if told.left else ""
-            bar.update(whole, completed=told.done, description=doing, left=left)
-            if told.last is not None and told.last.state != "skipped":
+        def update(progress: GridProgress) -> None:
+            doing = (
+                f"{progress.cell}{f': {progress.stage}' if progress.stage else ''}"
+                if progress.cell
+                else "cells"
+            )
+            left = f"about {_duration(progress.left)} left" if progress.left else ""
+            bar.update(whole, completed=progress.done, description=doing, left=left)
+            if progress.last is not None and progress.last.state != "skipped":
                 ahead = f"; {left}" if left else ""
-                console.print(f"{told.done}/{told.total} {line(told.last)}{ahead}", soft_wrap=True)
+                console.print(
+                    f"{progress.done}/{progress.total} {line(progress.last)}{ahead}", soft_wrap=True
+                )
 
-        yield tell
+        yield update
 
 
 def _list_rest(outcomes: Sequence[Outcome], cells: Sequence[Cell]) -> None:
-    """Say on stderr which cells have no figure and why, and where the logs are."""
-    from triplewise.evals.grids.tables import line, reasons
-    from triplewise.graphs.cli.console import say
-
-    for text in reasons([o for o in outcomes if o.state == "skipped"]):
-        say(f"skipped: {text}", "notice")
+    """Say on stderr which cells have no figure and why, which questions crashed, and where the logs are."""
+    skipped: dict[tuple[str, str], list[str]] = {}
+    for outcome in outcomes:
+        if outcome.state == "skipped":
+            skipped.setdefault((outcome.cell.row, outcome.why), []).append(outcome.cell.column)
+    for (row, why), columns in skipped.items():
+        say(f"skipped: {row} / {', '.join(dict.fromkeys(columns))}: {why}", "notice")
     for outcome in outcomes:
         if outcome.state == "failed":
             say(line(outcome), "error")
     if len(outcomes) < len(cells):
         say(f"interrupted: {len(cells) - len(outcomes)} cells left; run the same again to go on", "notice")
-    for folder in sorted({str(Path(o.log).parent) for o in outcomes if o.log}):
+    for folder in sorted({str(Path(outcome.log).parent.parent) for outcome in outcomes if outcome.log}):
         say(f"logs: {folder} (triplewise eval report makes a page of them)")
 
 
-def _out() -> Console:
-    """Standard output, wide where it is no terminal."""
-    from rich.console import Console
+def _shipped_grids() -> Table:
+    """The grids that come with the package."""
+    from triplewise.evals.grids.grid import load_grid, shipped
 
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    table = Table(title="Shipped grids", title_justify="left", box=None)
+    for heading in ("name", "rows", "columns", "what"):
+        table.add_column(heading)
+    for name in shipped():
+        grid = load_grid(name).grid
+        table.add_row(name, str(len(grid.rows)), str(len(grid.columns)), grid.title)
+    return table
+
+
+def _plan(file: GridFile, cells: Sequence[Cell]) -> Group:
+    """The cells that would be run, with what is special about each."""
+    table = Table()
+    for heading in ("row", "column", "seed", "system", "model", "with", "limit", "runs"):
+        table.add_column(heading, overflow="fold")
+    for c in cells:
+        settings = {name: value for name, value in c.settings.items() if not name.endswith("_seed")}
+        given = [f"{n}={v}" for n, v in {**c.arguments, **c.phases, **settings}.items()]
+        given += ["incomplete graph"] * bool(c.thin) + ["self-learning"] * bool(c.learn)
+        limit = "task's own" if c.limit is None else "all" if c.limit == 0 else str(c.limit)
+        runs = "yes" if not c.why_not else f"no: {c.why_not}"
+        system = f"{c.system} on {c.task}"
+        row = (c.row, c.column, str(c.seed), system, c.model, ", ".join(given), limit, runs)
+        table.add_row(*map(Text, row))
+    run = sum(not c.why_not for c in cells)
+    return Group(Text(f"{file.grid.title}: {run} of {len(cells)} cells to run", "bold"), table)
+
+
+def line(outcome: Outcome) -> str:
+    """Return what became of a cell, in a line."""
+    cell = outcome.cell
+    if outcome.state in ("skipped", "failed"):
+        return f"{cell.name}: {outcome.state}: {outcome.why}"
+    of = measure(cell.metrics[0])
+    mean = outcome.scores.get(f"{of.name}.mean", math.nan)
+    took = "complete before" if outcome.state == "kept" else f"{outcome.seconds:.1f} s"
+    crashed = f", {outcome.crashed} crashed" if outcome.crashed else ""
+    return f"{cell.name}: {of.name} {of.text(mean)} ({outcome.questions} questions{crashed}, {took})"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

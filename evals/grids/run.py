@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from inspect_ai.log import EvalLog
 
-from triplewise.evals.evaluation import crashes, default_log_dir, find_log, run, scores_of
-from triplewise.evals.grids.cells import Cell
-from triplewise.evals.grids.model import GridFile
+from triplewise.evals.evaluation import crashes, default_log_dir, find_log, log_path, run, scores_of
+from triplewise.evals.grids.grid import Cell, GridFile
 from triplewise.evals.grids.prepare import ELSEWHERE, digest_of, prepared_task, task_of
+from triplewise.tools.core.errors import TriplewiseError
 from triplewise.tools.kg.rdf import Progress
 
 State = Literal["done", "kept", "skipped", "failed", "open"]
@@ -49,7 +49,7 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Told:
+class GridProgress:
     """How far a grid is, for a display.
 
     Attributes:
@@ -66,12 +66,7 @@ class Told:
     last: Outcome | None = None
 
 
-Tell = Callable[[Told], None]
-
-
-def default_folder(name: str) -> Path:
-    """Where a grid's logs lie unless told otherwise."""
-    return default_log_dir() / "grids" / name
+Notify = Callable[[GridProgress], None]
 
 
 def run_grid(
@@ -80,52 +75,42 @@ def run_grid(
     *,
     log_dir: Path | None = None,
     jobs: int = 1,
-    tell: Tell = lambda told: None,
+    notify: Notify = lambda progress: None,
 ) -> Iterator[Outcome]:
     """Run the cells in their order, an outcome as soon as it is there.
 
-    A cell that fails is told and the next one is run. An interrupt leaves the logs of all finished cells; the
-    one at work goes on where it was when the grid is run again.
+    A cell that fails is listed and the next one is run. An interrupt leaves the logs of all finished cells;
+    the one at work goes on where it was when the grid is run again.
 
     Args:
         file: the grid. cells: of `cells_of`. log_dir: folder of the logs. jobs: questions in flight.
-        tell: told how far it is.
+        notify: gets how far it is.
 
     Raises:
         KeyboardInterrupt: as soon as a cell was interrupted.
     """
-    folder = log_dir or default_folder(file.grid.name)
-    pace = _Pace(sum(not cell.why_not for cell in cells))
+    folder = log_dir or default_log_dir() / "grids" / file.grid.name
+    runnable, times = sum(not cell.why_not for cell in cells), list[float]()
     for number, cell in enumerate(cells):
-        tell(Told(number, len(cells), cell.name, left=pace.left))
+        left = statistics.fmean(times) * runnable if times else None
+        notify(GridProgress(number, len(cells), cell.name, left=left))
 
-        def stage(what: str, done: int, total: int | None, number: int = number, cell: Cell = cell) -> None:
-            tell(Told(number, len(cells), cell.name, what, pace.left))
+        def stage(
+            what: str,
+            done: int,
+            total: int | None,
+            number: int = number,
+            cell: Cell = cell,
+            left: float | None = left,
+        ) -> None:
+            notify(GridProgress(number, len(cells), cell.name, what, left))
 
-        start = time.perf_counter()
         outcome = _outcome(file, cell, folder, jobs, stage)
-        pace.add(outcome, time.perf_counter() - start)
-        tell(Told(number + 1, len(cells), left=pace.left, last=outcome))
+        runnable -= outcome.state != "skipped"
+        times += [outcome.seconds] if outcome.state == "done" else []
+        left = statistics.fmean(times) * runnable if times else None
+        notify(GridProgress(number + 1, len(cells), left=left, last=outcome))
         yield outcome
-
-
-class _Pace:
-    """How long cells take."""
-
-    def __init__(self, runnable: int) -> None:
-        self.left_over = runnable
-        self.seconds: list[float] = []
-
-    def add(self, outcome: Outcome, seconds: float) -> None:
-        """Take a cell's time into account, if it was run."""
-        self.left_over -= outcome.state != "skipped"
-        if outcome.state == "done":
-            self.seconds.append(seconds)
-
-    @property
-    def left(self) -> float | None:
-        """Seconds for the cells that are left, if all take as long as those that were run."""
-        return statistics.fmean(self.seconds) * self.left_over if self.seconds else None
 
 
 def _outcome(file: GridFile, cell: Cell, folder: Path, jobs: int, stage: Progress) -> Outcome:
@@ -152,29 +137,25 @@ def _outcome(file: GridFile, cell: Cell, folder: Path, jobs: int, stage: Progres
             notify=lambda line: stage(line, 0, None),
         )
     except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
-        return Outcome(cell, "failed", _words(error), time.perf_counter() - start)
+        words = str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
+        return Outcome(cell, "failed", words, time.perf_counter() - start)
     if log.status == "cancelled":
         raise KeyboardInterrupt
     return _read(cell, log, "done", time.perf_counter() - start)
-
-
-def _words(error: Exception) -> str:
-    """An error in a line."""
-    from triplewise.tools.core.errors import TriplewiseError
-
-    return str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
 
 
 def _read(cell: Cell, log: EvalLog, state: State, seconds: float) -> Outcome:
     """The outcome of a cell whose log is there."""
     if log.status != "success":
         why = log.error.message if log.error else f"the evaluation ended with status {log.status}"
-        return Outcome(cell, "failed", why, seconds, log=log.location)
-    questions = log.results.total_samples if log.results else 0
+        return Outcome(cell, "failed", why, seconds, log=str(log_path(log)))
+    questions, path = log.results.total_samples if log.results else 0, str(log_path(log))
     if _all_crashed(log):
         first = next((message for _, message in crashes(log)), "no question was answered")
-        return Outcome(cell, "failed", f"every question crashed: {first}", seconds, questions, log.location)
-    return Outcome(cell, state, "", seconds, questions, log.location, scores_of(log))
+        return Outcome(
+            cell, "failed", f"every question crashed: {first}", seconds, questions, str(log_path(log))
+        )
+    return Outcome(cell, state, "", seconds, questions, path, scores_of(log))
 
 
 def _all_crashed(log: EvalLog) -> bool:

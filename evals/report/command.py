@@ -16,6 +16,8 @@ from triplewise.graphs.cli.console import examples, out, say
 from triplewise.tools.core.errors import DataError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from triplewise.graphs.page.model import Table
 
 WIDTH = 180
@@ -88,11 +90,17 @@ def report(
 
 def show(tables: Sequence[Table]) -> None:
     """Print tables on the terminal; as wide as they need where none is."""
+    console = wide_console()
+    for table in tables:
+        console.print(terminal(table))
+
+
+def wide_console() -> Console:
+    """Return standard output, wide where it is no terminal."""
     console = out()
     if not sys.stdout.isatty():
         console.width = WIDTH
-    for table in tables:
-        console.print(terminal(table))
+    return console
 
 
 def _check(path: Path | None) -> None:
