@@ -14,9 +14,8 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State
 from triplewise.tools.actions.action import ActionContext
-from triplewise.tools.actions.compare import compared
-from triplewise.tools.actions.resolve import Resolver
-from triplewise.tools.actions.show import UNNAMED
+from triplewise.tools.actions.results import compared
+from triplewise.tools.actions.terms import UNNAMED, Resolver
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Rule, script

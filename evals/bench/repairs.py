@@ -23,7 +23,7 @@ from triplewise.evals.data import graph
 from triplewise.evals.kgs import prepared
 from triplewise.tools.actions import TOOLSETS, ActionContext, Call, ReasoningMemory
 from triplewise.tools.actions.repair import Repair, VerifiedFix, find_fixes
-from triplewise.tools.actions.repair.similarity import TextSimilarity, nearness
+from triplewise.tools.actions.repair.failed_step import TextSimilarity, nearness
 from triplewise.tools.actions.repair.verify import finds
 from triplewise.tools.core.errors import ActionError, ConfigurationError, TriplewiseError
 from triplewise.tools.core.terms import IRI

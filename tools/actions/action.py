@@ -6,14 +6,17 @@ returns `Feedback`. It never raises for what a model wrote: `ActionError` become
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from typing import Literal as OneOf
 
 from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import KnowledgeGraph
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 ParameterKind = OneOf["node", "entity", "relation", "variable", "operator", "value", "text"]
 
 
@@ -108,3 +111,16 @@ class Action:
     def signature(self) -> str:
         """E.g. `add_fact(head, relation, tail)`."""
         return f"{self.name}({', '.join(p.name for p in self.parameters)})"
+
+
+def whole(text: str) -> str:
+    """The text with U+FFFD for halves of surrogate pairs: JSON may carry them, no engine or file can."""
+    if not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def unknown_action(name: str, legal: Collection[str]) -> ActionError:
+    """The error for a name that no action has."""
+    names = sorted(legal)
+    return ActionError("unknown_action", f"{name} is no action: {', '.join(names)}", name=name, legal=names)

@@ -23,9 +23,8 @@ from triplewise.tools.actions.agentbench_sets import (
     Sets,
     to_pyql,
 )
-from triplewise.tools.actions.compare import compared, is_measure
-from triplewise.tools.actions.resolve import Resolver
-from triplewise.tools.actions.show import names, relation_names, short_ids
+from triplewise.tools.actions.results import compared, is_measure
+from triplewise.tools.actions.terms import Resolver, names, relation_names, short_ids
 from triplewise.tools.actions.toolset import Toolset
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError

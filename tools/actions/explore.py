@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triplewise.tools.actions.action import Action, ActionContext, Parameter
-from triplewise.tools.actions.resolve import Resolver
-from triplewise.tools.actions.show import names, short_ids, triple_lines
+from triplewise.tools.actions.terms import Resolver, names, short_ids, triple_lines
 from triplewise.tools.actions.toolset import Toolset
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError

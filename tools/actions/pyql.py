@@ -6,11 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from triplewise.tools.actions.action import Action, ActionContext, Parameter
-from triplewise.tools.actions.compare import compared
-from triplewise.tools.actions.rebind import rebound
-from triplewise.tools.actions.resolve import Resolver
-from triplewise.tools.actions.result_facts import hierarchy_facts, program_facts, result_facts
-from triplewise.tools.actions.show import UNNAMED, names, relation_names, short_ids
+from triplewise.tools.actions.results import compared, hierarchy_facts, program_facts, rebound, result_facts
+from triplewise.tools.actions.terms import UNNAMED, Resolver, names, relation_names, short_ids
 from triplewise.tools.actions.toolset import Toolset
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError

@@ -10,12 +10,12 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
+from triplewise.tools.actions.action import whole
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.pyql.text import scan_arguments
 
 _OPENING = re.compile(r"(?<![\w?:/.#-])([A-Za-z_]\w*)\s*\(")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$", re.MULTILINE)
 _THINKING = re.compile(r"(?s)<think(?:ing)?>(.*?)</think(?:ing)?>")
@@ -42,13 +42,6 @@ class _Part(NamedTuple):
     kind: str
     number: str
     text: str
-
-
-def whole(text: str) -> str:
-    """The text with U+FFFD for halves of surrogate pairs: JSON may carry them, no engine or file can."""
-    if not _SURROGATE.search(text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def parse_call(text: str, legal: Collection[str] = ()) -> Call:
@@ -82,12 +75,6 @@ def parse_call(text: str, legal: Collection[str] = ()) -> Call:
             actions=names,
         )
     return known[0]
-
-
-def unknown_action(name: str, legal: Collection[str]) -> ActionError:
-    """The error for a name that no action has."""
-    names = sorted(legal)
-    return ActionError("unknown_action", f"{name} is no action: {', '.join(names)}", name=name, legal=names)
 
 
 def _calls(text: str) -> list[Call]:

@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 from triplewise.tools.actions.action import Action, ActionContext, Parameter
 from triplewise.tools.actions.explore import answer, entity_ids
-from triplewise.tools.actions.resolve import Resolver
-from triplewise.tools.actions.show import names, triple_lines
+from triplewise.tools.actions.terms import Resolver, names, triple_lines
 from triplewise.tools.actions.toolset import Toolset
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError

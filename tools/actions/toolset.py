@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from triplewise.tools.actions.action import Action, ActionContext, Parameter
-from triplewise.tools.actions.replies import unknown_action, whole
-from triplewise.tools.actions.resolve import Resolver
+from triplewise.tools.actions.action import Action, ActionContext, Parameter, unknown_action, whole
+from triplewise.tools.actions.terms import Resolver
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.profile import Profile

@@ -2,13 +2,12 @@
 
 ```python
 found = find_fixes(bench, toolset, feedback, budget=12, most=3, encoder=encoder)
-for verified_fix in found.fixes:
-    verified_fix.text()            # add_fact(?x, P36, Q1490) -> ?x: Japan
+for fix in found.fixes:
+    fix.text()            # add_fact(?x, P36, Q1490) -> ?x: Japan
 ```
-Kinds of fix are registered in `facts`, `names` and `values`; a new one is a function with `@kind(...)`.
+Kinds of fix are registered in `fixes`; a new one is a function with `@kind(...)`.
 """
 
-from triplewise.tools.actions.repair import facts, names, values
 from triplewise.tools.actions.repair.budget import QueryBudget, SpentError
 from triplewise.tools.actions.repair.failed_step import KINDS, FailedStep, Fix, candidates, kind
 from triplewise.tools.actions.repair.verify import Repair, VerifiedFix, find_fixes, verified
@@ -22,10 +21,7 @@ __all__ = [
     "SpentError",
     "VerifiedFix",
     "candidates",
-    "facts",
     "find_fixes",
     "kind",
-    "names",
-    "values",
     "verified",
 ]

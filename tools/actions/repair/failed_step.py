@@ -6,27 +6,60 @@ it serves; nothing but the registration has to be added for a new kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from triplewise.tools.actions.action import ActionContext, ReasoningMemory
 from triplewise.tools.actions.repair.budget import QueryBudget, SpentError
-from triplewise.tools.actions.repair.similarity import TextSimilarity
 from triplewise.tools.actions.toolset import Toolset
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Variable
+from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.program import fresh
 from triplewise.tools.pyql.text import read_iri, read_variable
+from triplewise.tools.retrieval.encoder import Encoder
 
 SEEN = 200
 """Nodes of past observations whose names are compared with a label at most."""
+
+
+def nearness(text: str, other: str) -> float:
+    """How alike two names are by their letters, 0 to 1."""
+    one, two = normalise(text), normalise(other)
+    return similarity(one, two) if one and two else 0.0
+
+
+class TextSimilarity:
+    """Compares texts with a question by vectors, or by their letters where there is no encoder.
+
+    The encoder keeps the vectors of texts it has seen, so nothing is embedded twice.
+    """
+
+    def __init__(self, question: str, encoder: Encoder | None = None) -> None:
+        self.question, self._encoder = question, encoder
+
+    def to_question(self, texts: Sequence[str]) -> list[float]:
+        """Of each text to the question."""
+        return self.between(self.question, texts)
+
+    def between(self, text: str, texts: Sequence[str]) -> list[float]:
+        """Of each text to one text: a cosine, or the similarity of their letters."""
+        if not text.strip() or not texts:
+            return [0.0] * len(texts)
+        if self._encoder is None:
+            return [nearness(text, other) for other in texts]
+        vectors = self._encoder.encode([text, *texts])
+        return [float(x) for x in np.asarray(vectors[1:] @ vectors[0])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +203,7 @@ class FailedStep:
         if self.kg.profile.relation_text == "dotted":  # such ids read by themselves
             terms = {r: self.kg.profile.expand(r, relation=True) for r in wanted}
             return {r: self.kg.profile.relation_label(iri).label if iri else r for r, iri in terms.items()}
-        with self.kg.spending(self.kg.label_queries(len(wanted)) + 1):  # one more for their aliases
-            return {r: text.label for r, text in relation_texts(self.kg.kg, wanted).items()}
+        return {r: text.label for r, text in relation_texts(self.kg, wanted).items()}
 
 
 Maker = Callable[[FailedStep], Iterator[Fix]]

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 
 from triplewise.tools.actions.action import ActionContext
 from triplewise.tools.actions.repair.budget import QueryBudget, SpentError
-from triplewise.tools.actions.repair.facts import beyond
-from triplewise.tools.actions.repair.failed_step import FailedStep, Fix, candidates
-from triplewise.tools.actions.repair.similarity import TextSimilarity
-from triplewise.tools.actions.show import UNNAMED, relation_names
+from triplewise.tools.actions.repair.failed_step import FailedStep, Fix, TextSimilarity, candidates
+from triplewise.tools.actions.repair.fixes import beyond
+from triplewise.tools.actions.terms import UNNAMED, relation_names
 from triplewise.tools.actions.toolset import Toolset
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError, KGUnavailableError
@@ -92,7 +91,7 @@ def find_fixes(
     """Mends of a failed step that find something on the KG.
 
     Args:
-        bench: the workbench before the step: program and memory without it.
+        bench: what actions had before the step: program and memory without it.
         toolset: the actions there are.
         feedback: what the environment said of the step.
         budget: KG queries that all of this may take.
@@ -254,7 +253,7 @@ def preview(step: FailedStep, fix: Fix, feedback: Feedback) -> str:
     """What a fix finds, in a few words: values of the variables it names, relations, or yes."""
     if feedback.relations:
         names = [r for side in feedback.relations.values() for r in side]
-        return _listed(relation_names(step.kg.kg, names[:SHOWN]), len(names))
+        return _listed(relation_names(step.kg, names[:SHOWN]), len(names))
     named = [a[1:] for a in fix.calls[-1].arguments if a.startswith("?")]
     shown = [v for v in dict.fromkeys((*reversed(named), *feedback.values)) if feedback.values.get(v)]
     if not shown:

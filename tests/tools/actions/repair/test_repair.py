@@ -22,7 +22,7 @@ from triplewise.tools.actions.repair import (
     find_fixes,
     kind,
 )
-from triplewise.tools.actions.repair.values import readings
+from triplewise.tools.actions.repair.fixes import readings
 from triplewise.tools.actions.repair.verify import finds
 from triplewise.tools.core.call import Call
 from triplewise.tools.kg.embedded import EmbeddedKG
@@ -256,14 +256,14 @@ def test_nothing_is_mended_after_a_time_out(kg: Moody) -> None:
     assert find_fixes(after(kg), PYQL, feedback, budget=12, most=3) == Repair()
 
 
-def test_an_allowance_is_kept_and_measured_outside(kg: Moody) -> None:
-    allowance = QueryBudget(kg, 2)
-    with metered(allowance.kg) as meter:
+def test_a_budget_is_kept_and_measured_outside(kg: Moody) -> None:
+    budget = QueryBudget(kg, 2)
+    with metered(kg) as meter:
         for query in ("ASK { ?a ?b ?c }", "ASK { ?a ?b ?d }", "ASK { ?a ?b ?c }"):
-            assert allowance.query(query).boolean
+            assert budget.query(query).boolean
         with pytest.raises(SpentError):
-            allowance.query("ASK { ?x ?y ?z }")
-    assert (meter.queries, allowance.used, allowance.left) == (2, 2, 0)
+            budget.query("ASK { ?x ?y ?z }")
+    assert (meter.queries, budget.used, budget.left) == (2, 2, 0)
 
 
 def test_a_new_kind_is_one_function(kg: Moody, monkeypatch: pytest.MonkeyPatch) -> None:
