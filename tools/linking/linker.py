@@ -27,7 +27,6 @@ from triplewise.tools.linking.mentions import (
     Question,
     bracketed,
     choose,
-    kind_of,
     overlap,
     parts_of,
     read_question,
@@ -119,7 +118,7 @@ def link(
         KGUnavailableError: a graph without a label index did not answer, which is not the same as knowing
             no such entity.
     """
-    linker = _Linker(kg, read_question(question), encoder, limit)
+    linker = _Linker(kg, read_question(question, kg.profile), encoder, limit)
     if given:
         return tuple(linker.given(mention, id_) for mention, id_ in given.items())
     marked = [m for span in bracketed(question) if (m := linker.named(span)) is not None]
@@ -233,7 +232,7 @@ class _Linker:
         known = math.log1p(max(entry.popularity for entry in mention.entries))
         written = any(entry.popularity and entry.text == mention.span.text for entry in mention.entries)
         lower = self.question.cased and mention.span.text.islower()
-        if index is None or written or lower or (known and kind_of(norm) != "other"):
+        if index is None or written or lower or (known and self.question.kind_of(norm) != "other"):
             return []
         found = [candidate.entry for candidate in index.longer(norm)]
         if not known:
@@ -274,13 +273,13 @@ class _Linker:
 
     def _matches(self, text: str) -> Sequence[SpanMatch]:
         index = self.kg.index
-        return index.spans(text) if index is not None else _asked(self.kg, list(spans(text)))
+        return index.spans(text) if index is not None else _asked(self.kg, self.question, list(spans(text)))
 
     def _exact(self, span: Span) -> tuple[Entry, ...]:
         index = self.kg.index
         if index is not None:
             return index.exact(span.text)
-        return next((match.entries for match in _asked(self.kg, [span])), ())
+        return next((match.entries for match in _asked(self.kg, self.question, [span])), ())
 
     def _close(self, text: str, least: float, longer: bool = True) -> tuple[Entry, ...]:
         """Entries with nearly this name, or whose name goes on; those far behind the best are left out."""
@@ -316,9 +315,9 @@ class _Linker:
         return f"; near ones: {near}" if near else "; check the id's spelling and the profile"
 
 
-def _asked(kg: KnowledgeGraph, runs: Sequence[Span]) -> list[SpanMatch]:
+def _asked(kg: KnowledgeGraph, question: Question, runs: Sequence[Span]) -> list[SpanMatch]:
     """Exact labels of spans, from a graph without label index: one query for labels, one for popularity."""
-    wanted = [run for run in runs if _worth_asking(run)][:_ASKED_SPANS]
+    wanted = [run for run in runs if _worth_asking(question, run)][:_ASKED_SPANS]
     if not wanted:
         return []
     result = kg.query(_label_query(kg.profile, wanted))
@@ -347,8 +346,8 @@ def _unasked(kg: KnowledgeGraph, result: Result) -> str:
     )
 
 
-def _worth_asking(run: Span) -> bool:
-    kinds = [kind_of(word) for word in run.norm.split()]
+def _worth_asking(question: Question, run: Span) -> bool:
+    kinds = [question.kind_of(word) for word in run.norm.split()]
     return bool(kinds) and ("other" in kinds or "number" in kinds or any(c.isupper() for c in run.text))
 
 

@@ -10,13 +10,15 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 import yaml
 
 from triplewise.tools.core.names import Span, normalise, spans, tokens
+from triplewise.tools.kg.classes import singulars
 from triplewise.tools.kg.labels import Entry, SpanMatch
+from triplewise.tools.kg.profile import Profile
 
 TAKEN = 0.75
 """From this weight on, a span is taken for a mention."""
@@ -51,20 +53,32 @@ class Question:
     Attributes:
         text: the question. cased: whether its capitals mean something (it has some behind its first word).
         first: end of its first word. quoted: spans in quotation marks.
+        relation_words: words by which the graph's profile reads its relations: questions ask by them.
     """
 
     text: str
     cased: bool
     first: int
     quoted: tuple[Span, ...]
+    relation_words: frozenset[str] = frozenset()
+
+    def kind_of(self, word: str) -> str:
+        """Return `function`, `common`, `number`, or `other`."""
+        if word in _words("function"):
+            return "function"
+        if word in _words("common") or not self.relation_words.isdisjoint(singulars(word)):
+            return "common"
+        if len(word) == 1 and word.isascii() and word.isalpha():
+            return "common"
+        return "number" if word.isdigit() else "other"
 
 
-def read_question(text: str) -> Question:
+def read_question(text: str, profile: Profile) -> Question:
     """Look at how a question is written."""
     words = [token for token in tokens(text) if token.word]
     first = words[0].end if words else 0
     cased = any(_has_capital(word.text) for word in words[1:]) or (len(words) > 0 and _is_odd(words[0].text))
-    return Question(text, cased, first, _found(_QUOTES, text))
+    return Question(text, cased, first, _found(_QUOTES, text), _relation_words(profile))
 
 
 def bracketed(text: str) -> tuple[Span, ...]:
@@ -72,21 +86,18 @@ def bracketed(text: str) -> tuple[Span, ...]:
     return _found(_BRACKETS, text)
 
 
-def kind_of(word: str) -> str:
-    """`function`, `common`, `number`, or `other`."""
-    if word in _words("function"):
-        return "function"
-    if word in _words("common"):
-        return "common"
-    if len(word) == 1 and word.isascii() and word.isalpha():
-        return "common"
-    return "number" if word.isdigit() else "other"
+@lru_cache(maxsize=32)
+def _relation_words(profile: Profile) -> frozenset[str]:
+    """Return the words by which a profile reads its relations."""
+    docs = profile.relations.values()
+    texts = (t for d in docs for t in (d.label, d.inverse, d.description, d.subject_type, *d.aliases))
+    return frozenset(word for text in texts for word in _word_forms(text))
 
 
 def weigh(question: Question, match: SpanMatch) -> Mention:
     """A span that is a name, weighed."""
     span, entries = match.span, match.entries
-    kinds = [kind_of(word) for word in _word_forms(span.text)]
+    kinds = [question.kind_of(word) for word in _word_forms(span.text)]
     weight = sum(_VALUE[kind] for kind in kinds if kind != "common")
     weight += min(_VALUE["common"] * kinds.count("common"), 0.6)
     if not kinds:
@@ -127,7 +138,7 @@ def unnamed_runs(question: Question, kept: Sequence[Mention]) -> tuple[Span, ...
     if question.cased:
         runs += _runs(question, lambda word: _has_capital(word) or word.isdigit())
     elif not any(mention.weight >= TAKEN for mention in kept):
-        runs += _runs(question, lambda word: kind_of(word.lower()) == "other")
+        runs += _runs(question, lambda word: question.kind_of(word.lower()) == "other")
     return tuple(run for run in runs if (run.start, run.end) not in known)
 
 
@@ -137,13 +148,13 @@ def parts_of(question: Question, run: Span) -> tuple[Span, ...]:
         Span(s.start + run.start, s.end + run.start, s.text, s.norm) for s in spans(run.text) if s.norm
     )
     quoted = {(span.start, span.end) for span in question.quoted}
-    rare = (s for s in shifted if (s.start, s.end) in quoted or _has_rare_edges(s))
+    rare = (s for s in shifted if (s.start, s.end) in quoted or _has_rare_edges(question, s))
     return tuple(dict.fromkeys(rare))[:_MOST_PARTS]
 
 
-def _has_rare_edges(span: Span) -> bool:
+def _has_rare_edges(question: Question, span: Span) -> bool:
     words = _word_forms(span.text)
-    return bool(words) and kind_of(words[0]) == "other" == kind_of(words[-1])
+    return bool(words) and question.kind_of(words[0]) == "other" == question.kind_of(words[-1])
 
 
 def same_case(written: str, label: str) -> bool:
@@ -181,7 +192,7 @@ def _runs(question: Question, wanted: Callable[[str], bool]) -> list[Span]:
     start, end = -1, -1
     for token in tokens(question.text):
         word = token.text
-        opening = token.end <= question.first and kind_of(word.lower()) in ("function", "common")
+        opening = token.end <= question.first and question.kind_of(word.lower()) in ("function", "common")
         if token.word and wanted(word) and not opening:
             start, end = (token.start if start < 0 else start), token.end
         elif not (start >= 0 and (word.lower() in _JOINING or word in ("-", ".", "&", "'s", "’s", "'"))):

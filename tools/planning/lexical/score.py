@@ -99,15 +99,17 @@ def words_of(encoder: Encoder) -> Encoder:
 
 
 def thresholds_of(encoder: Encoder) -> Thresholds:
-    """Return the thresholds of an encoder."""
-    return named_thresholds(words_of(encoder).name)
+    """Return the thresholds of an encoder: those it carries itself, else those chosen for its name."""
+    encoder = words_of(encoder)
+    own = getattr(encoder, "thresholds", None)
+    return own if isinstance(own, Thresholds) else _named_thresholds(encoder.name)
 
 
 @lru_cache(maxsize=64)
-def named_thresholds(name: str) -> Thresholds:
+def _named_thresholds(name: str) -> Thresholds:
     """Return the thresholds of an encoder by its name."""
     data = yaml.safe_load(files(__package__).joinpath("thresholds.yaml").read_text("utf-8"))
-    return Thresholds(**{**data["default"], **data["encoders"].get(name, {})})
+    return Thresholds(**data["encoders"].get(name, data["default"]))
 
 
 def similarities(

@@ -1,0 +1,192 @@
+"""Choose the planner's similarity thresholds for an encoder, by training questions alone.
+
+    python -m triplewise.evals.choose_thresholds [--encoder embedded] [--questions 60] [--rounds 1]
+
+A coordinate search over the fields of `Thresholds`: each is moved up and down; a move stays where the mean
+F1 of first rules over all sets of questions rises. The sets: training questions of WebQSP (Freebase) and
+WikiWebQuestions (Wikidata), MetaQA's dev questions, the demo's own, and small graphs of other shapes. No test
+file is read. What was chosen is written to `tools/planning/lexical/thresholds.yaml`. Needs TRIPLEWISE_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from importlib.resources import files
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import yaml
+
+from triplewise.evals.data import benchmark, data_folder, graph, read_records
+from triplewise.evals.kgs import prepared
+from triplewise.evals.training import training_questions
+from triplewise.tools.core.errors import TriplewiseError
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.kg.answer_cache import AnswerCache
+from triplewise.tools.linking.linker import LinkedEntity, link, without_brackets
+from triplewise.tools.planning.bodies import answers
+from triplewise.tools.planning.lexical.planner import make_plan
+from triplewise.tools.planning.lexical.score import Thresholds, thresholds_of
+from triplewise.tools.retrieval.encoder import Encoder, open_encoder
+
+STEPS: Mapping[str, float] = {
+    "spoken": 0.05,
+    "same": 0.05,
+    "unrelated": 0.05,
+    "floor": 0.1,
+    "end": 0.2,
+    "hint": 0.05,
+    "join": 0.1,
+    "relation": 0.2,
+    "word": 0.15,
+}
+"""How far each threshold is moved at once."""
+HEADER = """\
+# What the cosines of an encoder mean to the planner without a model: `Thresholds` in `score.py`.
+# Written by `python -m triplewise.evals.choose_thresholds`.
+"""
+_log = logging.getLogger(__name__)
+
+Row = tuple[str, Mapping[str, str | None], Sequence[str]]
+"""A question, its entities (mention -> id; none to have them linked), and its answers."""
+
+
+@dataclass
+class Trial:
+    """An encoder with thresholds that are tried."""
+
+    encoder: Encoder
+    thresholds: Thresholds
+
+    @property
+    def name(self) -> str:
+        """The encoder's name."""
+        return self.encoder.name
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self.encoder.dimension
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the encoder's vectors."""
+        return self.encoder.encode(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A training question, linked once; its session of the KG remembers what was asked for it before."""
+
+    text: str
+    kg: KnowledgeGraph
+    linked: tuple[LinkedEntity, ...]
+    gold: frozenset[str]
+
+    def f1(self, encoder: Encoder) -> float:
+        """Return the F1 of the first rule; a question without an answer wants none."""
+        rules = make_plan(self.text, self.linked, self.kg, encoder).rules
+        short = self.kg.profile.short
+        values = (
+            {short(v) if isinstance(v, IRI) else v.value for v in answers(self.kg, rules[0])}
+            if rules
+            else set()
+        )
+        hits = len(values & self.gold)
+        return 2 * hits / (len(values) + len(self.gold)) if values or self.gold else 1.0
+
+
+def sets_of_questions() -> Iterator[tuple[str, KnowledgeGraph, list[Row]]]:
+    """Return the sets: name, graph, questions. Raises `DataError` if a file is missing."""
+    data = data_folder()
+    for name, file in (("webqsp", "train_questions"), ("wikiwebquestions", "train_dev")):
+        kg = prepared(graph(benchmark(name).graph)).open()
+        asked = training_questions(data / name / f"{file}.jsonl.gz", kg)
+        yield name, kg, [(q.question, q.entities, q.answers) for q in asked]
+    kg = prepared(graph(benchmark("metaqa").graph)).open()
+    for hops in (1, 2, 3):
+        rows: list[Row] = []
+        for r in read_records(data / "metaqa" / f"dev_{hops}hop.jsonl.gz"):
+            topic = r["topic_entity"]
+            rows.append((r["question"], {topic: kg.profile.short(kg.profile.name_iri(topic))}, r["answers"]))
+        yield f"metaqa {hops}", kg, rows
+    demo = Path(str(files("triplewise.tools.kg.demo"))) / "questions.jsonl"
+    own = {"demo": ("demo", demo)}
+    for name in ("cars", "units", "elements"):
+        folder = data / "strangers"
+        own[name] = (str(folder / f"{name}.ttl.gz"), folder / f"{name}.jsonl.gz")
+    for name, (source, path) in own.items():
+        yield name, open_kg(source), [(r["question"], {}, r["answers"]) for r in read_records(path)]
+
+
+def sample(
+    kg: KnowledgeGraph, rows: Sequence[Row], count: int, seed: int, encoder: Encoder
+) -> list[Question]:
+    """Return some questions of a set, those whose entities the graph knows."""
+    questions = []
+    for text, entities, gold in random.Random(seed).sample(rows, min(count, len(rows))):
+        session = kg.session(answers=AnswerCache())
+        with suppress(TriplewiseError):
+            linked = link(text, session, entities, encoder)
+            iris = {a: kg.profile.expand(a.strip("<>")) for a in gold}
+            forms = {kg.profile.short(i) if i else a.partition("^^")[0].strip('"') for a, i in iris.items()}
+            questions.append(Question(without_brackets(text), session, linked, frozenset(forms)))
+    return questions
+
+
+def choose(sets: Mapping[str, Sequence[Question]], trial: Trial, rounds: int) -> dict[str, float]:
+    """Search by coordinates; leaves the best thresholds in `trial` and returns the mean F1 of each set."""
+
+    def measure(thresholds: Thresholds) -> dict[str, float]:
+        trial.thresholds = thresholds
+        return {name: round(fmean(q.f1(trial) for q in questions), 4) for name, questions in sets.items()}
+
+    best, figures = trial.thresholds, measure(trial.thresholds)
+    _log.info("%s %s", best, figures)
+    for field in list(STEPS) * rounds:
+        for move in (STEPS[field], -STEPS[field]):
+            moved = replace(best, **{field: round(getattr(best, field) + move, 3)})
+            measured = measure(moved)
+            mean, before = fmean(measured.values()), fmean(figures.values())
+            _log.info("%s %+.2f: %.4f, before %.4f", field, move, mean, before)
+            if mean > before:
+                best, figures = moved, measured
+                break
+    trial.thresholds = best
+    return figures
+
+
+def main() -> None:
+    """Choose the thresholds of one encoder and write them beside those of others."""
+    parser = argparse.ArgumentParser(description="Choose similarity thresholds on training questions.")
+    parser.add_argument("--encoder", default="embedded")
+    parser.add_argument("--questions", type=int, default=60, help="of each set")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of the questions drawn")
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    encoder = open_encoder(options.encoder)
+    trial = Trial(encoder, thresholds_of(encoder))
+    sets = {
+        name: sample(kg, rows, options.questions, options.seed, encoder)
+        for name, kg, rows in sets_of_questions()
+    }
+    figures = choose(sets, trial, options.rounds)
+    path = Path(str(files("triplewise.tools.planning.lexical"))) / "thresholds.yaml"
+    written = yaml.safe_load(path.read_text("utf-8"))
+    written["encoders"][encoder.name] = asdict(trial.thresholds)
+    chosen = {"date": f"{date.today():%Y-%m-%d}", "questions": options.questions, "f1": figures}
+    written["chosen"][encoder.name] = chosen
+    path.write_text(HEADER + yaml.safe_dump(written, sort_keys=False), "utf-8")
+    _log.info("%s: %s %s", path, trial.thresholds, figures)
+
+
+if __name__ == "__main__":
+    main()
