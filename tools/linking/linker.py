@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.core.names import Span, normalise, spans
@@ -35,9 +34,7 @@ from triplewise.tools.linking.mentions import (
     weigh,
 )
 from triplewise.tools.pyql.text import read_term, write_node
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from triplewise.tools.retrieval.encoder import Encoder
 
 _SLIP = 90.0
 """How alike two names must be as a whole (0 to 100) to be slips of one another."""
@@ -53,14 +50,6 @@ _IN_CONTEXT = 6
 """Candidates of one mention that are compared with the question by vectors."""
 _ASKED_SPANS = 120
 """Spans that a graph without label index is asked for, longest first."""
-
-
-class Encoder(Protocol):
-    """What linking needs of an encoder: unit vectors, one row a text."""
-
-    def encode(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Vectors of texts, shape (len(texts), dimension)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

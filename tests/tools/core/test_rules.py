@@ -8,6 +8,7 @@ import pytest
 from triplewise.tools.core.rules import Atom, Constraint, Rule, no_return, script
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
+from triplewise.tools.planning.bodies import rule_program
 from triplewise.tools.pyql import PyQL
 
 EX = "http://example.org/"
@@ -33,9 +34,10 @@ def kg() -> EmbeddedKG:
 
 
 def found(kg: EmbeddedKG, rule: Rule) -> set[str]:
-    """What the rule's script finds, as short ids, or the truth value."""
+    """What the rule's program finds, as short ids, or the truth value; its calls make the same program."""
     calls = [c for c in script(rule) if c.name not in ("get_relation", "execute")]
     program = PyQL.parse("\n".join(c.text() for c in calls), PROFILE)
+    assert rule_program(kg, rule) == program
     result = kg.query(program.sparql(PROFILE))
     assert result.outcome.ok, result.message
     if result.boolean is not None:

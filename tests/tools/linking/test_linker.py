@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyoxigraph as ox
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
@@ -194,6 +194,7 @@ def test_a_graph_that_does_not_answer_is_not_taken_for_one_that_knows_no_such_en
         link(question, kg)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_no_question_breaks_the_linker(question: str) -> None:
     names = SimpleNamespace(kg=open_kg("demo"))

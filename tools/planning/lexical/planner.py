@@ -2,26 +2,22 @@
 
 Where a KG has seed questions, rules come from the closed paths of the seeds most like the question. Without
 seeds they come from the neighbourhood of the linked entities, ranked by how well they fit the words. A graph
-that lacks a fact may lack all that leads to it: where there are documents, a rule with a gap stays alive, and
-where nothing is planned, the words alone say which relation to read for (SymAgent 4.2.1).
+that lacks a fact may lack all that leads to it: where there are documents, a rule with a gap stays alive
+(SymAgent 4.2.1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
-from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.rules import DroppedRule, Rule, dropped, path_text
-from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, origin_of
-from triplewise.tools.kg.vocabulary import find_classes, relation_texts
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
+from triplewise.tools.kg.vocabulary import find_classes
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.bodies import ground, make_atom, node_form, run, without_topic
+from triplewise.tools.planning.bodies import ground, node_form, run, without_topic
 from triplewise.tools.planning.lexical.constraints import Constraints
-from triplewise.tools.planning.lexical.question import MENTION, lexicon, masked, stem, view
-from triplewise.tools.planning.lexical.score import thresholds_of
+from triplewise.tools.planning.lexical.question import view
 from triplewise.tools.planning.lexical.search import PlanSettings, Search
 from triplewise.tools.planning.mining import LEAST_F1, Miner
 from triplewise.tools.planning.seeds import Match, SeedIndex
@@ -35,14 +31,6 @@ ONE_TOPIC = 1.25
 """How many times better than a rule of two topics one must do that leaves out one of them."""
 CHECKED = 3
 """Rules of seeds asked whether they come back to their topic."""
-SAME_QUESTION = 0.5
-"""Questions that share this part of what they say besides their entities ask for the same."""
-GUESSES = 2
-"""Relations that documents are read for where nothing else is planned."""
-MOST_RELATIONS = 2_000
-"""Relations of a graph that are compared with a question."""
-SECONDS = 5.0
-"""Seconds that listing the relations of a graph may take; else those of its profile are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +56,12 @@ def make_plan(
     settings = settings or PlanSettings()
     rules: list[Rule] = []
     reasons: list[DroppedRule] = []
-    unlike = False
     if seeds is not None and linked:
         mined = seed_rules(question, linked, kg, encoder, seeds, settings)
         rules, reasons = _with_grounding(kg, mined, settings)
-        # Where the graph follows a rule, that itself speaks for it; a rule with a gap has only its seeds.
-        unlike = bool(rules) and has_gap(rules[0]) and not _is_like_seeds(question, linked, seeds, settings)
-    if not rules or rules[0].score < LEAST_F1 or unlike:
+    if not rules or rules[0].score < LEAST_F1:
         search = prepare(question, linked, kg, encoder, settings)
-        near = search.rules()
-        if settings.documents and not near and (unlike or not rules):
-            near = _guesses(search)
-        rules = near + rules if unlike else rules + near
+        rules += search.rules()
         reasons += search.dropped
     distinct: dict[tuple[object, ...], Rule] = {}
     for rule in rules:
@@ -184,7 +166,7 @@ def _with_grounding(
         if run(kg, rule, limit=1).outcome is not Outcome.EMPTY:
             grounded.append(rule)
         elif settings.documents:
-            grounded.append(with_gap(rule))
+            grounded.append(replace(rule, provenance=f"{rule.provenance}, {GAP}"))
         else:
             reasons.append(dropped(rule, _where_it_ends(kg, rule)))
     return share_places(grounded, settings.rules), reasons
@@ -198,11 +180,6 @@ def _where_it_ends(kg: KnowledgeGraph, rule: Rule) -> str:
             break
     end = f"no grounding: the graph has nothing at {path_text(rule.body[:length])} from the entity"
     return f"{end} that meets the conditions" if part.body == rule.body and rule.constraints else end
-
-
-def with_gap(rule: Rule) -> Rule:
-    """Return a rule marked as one that only documents can complete."""
-    return replace(rule, provenance=f"{rule.provenance}, {GAP}")
 
 
 def has_gap(rule: Rule) -> bool:
@@ -220,74 +197,3 @@ def share_places(rules: Sequence[Rule], limit: int) -> list[Rule]:
     gaps = gaps[: max(limit - len(whole), limit // 2)]
     chosen = {*gaps, *whole[: limit - len(gaps)]}
     return [r for i, r in enumerate(rules) if i in chosen]
-
-
-def _is_like_seeds(
-    question: str, linked: Sequence[LinkedEntity], seeds: SeedIndex, settings: PlanSettings
-) -> bool:
-    """Return whether some seed asks much the same: without that, the rules of seeds are no evidence."""
-    return any(
-        same_question(masked(question, [(e.start, e.end) for e in topics]), match.text)
-        for topics, matches in seeds.matches(question, linked, settings.seed_count)
-        for match in matches
-    )
-
-
-def same_question(masked_text: str, other: str) -> bool:
-    """Return whether two questions with masked entities say the same for the most part, by stems of words.
-
-    BM25 orders seeds but does not say whether the first of them is like the question at all.
-    """
-    mine, theirs = _stems(masked_text), _stems(other)
-    return 2 * len(mine & theirs) >= SAME_QUESTION * (len(mine) + len(theirs))
-
-
-def _stems(masked_text: str) -> set[str]:
-    """Return stems of the words that say something; all words, where none does."""
-    words = {w for w in masked_text.split() if w != MENTION and any(c.isalnum() for c in w)}
-    return {stem(w) for w in words - set(lexicon()["stopwords"])} or words
-
-
-def _guesses(search: Search) -> list[Rule]:
-    """Return rules of the one relation that the question speaks of, wherever the graph has it; [] if none.
-
-    For an entity that the graph has nothing about, or not what is asked. Chosen as other rules are: by the
-    words of the question and by what it expects.
-    """
-    if search.view.boolean or search.view.constrained:
-        return []
-    names = relations_of(search.kg)
-    relation_texts(search.kg, names)  # all at once; `make_atom` asks for one
-    steps = [(make_atom(search.kg, r, way, ()),) for r in names for way in (True, False)]
-    rules: list[Rule] = []
-    for topic in search.topics if steps else ():
-        scorer = search.scorer(topic)
-        for body, score in zip(steps, scorer.scores(steps), strict=True):
-            if scorer.support(body) < thresholds_of(search.encoder).spoken:
-                continue
-            if all(find_classes(search.kg, word) for word in scorer.leaves_out([body])):
-                note = f"fits the words of the question, {GAP}"
-                rules.append(replace(ground(topic, body), score=score, provenance=note))
-    return search.rank(rules)[:GUESSES]
-
-
-_relations: WeakKeyDictionary[KnowledgeGraph, tuple[str, ...]] = WeakKeyDictionary()
-_lock = Lock()
-
-
-def relations_of(kg: KnowledgeGraph) -> tuple[str, ...]:
-    """Return short ids of all relations of a graph, listed once; of its profile, if that is slow.
-
-    Labels, aliases, descriptions and types are left out: documents are not read for them.
-    """
-    origin, profile = origin_of(kg), kg.profile
-    with _lock:
-        if origin in _relations:
-            return _relations[origin]
-    names = (profile.label_predicates, profile.alias_predicates, profile.description_predicates)
-    plain = {p for predicates in (*names, profile.type_predicates) for p in predicates}
-    listed = origin.query("SELECT DISTINCT ?r WHERE { ?s ?r ?o }", timeout=SECONDS, limit=MOST_RELATIONS)
-    relations = [r for r in listed.column("r") if isinstance(r, IRI)] if listed.rows else []
-    usable = sorted(profile.short(r) for r in relations if r.value not in plain and not profile.excludes(r))
-    with _lock:
-        return _relations.setdefault(origin, tuple(usable or profile.relations))

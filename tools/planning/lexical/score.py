@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import pairwise, product
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import yaml
@@ -26,6 +25,7 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.planning.bodies import Body, Signature, end_type, signature, texts_of
 from triplewise.tools.planning.lexical.question import QuestionView, lexicon, stem
 from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.learned_encoder import LearnedEncoder
 from triplewise.tools.retrieval.vectors import vectors_of
 
 _WORD = re.compile(r"[a-z]+")
@@ -67,35 +67,9 @@ class Thresholds:
         return (self.spoken + self.unrelated) / 2
 
 
-@runtime_checkable
-class PathEncoder(Protocol):
-    """An encoder that has learned to compare questions with paths (SymAgent 4.3).
-
-    Attributes:
-        path_weight: weight of that similarity beside the score of single words.
-        sure: similarity that most right paths have.
-        words: the encoder for single words and names, which it has learned nothing about.
-    """
-
-    @property
-    def path_weight(self) -> float:
-        """Weight of the similarity of question and path."""
-        ...
-
-    @property
-    def sure(self) -> float:
-        """Similarity that most right paths have."""
-        ...
-
-    @property
-    def words(self) -> Encoder:
-        """The encoder of single words."""
-        ...
-
-
 def words_of(encoder: Encoder) -> Encoder:
     """Return the encoder for single words: an encoder that has learned paths has one of its own."""
-    return encoder.words if isinstance(encoder, PathEncoder) else encoder
+    return encoder.words if isinstance(encoder, LearnedEncoder) else encoder
 
 
 def thresholds_of(encoder: Encoder) -> Thresholds:
@@ -151,7 +125,7 @@ def path_similarities(
     kg: KnowledgeGraph, encoder: Encoder, view: QuestionView, bodies: Sequence[Body]
 ) -> np.ndarray:
     """Return the cosine of the question and each body, shape (bodies,); 0 by an encoder without paths."""
-    if not isinstance(encoder, PathEncoder) or not bodies:
+    if not isinstance(encoder, LearnedEncoder) or not bodies:
         return np.zeros(len(bodies))
     texts = relation_texts(kg, {a.relation for body in bodies for a in body})
     paths = [path_text(texts, signature(body)) for body in bodies]
@@ -293,7 +267,7 @@ class Scorer:
         """Return scores of bodies that may still grow: the far end does not count."""
         self._read(bodies)
         learned = np.zeros(len(bodies))
-        if isinstance(self._encoder, PathEncoder) and self._encoder.path_weight:
+        if isinstance(self._encoder, LearnedEncoder) and self._encoder.path_weight:
             learned = self._encoder.path_weight * path_similarities(
                 self._kg, self._encoder, self._view, bodies
             )
@@ -329,7 +303,7 @@ class Scorer:
 
         On the scale of single words: what most right bodies reach counts as a word that speaks of them.
         """
-        if not isinstance(self._encoder, PathEncoder) or not self._encoder.path_weight:
+        if not isinstance(self._encoder, LearnedEncoder) or not self._encoder.path_weight:
             return 0.0
         cosine = path_similarities(self._kg, self._encoder, self._view, [body])[0]
         return float(self._weights.spoken * cosine / self._encoder.sure)
