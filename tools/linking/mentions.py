@@ -16,9 +16,9 @@ from importlib import resources
 import yaml
 
 from triplewise.tools.core.names import Span, normalise, spans, tokens
-from triplewise.tools.kg.classes import singulars
 from triplewise.tools.kg.labels import Entry, SpanMatch
 from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.vocabulary import singulars
 
 TAKEN = 0.75
 """From this weight on, a span is taken for a mention."""
