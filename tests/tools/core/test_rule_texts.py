@@ -46,10 +46,5 @@ def test_every_kind_of_constraint_reads_in_words(kind: str) -> None:
     assert Rule("Q419", (IN,), (constraint,)).text() == words
 
 
-def test_a_rule_without_a_chain_begins_with_its_constraint() -> None:
-    rule = Rule("Q17", (), (Constraint("ask"), WORDS["holds"][0]))
-    assert rule.text() == "yes or no: Q17 -[P36]-> Q1490"
-
-
 def test_a_chain_reads_as_the_papers_write_it() -> None:
     assert Rule("Q419", (IN, LENGTH)).text("Peru") == "Peru <-[P17]- ?x -[P2043]-> ?length"

@@ -104,19 +104,6 @@ def test_what_the_answers_do_not_show_is_not_added(kg: KnowledgeGraph) -> None:
     assert found(kg, rule) == {"Aliens", "The Abyss", "Dark Angel"}
 
 
-def test_without_an_encoder_seeds_give_chains_alone(kg: KnowledgeGraph) -> None:
-    mined = Miner(kg).of_seed(FILMS)
-    assert mined[(("director", False),)].condition == ""
-    with_words = Miner(kg, encoder=open_encoder()).of_seed(FILMS)
-    assert with_words[(("director", False),)].condition == "class"
-    assert Miner(kg, encoder=open_encoder()).of_seed(BOTH)[(("director", False),)].other == (("cast", False),)
-
-
-def test_a_rule_of_two_topics_needs_two(kg: KnowledgeGraph) -> None:
-    rule = best(kg, "what do Ridley Scott share?", BOTH)
-    assert not any(c.kind == "meets" for c in rule.constraints)
-
-
 def test_a_topic_given_by_its_id_is_found_in_the_question(kg: KnowledgeGraph) -> None:
     by_id = Seed("which films did Ridley Scott make?", (SCOTT,), FILMS.answers)
     (named,) = with_names([by_id], kg)

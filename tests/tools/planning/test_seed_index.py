@@ -13,7 +13,7 @@ from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.protocol import metered
 from triplewise.tools.planning.mining import Miner
-from triplewise.tools.planning.seed_store import index_seeds, kg_mark, seeds_for
+from triplewise.tools.planning.seed_store import index_seeds, seeds_for
 from triplewise.tools.planning.seeds import Caps
 
 TURTLE = """\
@@ -79,15 +79,6 @@ def test_what_is_kept_is_not_mined_again(store: Path, seeds: str) -> None:
         assert meter.queries == 0
         assert mined == Miner(kg, CAPS).mine(match.seeds)
         assert [(m.signature, m.support) for m in mined] == [((("director", True),), 2)]
-
-
-def test_nothing_is_written_beside_a_users_own_file(dump: Path, seeds: str, cache: Path) -> None:
-    kg = open_kg(dump)
-    before = sorted(dump.parent.rglob("*"))
-    report = index_seeds(seeds, str(dump), kg)
-    assert sorted(dump.parent.rglob("*")) == before
-    assert report.path.is_relative_to(cache)
-    assert seeds_for(str(dump), kg, None, CAPS) is not None
 
 
 def test_another_graph_other_seeds_or_other_caps_are_another_index(
@@ -177,17 +168,3 @@ def test_a_damaged_index_is_said(store: Path, seeds: str) -> None:
     with pytest.raises(DataError, match="index the seeds again"):
         seeds_for(str(store), open_kg(store), None, CAPS)
     assert index_seeds(seeds, str(store), open_kg(store), again=True).mined == 4
-
-
-def test_what_another_version_kept_is_not_read(store: Path, seeds: str) -> None:
-    path = index_seeds(seeds, str(store), open_kg(store)).path
-    path.rename(path.with_name(path.name.replace("-v", "-v0")))
-    assert seeds_for(str(store), open_kg(store), None, CAPS) is None
-    index_seeds(seeds, str(store), open_kg(store))
-    assert len(list(path.parent.glob("*.sqlite"))) == 1
-
-
-def test_marks_tell_graphs_apart(store: Path, dump: Path) -> None:
-    marks = {kg_mark(s, open_kg(s)) for s in ("demo", str(store), str(dump))}
-    assert len(marks) == 3
-    assert kg_mark(str(dump), open_kg(dump)) in marks
