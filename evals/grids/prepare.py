@@ -5,7 +5,6 @@ All of it is kept in the user's cache folder, by what it was made from: made onc
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from platformdirs import user_cache_path
 
 from triplewise.evals.data import benchmark, checksum, graph
 from triplewise.evals.dropped_facts import write_documents
-from triplewise.evals.evaluation import TASKS, run
+from triplewise.evals.evaluation import TASKS, digest, run
 from triplewise.evals.grids.grid import EMBEDDED, Cell
 from triplewise.evals.kgs import prepared
 from triplewise.evals.training import seeds_of
@@ -70,7 +69,7 @@ def digest_of(cell: Cell, task: Task) -> str:
     files that questions, graph and settings come from.
     """
     about = task.metadata or {}
-    told = {
+    parts = {
         "row": cell.row,
         "column": cell.column,
         "seed": cell.seed,
@@ -82,7 +81,7 @@ def digest_of(cell: Cell, task: Task) -> str:
         "learn": cell.learn.model_dump() if cell.learn else None,
         "data": [about.get("data_files", {}), about.get("kg_checksum", ""), list(about.get("kg_parts", ()))],
     }
-    return _digest(told)
+    return digest(parts)
 
 
 def _with_content(name: str, value: Any) -> Any:
@@ -93,23 +92,18 @@ def _with_content(name: str, value: Any) -> Any:
     return [value, checksum(path)] if path.is_file() else value
 
 
-def _digest(told: Any) -> str:
-    text = json.dumps(told, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def prepared_task(cell: Cell, base: Task, tell: Progress) -> Task:
+def prepared_task(cell: Cell, base: Task, progress: Progress) -> Task:
     """The task of a cell with all that is made before its questions are asked; `base` where there is nothing.
 
     Args:
-        cell: the cell. base: what `task_of` says for it. tell: told stage, done, total.
+        cell: the cell. base: what `task_of` says for it. progress: gets stage, done, total.
     """
     settings: dict[str, Any] = {}
     about: dict[str, Any] = {}
     if cell.thin:
-        settings, about = _thinned(cell, base, tell)
+        settings, about = _incomplete(cell, base, progress)
     if cell.learn and cell.learn.iterations and cell.model == EMBEDDED:
-        settings["encoder"] = _learned(cell, tell)
+        settings["encoder"] = _learned(cell, progress)
         about["learned"] = cell.learn.model_dump()
     if not settings:
         return base
@@ -118,7 +112,7 @@ def prepared_task(cell: Cell, base: Task, tell: Progress) -> Task:
     return task
 
 
-def _learned(cell: Cell, tell: Progress) -> str:
+def _learned(cell: Cell, progress: Progress) -> str:
     """The folder of an encoder that learned from training questions, as `triplewise learn` does it.
 
     The graph that is learned on holds no facts made from gold answers, whichever graph is tested.
@@ -131,8 +125,8 @@ def _learned(cell: Cell, tell: Progress) -> str:
     training = Path(str(seeds_of(of, kg, True).setting))
     lines = training.read_text(encoding="utf-8").splitlines(keepends=True)
     random.Random(0).shuffle(lines)
-    asked = _digest([learn.model_dump(), cell.seed, checksum(training), kg.checksum])
-    folder = user_cache_path("triplewise") / "evals" / f"learned-{asked[:16]}"
+    asked = digest([learn.model_dump(), cell.seed, checksum(training), kg.checksum])
+    folder = user_cache_path("triplewise") / "evals" / f"learned-{asked}"
     folder.mkdir(parents=True, exist_ok=True)
     questions = folder / "questions.jsonl"
     questions.write_text("".join(lines[: learn.train or None]), encoding="utf-8")
@@ -144,12 +138,14 @@ def _learned(cell: Cell, tell: Progress) -> str:
         seed=cell.seed,
     )
     *_, final = self_learning.learn(
-        config, folder / "run", report=lambda p: tell(f"learning: {p.phase} {p.iteration}", p.done, p.total)
+        config,
+        folder / "run",
+        report=lambda p: progress(f"learning: {p.phase} {p.iteration}", p.done, p.total),
     )
     return str(final.best.get("encoder", EMBEDDED))
 
 
-def _thinned(cell: Cell, base: Task, tell: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
+def _incomplete(cell: Cell, base: Task, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings that ask the incomplete graph, and what the log says of it."""
     thin = cell.thin
     assert thin is not None
@@ -157,27 +153,27 @@ def _thinned(cell: Cell, base: Task, tell: Progress) -> tuple[dict[str, Any], di
     about = base.metadata or {}
     records = [_record(sample) for sample in base.dataset]
     order = {"thin": thin.model_dump(include={"share", "seed", "hops"}), "kg": about.get("kg_checksum") or kg}
-    mark = _digest({**order, "questions": records})
-    folder = user_cache_path("triplewise") / "evals" / f"thin-{cell.task}-{mark[:16]}"
+    identity = digest({**order, "questions": records})
+    folder = user_cache_path("triplewise") / "evals" / f"thin-{cell.task}-{identity}"
     if not (folder / "kg").is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         questions = folder / "questions.jsonl"
         questions.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
         asked = ThinOrder(thin.share, thin.seed, thin.hops)
-        thin_kg(kg, questions, folder / "kg", asked, profile=profile, progress=tell)
+        thin_kg(kg, questions, folder / "kg", asked, profile=profile, progress=progress)
     report = json.loads((folder / "kg" / THINNED).read_text(encoding="utf-8"))
     settings: dict[str, Any] = {"kg": str(folder / "kg"), **_seeds_of(cell, base)}
     if thin.documents or thin.read:
-        settings |= _documents(cell, base, folder, tell)
-    said = {
+        settings |= _documents(cell, base, folder, progress)
+    about_graph = {
         "kg": f"{about.get('kg', kg)}, made incomplete for these questions: {report['dropped']:,} of "
         f"{report['collected']:,} triples on their paths dropped (seed {thin.seed})",
         "kg_partial": True,
-        "kg_checksum": mark,
+        "kg_checksum": identity,
         **{key: about[key] for key in _OF_BASE if key in about},
         "thinned": {name: report[name] for name in ("collected", "dropped", "questions", "hit_questions")},
     }
-    return settings, said
+    return settings, about_graph
 
 
 def _seeds_of(cell: Cell, base: Task) -> dict[str, Any]:
@@ -203,7 +199,7 @@ def _record(sample: Sample) -> dict[str, Any]:
     return {"question": str(sample.input), "entities": about.get("entities", {}), "answers": answers}
 
 
-def _documents(cell: Cell, base: Task, folder: Path, tell: Progress) -> dict[str, Any]:
+def _documents(cell: Cell, base: Task, folder: Path, progress: Progress) -> dict[str, Any]:
     """Settings that let a system read what was dropped, or see what another one has read of it.
 
     Facts that are read go to a file of the cell's own, not among those that a person reviews.
@@ -215,12 +211,12 @@ def _documents(cell: Cell, base: Task, folder: Path, tell: Progress) -> dict[str
     thin = cell.thin
     assert thin is not None
     if not thin.read:
-        mark = _digest([cell.row, cell.column, cell.seed, cell.system, dict(cell.phases), cell.model])[:8]
+        mark = digest([cell.row, cell.column, cell.seed, cell.system, dict(cell.phases), cell.model])[:8]
         return {"documents": str(documents), "facts": str(folder / f"facts-{mark}.sqlite")}
-    mark = _digest([cell.model, cell.seed])[:8]
+    mark = digest([cell.model, cell.seed])[:8]
     facts, logs = folder / f"read-{mark}.sqlite", folder / f"read-{mark}"
     if not (logs / DONE).is_file():
-        tell("reading documents", 0, None)
+        progress("reading documents", 0, None)
         given = {
             "kg": str(folder / "kg"),
             "documents": str(documents),

@@ -120,7 +120,7 @@ def _outcome(file: GridFile, cell: Cell, folder: Path, jobs: int, stage: Progres
     start = time.perf_counter()
     try:
         base = task_of(cell)
-        identity = digest_of(cell, base)[:16]
+        identity = digest_of(cell, base)
         earlier = find_log(folder, base, identity)
         finished = earlier is not None and earlier.status == "success"
         if earlier is not None and finished and not _all_crashed(earlier):
