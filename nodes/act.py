@@ -7,30 +7,37 @@ model calling tools natively (`tools`), and the embedding-and-rules policy that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from langgraph.runtime import Runtime
 
-from triplewise.nodes.action_context import action_context
 from triplewise.nodes.context import Context
-from triplewise.nodes.embedded import GIVE_UP, Ways, decide
+from triplewise.nodes.embedded import GIVE_UP, Ways, decide, whole_program
 from triplewise.nodes.environment import Environment, ModelNeeded, environment
-from triplewise.nodes.fast import whole_program
+from triplewise.nodes.extract import extractor
 from triplewise.nodes.forms import form_of
 from triplewise.nodes.history import encode
 from triplewise.nodes.models import ModelCall
-from triplewise.nodes.phase import ModelPhase, Steps, Update, model_phase
-from triplewise.nodes.sql import table_lines
+from triplewise.nodes.phase import ModelPhase, Phase, Steps, Update, model_phase
+from triplewise.nodes.plan import rule_service
+from triplewise.nodes.sql import sql_services, table_lines
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_texts, observation_lines
 from triplewise.tools.actions import Toolset, parse_call, parse_react
+from triplewise.tools.actions.action import ActionContext, Ranker, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.conversation import Opening, conversation
 from triplewise.tools.pyql.text import scan_arguments
+from triplewise.tools.retrieval.relation_ranking import rank_relations
+from triplewise.tools.retrieval.vectors import vectors_of
 
 if TYPE_CHECKING:
     from triplewise.nodes.models import Reply
@@ -84,29 +91,32 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
     return update
 
 
+def embedded(state: State, runtime: Runtime[Context]) -> Update:
+    """Follow the best rule step by step; after a correction, the next one that fits."""
+    context, env = runtime.context, environment(runtime)
+    if context.fast_path and (whole := whole_program(state, action_context(state, context), env.toolset)):
+        return _recorded(state, *whole)
+    choice = decide(state, env.kg, env.toolset.name, Ways(together=context.walk_width))
+    state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
+    if choice.call != GIVE_UP:
+        return {"attempt": choice.attempt, **carry_out(state, context, choice.thought, choice.call, "")}
+    feedback = Feedback(action=GIVE_UP.name, observation=choice.thought, finished=True)
+    return {"attempt": choice.attempt, **_recorded(state, choice.thought, GIVE_UP.text(), feedback)}
+
+
 def _policy(steps: Callable[[State, Runtime[Context]], Steps]) -> ModelPhase:
-    """A policy whose first step is the plan's best rule as a whole, where the context asks for that."""
+    """A policy of a model, whose first step is the plan's best rule as a whole where that is asked for."""
 
     @wraps(steps)
     def first(state: State, runtime: Runtime[Context]) -> Steps:
-        whole = whole_program(state, runtime.context)
-        return (yield from steps(state, runtime)) if whole is None else _recorded(state, *whole)
+        context = runtime.context
+        if context.fast_path:
+            whole = whole_program(state, action_context(state, context), environment(context).toolset)
+            if whole is not None:
+                return _recorded(state, *whole)
+        return (yield from steps(state, runtime))
 
     return model_phase(first)
-
-
-@_policy
-def embedded(state: State, runtime: Runtime[Context]) -> Steps:
-    """Follow the best rule step by step; after a correction, the next one that fits."""
-    context, env = runtime.context, environment(runtime)
-    choice = decide(state, env.kg, env.toolset.name, Ways(together=context.walk_width))
-    state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
-    if choice.call == GIVE_UP:
-        feedback = Feedback(action=GIVE_UP.name, observation=choice.thought, finished=True)
-        update = _recorded(state, choice.thought, GIVE_UP.text(), feedback)
-    else:
-        update = yield from _carry_out(state, context, choice.thought, choice.call, "")
-    return {"attempt": choice.attempt, **update}
 
 
 def prompt_values(state: State, context: Context) -> dict[str, Any]:
@@ -223,12 +233,111 @@ def _tool_call(reply: Reply, toolset: Toolset) -> Call | ActionError:
     return ActionError(code, f"{len(reply.tool_calls)} tool calls in one reply; exactly one is due")
 
 
-@model_phase
-def act(state: State, runtime: Runtime[Context]) -> Steps:
-    """The policy that the context asks for: no model, Thought/Action text, or native tool calls."""
-    context = runtime.context
-    policy = embedded if context.embedded else tools if context.calling == "tools" else react
+LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
+
+
+def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
+    """What was linked, looked up, bound and tried in the steps before (QueryAgent, Algorithm 1).
+
+    Steps that were rolled back stay only as attempts: what they bound or showed is forgotten.
+    """
+    valid = [s for s in state.steps if not s.rolled_back]
+    calls = [_call_text(s) for s in state.steps]
+    anchors = [r.anchor for r in state.rules]
+    others = [c.value for r in state.rules for c in r.constraints if c.kind in ("meets", "type")]
+    shown: dict[str, dict[str, list[str]]] = {}
+    for feedback in (s.feedback for s in valid):
+        if feedback.action in LOOKUPS and feedback.relations and feedback.arguments:
+            node = feedback.arguments[0]
+            shown[node] = {**shown.get(node, {}), **feedback.relations}
+    # A call is doubtful on the program on which it failed; the same words on another program, such as the
+    # next rule's, are another call. The last one is doubtful too, if it had failed on its program.
+    failed = [(s.program_before, _call_text(s)) for s in state.steps if s.rolled_back]
+    last = {(s.program_before, _call_text(s)) for s in state.steps[-1:]}
+    return ReasoningMemory(
+        # Nodes that the plan names besides the linked entities, such as the class a question asks for.
+        linked={**{node: node for node in (*anchors, *others)}, **{e.id: e.label for e in state.linked}},
+        looked_up=shown,
+        bound=tuple(
+            dict.fromkeys(n if n.startswith("#") else f"?{n}" for s in valid for n in s.feedback.values)
+        ),
+        seen=frozenset(i for s in valid for ids in s.feedback.ids.values() for i in ids)
+        | frozenset(state.focus),
+        tried=dict(Counter(calls)),
+        failed=frozenset(call for _, call in failed),
+        doubted=frozenset(call for at, call in failed if at == state.program or (at, call) in last),
+        last=calls[-1] if calls else "",
+        steps=len(state.steps),
+        budget=context.max_steps or 0,
+        calls=tuple(calls),
+        planned=tuple(dict.fromkeys(r for rule in state.rules for r in rule.relations)),
+    )
+
+
+def _call_text(step: Step) -> str:
+    """A call as guidelines see it; "" for a reply that was not carried out at all."""
+    return Call(step.feedback.action, step.feedback.arguments).text() if step.feedback.action else ""
+
+
+def ranker(question: str, kg: KnowledgeGraph, context: Context) -> Ranker:
+    """Ranks and cuts the relations around a node for a question (QueryAgent, appendix B.3).
+
+    Vectors of relation texts come from the store beside the KG, so that no text is embedded twice.
+    """
+
+    def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:
+        names = list(dict.fromkeys([*forward, *backward]))
+        texts = relation_texts(kg, names)
+        encoder = environment(context).ranking_encoder
+
+        def vectors(labels: Sequence[str]) -> np.ndarray:
+            assert encoder is not None
+            return vectors_of(kg, encoder).vectors(labels, encoder)
+
+        ranked = rank_relations(
+            question,
+            [(n, texts[n].label) for n in names],
+            method=context.ranking,
+            encoder=encoder,
+            cut=context.relation_cut,
+            shuffle_seed=context.shuffle_seed,
+            vectors=vectors,
+        )
+        order = {n: i for i, n in enumerate(ranked)}
+        return (
+            sorted((r for r in forward if r in order), key=order.__getitem__),
+            sorted((r for r in backward if r in order), key=order.__getitem__),
+        )
+
+    return rank
+
+
+def action_context(state: State, context: Context) -> ActionContext:
+    """Everything an action may use in this step: the KG, the program, the memory, the plan, documents."""
+    env = environment(context)
+    services: dict[str, Any] = {"rules": rule_service(state, context)}
+    if context.db is not None:
+        services |= sql_services(state.question, context)
+    if context.documents is not None:
+        services["extract"] = extractor(state, context)
+    return ActionContext(
+        kg=env.action_kg,
+        question=state.question,
+        program=state.program,
+        memory=reasoning_memory(state, context),
+        rank=ranker(state.question, env.kg, context),
+        services=services,
+        path_hops=context.path_hops,
+        path_limit=context.path_limit,
+        path_seconds=context.path_seconds,
+    )
+
+
+def _as_asked(state: State, runtime: Runtime[Context]) -> Steps:
+    """The policy that the context asks for: Thought/Action text, native tool calls, or no model."""
+    policy = tools if runtime.context.calling == "tools" else react
     return (yield from policy.steps(state, runtime))
 
 
-VARIANTS = {"auto": act, "react": react, "tools": tools, "embedded": embedded}
+act = ModelPhase(_as_asked, without_model=embedded)
+VARIANTS: dict[str, Phase] = {"auto": act, "react": react, "tools": tools, "embedded": embedded}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from langgraph.runtime import Runtime
 
-from triplewise.nodes.action_context import action_context
+from triplewise.nodes.act import action_context
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update

@@ -7,16 +7,23 @@ decision is a pure function of the state, so a resumed run goes on where it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from triplewise.nodes.forms import denies, form_of
 from triplewise.nodes.state import State
+from triplewise.tools.actions import Toolset
+from triplewise.tools.actions.action import ActionContext
 from triplewise.tools.actions.agentbench_script import set_script, unsayable
-from triplewise.tools.core.call import Call
+from triplewise.tools.actions.results import compared
+from triplewise.tools.actions.terms import UNNAMED, Resolver
+from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Rule, script
 from triplewise.tools.core.terms import Triple
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.pyql.text import write_node
+from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.text import apply, write_node
 
 FAN_OUT = 12
 """Most entities expanded at one hop where each is looked at alone."""
@@ -282,3 +289,45 @@ class _Walk:
         else:
             call = Call("search_each", (atom.relation, *unseen))
         return call if unseen and call.text() not in self._made else None
+
+
+def whole_program(state: State, actions: ActionContext, toolset: Toolset) -> tuple[str, str, Feedback] | None:
+    """Thought, program and feedback of the best rule, run at once: the setting `fast_path`.
+
+    A rule was found in the KG, so its steps hold no surprise: what is left to see is whether its query finds
+    something and whether the inspector has anything against the answer. If it has, the step is rolled back
+    like any other and the run goes on step by step, with the same rule or another.
+
+    None where a step was already made, the actions build no query, or the
+    rule finds nothing that can be shown as an answer: then nothing is recorded and the steps begin.
+    """
+    if state.steps or not state.rules or toolset.name != "pyql":
+        return None
+    rule = state.rules[0]
+    calls = [c for c in script(rule) if c.name != "get_relation"]
+    program = _built(actions, calls[:-1])
+    if program is None:
+        return None
+    feedback = toolset.execute(replace(actions, program=program.text(actions.kg.profile)), calls[-1])
+    shown = {label for labels in feedback.values.values() for label in labels}
+    if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED) or not feedback.finished or UNNAMED in shown:
+        return None
+    if feedback.answers in ((), ("false",)):
+        return None
+    # The rule as an argument tells this run from an `execute()` that a later step makes.
+    feedback = replace(feedback, arguments=(rule.text(),))
+    thought = f"The best rule, {rule.text()} ({rule.provenance}), is run as one program."
+    return thought, "\n".join(call.text() for call in calls), feedback
+
+
+def _built(actions: ActionContext, calls: list[Call]) -> PyQL | None:
+    """The program of some construct calls, without looking at what each finds; None if one does not fit."""
+    program, profile = PyQL(), actions.kg.profile
+    resolver = Resolver(actions)
+    try:
+        for call in calls:
+            forms = resolver.comparison(*call.arguments) if call.name == "add_filter" else call.arguments
+            program = compared(actions.kg, program, apply(program, call.name, forms, profile))
+    except ActionError:
+        return None
+    return program

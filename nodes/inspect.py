@@ -10,7 +10,7 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from triplewise.guidelines import Match
-from triplewise.nodes.action_context import reasoning_memory
+from triplewise.nodes.act import reasoning_memory
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update, spent

@@ -21,7 +21,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.runtime import Runtime, get_runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import LiveRuns
+from triplewise.nodes.environment import LiveRuns, environment
 from triplewise.nodes.state import State
 from triplewise.nodes.usage import Usage
 from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError
@@ -43,16 +43,24 @@ _runs = LiveRuns()
 
 
 class ModelPhase:
-    """A phase that asks a model; `steps` is its generator function."""
+    """A phase that asks a model.
 
-    def __init__(self, steps: Callable[[State, Runtime[Context]], Steps]) -> None:
-        self.steps = steps
+    Args:
+        steps: its generator function. without_model: what takes its place in a run without a model.
+    """
+
+    def __init__(
+        self,
+        steps: Callable[[State, Runtime[Context]], Steps],
+        without_model: Callable[[State, Runtime[Context]], Update] | None = None,
+    ) -> None:
+        self.steps, self.without_model = steps, without_model
         update_wrapper(self, steps)
 
     def __call__(self, state: State, runtime: Runtime[Context]) -> Update:
         """Run the phase, waiting in this thread."""
-        from triplewise.nodes.environment import environment
-
+        if self.without_model is not None and runtime.context.embedded:
+            return self.without_model(state, runtime)
         return drive(self.steps(state, runtime), environment(runtime).ask)
 
 
@@ -83,31 +91,41 @@ class PhaseNode(Runnable[State, Update]):
         self.name = getattr(phase, "__name__", type(phase).__name__)
         self._is_async = iscoroutinefunction(phase) or iscoroutinefunction(type(phase).__call__)
 
-    def __call__(self, state: State, *, runtime: Runtime[Context]) -> Update:
-        """Run the phase in this thread."""
-        with _Run(self, state, runtime) as run:
+    def invoke(
+        self,
+        input: State,
+        config: RunnableConfig | None = None,
+        *,
+        runtime: Runtime[Context] | None = None,
+        **kwargs: Any,
+    ) -> Update:
+        """Run the phase in this thread, as `graph.invoke` does."""
+        with _Run(self, input, runtime or get_runtime(Context)) as run:
             if self._is_async:
                 from triplewise.nodes.models import on_loop
 
-                coroutine: Any = self.phase(state, run.runtime)
+                coroutine: Any = self.phase(input, run.runtime)
                 run.update = on_loop(coroutine).result()
             else:
-                run.update = cast(Update, self.phase(state, run.runtime))
+                run.update = cast(Update, self._plain(run.runtime)(input, run.runtime))
         return run.result
 
-    def invoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
-        """Run the phase for `graph.invoke`."""
-        return self(input, runtime=get_runtime(Context))
+    def _plain(self, runtime: Runtime[Context]) -> Phase:
+        """The phase, or what takes its place without a model: one frame less to follow."""
+        phase = self.phase
+        if isinstance(phase, ModelPhase) and phase.without_model and runtime.context.embedded:
+            return phase.without_model
+        return phase
 
     async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         """Run the phase for `graph.ainvoke`; nothing that takes long runs on the event loop."""
         with _Run(self, input, get_runtime(Context)) as run:
             if self._is_async:
                 run.update = await cast(Awaitable[Update], self.phase(input, run.runtime))
-            elif isinstance(self.phase, ModelPhase):
-                run.update = await _drive_async(self.phase.steps(input, run.runtime), run)
+            elif isinstance(phase := self._plain(run.runtime), ModelPhase):
+                run.update = await _drive_async(phase.steps(input, run.runtime), run)
             else:
-                run.update = cast(Update, await _in_thread(self.phase, input, run.runtime))
+                run.update = cast(Update, await _in_thread(phase, input, run.runtime))
         return run.result
 
 

@@ -10,8 +10,7 @@ import pytest
 from langgraph.runtime import Runtime
 
 from triplewise.nodes import correct, inspect
-from triplewise.nodes.act import carry_out, read_reply
-from triplewise.nodes.action_context import reasoning_memory
+from triplewise.nodes.act import carry_out, read_reply, reasoning_memory
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State, Step, Verdict

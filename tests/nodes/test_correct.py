@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import Messages, OpenAIServer
 from triplewise.graphs import Context, State, build_graph
-from triplewise.nodes.action_context import action_context, reasoning_memory
+from triplewise.nodes.act import action_context, reasoning_memory
 from triplewise.nodes.correct import VARIANTS, verified_fixes
 from triplewise.nodes.environment import environment
 from triplewise.nodes.inspect import eraser as inspect_step

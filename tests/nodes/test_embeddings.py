@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.nodes import embeddings
-from triplewise.nodes.action_context import ranker
+from triplewise.nodes.act import ranker
 from triplewise.nodes.context import RANKINGS, Context
 from triplewise.nodes.embeddings import BATCH, OpenAIEncoder, open_embeddings
 from triplewise.nodes.environment import environment

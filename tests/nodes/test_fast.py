@@ -12,8 +12,9 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
-from triplewise.nodes.act import act
-from triplewise.nodes.fast import whole_program
+from triplewise.nodes.act import act, action_context
+from triplewise.nodes.embedded import whole_program
+from triplewise.nodes.environment import environment
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.phase import Update
 from triplewise.nodes.state import Verdict
@@ -63,15 +64,16 @@ def test_the_inspector_has_nothing_against_it(fast: Context, state: Make) -> Non
     [
         ({"rules": (EMPTY, RULE)}, {}),
         ({"rules": ()}, {}),
-        ({"rules": (RULE,)}, {"fast_path": False}),
         ({"rules": (RULE,)}, {"toolset": "explore"}),
     ],
-    ids=["nothing found", "no rule", "off", "no query"],
+    ids=["nothing found", "no rule", "no query"],
 )
 def test_otherwise_nothing_is_recorded(
     fast: Context, state: Make, changed: dict[str, Any], settings: dict[str, Any]
 ) -> None:
-    assert whole_program(state(GOETHE, **changed), replace(fast, **settings)) is None
+    before, context = state(GOETHE, **changed), replace(fast, **settings)
+    toolset = environment(context).toolset
+    assert whole_program(before, action_context(before, context), toolset) is None
 
 
 def test_no_model_is_asked_where_the_rule_answers(context: Context, openai_server: Server) -> None:
@@ -102,7 +104,6 @@ def test_a_run_can_be_read_by_a_person(fast: Context) -> None:
     from rich.console import Console
 
     from triplewise.graphs.cli.report import Names, Report
-    from triplewise.nodes.environment import environment
 
     state = build_graph("agent").invoke(QUESTION, context=fast)
     console = Console(width=100, record=True, file=StringIO())

@@ -34,7 +34,7 @@ def test_a_phase_is_billed_for_its_queries(runtime: Runtime[Context], state: Cal
         return {"answer": Answer("answered")}
 
     before = state(GOETHE, usage=Usage(calls=1, queries=5))
-    update = metered_phase(asks, {})(before, runtime=runtime)
+    update = metered_phase(asks, {}).invoke(before, runtime=runtime)
     assert (update["usage"].queries, update["usage"].calls) == (7, 1)
     assert update["answer"].usage == update["usage"]
     assert update["usage"].seconds > 0
@@ -42,7 +42,7 @@ def test_a_phase_is_billed_for_its_queries(runtime: Runtime[Context], state: Cal
 
 def test_what_a_phase_returns_is_left_alone(runtime: Runtime[Context], state: Callable[..., State]) -> None:
     own: Update = {"focus": ("Q1",)}
-    metered_phase(lambda state, runtime: own, {})(state(), runtime=runtime)
+    metered_phase(lambda state, runtime: own, {}).invoke(state(), runtime=runtime)
     assert own == {"focus": ("Q1",)}
 
 
@@ -53,7 +53,7 @@ def test_the_unknown_keys_are_named(runtime: Runtime[Context], state: Callable[.
     with pytest.raises(
         ConfigurationError, match="phase my_phase returned unknown state keys: ardour, zeal; legal keys"
     ):
-        metered_phase(my_phase, {})(state(), runtime=runtime)
+        metered_phase(my_phase, {}).invoke(state(), runtime=runtime)
 
 
 def test_every_budget_has_its_words(context: Context, state: Callable[..., State]) -> None:
