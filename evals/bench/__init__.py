@@ -1,1 +1,4 @@
-"""Small benchmarks of speed: times that a person feels, and ratios. `python -m triplewise.evals.bench`."""
+"""Benches behind published figures; each compares with a named alternative in the same run.
+
+`python -m triplewise.evals.bench NAME`, each with `--help`.
+"""

@@ -1,0 +1,184 @@
+"""Verified corrections on gold steps that were broken: is the gold step among the fixes that are offered?
+
+Each fact of a gold program is broken in every way that applies; what then fails is repaired with nothing but
+the feedback, the memory and the question, and the fixes are compared with the fact that was broken. The share
+"any" stands beside it: steps for which anything was offered at all.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from triplewise.evals.bench.gold_programs import GRAPHS, Fact, GoldQuestion, gold_questions
+from triplewise.evals.data import graph
+from triplewise.evals.kgs import prepared
+from triplewise.tools.actions import TOOLSETS, ActionContext, Call, ReasoningMemory
+from triplewise.tools.actions.repair import find_fixes
+from triplewise.tools.actions.repair.verify import finds
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.text import apply, read_iri
+from triplewise.tools.retrieval.encoder import Encoder, open_encoder
+from triplewise.tools.retrieval.relation_ranking import rank_relations
+
+MISTAKES = ("direction", "relation", "variable", "label", "misspelt")
+"""Ways to break a step: turned around, over a relation that reads alike, a variable that does not exist, the
+label of an entity that was not linked, and a linked entity's label with a letter left out."""
+SIMILAR = 5
+"""A wrong relation is drawn among so many that read most like the right one."""
+TOOLSET = TOOLSETS["pyql"]
+
+
+def corrections(
+    graphs: Annotated[str, typer.Option(help="Graphs of the catalog, with commas between.")] = ",".join(
+        GRAPHS
+    ),
+    questions: Annotated[int, typer.Option(min=1, help="Questions drawn on each graph.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed for drawing and breaking.")] = 0,
+    budget: Annotated[int, typer.Option(min=1, help="KG queries a correction may take.")] = 12,
+    offers: Annotated[int, typer.Option(min=1, help="Fixes offered at one correction.")] = 3,
+) -> list[dict[str, Any]]:
+    """Break the steps of gold programs and see how often the gold step is among the verified corrections."""
+    encoder, rows = open_encoder(), []
+    for name in graphs.split(","):
+        kg = open_kg(prepared(graph(name)).path)
+        every = list(gold_questions(name, kg.profile))
+        order = random.Random(seed)
+        drawn = order.sample(every, min(questions, len(every)))
+        relations = sorted({fact[1] for question in every for fact in question.facts})
+        breaker = _Breaker(kg, encoder, relations, order)
+        tried: dict[str, list[Outcome | None]] = defaultdict(list)
+        for question in drawn:
+            for context, fact in breaker.steps(question):
+                for way in MISTAKES:
+                    broken = breaker.broken(way, context, fact)
+                    if broken and broken != fact:
+                        tried[way].append(breaker.repaired(way, context, fact, broken, budget, offers))
+        rows += [_row(name, way, outcomes) for way, outcomes in tried.items()]
+    return rows
+
+
+Outcome = tuple[int | None, int, int, float]
+"""Place of the gold step among the fixes, their number, queries, seconds."""
+
+
+def _row(name: str, way: str, tried: Sequence[Outcome | None]) -> dict[str, Any]:
+    """Shares of the steps that failed."""
+    failed = [outcome for outcome in tried if outcome is not None]
+    of = max(len(failed), 1)
+    return {
+        "graph": name,
+        "broken": way,
+        "steps": len(tried),
+        "failed": len(failed),
+        "gold among": sum(place is not None for place, *_ in failed) / of,
+        "gold first": sum(place == 0 for place, *_ in failed) / of,
+        "any": sum(fixes > 0 for _, fixes, _, _ in failed) / of,
+        "queries": statistics.mean([queries for _, _, queries, _ in failed] or [0]),
+        "most": max((queries for _, _, queries, _ in failed), default=0),
+        "seconds": statistics.median([seconds for *_, seconds in failed] or [0.0]),
+    }
+
+
+@dataclass
+class _Breaker:
+    """Breaks and repairs gold steps on one graph."""
+
+    kg: KnowledgeGraph
+    encoder: Encoder
+    relations: Sequence[str]
+    random: random.Random
+
+    def steps(self, question: GoldQuestion) -> Iterator[tuple[ActionContext, Fact]]:
+        """What is known before each fact that finds something, after a look at what it starts from."""
+        profile = self.kg.profile
+        forms = dict.fromkeys(e for s, _, o in question.facts for e in (s, o) if not e.startswith("?"))
+        iris = {form: iri for form in forms if (iri := read_iri(form, profile)) is not None}
+        labels = self.kg.labels(iris.values())
+        linked = {profile.short(iri): labels.get(iri, form) for form, iri in iris.items()}
+
+        def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:
+            texts = relation_texts(self.kg, [*forward, *backward])
+            documents = [(r, text.label) for r, text in texts.items()]
+            ranked = rank_relations(question.question, documents, encoder=self.encoder)
+            return [r for r in ranked if r in forward], [r for r in ranked if r in backward]
+
+        context = ActionContext(self.kg, question.question, memory=ReasoningMemory(linked=linked), rank=rank)
+        for fact in question.facts:
+            memory = context.memory
+            anchor = next(e for e in (fact[0], fact[2]) if not e.startswith("?") or e in memory.bound)
+            relations = TOOLSET.execute(context, Call("get_relation", (anchor,))).relations
+            memory = replace(memory, looked_up={**memory.looked_up, anchor: relations})
+            context = replace(context, memory=memory)
+            feedback = TOOLSET.execute(context, Call("add_fact", fact))
+            if not finds(feedback) or not any(fact[1] in side for side in relations.values()):
+                return
+            yield context, fact
+            bound = tuple(dict.fromkeys((*memory.bound, *(f"?{v}" for v in feedback.values))))
+            seen = memory.seen | {i for ids in feedback.ids.values() for i in ids}
+            context = replace(
+                context, program=feedback.program, memory=replace(memory, bound=bound, seen=seen)
+            )
+
+    def broken(self, way: str, context: ActionContext, fact: Fact) -> Fact | None:
+        """The fact with something wrong; None where this cannot go wrong in it."""
+        subject, relation, end = fact
+        if way == "direction":
+            return end, relation, subject
+        if way == "relation":
+            others = [r for r in self.relations if r != relation]
+            texts = relation_texts(self.kg, [relation, *others])
+            vectors = self.encoder.encode([texts[r].label for r in (relation, *others)])
+            best = np.argsort(-(vectors[1:] @ vectors[0]), kind="stable")[:SIMILAR]
+            return (subject, others[self.random.choice(best)], end) if others else None
+        for place in (0, 2):
+            name: str | None = fact[place]
+            if way == "variable":
+                name = name if name in context.memory.bound else None
+            else:
+                iri = None if fact[place].startswith("?") else read_iri(fact[place], self.kg.profile)
+                name = context.memory.linked.get(self.kg.profile.short(iri)) if iri is not None else None
+                name = name if name and "," not in name else None
+            if name and way != "label":  # a letter less, or one more where it is short
+                at = self.random.randrange(1, max(len(name), 2))
+                name = name[:at] + name[at + 1 :] if len(name) > 3 else name + self.random.choice("abc")
+            if name and name != fact[place]:
+                return (name, relation, end) if place == 0 else (subject, relation, name)
+        return None
+
+    def repaired(
+        self, way: str, context: ActionContext, fact: Fact, broken: Fact, budget: int, most: int
+    ) -> Outcome | None:
+        """What comes of the broken step; None where it does not fail.
+
+        A longer fix that begins with the gold step counts.
+        """
+        if way == "label":
+            context = replace(context, memory=replace(context.memory, linked={}, seen=frozenset()))
+        feedback = TOOLSET.execute(context, Call("add_fact", broken))
+        new = [e for e in (broken[0], broken[2]) if e.startswith("?") and e not in context.memory.bound]
+        if finds(feedback) and len(new) < 2:
+            return None
+        start, profile = time.perf_counter(), self.kg.profile
+        repair = find_fixes(context, TOOLSET, feedback, budget=budget, most=most, encoder=self.encoder)
+        seconds = time.perf_counter() - start
+        program = PyQL.parse(context.program, profile)
+        gold, place = apply(program, "add_fact", fact, profile), None
+        for i, verified in reversed(list(enumerate(repair.fixes))):
+            call = verified.fix.calls[0]
+            try:
+                place = i if apply(program, call.name, call.arguments, profile) == gold else place
+            except ActionError:
+                continue
+        return place, len(repair.fixes), repair.queries, seconds

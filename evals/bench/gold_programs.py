@@ -1,0 +1,133 @@
+"""Gold programs of benchmarks as facts, one step after the other, on the graph that each is asked of."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from triplewise.evals.data import DataFile, Record, locate, read_records
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.pyql.text import write_iri
+
+Fact = tuple[str, str, str]
+"""Subject, relation and object as an agent writes them."""
+
+PREFIX = re.compile(r"PREFIX\s+(\S*?):\s*<([^>]*)>", re.IGNORECASE)
+_BODY = re.compile(r"\{([^{}]*)\}")
+_FILTER = re.compile(r"FILTER\s*\((?:[^()]|\([^()]*\))*\)|BIND\s*\((?:[^()]|\([^()]*\))*\)")
+_TERM = re.compile(r"\?\w+|<[^<>\s]+>|[A-Za-z][\w-]*:[\w.-]*\w")
+_PYQL = re.compile(r"add_fact\('([^']+)', '([^']+)', '([^']+)'\)")
+_METAQA = {
+    "director": "directed_by",
+    "writer": "written_by",
+    "actor": "starred_actors",
+    "tags": "has_tags",
+    "year": "release_year",
+    "genre": "has_genre",
+    "language": "in_language",
+    "imdbrating": "has_imdb_rating",
+    "imdbvotes": "has_imdb_votes",
+}
+
+
+class GoldQuestion(NamedTuple):
+    """A question with the facts of its gold query, so ordered that each hangs on what is bound by then."""
+
+    question: str
+    facts: tuple[Fact, ...]
+
+
+def gold_questions(name: str, profile: Profile) -> Iterator[GoldQuestion]:
+    """Yield questions whose gold query is made of plain facts, in the order of the files.
+
+    Args:
+        name: the graph in the catalog: metaqa, wikidata_kg or freebase_kg. profile: shape of that graph.
+
+    Raises:
+        DataError: a missing or broken file.
+    """
+    paths, read = _SOURCES[name]
+    for path in paths:
+        for record in read_records(locate(DataFile(path, "", "the benchmark's own site")), "question"):
+            if facts := in_order(read(record, profile)):
+                yield GoldQuestion(re.sub(r"[\[\]]", "", record["question"]), facts)
+
+
+def _from_path(record: Record, profile: Profile) -> list[Fact]:
+    """A path of types, `director_to_movie_to_language`, from the topic entity."""
+    types = str(record.get("qtype", "")).split("_to_")
+    node, facts = write_iri(profile.name_iri(record["topic_entity"]), profile), []
+    for place, (one, two) in enumerate(itertools.pairwise(types)):
+        end = f"?{two}{place}"
+        relation = _METAQA.get(two if one == "movie" else one)
+        if relation is None or "movie" not in (one, two):
+            return []
+        facts.append((node, relation, end) if one == "movie" else (end, relation, node))
+        node = end
+    return facts
+
+
+def _from_pyql(record: Record, profile: Profile) -> list[Fact]:
+    """The facts of QueryAgent's own programs."""
+
+    def form(end: str) -> str:
+        return f"?{end}" if re.fullmatch(r"[a-z]\w*", end) else end
+
+    facts = [(form(s), r, form(o)) for s, r, o in _PYQL.findall(record.get("pyql") or "")]
+    ends = {end for s, _, o in facts for end in (s, o)}
+    return facts if all(end.startswith("?") or profile.expand(end) for end in ends) else []
+
+
+def facts_of_sparql(record: Record, profile: Profile) -> list[Fact]:
+    """Return the facts of a gold query that is one flat group; [] for any other."""
+    sparql = str(record.get("sparql", ""))
+    prefixes, bodies = dict(PREFIX.findall(sparql)), _BODY.findall(sparql)
+    if len(bodies) != 1 or sparql.count("{") != 1:
+        return []
+    facts: list[Fact] = []
+    for group in re.split(r"\s\.(?:\s|$)", _FILTER.sub(" ", bodies[0]) + " "):
+        subject = ""
+        for part in filter(None, map(str.split, group.split(";"))):
+            terms = [subject, *part] if len(part) == 2 and subject else part
+            if len(terms) != 3 or not all(_TERM.fullmatch(t) for t in terms):
+                return []
+            subject = terms[0]
+            forms = [agent_form(t, prefixes, profile, i == 1) for i, t in enumerate(terms)]
+            facts.append((forms[0], forms[1], forms[2]))
+    return facts if all(all(fact) and not fact[1].startswith("?") for fact in facts) else []
+
+
+def agent_form(term: str, prefixes: dict[str, str], profile: Profile, relation: bool) -> str:
+    """Return a term of a query as an agent writes it."""
+    if term.startswith("?"):
+        return term
+    prefix, _, local = term.partition(":")
+    iri = IRI(term[1:-1] if term.startswith("<") else prefixes.get(prefix, "") + local)
+    return write_iri(iri, profile, relation)
+
+
+def in_order(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """Return the facts so ordered that each starts from what is bound by then; () if they cannot be."""
+    left, bound, ordered = list(facts), set[str](), list[Fact]()
+    while left:
+        complete = (f for f in left if not {e for e in (f[0], f[2]) if e.startswith("?")} - bound)
+        hanging = (f for f in left if any(not e.startswith("?") or e in bound for e in (f[0], f[2])))
+        fact = next(complete, None) or next(hanging, None)
+        if fact is None:
+            return ()
+        left.remove(fact)
+        bound |= {e for e in (fact[0], fact[2]) if e.startswith("?")}
+        ordered.append(fact)
+    return tuple(ordered)
+
+
+_SOURCES: dict[str, tuple[tuple[str, ...], Callable[[Record, Profile], list[Fact]]]] = {
+    "metaqa": (tuple(f"metaqa/dev_{hops}hop.jsonl.gz" for hops in (1, 2, 3)), _from_path),
+    "wikidata_kg": (("qald10/test_en.jsonl.gz", "wikiwebquestions/test.jsonl.gz"), facts_of_sparql),
+    "freebase_kg": (("webqsp/test.jsonl.gz",), _from_pyql),
+}
+GRAPHS = tuple(_SOURCES)
+"""Graphs in the catalog that have gold programs."""
