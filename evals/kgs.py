@@ -13,8 +13,8 @@ from platformdirs import user_cache_path
 from triplewise.evals.data import Graph, checksum, locate
 from triplewise.graphs.cli.console import progress_bars
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.kg.load import FORMAT, is_store, load_kg, read_manifest
-from triplewise.tools.kg.open import open_kg
+from triplewise.tools.kg.load import load_kg
+from triplewise.tools.kg.open import FORMAT, is_store, open_kg, read_manifest
 from triplewise.tools.kg.protocol import KnowledgeGraph
 
 

@@ -31,7 +31,7 @@ from triplewise.tools.kg import KnowledgeGraph, Meter, open_kg
 from triplewise.tools.kg.answer_cache import AnswerCache
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
-from triplewise.tools.kg.overlay.store import FactStore, Wanted, open_facts
+from triplewise.tools.kg.overlay.store import FactFilter, FactStore, open_facts
 from triplewise.tools.kg.unbatched import UnbatchedLabels
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 from triplewise.tools.sql.nograph import NoGraph
@@ -330,7 +330,7 @@ class RetrieverDocuments:
 def _read_facts(path: Path, proposed: bool, _version: object) -> tuple[ExtractedFact, ...]:
     """The accepted facts of a store, and the proposed ones; read again when its files change."""
     status: tuple[FactStatus, ...] = ("accepted", "proposed") if proposed else ("accepted",)
-    return tuple(k.fact for k in FactStore(path).facts(Wanted(status=status)))
+    return tuple(k.fact for k in FactStore(path).facts(FactFilter(status=status)))
 
 
 @lru_cache(maxsize=16)

@@ -16,7 +16,7 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triplewise.tools.kg.overlay.store import FactStore, KeptFact, Wanted
+    from triplewise.tools.kg.overlay.store import FactFilter, FactStore, StoredFact
 
 Ids = Annotated[
     list[str] | None,
@@ -109,20 +109,20 @@ def _store(kg: str, file: str | None) -> FactStore:
 
 def _wanted(
     status: Sequence[str] | None, text: str, document: str, question: str, least: float, conflicting: bool
-) -> Wanted:
+) -> FactFilter:
     """The filters. Raises `ConfigurationError` on an unknown status."""
     from triplewise.tools.core.facts import FactStatus
-    from triplewise.tools.kg.overlay.store import Wanted
+    from triplewise.tools.kg.overlay.store import FactFilter
 
     known: dict[str, FactStatus] = {s: s for s in get_args(FactStatus)}
     for name in status or ():
         if name not in known:
             raise ConfigurationError.unknown("status", name, known)
     kept = tuple(known[s] for s in status or ())
-    return Wanted(kept, text, document, question, least, conflicting)
+    return FactFilter(kept, text, document, question, least, conflicting)
 
 
-def _texts(kg: str, profile: str | None, kept: Sequence[KeptFact]) -> list[str]:
+def _texts(kg: str, profile: str | None, kept: Sequence[StoredFact]) -> list[str]:
     """Facts with the labels of the graph; a graph that is not there any more leaves their ids."""
     from triplewise.nodes.text import triple_text
     from triplewise.tools.kg import open_kg
@@ -170,7 +170,7 @@ def _none(store: FactStore) -> str:
     return f"none of the {count} facts in {store.path} is meant"
 
 
-def _table(kept: Sequence[KeptFact], texts: Sequence[str]) -> Table:
+def _table(kept: Sequence[StoredFact], texts: Sequence[str]) -> Table:
     """A fact a row."""
     from rich.table import Table
     from rich.text import Text
@@ -258,19 +258,19 @@ def reject_facts(
     _said(store.reject, chosen, "rejected")
 
 
-def _chosen(store: FactStore, ids: Sequence[str] | None, every: bool, wanted: Wanted) -> list[str]:
+def _chosen(store: FactStore, ids: Sequence[str] | None, every: bool, wanted: FactFilter) -> list[str]:
     """Full ids of the facts that are meant.
 
     Raises:
         ConfigurationError: neither ids nor --all, both, filters beside ids, or ids that mean nothing.
     """
-    from triplewise.tools.kg.overlay.store import Wanted
+    from triplewise.tools.kg.overlay.store import FactFilter
 
     if bool(ids) == every:
         both = "not both" if ids else "name facts by id, or give --all"
         raise ConfigurationError(f"which facts? give ids, or --all with filters; {both}")
     if not every:
-        if wanted != Wanted():
+        if wanted != FactFilter():
             raise ConfigurationError("filters go with --all; beside ids, leave them out")
         return [store.get(i).id for i in ids or ()]
     if not wanted.status:

@@ -189,7 +189,7 @@ def _sample(kg: KnowledgeGraph) -> tuple[list[Triple], str]:
 def _sizes(kg: KnowledgeGraph, source: str) -> tuple[str, str]:
     """How many triples and labels there are, where that is known without a slow query."""
     from triplewise.tools.kg.embedded import EmbeddedKG
-    from triplewise.tools.kg.load import is_store, read_manifest
+    from triplewise.tools.kg.open import is_store, read_manifest
 
     folder = Path(source).expanduser()
     if is_store(folder):

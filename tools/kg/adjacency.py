@@ -30,7 +30,7 @@ from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, XSD, Term, Triple
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Deadline, Hop, Outcome, Paths, path_order
-from triplewise.tools.kg.rdf import from_ox, safe_iri
+from triplewise.tools.kg.rdf import parse_term, safe_iri
 
 Array: TypeAlias = NDArray[Any]
 
@@ -109,7 +109,7 @@ class Adjacency:
         if number >= len(self.starts) - 1:
             return self.new_nodes[number - len(self.starts) + 1]
         n3 = self._n3(number)
-        return IRI(n3[1:-1].decode()) if n3.startswith(b"<") else _parse_term(n3)
+        return IRI(n3[1:-1].decode()) if n3.startswith(b"<") else parse_term(n3)
 
     def with_triples(self, triples: Iterable[Triple]) -> Adjacency:
         """This graph and further triples, which it must not hold yet. This one stays as it is."""
@@ -469,17 +469,8 @@ def _plain(term: bytes) -> bytes:
     if term.isdigit():
         return b'"%b"^^<%b>' % (term, _INTEGER)
     is_iri = term.startswith(b"<") and not term.startswith(b"<<")
-    n3 = (safe_iri(term[1:-1].decode()) if is_iri else _parse_term(term)).n3().encode()
+    n3 = (safe_iri(term[1:-1].decode()) if is_iri else parse_term(term)).n3().encode()
     return term if n3 == term else n3  # a second copy of most terms would take much memory
-
-
-def _parse_term(term: bytes) -> Term:
-    """A term from its Turtle form, of which N-Triples is a part."""
-    (quad,) = ox.parse(b"<urn:s> <urn:p> " + term + b" .", format=ox.RdfFormat.TURTLE, lenient=True)
-    value = from_ox(quad.object)
-    if value is None:
-        raise ValueError(f"not a term: {term!r}")
-    return value
 
 
 def _offsets(counts: Array) -> Array:

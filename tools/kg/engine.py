@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, Variable
-from triplewise.tools.kg.literals import is_datatype
 from triplewise.tools.kg.protocol import (
     Deadline,
     Direction,
@@ -31,6 +30,7 @@ from triplewise.tools.kg.protocol import (
     Paths,
     Relations,
     Result,
+    is_datatype,
     path_order,
 )
 from triplewise.tools.kg.protocol import Path as GraphPath

@@ -64,25 +64,25 @@ def bundle_sizes(
     One query for up to 500 nodes. Returns what is known and, if that is not all, why ("" if it is).
     """
     sizes: dict[Bundle, int] = {}
-    trouble = ""
+    problem = ""
     for batch in batches(dict.fromkeys(nodes), BATCH):
         if not (sparql := bundles_query(batch, direction)):
             continue
         result = kg.query(sparql, timeout=deadline.left, limit=BUNDLE_CAP)
-        trouble = trouble or _trouble(result)
-        asked = _by_text(batch)
-        for found, out, into, size in result.rows:
-            node, relation = _as_asked(found, asked), out or into
+        problem = problem or _problem(result)
+        given = _by_text(batch)
+        for cell, out, into, size in result.rows:
+            node, relation = _as_given(cell, given), out or into
             if node is None or not isinstance(relation, IRI) or not isinstance(size, Literal):
                 continue
             if not kg.profile.excludes(relation):
                 sizes[Bundle(node, relation, out is not None)] = int(size.value)
-    return sizes, trouble
+    return sizes, problem
 
 
 def read_bundles(
     kg: KnowledgeGraph,
-    wanted: Mapping[Bundle, int],
+    counts: Mapping[Bundle, int],
     sizes: Mapping[Bundle, int],
     seed: int,
     deadline: Deadline,
@@ -91,39 +91,39 @@ def read_bundles(
 
     Args:
         kg: where they are.
-        wanted: how many facts of each bundle. sizes: how many it has; where that is more, a sample is drawn.
+        counts: how many facts of each bundle. sizes: how many it has; where that is more, a sample is drawn.
         seed: of the samples. The same facts come from every engine that holds the same triples.
         deadline: of all queries together.
     """
-    order = sorted(wanted, key=lambda b: b.place)
-    whole = [b for b in order if sizes[b] <= wanted[b]]
-    sampled = [b for b in order if sizes[b] > wanted[b]]
+    order = sorted(counts, key=lambda b: b.place)
+    whole = [b for b in order if sizes[b] <= counts[b]]
+    sampled = [b for b in order if sizes[b] > counts[b]]
     queries = [pairs_query([(b.node, b.relation, b.forward) for b in part]) for part in batches(whole, BATCH)]
     for part in batches(sampled, SAMPLES):
-        queries.append(samples_query([(b.node, b.relation, b.forward, wanted[b]) for b in part], seed))
-    asked = _by_text([end for b in order for end in (b.node, b.relation)])
-    found: set[Fact] = set()
-    trouble, most = "", sum(wanted.values())
+        queries.append(samples_query([(b.node, b.relation, b.forward, counts[b]) for b in part], seed))
+    given = _by_text([end for b in order for end in (b.node, b.relation)])
+    facts: set[Fact] = set()
+    problem, most = "", sum(counts.values())
     for sparql in queries:
         result = kg.query(sparql, timeout=deadline.left, limit=most)
-        trouble = trouble or _trouble(result)
-        found.update(_facts(result, asked))
-    return sorted(found, key=_place), trouble
+        problem = problem or _problem(result)
+        facts.update(_facts(result, given))
+    return sorted(facts, key=_place), problem
 
 
 def _by_text(terms: Iterable[Term]) -> dict[str, IRI]:
     return {term.value: term for term in terms if isinstance(term, IRI)}
 
 
-def _as_asked(found: Term | None, asked: Mapping[str, IRI]) -> Term | None:
+def _as_given(cell: Term | None, given: Mapping[str, IRI]) -> Term | None:
     """A term as a query was given it: Virtuoso may return the IRI of a lone VALUES row as a string."""
-    return asked.get(found.value, found) if isinstance(found, Literal) and not found.language else found
+    return given.get(cell.value, cell) if isinstance(cell, Literal) and not cell.language else cell
 
 
-def _facts(result: Result, asked: Mapping[str, IRI]) -> Iterator[Fact]:
+def _facts(result: Result, given: Mapping[str, IRI]) -> Iterator[Fact]:
     """Rows of (node, relation out, object, relation in, subject) as facts."""
-    for given, given_out, obj, given_into, subject in result.rows:
-        node, out, into = (_as_asked(term, asked) for term in (given, given_out, given_into))
+    for first, second, obj, fourth, subject in result.rows:
+        node, out, into = (_as_given(cell, given) for cell in (first, second, fourth))
         if isinstance(node, IRI) and isinstance(out, IRI) and obj is not None:
             yield Fact(node, Triple(node, out, obj), True)
         elif node is not None and isinstance(into, IRI) and isinstance(subject, IRI):
@@ -136,7 +136,7 @@ def _place(fact: Fact) -> tuple[str, bool, str, str, str]:
     return fact.node.n3(), not fact.forward, t.relation.value, t.subject.value, t.object.n3()
 
 
-def _trouble(result: Result) -> str:
+def _problem(result: Result) -> str:
     """Why a result is not all there is."""
     if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
         return ""

@@ -52,12 +52,6 @@ _LONGEST = 15
 """Digits up to which a number with an exponent is written out."""
 
 
-def is_datatype(term: object) -> bool:
-    """Whether a term (of ours or pyoxigraph's) is the IRI of a datatype, which is no value."""
-    value = "" if isinstance(term, Literal) else getattr(term, "value", "")
-    return value.startswith(XSD) or value == RDF + "langString"
-
-
 def canonical(value: str, datatype: str, language: str = "") -> Literal:
     """A literal in the form that the embedded engine stores, which all engines' answers get.
 

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from typing import Literal as OneOf
 
 import pyoxigraph as ox
@@ -29,13 +28,12 @@ from triplewise.tools.core.locks import exclusive
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import build_label_index
+from triplewise.tools.kg.open import ADJACENCY, FORMAT, MANIFEST, PROFILE, STORE, is_store
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Broken, GraphReader, Progress
 
-FORMAT = 1
 JOINING = "joining nodes"
 """The stage that makes path searches quick."""
-STORE, ADJACENCY, PROFILE, MANIFEST = "store", "adjacency", "profile.yaml", "manifest.json"
 SUBSET_MANIFEST = "cut.json"
 """What `triplewise kg cut` did, beside the files that it made; their names are the keys of `files`."""
 _log = logging.getLogger(__name__)
@@ -101,32 +99,6 @@ def load_kg(
             report = _build(folder, target, paths, tables, given, GraphReader(given, on_error, progress))
             _move(folder, target)
     return report
-
-
-def is_store(folder: Path) -> bool:
-    """Whether a folder holds a complete store."""
-    return (folder / MANIFEST).is_file()
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a store folder.
-
-    Raises:
-        DataError: not a store, or one that another version wrote.
-    """
-    path = folder / MANIFEST
-    if not path.is_file():
-        raise DataError(
-            "no store of triplewise (no manifest.json); make one with `triplewise kg load`", folder
-        )
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        version = manifest["format"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"the manifest cannot be read ({error}); load the graph again", path) from error
-    if version != FORMAT:
-        raise DataError(f"store format {version}, this version reads {FORMAT}; load the graph again", path)
-    return dict(manifest)
 
 
 def subset_files(folder: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import threading
 from collections.abc import Sequence
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from triplewise.tools.kg.adjacency import Adjacency
     from triplewise.tools.kg.engine import Engine
 
+FORMAT = 1
+STORE, ADJACENCY, PROFILE, MANIFEST = "store", "adjacency", "profile.yaml", "manifest.json"
+"""What a store folder holds, and the version of it."""
 DEMO = "demo"
 MEMORY_BYTES = 32 * 2**20
 """Files up to this size (as they lie on disk) are opened in memory; larger ones are loaded to disk once."""
@@ -81,13 +85,39 @@ def close_all() -> None:
             future.result().close()
 
 
+def is_store(folder: Path) -> bool:
+    """Whether a folder holds a complete store."""
+    return (folder / MANIFEST).is_file()
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a store folder.
+
+    Raises:
+        DataError: not a store, or one that another version wrote.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise DataError(
+            "no store of triplewise (no manifest.json); make one with `triplewise kg load`", folder
+        )
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        version = manifest["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"the manifest cannot be read ({error}); load the graph again", path) from error
+    if version != FORMAT:
+        raise DataError(f"store format {version}, this version reads {FORMAT}; load the graph again", path)
+    return dict(manifest)
+
+
 def _identity(source: str | Path) -> tuple[object, ...]:
     """What makes two sources the same graph: for paths, also when they were last written."""
     text = str(source)
     path = Path(text)
     if text == DEMO or _URL.match(text) or not path.exists():
         return (text,)
-    written = path / "manifest.json" if (path / "manifest.json").exists() else path
+    written = path / MANIFEST if is_store(path) else path
     return (str(path.resolve()), written.stat().st_mtime_ns)
 
 
@@ -102,7 +132,7 @@ def _open(source: str | Path, profile: str | Path | Profile | None, timeout: flo
     given = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
     text, path = str(source), Path(source).expanduser()
     if text == DEMO:
-        folder = resources.files("triplewise.tools.kg.demo")
+        folder = resources.files("triplewise.tools.kg") / DEMO
         with ExitStack() as stack:
             facts, labels, shape = (
                 stack.enter_context(resources.as_file(folder / name))
@@ -133,7 +163,6 @@ def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) 
 
     from triplewise.tools.kg.embedded import EmbeddedKG
     from triplewise.tools.kg.labels import LabelIndex
-    from triplewise.tools.kg.load import ADJACENCY, PROFILE, STORE, read_manifest
 
     triples = int(read_manifest(path)["triples"])
     profile = given or load_profile(path / PROFILE)
@@ -172,7 +201,7 @@ def _open_file(path: Path, given: Profile | None, timeout: float, limit: int) ->
         given = load_profile("names")
     if (facts := path.stat()).st_size <= MEMORY_BYTES:
         return _in_memory([path], [], given, path.name, timeout, limit)
-    from triplewise.tools.kg.load import is_store, load_kg
+    from triplewise.tools.kg.load import load_kg
 
     profile = given.name if given else ""
     folder = _cached(f"{path.resolve()}\0{facts.st_size}\0{facts.st_mtime_ns}\0{profile}", "kg")

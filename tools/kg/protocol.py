@@ -17,7 +17,7 @@ from typing import Literal as OneOf
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.lru import LRUCache
-from triplewise.tools.core.terms import IRI, Term, Triple, Variable
+from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.answer_cache import AnswerCache
@@ -120,6 +120,12 @@ class Hop:
     def far(self) -> Term:
         """The node that it leads to."""
         return self.triple.object if self.forward else self.triple.subject
+
+
+def is_datatype(term: object) -> bool:
+    """Whether a term (of ours or pyoxigraph's) is the IRI of a datatype, which is no value."""
+    value = "" if isinstance(term, Literal) else getattr(term, "value", "")
+    return value.startswith(XSD) or value == RDF + "langString"
 
 
 Path: TypeAlias = tuple[Hop, ...]

@@ -9,8 +9,8 @@ from triplewise.tools.kg.protocol import Direction
 from triplewise.tools.kg.readonly import variable_names
 
 
-def _fresh_names(wanted: Sequence[str], taken: frozenset[str]) -> Iterator[str]:
-    for name in wanted:
+def _fresh_names(names: Sequence[str], taken: frozenset[str]) -> Iterator[str]:
+    for name in names:
         while name in taken:
             name += "_"
         yield f"?{name}"
@@ -18,8 +18,8 @@ def _fresh_names(wanted: Sequence[str], taken: frozenset[str]) -> Iterator[str]:
 
 def relations_query(node: Term | Variable, where: str) -> str:
     """Both directions in one query: outgoing relations in the first column, incoming in the second."""
-    out, into, other = _fresh_names(("out", "in", "other"), variable_names(f"{where} {_n3(node)}"))
-    n = _n3(node)
+    out, into, other = _fresh_names(("out", "in", "other"), variable_names(f"{where} {node.n3()}"))
+    n = node.n3()
     bound = f"{{ SELECT DISTINCT {n} WHERE {{ {where} }} }}" if isinstance(node, Variable) else ""
     branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} {out} {other} }}"]
     branches.append(f"{{ {bound} {other} {into} {n} }}")
@@ -28,7 +28,7 @@ def relations_query(node: Term | Variable, where: str) -> str:
 
 def neighbours_query(node: Term, relations: tuple[IRI, ...] | None, forward: bool) -> str:
     """Relation and other end of the triples that leave (or arrive at) a node; None for all relations."""
-    pattern = f"{_n3(node)} ?p ?o" if forward else f"?o ?p {_n3(node)}"
+    pattern = f"{node.n3()} ?p ?o" if forward else f"?o ?p {node.n3()}"
     values = "" if relations is None else f"VALUES ?p {{ {_block(relations)} }} "
     return f"SELECT ?p ?o WHERE {{ {values}{pattern} }}"
 
@@ -48,7 +48,7 @@ def chains_query(source: Term, target: Term, hops: int) -> str:
     The columns are ?k, the relations ?p0, ?p1 ..., and the nodes between ?n1, ?n2 ...; the bits of ?k, lowest
     first, tell which edges go against their direction.
     """
-    nodes = [_n3(source), *(f"?n{i}" for i in range(1, hops)), _n3(target)]
+    nodes = [source.n3(), *(f"?n{i}" for i in range(1, hops)), target.n3()]
     branches = []
     for k in range(2**hops):
         steps = [
@@ -82,21 +82,21 @@ def bundles_query(nodes: Sequence[Term], direction: Direction) -> str:
 
 def pairs_query(pairs: Sequence[tuple[Term, IRI, bool]]) -> str:
     """The facts of (node, relation, outgoing), in the columns of `edges_query`."""
-    out = " ".join(f"({_n3(n)} {_n3(r)})" for n, r, forward in pairs if forward)
-    into = " ".join(f"({_n3(n)} {_n3(r)})" for n, r, forward in pairs if not forward)
+    out = " ".join(f"({n.n3()} {r.n3()})" for n, r, forward in pairs if forward)
+    into = " ".join(f"({n.n3()} {r.n3()})" for n, r, forward in pairs if not forward)
     sides = [f"{{ VALUES (?n ?p) {{ {out} }} ?n ?p ?o }}"] if out else []
     sides += [f"{{ VALUES (?n ?q) {{ {into} }} ?s ?q ?n }}"] if into else []
     return f"SELECT ?n ?p ?o ?q ?s WHERE {{ {' UNION '.join(sides)} }}"
 
 
-def samples_query(wanted: Sequence[tuple[Term, IRI, bool, int]], seed: int) -> str:
+def samples_query(bundles: Sequence[tuple[Term, IRI, bool, int]], seed: int) -> str:
     """So many facts of each (node, relation, outgoing), in the columns of `edges_query`.
 
     Drawn by a digest of seed and far end: an engine's own order would be another one in each engine.
     """
     sides = []
-    for node, relation, forward, count in wanted:
-        n, r = _n3(node), _n3(relation)
+    for node, relation, forward, count in bundles:
+        n, r = node.n3(), relation.n3()
         far, pattern, names = ("?o", f"{n} {r} ?o", "?n ?p") if forward else ("?s", f"?s {r} {n}", "?n ?q")
         order = f"ORDER BY MD5(CONCAT({Literal(f'{seed} ', XSD + 'string').n3()}, STR({far}))) {far}"
         drawn = f"{{ SELECT {far} WHERE {{ {pattern} }} {order} LIMIT {count} }}"
@@ -105,11 +105,7 @@ def samples_query(wanted: Sequence[tuple[Term, IRI, bool, int]], seed: int) -> s
 
 
 def _block(terms: Iterable[Term]) -> str:
-    return " ".join(_n3(t) for t in terms)
-
-
-def _n3(node: Term | Variable) -> str:
-    return node.n3()
+    return " ".join(t.n3() for t in terms)
 
 
 def _tag(language: str) -> str:

@@ -24,10 +24,10 @@ from typing import Literal as OneOf
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term
+from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple
 from triplewise.tools.kg.labels import Name
-from triplewise.tools.kg.literals import is_datatype
 from triplewise.tools.kg.profile import Profile, local_name, split_words
+from triplewise.tools.kg.protocol import is_datatype
 
 OnError = OneOf["skip", "stop"]
 Progress = Callable[[str, int, "int | None"], None]
@@ -72,6 +72,34 @@ def from_ox(term: Any) -> Term | None:
     if isinstance(term, ox.BlankNode):
         return safe_iri(f"_:{term.value}")
     return Literal(str(term), XSD + "string")
+
+
+def parse_term(term: bytes | str) -> Term:
+    """A term from its Turtle form, of which N-Triples is a part. Raises ValueError where it is none."""
+    written = term.encode() if isinstance(term, str) else term
+    try:
+        (quad,) = ox.parse(b"<urn:s> <urn:p> " + written + b" .", format=ox.RdfFormat.TURTLE, lenient=True)
+    except SyntaxError as error:
+        raise ValueError(f"not a term: {term!r}") from error
+    value = from_ox(quad.object)
+    if value is None:
+        raise ValueError(f"not a term: {term!r}")
+    return value
+
+
+def read_triple(statement: str) -> Triple:
+    """The triple of an N-Triples statement. Raises ValueError where it is none."""
+    try:
+        (quad,) = ox.parse(statement.encode(), format=ox.RdfFormat.N_TRIPLES)
+    except SyntaxError as error:
+        raise ValueError(f"not a triple: {statement!r}") from error
+    subject, relation, value = map(from_ox, (quad.subject, quad.predicate, quad.object))
+    if not isinstance(subject, IRI) or not isinstance(relation, IRI) or value is None:
+        raise ValueError(f"not a triple: {statement!r}")
+    if isinstance(value, Literal) and value.language:  # the parser writes tags in lower case
+        tag = statement.rpartition("@")[2].rstrip(" .\n")
+        value = Literal(value.value, value.datatype, tag)
+    return Triple(subject, relation, value)
 
 
 def safe_iri(value: str) -> IRI:

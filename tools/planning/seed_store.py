@@ -26,8 +26,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
-from triplewise.tools.kg.load import MANIFEST, is_store
-from triplewise.tools.kg.open import DEMO, MEMORY_BYTES
+from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, metered, shared_of
 from triplewise.tools.planning.bodies import Signature
 from triplewise.tools.planning.mining import Miner

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, text
-from triplewise.tools.kg.overlay.store import KeptFact, Reading
+from triplewise.tools.kg.overlay.store import Reading, StoredFact
 
 PROV = "http://www.w3.org/ns/prov#"
 TERMS = "http://purl.org/dc/terms/"
@@ -15,19 +15,19 @@ OWN = "urn:triplewise:"
 """Namespace of the graphs that hold one fact each, and of what no vocabulary has a word for."""
 
 
-def ntriples(facts: Iterable[KeptFact]) -> Iterator[str]:
+def ntriples(facts: Iterable[StoredFact]) -> Iterator[str]:
     """The bare triples, and the names of minted nodes; no provenance."""
     for kept in facts:
         yield kept.fact.triple.n3()
         yield from (t.n3() for t in _names(kept))
 
 
-def jsonl(facts: Iterable[KeptFact]) -> Iterator[str]:
+def jsonl(facts: Iterable[StoredFact]) -> Iterator[str]:
     """One JSON object a fact, with all its readings."""
     return (json.dumps(as_json(kept), ensure_ascii=False) for kept in facts)
 
 
-def as_json(kept: KeptFact) -> dict[str, object]:
+def as_json(kept: StoredFact) -> dict[str, object]:
     """A fact as plain JSON; terms as N-Triples writes them."""
     fact, triple = kept.fact, kept.fact.triple
     return {
@@ -45,7 +45,7 @@ def as_json(kept: KeptFact) -> dict[str, object]:
     }
 
 
-def nquads(facts: Iterable[KeptFact]) -> Iterator[str]:
+def nquads(facts: Iterable[StoredFact]) -> Iterator[str]:
     """Each fact in a graph of its own, with what is known of that graph in terms of PROV-O beside it."""
     for kept in facts:
         graph = IRI(f"{OWN}fact:{kept.id}")
@@ -54,13 +54,13 @@ def nquads(facts: Iterable[KeptFact]) -> Iterator[str]:
         yield from (t.n3() for t in _provenance(kept, graph))
 
 
-def _names(kept: KeptFact) -> Iterator[Triple]:
+def _names(kept: StoredFact) -> Iterator[Triple]:
     """The names of minted nodes."""
     for node, label in kept.fact.labels.items():
         yield Triple(IRI(node), IRI(RDFS + "label"), text(label))
 
 
-def _provenance(kept: KeptFact, graph: IRI) -> Iterator[Triple]:
+def _provenance(kept: StoredFact, graph: IRI) -> Iterator[Triple]:
     """What is known of a fact, and of each of its readings."""
     yield Triple(graph, IRI(RDF + "type"), IRI(PROV + "Entity"))
     yield Triple(graph, IRI(OWN + "status"), text(kept.fact.status))
@@ -84,7 +84,7 @@ def _facets(reading: Reading) -> Mapping[str, Term]:
     }
 
 
-FORMATS: Mapping[str, Callable[[Iterable[KeptFact]], Iterator[str]]] = {
+FORMATS: Mapping[str, Callable[[Iterable[StoredFact]], Iterator[str]]] = {
     "nt": ntriples,
     "jsonl": jsonl,
     "nquads": nquads,

@@ -16,10 +16,9 @@ from triplewise.tools.kg.adjacency import Adjacency, find_paths
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import Layer, batches
 from triplewise.tools.kg.labels import LabelIndex, Name
-from triplewise.tools.kg.overlay.known import Facts
-from triplewise.tools.kg.overlay.patterns import Path, path_n3
+from triplewise.tools.kg.overlay.fact_index import FactIndex
+from triplewise.tools.kg.overlay.patterns import NotRead, Path, path_n3
 from triplewise.tools.kg.overlay.rewrite import Rewritten, rewrite
-from triplewise.tools.kg.overlay.terms import NotRead
 from triplewise.tools.kg.protocol import (
     Deadline,
     KnowledgeGraph,
@@ -59,7 +58,7 @@ class OverlaidKG(Layer):
             for predicate in origin.profile.label_predicates[:1]
             for node, label in self._names.items()
         ]
-        self._new = Facts(_unknown(origin, [t for t in (*self.facts, *names) if _writable(t)]))
+        self._new = FactIndex(_unknown(origin, [t for t in (*self.facts, *names) if _writable(t)]))
         super().__init__(origin, self._merged_index(origin))
         self._apart = not isinstance(origin_of(origin), EmbeddedKG)
         self._reached: LRUCache[tuple[str, Term, bool], tuple[Term, ...]] = LRUCache(1_000)

@@ -1,17 +1,78 @@
-"""Triple patterns of a SPARQL text, with property paths (SPARQL 1.1, sections 4.2 and 9)."""
+"""Terms and triple patterns of a SPARQL text, with property paths (SPARQL 1.1, sections 4.1, 4.2 and 9)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias
 
-from triplewise.tools.core.terms import IRI, Term, Variable
-from triplewise.tools.kg.overlay.terms import NotRead, read_iri, read_node
+from triplewise.tools.core.terms import IRI, RDF, Term, Variable
+from triplewise.tools.kg.rdf import parse_term
 from triplewise.tools.kg.readonly import Token
 
 Node: TypeAlias = Term | Variable
+
+TYPE = RDF + "type"
+
+_ESCAPED_NAME = re.compile(r"\\(.)")
+
+
+class NotRead(ValueError):  # noqa: N818 - it says what happened to the text
+    """A piece of SPARQL that is beyond this reader; the message names it."""
+
+
+def read_prefixes(tokens: Sequence[Token]) -> dict[str, str]:
+    """The prologue's prefixes, each with its colon: `ex:` -> `http://example.org/`."""
+    prefixes = {}
+    for at, token in enumerate(tokens):
+        if token.keyword in ("SELECT", "ASK"):
+            break
+        if token.keyword == "BASE":
+            raise NotRead("BASE")
+        if token.keyword == "PREFIX":
+            prefixes[tokens[at + 1].text] = tokens[at + 2].text[1:-1]
+    return prefixes
+
+
+def read_node(
+    tokens: Sequence[Token], at: int, prefixes: Mapping[str, str]
+) -> tuple[Term | Variable | None, int]:
+    """The node that begins at a token, and where the next token is; None for UNDEF.
+
+    Raises NotRead on what is no variable, IRI or literal.
+    """
+    token = tokens[at]
+    if token.kind == "variable":
+        return Variable(token.text[1:]), at + 1
+    if token.kind in ("iri", "name"):
+        return read_iri(token, prefixes), at + 1
+    if token.keyword == "UNDEF":
+        return None, at + 1
+    written, end = token.text, at + 1
+    if token.kind == "string":
+        if end < len(tokens) and tokens[end].kind == "language":
+            written, end = written + tokens[end].text, end + 1
+        elif tokens[end : end + 2] and all(t.text == "^" for t in tokens[end : end + 2]):
+            written, end = f"{written}^^{read_iri(tokens[end + 2], prefixes).n3()}", end + 3
+    elif token.text in ("+", "-") and tokens[end].kind == "number":
+        written, end = written + tokens[end].text, end + 1
+    elif token.kind != "number" and token.text not in ("true", "false"):
+        raise NotRead(token.text)
+    return parse_term(written), end  # SPARQL writes literals as Turtle does
+
+
+def read_iri(token: Token, prefixes: Mapping[str, str]) -> IRI:
+    """An IRI in brackets or with a prefix. Raises NotRead on a blank node or an unknown prefix."""
+    if token.kind == "iri":
+        return IRI(token.text[1:-1])
+    if token.text == "a":
+        return IRI(TYPE)
+    prefix, _, local = token.text.partition(":")
+    if token.kind != "name" or prefix == "_" or f"{prefix}:" not in prefixes:
+        raise NotRead(token.text)
+    return IRI(prefixes[f"{prefix}:"] + _ESCAPED_NAME.sub(r"\1", local))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +153,21 @@ class TripleReader:
 
     def _list(self, subject: Node, at: int) -> tuple[list[Pattern], int]:
         """A subject's predicates and objects, parted by semicolons and commas."""
-        found: list[Pattern] = []
+        patterns: list[Pattern] = []
         while True:
             predicate, at = self._predicate(at)
             while True:
                 value, at = self._node(at)
-                found.append(Pattern(subject, predicate, value))
+                patterns.append(Pattern(subject, predicate, value))
                 if not self._is(at, ","):
                     break
                 at += 1
             if not self._is(at, ";"):
-                return found, at
+                return patterns, at
             while self._is(at, ";"):
                 at += 1
             if self._is(at, ".", "}"):
-                return found, at
+                return patterns, at
 
     def _node(self, at: int) -> tuple[Node, int]:
         if at >= len(self._tokens):
@@ -119,12 +180,12 @@ class TripleReader:
     def _predicate(self, at: int) -> tuple[Predicate, int]:
         if at < len(self._tokens) and self._tokens[at].kind == "variable":
             return Variable(self._tokens[at].text[1:]), at + 1
-        return self._joined(at, "choice", "|")
+        return self._path(at, "choice", "|")
 
-    def _joined(self, at: int, kind: OneOf["choice", "sequence"], mark: str) -> tuple[Predicate, int]:
+    def _path(self, at: int, kind: OneOf["choice", "sequence"], mark: str) -> tuple[Predicate, int]:
         parts: list[Predicate] = []
         while True:
-            part, at = self._joined(at, "sequence", "/") if kind == "choice" else self._element(at)
+            part, at = self._path(at, "sequence", "/") if kind == "choice" else self._element(at)
             parts.append(part)
             if not self._is(at, mark):
                 return (parts[0] if len(parts) == 1 else Path(kind, tuple(parts))), at
@@ -136,7 +197,7 @@ class TripleReader:
             part, at = self._element(at + 1)
             return Path("inverse", (part,)), at
         if self._is(at, "("):
-            part, at = self._joined(at + 1, "choice", "|")
+            part, at = self._path(at + 1, "choice", "|")
             at += 1
         elif self._is(at, "!"):
             raise NotRead("a negated property set")

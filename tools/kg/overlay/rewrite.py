@@ -5,8 +5,8 @@ Every triple pattern that such a fact can match becomes a union of itself with t
 works on any SPARQL 1.1 engine, and nothing is written anywhere. Endpoints get the rows in a subselect, and
 patterns inside NOT EXISTS taken apart: Virtuoso 7.2.5 loses rows of a union, or refuses the query, otherwise.
 An engine in the process gets them bare: pyoxigraph would read whole relations to join a subselect.
- Facts that the KG holds itself must be left
-out before: then every solution is found once, and counts are right.
+Facts that the KG holds itself must be left out before: then every solution is found once, and counts are
+right.
 
 What is not read is a `+`, `?` or negated path over a relation of these facts, a `*` path between two
 variables, GRAPH, FROM, BASE, blank nodes and collections. A query with one of them is left as it is, and
@@ -15,18 +15,29 @@ variables, GRAPH, FROM, BASE, blank nodes and collections. A query with one of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TypeAlias
 
-from triplewise.tools.core.terms import Term, Variable
-from triplewise.tools.kg.overlay.known import Allowed, Facts, rows_of
-from triplewise.tools.kg.overlay.negation import without
-from triplewise.tools.kg.overlay.patterns import Node, Path, Pattern, TripleReader, relations_of
-from triplewise.tools.kg.overlay.terms import NotRead, read_node, read_prefixes
+from triplewise.tools.core.terms import IRI, Term, Variable
+from triplewise.tools.kg.overlay.fact_index import Allowed, FactIndex, rows_of
+from triplewise.tools.kg.overlay.patterns import (
+    Node,
+    NotRead,
+    Path,
+    Pattern,
+    TripleReader,
+    read_node,
+    read_prefixes,
+    relations_of,
+)
 from triplewise.tools.kg.readonly import Token, read_query, variable_names
 
 ROWS = 500
-"""Rows that one VALUES block holds at most: Virtuoso's compiler fails on some thousand."""
+"""Rows that a VALUES block, or a way to meet a NOT EXISTS, holds: Virtuoso's compiler fails on thousands."""
+NEGATED = 3
+"""Patterns that facts may match in one NOT EXISTS."""
 
 _KEYWORDS = ("FILTER", "OPTIONAL", "MINUS", "BIND", "VALUES", "GRAPH", "SERVICE", "SELECT")
 
@@ -42,7 +53,7 @@ class Rewritten:
     missed: str = ""
 
 
-def rewrite(sparql: str, facts: Facts, reach: Reach, apart: bool = False) -> Rewritten:
+def rewrite(sparql: str, facts: FactIndex, reach: Reach, apart: bool = False) -> Rewritten:
     """The query with the facts in it; unchanged where none of them can matter.
 
     Args:
@@ -80,7 +91,7 @@ class _Rewriter:
     """Walks the groups of one query."""
 
     tokens: Sequence[Token]
-    facts: Facts
+    facts: FactIndex
     reach: Reach
     apart: bool
     taken: set[str]
@@ -159,7 +170,7 @@ class _Rewriter:
             found, end = self.reader.read(end)
             patterns += found
         outside = {t.text[1:] for t in (*self.tokens[:at], *self.tokens[end:]) if t.kind == "variable"}
-        ways = without(patterns, self.facts, allowed, {Variable(name) for name in outside})
+        ways = _negations(patterns, self.facts, allowed, {Variable(name) for name in outside})
         if ways is None:
             return 0
         if ways:
@@ -294,3 +305,70 @@ def union(
         values = f"VALUES ({names}) {{ {block} }}"
         branches.append(f"{{ SELECT {names} WHERE {{ {values} }} }}" if apart else f"{{ {values} }}")
     return " UNION ".join([f"{{ {pattern} }}", *branches])
+
+
+Row: TypeAlias = Mapping[Variable, Term]
+
+
+def _negations(
+    patterns: Sequence[Pattern], facts: FactIndex, allowed: Allowed, outside: Collection[Variable]
+) -> list[str] | None:
+    """The filters to add to `FILTER NOT EXISTS { patterns }`; [] if no fact can match one of them.
+
+    `{ A . B }` exists if the KG meets both, or the KG one and a fact the other, or facts both. A way with
+    facts is a condition on variables, so that no union of rows stands inside EXISTS.
+
+    `outside`: variables that stand elsewhere in the query. None where it cannot be written so.
+    """
+    if any(isinstance(p.predicate, Path) and relations_of(p.predicate) & facts.relations for p in patterns):
+        return None
+    rows: list[list[Row]] = []
+    for pattern in patterns:
+        variables, values = (
+            rows_of(pattern, facts.matching(pattern, allowed))
+            if not isinstance(pattern.predicate, Path)
+            else ((), [])
+        )
+        rows.append([dict(zip(variables, row, strict=True)) for row in values])
+    touched = [i for i, matches in enumerate(rows) if matches]
+    if len(touched) > NEGATED:
+        return None
+    filters = []
+    for size in range(1, len(touched) + 1):
+        for chosen in combinations(touched, size):
+            joined = _joined([rows[i] for i in chosen])
+            if len(joined) > ROWS:
+                return None
+            others = [p for i, p in enumerate(patterns) if i not in chosen]
+            if joined:
+                filters.append(_filter(others, joined, outside))
+    return filters
+
+
+def _joined(tables: Sequence[Sequence[Row]]) -> list[Row]:
+    """Rows that agree, one of each table."""
+    rows: list[Row] = [{}]
+    for table in tables:
+        rows = [{**a, **b} for a in rows for b in table if all(a[v] == b[v] for v in a.keys() & b.keys())]
+    return rows
+
+
+def _filter(others: Sequence[Pattern], rows: Sequence[Row], outside: Collection[Variable]) -> str:
+    """That no row holds, together with the patterns that are left to the KG."""
+    bound = {v for p in others for v in p.variables}
+    needed = [{v: t for v, t in row.items() if v in bound or v in outside} for row in rows]
+    rows = [dict(items) for items in dict.fromkeys(tuple(row.items()) for row in needed)]
+    condition = " || ".join(_row_text(row, bound) for row in rows)
+    if not others:
+        return f"FILTER(!({condition}))"
+    return f"FILTER NOT EXISTS {{ {' . '.join(p.n3() for p in others)} FILTER({condition}) }}"
+
+
+def _row_text(row: Row, bound: Collection[Variable]) -> str:
+    """That the variables have the values of a row; one that is not bound may have any."""
+    parts = []
+    for variable, term in row.items():
+        name = variable.n3()
+        equal = f"{name} = {term.n3()}" if isinstance(term, IRI) else f"sameTerm({name}, {term.n3()})"
+        parts.append(equal if variable in bound else f"(!BOUND({name}) || {equal})")
+    return f"({' && '.join(parts) or 'true'})"

@@ -19,7 +19,7 @@ from pathlib import Path
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg.engine import batches
-from triplewise.tools.kg.overlay.terms import read_triple
+from triplewise.tools.kg.rdf import read_triple
 
 WAIT = 15.0
 """Seconds to wait while another process writes."""
@@ -57,7 +57,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFact:
+class StoredFact:
     """A fact of the store: as its surest reading has it, with all its readings, oldest first.
 
     `decided` is when a person accepted or rejected it, "" before; times are ISO 8601 in UTC.
@@ -75,7 +75,7 @@ class KeptFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FactFilter:
     """Which facts are meant: those that meet all that is not empty.
 
     Attributes:
@@ -91,15 +91,15 @@ class Wanted:
     least: float = 0.0
     conflicting: bool = False
 
-    def fits(self, kept: KeptFact) -> bool:
+    def matches(self, kept: StoredFact) -> bool:
         """Whether a fact is meant."""
         fact, readings = kept.fact, kept.readings
-        said = [fact.triple.n3(), *fact.labels.values(), *(r.sentence for r in readings)]
+        texts = [fact.triple.n3(), *fact.labels.values(), *(r.sentence for r in readings)]
         return (
             (not self.status or fact.status in self.status)
             and fact.confidence >= self.least
             and (not self.conflicting or bool(fact.conflicts))
-            and _within(self.text, said)
+            and _within(self.text, texts)
             and _within(self.document, [part for r in readings for part in (r.document, r.source)])
             and _within(self.question, [r.question for r in readings])
         )
@@ -137,12 +137,12 @@ class FactStore:
             statuses = dict(_statuses(connection, [f.id for f in given]))
         return tuple(replace(f, status=statuses[f.id]) for f in given)
 
-    def facts(self, wanted: Wanted | None = None) -> list[KeptFact]:
+    def facts(self, wanted: FactFilter | None = None) -> list[StoredFact]:
         """The facts that are meant, oldest first."""
-        wanted = wanted or Wanted()
+        wanted = wanted or FactFilter()
         if not self.path.exists():
             return []
-        with self._reading() as connection:
+        with self._connected() as connection:
             if wanted.status:
                 marks = ", ".join("?" * len(wanted.status))
                 where, values = f" WHERE status IN ({marks})", wanted.status
@@ -150,9 +150,9 @@ class FactStore:
                 where, values = "", ()
             rows = connection.execute(f"{_FACTS}{where} ORDER BY added, rowid", values).fetchall()
             readings = _readings(connection, [row[0] for row in rows])
-        return [kept for row in rows if wanted.fits(kept := _kept(row, readings[row[0]]))]
+        return [kept for row in rows if wanted.matches(kept := _kept(row, readings[row[0]]))]
 
-    def get(self, prefix: str) -> KeptFact:
+    def get(self, prefix: str) -> StoredFact:
         """The fact whose id begins so.
 
         Raises:
@@ -199,11 +199,6 @@ class FactStore:
                 connection.rollback()
                 raise
             connection.commit()
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._connected() as connection:
-            yield connection
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -284,7 +279,7 @@ def _readings(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, l
     return found
 
 
-def _kept(row: Sequence[str], readings: Sequence[Reading]) -> KeptFact:
+def _kept(row: Sequence[str], readings: Sequence[Reading]) -> StoredFact:
     """A row with its readings. Raises `DataError` on a row that this program cannot have written."""
     _, written, labels, conflicts, status, added, decided = row
     best = max(readings, key=lambda r: r.confidence)
@@ -301,7 +296,7 @@ def _kept(row: Sequence[str], readings: Sequence[Reading]) -> KeptFact:
         conflicts=tuple(json.loads(conflicts)),
         status=_STATUSES[status],
     )
-    return KeptFact(fact, tuple(readings), added, decided)
+    return StoredFact(fact, tuple(readings), added, decided)
 
 
 _STATUSES: dict[str, FactStatus] = {"proposed": "proposed", "accepted": "accepted", "rejected": "rejected"}

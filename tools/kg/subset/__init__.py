@@ -1,19 +1,6 @@
-"""Cutting subgraphs out of dumps larger than memory (ODA, section 3.2)."""
+"""Parts of graphs: extracted from dumps larger than memory (ODA, 3.2), and made incomplete (SymAgent)."""
 
 from triplewise.tools.kg.subset.engines import DuckDB, Engine, Spark
-from triplewise.tools.kg.subset.extract import cut_kg
-from triplewise.tools.kg.subset.report import CutOrder, CutReport, Hop, Hub
-from triplewise.tools.kg.subset.seeds import Seeds, read_seed_ids
+from triplewise.tools.kg.subset.extract import SubsetReport, SubsetSpec, extract_subset, read_seed_ids
 
-__all__ = [
-    "CutOrder",
-    "CutReport",
-    "DuckDB",
-    "Engine",
-    "Hop",
-    "Hub",
-    "Seeds",
-    "Spark",
-    "cut_kg",
-    "read_seed_ids",
-]
+__all__ = ["DuckDB", "Engine", "Spark", "SubsetReport", "SubsetSpec", "extract_subset", "read_seed_ids"]

@@ -1,4 +1,4 @@
-"""The engines that the expressions of a cut run on: DuckDB here, Spark where one machine is not enough.
+"""The engines that an extraction runs on: DuckDB here, Spark where one machine is not enough.
 
 An engine reads a dump as tables of lines, reads and writes folders of Parquet, and nothing else: what is
 computed stands in expressions that are the same for both.
@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.kg.subset.blocks import BLOCK, blocks
+from triplewise.tools.kg.rdf import line_blocks, open_file, readable_lines
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 ENGINES = ("duckdb", "spark")
-_UNREADABLE_BY_SPARK = ".zst"
+BLOCK = 64 << 20
+"""Bytes of text that DuckDB is given at once: memory use is some times this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Lines:
 
 
 class Engine(Protocol):
-    """What a cut needs of an engine."""
+    """What an extraction needs of an engine."""
 
     name: str
 
@@ -93,8 +96,21 @@ class DuckDB:
         """The lines of a file, decompressed here."""
         import ibis
 
-        for block in blocks(path, first, offset, BLOCK):
-            yield Lines(ibis.memtable(block.table), block.first, block.count, block.end, block.position)
+        with open_file(path) as stream:
+            try:
+                left = offset
+                while left > 0:  # a compressed file has to be read up to there
+                    if not (skipped := stream.read(min(left, 1 << 20))):
+                        raise OSError("shorter than it was; start over with --overwrite")
+                    left -= len(skipped)
+                for raw in line_blocks(stream, BLOCK):
+                    offset += len(raw)
+                    text = readable_lines(raw)
+                    count = text.count(b"\n") + (not text.endswith(b"\n"))
+                    yield Lines(ibis.memtable(_table(text, count)), first, count, offset, stream.position)
+                    first += count
+            except OSError as error:
+                raise DataError(f"cannot be read to its end: {error}", path) from error
 
     def read(self, folder: Path) -> ir.Table:
         """The Parquet files below a folder as one table."""
@@ -102,12 +118,12 @@ class DuckDB:
 
     def write(self, table: ir.Table, folder: Path) -> None:
         """Write a table as one Parquet file."""
-        with _told_apart(folder):
+        with _errors_of_duckdb(folder):
             self._con.to_parquet(table, folder / "part-0.parquet", compression="zstd")
 
     def count(self, table: ir.Table) -> int:
         """Number of rows."""
-        with _told_apart(None):
+        with _errors_of_duckdb(None):
             return int(table.count().to_pyarrow().as_py())
 
     def close(self) -> None:
@@ -136,7 +152,7 @@ class Spark:
 
     def lines(self, path: Path, first: int, offset: int) -> Iterator[Lines]:
         """The lines of a file in one part: Spark splits it itself (bz2 and plain files, not gz)."""
-        if path.name.lower().endswith(_UNREADABLE_BY_SPARK):
+        if path.name.lower().endswith(".zst"):
             raise DataError(
                 "Spark cannot read zst; compress it as .bz2 (which Spark reads in parallel)", path
             )
@@ -178,7 +194,7 @@ def engine_named(name: str, spill: Path, memory: str, threads: int | None) -> En
 
 
 @contextmanager
-def _told_apart(folder: Path | None) -> Iterator[None]:
+def _errors_of_duckdb(folder: Path | None) -> Iterator[None]:
     """What goes wrong in a query of DuckDB, by who has to act. Ctrl-C reaches a query as a RuntimeError."""
     import duckdb
 
@@ -218,3 +234,33 @@ def _session() -> Any:
             "(e.g. apt-get install default-jre-headless) or set JAVA_HOME"
         )
     return SparkSession.builder.appName("triplewise kg cut").getOrCreate()
+
+
+def _table(data: bytes, count: int) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
+    offsets = np.zeros(count + 1, np.int64)
+    offsets[1 : len(ends) + 1] = ends
+    offsets[count] = len(data)
+    lines = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
+    trimmed = pc.utf8_trim(lines, characters=" \t\r\n")
+    return pa.table({"n": np.arange(count), "line": trimmed})
+
+
+def materialize(engine: Engine, table: ir.Table, folder: Path) -> ir.Table:
+    """Compute a table now, into a folder of its own, and read it from there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    engine.write(table, folder)
+    return engine.read(folder)
+
+
+def column_table(engine: Engine, values: Sequence[str], name: str, folder: Path) -> ir.Table:
+    """A table of one column of texts, from here."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({name: pa.array(values, pa.string())}), folder / "part-0.parquet")
+    return engine.read(folder)

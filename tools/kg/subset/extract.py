@@ -1,43 +1,133 @@
-"""Cutting the part of a graph within some hops of given entities out of a dump (ODA, section 3.2).
+"""Extracting the part of a graph within some hops of given entities from a dump (ODA, section 3.2).
 
-The result is a folder with `triples.nt.gz`, `labels.nt.gz` and `cut.json` (what was cut, from what, how),
-which `triplewise kg load` takes as it is. What is under way stands in a hidden folder in it, step by step.
+The result is a folder with `triples.nt.gz`, `labels.nt.gz` and `cut.json` (what was extracted, from what,
+how), which `triplewise kg load` takes as it is. What is under way stands in a hidden folder in it, step by
+step. `triplewise kg cut` is the command.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import json
+import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.kg.load import SUBSET_MANIFEST as CUT
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.load import SUBSET_MANIFEST
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.rdf import Progress
-from triplewise.tools.kg.subset import hops as x
-from triplewise.tools.kg.subset.engines import Engine, engine_named
-from triplewise.tools.kg.subset.publish import FILES, LABELS, TRIPLES, publish, write_ntriples
-from triplewise.tools.kg.subset.report import CutOrder, CutReport, Hop, Hub, manifest_of
-from triplewise.tools.kg.subset.seeds import Seeds, read_seed_ids
-from triplewise.tools.kg.subset.staging import Source, batches, check_dump, stage, staged_table
-from triplewise.tools.kg.subset.tables import column, iri_of, kept, naming_predicates
-from triplewise.tools.kg.subset.work import Facts, Work
+from triplewise.tools.kg.rdf import Progress, numbered_lines, open_file, safe_iri
+from triplewise.tools.kg.subset import hops as hop_tables
+from triplewise.tools.kg.subset.engines import Engine, column_table, engine_named, materialize
+from triplewise.tools.kg.subset.staging import Source, batches, check_dump, rows, stage, staged_table
+from triplewise.tools.kg.subset.steps import Facts, Steps, write_json
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = 1
+TRIPLES, LABELS = "triples.nt.gz", "labels.nt.gz"
+FILES = (TRIPLES, LABELS, SUBSET_MANIFEST)
 WORK = ".work"
 SHOWN = 1_000
 """Hubs and unknown seeds that the manifest lists; the rest is counted."""
+SEED_KEYS = ("entities", "topic_entity", "entity", "id")
+"""Where a JSON record may name its entities: the first of these that it has."""
+_LEVEL = 4
 
 
-def cut_kg(
+@dataclass(frozen=True)
+class SubsetSpec:
+    """What to extract.
+
+    Attributes:
+        hops: how far from the seeds, at least 1.
+        direction: `both`, or `out` to follow triples from subject to object only.
+        hub_limit: a node with more neighbours than this on one side (as subject, as object) is not expanded
+            on that side; 0 for no limit. Seeds always are.
+        hub_sample: triples of such a node and side that are taken all the same, by a hash with `seed`.
+        seed: of the samples. languages: of labels to keep (all if empty; texts without a tag stay).
+    """
+
+    hops: int = 3
+    direction: hop_tables.Direction = "both"
+    hub_limit: int = 10_000
+    hub_sample: int = 0
+    seed: int = 0
+    languages: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.direction not in hop_tables.DIRECTIONS:
+            raise ConfigurationError.unknown("direction", self.direction, hop_tables.DIRECTIONS)
+        for name, least in (("hops", 1), ("hub_limit", 0), ("hub_sample", 0)):
+            if getattr(self, name) < least:
+                raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One hop: nodes expanded, triples found that no hop before had, hubs not expanded."""
+
+    number: int
+    nodes: int
+    triples: int
+    hubs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """A node that was not expanded on one side (`out`: as subject, `in`: as object), and in which hop."""
+
+    hop: int
+    id: str
+    side: str
+    neighbours: int
+
+
+@dataclass(frozen=True)
+class SubsetReport:
+    """What an extraction did.
+
+    Attributes:
+        path: the folder. spec: what was asked for. profile, engine: their names.
+        triples, labels: facts in each of the two files. hops: one by one.
+        hub_count: nodes and sides that were not expanded. hubs: the first 1,000 of them.
+        seeds: how many are in the dump. unknown, unknown_count: those that are not, or that are no ids.
+        left_out: triples of relations that the profile leaves out. sources: the dumps.
+        seconds: by stage, of this run: a stage done before takes none.
+    """
+
+    path: Path
+    spec: SubsetSpec
+    profile: str
+    engine: str
+    triples: int
+    labels: int
+    hops: tuple[Hop, ...]
+    hub_count: int
+    hubs: tuple[Hub, ...]
+    seeds: int
+    unknown: tuple[str, ...]
+    unknown_count: int
+    left_out: int
+    sources: tuple[Source, ...]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def extract_subset(
     seeds: Path | str,
     dumps: Sequence[Path | str],
     into: Path | str,
-    order: CutOrder | None = None,
+    spec: SubsetSpec | None = None,
     *,
     profile: str | Path | Profile = "generic",
     engine: str | Callable[[Path], Engine] = "duckdb",
@@ -46,7 +136,7 @@ def cut_kg(
     staged: Path | str | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> CutReport:
+) -> SubsetReport:
     """Cut all triples within some hops of the seeds out of a dump, with the labels of what they name.
 
     A cut that was broken off goes on where it was when it is called again with the same arguments.
@@ -54,7 +144,7 @@ def cut_kg(
     Args:
         seeds: file of ids or IRIs, one a line, or of JSON lines (see `read_seed_ids`).
         dumps: N-Triples (.nt, also .gz, .zst, .bz2), and tables of labels (.tsv) as `kg load` takes them.
-        into: the folder to make. order: what to cut.
+        into: the folder to make. spec: what to extract.
         profile: what ids look like, which relations are followed, which name things. Relations that it leaves
             out are neither followed nor kept; labels, aliases and descriptions are kept, not followed.
         engine: `duckdb`, `spark`, or what makes an engine, given a folder for what does not fit in memory.
@@ -65,35 +155,32 @@ def cut_kg(
         DataError: a dump or seeds file that cannot be used. ConfigurationError: the folder is in use or holds
             something else, a package is missing, settings that cannot work.
     """
-    order = order or CutOrder()
+    spec = spec or SubsetSpec()
     paths = [Path(path) for path in dumps]
     if not paths:
         raise ConfigurationError("nothing to cut from: name at least one dump by --from")
     for path in paths:
         check_dump(path)
     shape = profile if isinstance(profile, Profile) else load_profile(profile)
-    found = read_seed_ids(Path(seeds), shape)
+    entities = read_seed_ids(Path(seeds), shape)
     target = Path(into).absolute()
-    make_ready(target, overwrite)
-    work, store = Work(target / WORK), Work(Path(staged).absolute() if staged else target / WORK)
-    with work.alone():
-        spill = work.path("spill")
+    _make_ready(target, overwrite)
+    steps = Steps(target / WORK)
+    staging = Steps(Path(staged).absolute()) if staged else steps
+    with ExitStack() as stack:
+        stack.enter_context(steps.alone())
+        if staging is not steps:
+            stack.enter_context(staging.alone())
+        spill = steps.path("spill")
         running = engine(spill) if callable(engine) else engine_named(engine, spill, memory, threads)
-        try:
-            cut = _Cut(running, work, store, order, shape, found, progress)
-            if store.folder == work.folder:
-                report = cut.run(paths, target)
-            else:
-                with store.alone():
-                    report = cut.run(paths, target)
-        finally:
-            running.close()
+        stack.callback(running.close)
+        report = _Extraction(running, steps, staging, spec, shape, entities, progress).run(paths, target)
     shutil.rmtree(target / WORK, ignore_errors=True)
     return report
 
 
-def make_ready(target: Path, overwrite: bool) -> None:
-    """Make sure that a cut may be written into a folder.
+def _make_ready(target: Path, overwrite: bool) -> None:
+    """Make sure that an extraction may be written into a folder.
 
     Raises:
         ConfigurationError: it is no folder, or holds something that may not be replaced.
@@ -101,37 +188,37 @@ def make_ready(target: Path, overwrite: bool) -> None:
     if target.exists() and not target.is_dir():
         raise ConfigurationError(f"{target} is a file; name a folder to make")
     held = {path.name for path in target.iterdir()} if target.exists() else set()
-    if strange := held - {*FILES, WORK}:
+    if others := held - {*FILES, WORK}:
         raise ConfigurationError(
-            f"{target} is not empty ({', '.join(sorted(strange)[:3])}); name one to make, or an empty one"
+            f"{target} is not empty ({', '.join(sorted(others)[:3])}); name one to make, or an empty one"
         )
-    if CUT in held and not overwrite:
+    if SUBSET_MANIFEST in held and not overwrite:
         raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
     target.mkdir(parents=True, exist_ok=True)
 
 
-class _Cut:
-    """A cut under way."""
+class _Extraction:
+    """An extraction under way."""
 
     def __init__(
         self,
         engine: Engine,
-        work: Work,
-        store: Work,
-        order: CutOrder,
+        steps: Steps,
+        staging: Steps,
+        spec: SubsetSpec,
         profile: Profile,
         seeds: Seeds,
         progress: Progress | None,
     ) -> None:
-        self.engine, self.work, self.store = engine, work, store
-        self.order, self.profile, self.seeds, self.progress = order, profile, seeds, progress
+        self.engine, self.steps, self.staging = engine, steps, staging
+        self.spec, self.profile, self.seeds, self.progress = spec, profile, seeds, progress
         self.seconds: dict[str, float] = {}
         self._begun = time.perf_counter()
 
-    def run(self, paths: Sequence[Path], target: Path) -> CutReport:
-        sources = stage(self.store, self.engine, paths, self.profile, self.progress)
+    def run(self, paths: Sequence[Path], target: Path) -> SubsetReport:
+        sources = stage(self.staging, self.engine, paths, self.profile, self.progress)
         self._took("staging")
-        self.work.agree("hops", self._identity(sources))
+        self.steps.clear_unless("hops", self._identity(sources))
         roles = self._step("relations", "hops/roles", self._roles)
         known = self._step("finding the seeds", "hops/0", self._known_seeds)
         if not known["seeds"]:
@@ -140,7 +227,7 @@ class _Cut:
                 f"{self.seeds.iris[0].value}); check the dump, and --profile (now {self.profile.name!r})"
             )
         hops = []
-        for number in range(1, self.order.hops + 1):
+        for number in range(1, self.spec.hops + 1):
             hops.append(self._hop(number))
             if not hops[-1]["reached"]:
                 break
@@ -150,26 +237,26 @@ class _Cut:
         self._step("labels", "hops/labels", self._labels)
         files = self._step("writing", "hops/result", self._written)
         report = self._report(target, sources, roles | known | counts, hops, files)
-        publish(self.work.path("hops/result"), target, manifest_of(report, files))
+        _publish(self.steps.path("hops/result"), target, _manifest(report, files))
         return report
 
     def _report(
         self, target: Path, sources: Sequence[Source], facts: Facts, hops: Sequence[Facts], files: Facts
-    ) -> CutReport:
+    ) -> SubsetReport:
         found = tuple(
             Hop(number, hop["nodes"], facts["by_hop"].get(str(number), 0), hop["hubs"])
             for number, hop in enumerate(hops, 1)
         )
-        return CutReport(
+        return SubsetReport(
             path=target,
-            order=self.order,
+            spec=self.spec,
             profile=self.profile.name,
             engine=self.engine.name,
             triples=files[TRIPLES]["triples"],
             labels=files[LABELS]["triples"],
             hops=found,
             hub_count=sum(hop.hubs for hop in found),
-            hubs=tuple(self._hubs(len(hops))),
+            hubs=tuple(islice(self._hubs(len(hops)), SHOWN)),
             seeds=facts["seeds"],
             unknown=(*self.seeds.unreadable, *facts["unknown"])[:SHOWN],
             unknown_count=len(self.seeds.unreadable) + facts["unknown_count"],
@@ -180,45 +267,42 @@ class _Cut:
 
     def _hubs(self, hops: int) -> Iterator[Hub]:
         """The hubs that the manifest lists: hop by hop, the largest first."""
-        left = SHOWN
         for number in range(1, hops + 1):
-            for batch in batches(self.work.path(f"hops/{number}/hubs")):
-                rows = list(zip(*(c.to_pylist() for c in batch.columns), strict=True))[:left]
-                yield from (Hub(number, self.profile.short(iri_of(node)), side, n) for node, side, n in rows)
-                left -= len(rows)
+            for node, side, n in rows(self.steps.path(f"hops/{number}/hubs")):
+                yield Hub(number, self.profile.short(_iri(node)), side, n)
 
     def _hop(self, number: int) -> Facts:
         """One hop in two steps: what stands at the frontier, then what of it is taken and where it leads."""
-        frontier = self.work.path(f"hops/{number - 1}/frontier")
-        nodes = (self.work.facts(f"hops/{number - 1}") or {})["reached"]
+        frontier = self.steps.path(f"hops/{number - 1}/frontier")
+        nodes = (self.steps.facts(f"hops/{number - 1}") or {})["reached"]
         what = f"hop {number}: {nodes:,} nodes"
-        if self.work.facts(f"hops/{number}") is None:
+        if self.steps.facts(f"hops/{number}") is None:
             self._step(what, f"hops/{number}-touched", lambda folder: self._touched(folder, frontier))
         facts = self._step(what, f"hops/{number}", lambda folder: self._taken(folder, number))
-        self.work.forget(f"hops/{number}-touched")
+        self.steps.forget(f"hops/{number}-touched")
         return facts | {"nodes": nodes}
 
     def _touched(self, folder: Path, frontier: Path) -> Facts:
-        table = x.touched(
-            staged_table(self.store, self.engine),
-            self.engine.read(self.work.path("hops/roles/followed")),
+        table = hop_tables.touched(
+            staged_table(self.staging, self.engine),
+            self.engine.read(self.steps.path("hops/roles/followed")),
             self.engine.read(frontier),
-            self.order.direction,
+            self.spec.direction,
         )
         self.engine.write(table, folder)
         return {}
 
     def _taken(self, folder: Path, number: int) -> Facts:
-        read, order = self.engine.read, self.order
-        found = read(self.work.path(f"hops/{number}-touched"))
+        read, spec = self.engine.read, self.spec
+        found = read(self.steps.path(f"hops/{number}-touched"))
         over = None
-        if order.hub_limit:
-            seeds = read(self.work.path("hops/0/frontier"))
-            over = self._kept(x.hubs(found, order.hub_limit, seeds), folder / "hubs")
-        triples = self._kept(x.taken(found, over, order.hub_sample, order.seed), folder / "triples")
-        seen = [read(self.work.path(f"hops/{n}/frontier")) for n in range(number)]
+        if spec.hub_limit:
+            seeds = read(self.steps.path("hops/0/frontier"))
+            over = self._kept(hop_tables.hubs(found, spec.hub_limit, seeds), folder / "hubs")
+        triples = self._kept(hop_tables.taken(found, over, spec.hub_sample, spec.seed), folder / "triples")
+        seen = [read(self.steps.path(f"hops/{n}/frontier")) for n in range(number)]
         before = seen[0].union(*seen[1:]) if len(seen) > 1 else seen[0]
-        frontier = self._kept(x.reached(triples, before), folder / "frontier")
+        frontier = self._kept(hop_tables.reached(triples, before), folder / "frontier")
         return {
             "reached": self.engine.count(frontier),
             "hubs": self.engine.count(over) if over is not None else 0,
@@ -226,30 +310,31 @@ class _Cut:
 
     def _roles(self, folder: Path) -> Facts:
         """Sort the relations of the dump: followed, naming, left out."""
-        triples = staged_table(self.store, self.engine)
+        triples = staged_table(self.staging, self.engine)
         self._kept(triples.group_by("p").agg(n=lambda t: t.count()), folder / "counts")
-        naming = naming_predicates(self.profile)
+        profile = self.profile
+        texts = (*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates)
+        naming = {f"<{predicate}>" for predicate in texts}
         roles: dict[str, list[str]] = {"followed": [], "naming": []}
         left_out = 0
-        for batch in batches(folder / "counts"):
-            for relation, number in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-                if relation in naming:
-                    roles["naming"].append(relation)
-                elif self.profile.excludes(iri_of(relation)):
-                    left_out += number
-                else:
-                    roles["followed"].append(relation)
+        for relation, number in rows(folder / "counts"):
+            if relation in naming:
+                roles["naming"].append(relation)
+            elif self.profile.excludes(_iri(relation)):
+                left_out += number
+            else:
+                roles["followed"].append(relation)
         for role, relations in roles.items():
-            column(self.engine, sorted(relations), "p", folder / role)
+            column_table(self.engine, sorted(relations), "p", folder / role)
         return {"left_out": left_out} | {role: len(relations) for role, relations in roles.items()}
 
     def _known_seeds(self, folder: Path) -> Facts:
-        wanted = column(self.engine, [iri.n3() for iri in self.seeds.iris], "node", folder / "wanted")
-        triples = staged_table(self.store, self.engine)
+        wanted = column_table(self.engine, [iri.n3() for iri in self.seeds.iris], "node", folder / "wanted")
+        triples = staged_table(self.staging, self.engine)
         subjects = triples.semi_join(wanted, triples.s == wanted.node).select(node="s")
         objects = triples.semi_join(wanted, triples.o == wanted.node).select(node="o")
         self._kept(subjects.union(objects).distinct().order_by("node"), folder / "frontier")
-        there = {term for batch in batches(folder / "frontier") for term in batch.column(0).to_pylist()}
+        there = {term for (term,) in rows(folder / "frontier")}
         unknown = [iri for iri in self.seeds.iris if iri.n3() not in there]
         return {
             "seeds": len(there),
@@ -259,49 +344,49 @@ class _Cut:
         }
 
     def _together(self, folder: Path, number: int) -> Facts:
-        parts = [self.engine.read(self.work.path(f"hops/{n}/triples")) for n in range(1, number + 1)]
-        every = self._kept(x.first_hops(parts), folder / "all")
-        counts: dict[str, int] = {}
+        parts = [self.engine.read(self.steps.path(f"hops/{n}/triples")) for n in range(1, number + 1)]
+        every = self._kept(hop_tables.first_hops(parts), folder / "all")
         self._kept(every.group_by("hop").agg(n=lambda t: t.count()), folder / "counts")
-        for batch in batches(folder / "counts"):
-            counts |= {str(h): n for h, n in zip(*(c.to_pylist() for c in batch.columns), strict=True)}
+        counts = {str(hop): n for hop, n in rows(folder / "counts")}
         return {"triples": sum(counts.values()), "by_hop": counts}
 
     def _labels(self, folder: Path) -> Facts:
-        triples = self.engine.read(self.work.path("hops/triples/all"))
+        triples = self.engine.read(self.steps.path("hops/triples/all"))
         self._kept(triples.select("p").distinct(), folder / "relations")
-        relations = [
-            iri_of(term) for batch in batches(folder / "relations") for term in batch.column(0).to_pylist()
-        ]
+        relations = [_iri(term) for (term,) in rows(folder / "relations")]
         carriers = {
             iri.n3() for relation in relations for iri in (relation, self.profile.label_subject(relation))
         }
-        extra = column(self.engine, sorted(carriers), "node", folder / "carriers")
+        extra = column_table(self.engine, sorted(carriers), "node", folder / "carriers")
         named = (
-            x.nodes_of(triples).union(extra, self.engine.read(self.work.path("hops/0/frontier"))).distinct()
+            hop_tables.nodes_of(triples)
+            .union(extra, self.engine.read(self.steps.path("hops/0/frontier")))
+            .distinct()
         )
-        naming = self.engine.read(self.work.path("hops/roles/naming"))
-        table = x.names_of(staged_table(self.store, self.engine), naming, named, self.order.languages)
+        naming = self.engine.read(self.steps.path("hops/roles/naming"))
+        table = hop_tables.names_of(
+            staged_table(self.staging, self.engine), naming, named, self.spec.languages
+        )
         self._kept(table, folder / "names")
         return {}
 
     def _written(self, folder: Path) -> Facts:
         places = {TRIPLES: "hops/triples/all", LABELS: "hops/labels/names"}
         return {
-            name: write_ntriples(batches(self.work.path(place)), folder / name)
+            name: _write_ntriples(batches(self.steps.path(place)), folder / name)
             for name, place in places.items()
         }
 
     def _kept(self, table: Any, folder: Path) -> Any:
-        return kept(self.engine, table, folder)
+        return materialize(self.engine, table, folder)
 
     def _identity(self, sources: Sequence[Source]) -> Facts:
         """What the steps of the hops are made from."""
-        order = asdict(self.order) | {"languages": list(self.order.languages)}
+        spec = asdict(self.spec) | {"languages": list(self.spec.languages)}
         seeds = "\n".join(iri.value for iri in self.seeds.iris)
         return {
             "version": version("triplewise"),
-            "order": order,
+            "order": spec,
             "seeds": hashlib.sha256(seeds.encode()).hexdigest(),
             "profile": hashlib.sha256(repr(self.profile).encode()).hexdigest(),
             "engine": self.engine.name,
@@ -312,7 +397,7 @@ class _Cut:
         """A step, with its stage told and timed."""
         if self.progress is not None:
             self.progress(stage_name, 0, None)
-        facts = self.work.step(name, make)
+        facts = self.steps.step(name, make)
         self._took(stage_name.partition(":")[0])
         return facts
 
@@ -320,3 +405,171 @@ class _Cut:
         now = time.perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._begun
         self._begun = now
+
+
+def _manifest(report: SubsetReport, files: Facts) -> Facts:
+    """What `cut.json` says. No times and no folders: the same extraction has the same manifest."""
+    spec = asdict(report.spec)
+    spec["hub_rule"] = (
+        "a node with more distinct neighbours than hub_limit on one side is not expanded on that side "
+        "(seeds always are; hub_sample of its triples are taken all the same); 0: no limit"
+    )
+    return {
+        "format": FORMAT,
+        "version": version("triplewise"),
+        "profile": report.profile,
+        "engine": report.engine,
+        "order": spec,
+        "seeds": {
+            "in_the_dump": report.seeds,
+            "unknown_count": report.unknown_count,
+            "unknown": list(report.unknown),
+        },
+        "triples": report.triples,
+        "labels": report.labels,
+        "hops": [asdict(hop) for hop in report.hops],
+        "hub_count": report.hub_count,
+        "hubs": [asdict(hub) for hub in report.hubs],
+        "left_out_by_profile": report.left_out,
+        "sources": [asdict(source) | {"path": source.path.name} for source in report.sources],
+        "files": files,
+    }
+
+
+def _write_ntriples(batches: Iterable[pa.RecordBatch], path: Path) -> Facts:
+    """Write triples (`s`, `p`, `o`) as N-Triples, compressed: the same bytes for the same triples.
+
+    Returns:
+        `triples`, `bytes` and `sha256` of the file.
+    """
+    total = 0
+    with path.open("wb") as raw:
+        with gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
+            for batch in batches:
+                file.write(_text(batch))
+                total += batch.num_rows
+        raw.flush()
+        os.fsync(raw.fileno())
+    with path.open("rb") as done:
+        digest = hashlib.file_digest(done, "sha256").hexdigest()
+    return {"triples": total, "bytes": path.stat().st_size, "sha256": digest}
+
+
+def _text(batch: pa.RecordBatch) -> bytes:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not batch.num_rows:
+        return b""
+    kind = pa.large_string()
+    columns = [batch.column(name).cast(kind) for name in ("s", "p", "o")]
+    lines = pc.binary_join_element_wise(*columns, pa.scalar(".\n", kind), pa.scalar(" ", kind))
+    return "".join(lines.to_pylist()).encode()
+
+
+def _publish(result: Path, target: Path, manifest: Facts) -> None:
+    """Put the files of a result into their folder: the old manifest goes first, the new one comes last.
+
+    The result stays, so that a publishing that was broken off can be done again.
+
+    Raises:
+        DataError: the folder cannot be written.
+    """
+    try:
+        (target / SUBSET_MANIFEST).unlink(missing_ok=True)
+        for name in (TRIPLES, LABELS):
+            _linked(result / name).replace(target / name)
+        write_json(target / SUBSET_MANIFEST, manifest)
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", target) from error
+
+
+def _linked(path: Path) -> Path:
+    """The same file once more, under another name; a copy where there are no links."""
+    other = path.with_name(path.name + ".new")
+    other.unlink(missing_ok=True)
+    try:
+        os.link(path, other)
+    except OSError:
+        shutil.copyfile(path, other)
+    return other
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """Entities to extract around.
+
+    Attributes:
+        iris: each once, in the order of the file. unreadable: what is no id of this graph.
+    """
+
+    iris: tuple[IRI, ...]
+    unreadable: tuple[str, ...]
+
+
+def read_seed_ids(path: Path, profile: Profile) -> Seeds:
+    """The entities that a file names (plain, .gz, .zst or .bz2).
+
+    A line is an id (`Q42`), an IRI (with or without angle brackets), or a JSON object with `entities`,
+    `topic_entity`, `entity` or `id`: an id, a list of ids, or a mapping with ids on either side. What follows
+    `#` and a space is a comment.
+
+    Args:
+        path: the file. profile: says what IRI a short id stands for.
+
+    Raises:
+        DataError: no such file; a line that is no JSON, with its number; no entity at all.
+    """
+    iris: dict[IRI, None] = {}
+    unreadable: dict[str, None] = {}
+    for forms in _entries(path):
+        iri = next(filter(None, (profile.expand(form) for form in forms)), None)
+        if iri is None:
+            unreadable[forms[-1]] = None
+        else:
+            iris[iri] = None
+    if not iris:
+        shown = ", ".join(repr(form) for form in list(unreadable)[:3])
+        remedy = (
+            f"{shown} are no ids in the profile {profile.name!r}; name the graph's by --profile, or give IRIs"
+            if unreadable
+            else "write one id or IRI a line, or JSON lines with `entities` or `id`"
+        )
+        raise DataError(f"no seeds found: {remedy}", path)
+    return Seeds(tuple(iris), tuple(unreadable))
+
+
+def _entries(path: Path) -> Iterator[tuple[str, ...]]:
+    """Each entity of a file, as the forms to try in order."""
+    with open_file(path) as stream:
+        try:
+            for number, raw in numbered_lines(stream):
+                line = raw.strip()
+                if line.startswith("{"):
+                    yield from _record(line, path, number)
+                elif line and not line.startswith("#"):
+                    yield (line.split(" #")[0].split("\t")[0].strip(),)
+        except OSError as error:
+            raise DataError(f"cannot be read to its end: {error}", path) from error
+
+
+def _record(line: str, path: Path, number: int) -> Iterator[tuple[str, ...]]:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise DataError(f"no JSON ({error})", path, number) from error
+    key = next((key for key in SEED_KEYS if record.get(key) is not None), None)
+    if key is None:
+        raise DataError(f"a record without any of: {', '.join(SEED_KEYS)}", path, number)
+    value = record[key]
+    if isinstance(value, dict):
+        for left, right in value.items():
+            yield (str(right), str(left)) if isinstance(right, str) else (str(left),)
+    else:
+        for form in value if isinstance(value, list) else [value]:
+            yield (str(form),)
+
+
+def _iri(term: str) -> IRI:
+    """The IRI that N-Triples writes so."""
+    return safe_iri(term[1:-1])

@@ -1,4 +1,4 @@
-"""`triplewise kg thin`: an incomplete graph for given questions (SymAgent, algorithm 1).
+"""Incomplete graphs for given questions (SymAgent, algorithm 1): what `triplewise kg thin` makes.
 
 For each question the shortest path from its topic to each answer is found; of all triples collected a random
 share is dropped, and the rest becomes a graph of its own. What was dropped is kept beside it.
@@ -11,33 +11,44 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
+import numpy as np
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.locks import exclusive
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.rdf import Progress, safe_iri
-from triplewise.tools.kg.subset.shortest_paths import Fact, ShortestPaths
-from triplewise.tools.planning.seeds import Seed, read_seeds
 
-DROPPED, THINNED = "dropped.nt", "thinned.json"
+DROPPED, MANIFEST = "dropped.nt", "thinned.json"
 """In the folder made: what was dropped, and how."""
 REST = "rest.nq"
 EVERY = 20
 
+Fact: TypeAlias = tuple[str, str, str]
+"""A triple in N-Triples form: subject, relation, object."""
+
+
+class TopicQuestion(NamedTuple):
+    """A question, what it is about and its answers, by name or id. The first topic in the graph counts."""
+
+    question: str
+    topics: Sequence[str]
+    answers: Sequence[str]
+
 
 @dataclass(frozen=True, slots=True)
-class ThinOrder:
-    """How a graph is thinned.
+class IncompleteSpec:
+    """How a graph is made incomplete.
 
     Attributes:
         drop: share of the collected triples that is dropped, 0 to 1. seed: of all that is drawn.
@@ -58,8 +69,8 @@ class ThinOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class ThinReport:
-    """What thinning did.
+class IncompleteReport:
+    """What making a graph incomplete did.
 
     Attributes:
         path: the folder. triples: facts of the source, names included; kept: those of the new graph.
@@ -84,54 +95,74 @@ class ThinReport:
     seconds: float
 
 
-def thin_kg(
+def make_incomplete(
     source: Path | str,
-    questions: Path | str,
+    questions: Sequence[TopicQuestion],
     into: Path | str,
-    order: ThinOrder,
+    spec: IncompleteSpec,
     *,
+    questions_file: Path,
     profile: str | Path | Profile | None = None,
     progress: Progress | None = None,
-) -> ThinReport:
+) -> IncompleteReport:
     """Drop triples on the shortest paths of questions, and make a graph of the rest.
 
     What was broken off leaves nothing in the way: run it again.
 
     Args:
         source: a folder made by `triplewise kg load`, a graph file, or `demo`.
-        questions: JSON lines with `question`, `answers`, and `topic_entity` or `entities`.
+        questions: for which the graph becomes incomplete. questions_file: where they are from.
         into: the folder to make; `triplewise ask --kg` takes it. It also holds `dropped.nt` and
             `thinned.json`.
-        order: how. profile: of the source. progress: told stage, done, total.
+        spec: how. profile: of the source. progress: told stage, done, total.
 
     Raises:
         ConfigurationError: the folder exists, the source is an endpoint, or another process is making it.
-        DataError: a source or questions that cannot be read.
+        DataError: a source that cannot be read, or a folder that cannot be written.
     """
     start = time.perf_counter()
-    target, asked = Path(into).absolute(), Path(questions)
-    _refuse(target)
-    seeds = list(read_seeds(asked))
+    target = Path(into).absolute()
+    _refuse_existing(target)
     kg = open_kg(source, profile=profile)
     if not isinstance(kg, EmbeddedKG):
-        mend = "load its facts by `triplewise kg load` and thin that"
-        raise ConfigurationError(f"{source} is an endpoint; {mend}")
+        remedy = "load its facts by `triplewise kg load` and thin that"
+        raise ConfigurationError(f"{source} is an endpoint; {remedy}")
     tell = progress or (lambda stage, done, total: None)
-    collected = _collect(kg, seeds, order, tell)
-    dropped = _select(collected, order)
+    collected = _collect(kg, questions, spec, tell)
+    distinct = sorted({f for answers in collected.paths for path in answers for f in path})
+    # Lines 6 to 9 of the algorithm: a share of the facts on any path, drawn at random.
+    dropped = set(random.Random(spec.seed).sample(distinct, round(spec.drop * len(distinct))))
     with _work_folder(target) as work:
-        total, digest = _write(kg, [collected.facts[i] for i in dropped], work, tell)
+        total, digest = _write(kg, [collected.facts[i] for i in sorted(dropped)], work, tell)
         kept = load_kg([work / REST], work / "kg", profile=kg.profile, progress=progress).triples
-        report = _report(target, total, kept, collected, dropped, time.perf_counter() - start)
+        hit = [[not dropped.isdisjoint(path) for path in answers] for answers in collected.paths]
+        report = IncompleteReport(
+            path=target,
+            triples=total,
+            kept=kept,
+            collected=len(distinct),
+            dropped=len(dropped),
+            questions=len(collected.paths),
+            unknown=collected.unknown,
+            answers=sum(map(len, collected.paths)),
+            unreached=collected.unreached,
+            hit_questions=sum(map(any, hit)),
+            hit_answers=sum(map(sum, hit)),
+            seconds=time.perf_counter() - start,
+        )
+        with questions_file.open("rb") as file:
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        facts = {k: v for k, v in asdict(report).items() if k != "path"} | {"source": Path(source).name}
+        facts |= asdict(spec) | {"questions_file": {"name": questions_file.name, "sha256": checksum}}
+        manifest = json.dumps(facts | {"dropped_sha256": digest}, indent=2, ensure_ascii=False)
         (work / DROPPED).rename(work / "kg" / DROPPED)
-        told = _manifest(report, order, str(source), asked, digest)
-        (work / "kg" / THINNED).write_text(told + "\n", encoding="utf-8")
-        _refuse(target)
+        (work / "kg" / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
+        _refuse_existing(target)
         (work / "kg").rename(target)
     return report
 
 
-def _refuse(target: Path) -> None:
+def _refuse_existing(target: Path) -> None:
     """Never overwrite."""
     if target.exists():
         raise ConfigurationError(f"{target} exists already; choose another folder, or remove it")
@@ -150,29 +181,26 @@ class _Collected:
     unknown: int
     unreached: int
 
-    @property
-    def distinct(self) -> list[int]:
-        """All facts on any path."""
-        return sorted({f for answers in self.paths for path in answers for f in path})
 
-
-def _collect(kg: EmbeddedKG, seeds: Sequence[Seed], order: ThinOrder, tell: Progress) -> _Collected:
+def _collect(
+    kg: EmbeddedKG, questions: Sequence[TopicQuestion], spec: IncompleteSpec, tell: Progress
+) -> _Collected:
     """Shortest paths from the topic of each question to its answers."""
     tell("reading the graph", 0, None)
     graph = ShortestPaths(_facts(kg))
     names = _Names(kg, graph)
     paths: list[list[list[int]]] = []
     unknown = unreached = 0
-    for number, seed in enumerate(seeds):
+    for number, (question, topics, answers) in enumerate(questions):
         if number % EVERY == 0:
-            tell("searching paths", number, len(seeds))
-        topic = next((n for _, t in seed.named if (n := names.node(t))), "")
+            tell("searching paths", number, len(questions))
+        topic = next((node for name in topics if (node := names.node(name))), "")
         unknown += not topic
-        draw = random.Random(f"{order.seed} {seed.question} {topic}")
-        targets = {a: names.node(a) for a in seed.answers}
-        found = graph.between(topic, set(targets.values()), order.hops, draw, order.every_path)
-        unreached += sum(node not in found for node in targets.values())
-        paths.append([path for path in found.values() if path])
+        draw = random.Random(f"{spec.seed} {question} {topic}")
+        targets = {a: names.node(a) for a in answers}
+        reached = graph.between(topic, set(targets.values()), spec.hops, draw, spec.every_path)
+        unreached += sum(node not in reached for node in targets.values())
+        paths.append([path for path in reached.values() if path])
     return _Collected(graph.facts, paths, unknown, unreached)
 
 
@@ -216,12 +244,6 @@ class _Names:
         return self._literals.get(text, "")
 
 
-def _select(collected: _Collected, order: ThinOrder) -> list[int]:
-    """The facts that are dropped, drawn at random (lines 6 to 9)."""
-    distinct = collected.distinct
-    return sorted(random.Random(order.seed).sample(distinct, round(order.drop * len(distinct))))
-
-
 def _write(kg: EmbeddedKG, dropped: Collection[Fact], work: Path, tell: Progress) -> tuple[int, str]:
     """Write what stays and what is dropped; how many facts the source has, and the latter's checksum."""
     lines = "".join(f"{s} {p} {o} .\n" for s, p, o in sorted(dropped)).encode()
@@ -240,53 +262,18 @@ def _write(kg: EmbeddedKG, dropped: Collection[Fact], work: Path, tell: Progress
     return total, hashlib.sha256(lines).hexdigest()
 
 
-def _report(
-    target: Path, total: int, kept: int, collected: _Collected, dropped: Collection[int], seconds: float
-) -> ThinReport:
-    """What was done."""
-    gone = set(dropped)
-    hit = [[any(f in gone for f in path) for path in answers] for answers in collected.paths]
-    reached = sum(len(answers) for answers in collected.paths)
-    return ThinReport(
-        path=target,
-        triples=total,
-        kept=kept,
-        collected=len(collected.distinct),
-        dropped=len(gone),
-        questions=len(collected.paths),
-        unknown=collected.unknown,
-        answers=reached,
-        unreached=collected.unreached,
-        hit_questions=sum(any(answers) for answers in hit),
-        hit_answers=sum(sum(answers) for answers in hit),
-        seconds=seconds,
-    )
-
-
-def _manifest(report: ThinReport, order: ThinOrder, source: str, questions: Path, digest: str) -> str:
-    """How the graph was made, as JSON."""
-    done: dict[str, Any] = {**asdict(report), "path": None, "source": Path(source).name, **asdict(order)}
-    del done["path"]
-    done["questions_file"] = {"name": questions.name, "sha256": _checksum(questions)}
-    done["dropped_sha256"] = digest
-    return json.dumps(done, indent=2, ensure_ascii=False)
-
-
-def _checksum(path: Path) -> str:
-    """The sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 @contextmanager
 def _work_folder(target: Path) -> Iterator[Path]:
     """A hidden folder beside the target, this process's alone; what a dead one left in it goes first."""
     folder = target.parent / f".{target.name}.thinning"
+
+    def refuse() -> None:
+        raise ConfigurationError(f"another process is making {target}; wait for it to end")
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("a") as lock:
-            if not _lock(lock.fileno()):
-                raise ConfigurationError(f"another process is making {target}; wait for it to end")
+        with ExitStack() as stack:
+            stack.enter_context(exclusive(folder / "lock", refuse))
             for left in folder.iterdir():
                 if left.name != "lock":
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -296,14 +283,99 @@ def _work_folder(target: Path) -> Iterator[Path]:
         raise DataError(f"cannot be written: {error.strerror or error}", target) from error
 
 
-def _lock(descriptor: int) -> bool:
-    """Take the lock of an open file; False if another process holds it (True where there are no locks)."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+class ShortestPaths:
+    """Breadth-first search over facts, walked in both directions.
+
+    The facts are sorted first, so that the same graph gives the same paths whatever it was read from.
+
+    Args:
+        facts: distinct ones; nodes are what stands at their ends.
+    """
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        self.facts: Sequence[Fact] = sorted(facts)
+        self.nodes: Mapping[str, int] = {
+            name: i for i, name in enumerate(sorted({n for s, _, o in self.facts for n in (s, o)}))
+        }
+        count = len(self.facts)
+        heads = np.fromiter((self.nodes[s] for s, _, _ in self.facts), np.int32, count)
+        tails = np.fromiter((self.nodes[o] for _, _, o in self.facts), np.int32, count)
+        near, far = np.concatenate([heads, tails]), np.concatenate([tails, heads])
+        order = np.argsort(near, kind="stable")
+        self._far, self._fact = far[order], order % max(count, 1)
+        self._start = np.searchsorted(near[order], np.arange(len(self.nodes) + 1))
+
+    def between(
+        self, source: str, targets: Collection[str], hops: int, draw: random.Random, every: bool = False
+    ) -> dict[str, list[int]]:
+        """Facts of the shortest path to each target, as their numbers in `facts`.
+
+        Args:
+            source, targets: nodes; those that the graph lacks are no targets. hops: longest path.
+            draw: picks one of several shortest paths. every: take the facts of all of them instead.
+
+        Returns:
+            target -> numbers of facts, sorted; () for a target that is the source. Targets out of reach are
+            left out.
+        """
+        if source not in self.nodes:
+            return {}
+        start = self.nodes[source]
+        target_names = {self.nodes[t]: t for t in sorted(targets) if t in self.nodes}
+        depth = self._depths(start, np.array(sorted(target_names), np.int64), hops)
+        paths = {}
+        for node, name in target_names.items():
+            if depth[node] >= 0:
+                facts = self._every(node, depth) if every else self._one(node, depth, draw)
+                paths[name] = sorted(facts)
+        return paths
+
+    def _depths(self, start: int, targets: np.ndarray, hops: int) -> np.ndarray:
+        """Distance of each node from the start, -1 where it was not reached before all targets were."""
+        depth: np.ndarray = np.full(len(self.nodes), -1, np.int16)
+        depth[start] = 0
+        frontier = np.array([start])
+        for hop in range(1, hops + 1):
+            if not len(frontier) or (depth[targets] >= 0).all():
+                break
+            reached = np.unique(self._far[self._slots(frontier)])
+            frontier = reached[depth[reached] < 0]
+            depth[frontier] = hop
+        return depth
+
+    def _slots(self, nodes: np.ndarray) -> np.ndarray:
+        """Where the neighbours of some nodes stand."""
+        starts, ends = self._start[nodes], self._start[nodes + 1]
+        sizes = ends - starts
+        shifts: np.ndarray = np.repeat(starts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+        slots: np.ndarray = np.arange(int(sizes.sum())) + shifts
+        return slots
+
+    def _back(self, node: int, depth: np.ndarray) -> np.ndarray:
+        """Where the neighbours of a node stand that are one step nearer to the start."""
+        slots = np.arange(self._start[node], self._start[node + 1])
+        return np.asarray(slots[depth[self._far[slots]] == depth[node] - 1])
+
+    def _one(self, node: int, depth: np.ndarray, draw: random.Random) -> set[int]:
+        """Facts of one shortest path, drawn at random step by step."""
+        facts = set()
+        while depth[node] > 0:
+            slot = int(draw.choice(self._back(node, depth).tolist()))
+            facts.add(int(self._fact[slot]))
+            node = int(self._far[slot])
+        return facts
+
+    def _every(self, node: int, depth: np.ndarray) -> set[int]:
+        """Facts of all shortest paths."""
+        facts: set[int] = set()
+        open_nodes, seen = [node], {node}
+        while open_nodes:
+            at = open_nodes.pop()
+            if depth[at] <= 0:
+                continue
+            for slot in self._back(at, depth).tolist():
+                facts.add(int(self._fact[slot]))
+                if (near := int(self._far[slot])) not in seen:
+                    seen.add(near)
+                    open_nodes.append(near)
+        return facts

@@ -1,6 +1,11 @@
-"""Staging: a dump as Parquet with the columns `s`, `p`, `o`, read once for any number of cuts.
+"""Staging: a dump as Parquet with the columns `s`, `p`, `o`, read once for any number of extractions.
 
 Each part of a dump is a step of the work folder, and a process that was killed goes on where it was.
+
+Nearly all lines of a dump are plain. They are recognised by one regular expression, which accepts only what
+the parser would accept and write the same way, and taken apart by the engine. Every other line (escapes of
+characters, blank nodes, comments, IRIs out of the ordinary, mistakes) goes through the parser. All terms come
+out in one spelling, so that equal terms are equal strings.
 """
 
 from __future__ import annotations
@@ -12,16 +17,29 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyoxigraph as ox
+
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.kg import rdf as files
+from triplewise.tools.core.terms import XSD
+from triplewise.tools.kg import rdf
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.rdf import GraphReader, Progress, open_file
 from triplewise.tools.kg.subset.engines import Engine, Lines
-from triplewise.tools.kg.subset.lines import Bad, other_lines, parsed, plain_triples
-from triplewise.tools.kg.subset.work import Facts, Work
+from triplewise.tools.kg.subset.steps import Facts, Steps
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
     import pyarrow as pa
+
+_CHARACTER = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f][0-9A-Fa-f])"
+_IRI = (
+    rf"<[A-Za-z][A-Za-z0-9+.-]*:(?://[A-Za-z0-9.-]+(?:[/?]{_CHARACTER}*)?|[A-Za-z0-9]{_CHARACTER}*)"
+    rf"(?:#{_CHARACTER}*)?>"
+)
+_TAG = r"@[a-z]{1,8}(?:-[a-z0-9]{1,8})*"
+_LITERAL = rf'"(?:[^"\\\x00-\x1f\x7f]|\\["\\nrt])*"(?:{_TAG}|\^\^{_IRI})?'
+PLAIN = rf"^{_IRI} {_IRI} (?:{_IRI}|{_LITERAL}) \.$"
+"""A plain line, without its end. The same in the dialects of RE2, Java and Python."""
+STRING = f"^^<{XSD}string>"
 
 STAGED = "staged"
 ROWS = 100_000
@@ -49,13 +67,20 @@ class Source:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """Why a line is no triple."""
+
+    message: str
+
+
 def check_dump(path: Path) -> None:
     """Raise DataError unless a dump can be read: N-Triples or a table of labels, by its suffix."""
     if not path.exists():
         raise DataError("no such dump", path)
     if path.is_dir():
         raise DataError("a folder; name the dump's files, each by --from", path)
-    if not (files.is_ntriples(path) or files.is_label_table(path)):
+    if not (rdf.is_ntriples(path) or rdf.is_label_table(path)):
         raise DataError(
             "a cut reads N-Triples (.nt, also .gz, .zst, .bz2) and tables of labels (.tsv); "
             "make N-Triples of other formats and decompress other kinds first",
@@ -64,47 +89,74 @@ def check_dump(path: Path) -> None:
 
 
 def stage(
-    work: Work, engine: Engine, dumps: Sequence[Path], profile: Profile, progress: Progress | None
+    steps: Steps, engine: Engine, dumps: Sequence[Path], profile: Profile, progress: rdf.Progress | None
 ) -> list[Source]:
     """Stage the dumps that are not staged yet. Files of the same name, size, time and head are the same."""
     staged = []
     for number, path in enumerate(dumps):
-        place = f"{STAGED}/{number:03}"
-        identity = _identity(path, engine, profile)
-        work.agree(place, identity)
-        facts = work.facts(f"{place}/end")
+        place, stat = f"{STAGED}/{number:03}", path.stat()
+        with path.open("rb") as file:
+            head = hashlib.sha256(file.read(_HEAD)).hexdigest()
+        identity: Facts = {
+            "name": path.name,
+            "bytes": stat.st_size,
+            "modified": stat.st_mtime_ns,
+            "head": head,
+        }
+        if rdf.is_label_table(path):
+            identity["profile"] = profile.name
+        steps.clear_unless(place, identity | {"engine": engine.name})
+        facts = steps.facts(f"{place}/end")
         if facts is None:
-            parts = list(_parts(work, engine, path, number, profile, progress))
-            facts = work.step(f"{place}/end", lambda _, parts=parts, path=path: _total(parts, path))  # type: ignore[misc]
+            total = _total(list(_parts(steps, engine, path, number, profile, progress)), path)
+            facts = steps.step(f"{place}/end", lambda _, total=total: total)  # type: ignore[misc]
         if progress is not None:
-            progress(f"staging {path.name}", identity["bytes"], identity["bytes"])
-        staged.append(Source(path, identity["bytes"], identity["head"], **facts))
+            progress(f"staging {path.name}", stat.st_size, stat.st_size)
+        staged.append(Source(path, stat.st_size, head, **facts))
     for number in count(len(dumps)):  # an earlier work may have had more dumps
-        place = f"{STAGED}/{number:03}"
-        if not work.path(place).exists():
+        if not steps.path(place := f"{STAGED}/{number:03}").exists():
             return staged
-        work.forget(place)
+        steps.forget(place)
     return staged
 
 
+def staged_table(steps: Steps, engine: Engine) -> Any:
+    """All staged triples."""
+    return engine.read(steps.path(STAGED))
+
+
+def batches(folder: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of a folder of Parquet files, file by file in the order of their names."""
+    import pyarrow.parquet as pq
+
+    for path in sorted(folder.glob("*.parquet")):
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(ROWS)
+
+
+def rows(folder: Path) -> Iterator[tuple[Any, ...]]:
+    """The same, row by row."""
+    for batch in batches(folder):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
 def _parts(
-    work: Work, engine: Engine, path: Path, number: int, profile: Profile, progress: Progress | None
+    steps: Steps, engine: Engine, path: Path, number: int, profile: Profile, progress: rdf.Progress | None
 ) -> Iterator[Facts]:
     """What there is to know of each part of a file, each staged now unless it is already."""
-    place, place_of = f"{STAGED}/{number:03}", f"{STAGED}/{number:03}/{{:06}}".format
-    if files.is_label_table(path):
-        yield work.step(f"{place}/000000", lambda folder: _stage_labels(folder, path, profile))
+    place = f"{STAGED}/{number:03}"
+    if rdf.is_label_table(path):
+        yield steps.step(f"{place}/000000", lambda folder: _stage_labels(folder, path, profile))
         return
-    done = 0
-    first, end = 1, 0
-    while (facts := work.facts(place_of(done))) is not None:
+    done, first, end = 0, 1, 0
+    while (facts := steps.facts(f"{place}/{done:06}")) is not None:
         yield facts
-        done, first, end = done + 1, first + (facts["lines"] or 0), facts["end"]
         if facts["lines"] is None:
             return
+        done, first, end = done + 1, first + facts["lines"], facts["end"]
     for part, lines in enumerate(engine.lines(path, first, end), done):
-        yield work.step(
-            place_of(part),
+        yield steps.step(
+            f"{place}/{part:06}",
             lambda folder, lines=lines: _stage_part(folder, engine, lines, path, number),  # type: ignore[misc]
         )
         if progress is not None:
@@ -116,74 +168,53 @@ def _stage_part(folder: Path, engine: Engine, lines: Lines, path: Path, number: 
     for sub in (plain, others):
         sub.mkdir()
     engine.write(plain_triples(lines.table), plain)
-    if sum(_rows(file) for file in plain.glob("*.parquet")) != lines.count:
+    if sum(_size(file) for file in plain.glob("*.parquet")) != lines.count:
         engine.write(other_lines(lines.table), others)
-    bad = _Mistakes(path, lines.first)
-    parsed_file = folder / "rest.parquet"
-    _write_rows(parsed_file, _mended(others, number, bad))
+    bad: list[tuple[int | None, str, str]] = []
+
+    def parsed() -> Iterator[tuple[str, str, str]]:
+        for place, line in rows(others):
+            triple = parse_line(line, number)
+            if isinstance(triple, BadLine):
+                bad.append((place, line, triple.message))
+            elif triple is not None:
+                yield triple
+
+    rest = folder / "rest.parquet"
+    _write_rows(rest, parsed())
     for file in others.iterdir():
         file.unlink()
-    sizes = {file: _rows(file) for file in (*plain.glob("*.parquet"), parsed_file)}
+    sizes = {file: _size(file) for file in (*plain.glob("*.parquet"), rest)}
     for file, size in sizes.items():
         if not size:  # DuckDB takes all files to be as large as the first, and joins from the wrong side
             file.unlink()
-    triples = sum(sizes.values())
-    return {"lines": lines.count, "end": lines.end, "triples": triples, **bad.facts()}
-
-
-def _mended(folder: Path, number: int, bad: _Mistakes) -> Iterator[tuple[str, str, str]]:
-    """The triples of the lines that are not plain."""
-    for batch in batches(folder):
-        for place, line in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            found = parsed(line, number)
-            if isinstance(found, Bad):
-                bad.add(place, line, found.message)
-            elif found is not None:
-                yield found
-
-
-class _Mistakes:
-    """Account of a part's bad lines."""
-
-    def __init__(self, path: Path, first: int) -> None:
-        self._path, self._offset = path, first
-        self._count = 0
-        self._first: tuple[int | None, str, str] | None = None
-
-    def add(self, place: int | None, line: str, message: str) -> None:
-        self._count += 1
-        if self._first is None or (place is not None and place < (self._first[0] or 0)):
-            self._first = (place, line, message)
-
-    def facts(self) -> Facts:
-        if self._first is None:
-            return {"bad_lines": 0, "first_bad": None, "message": ""}
-        place, line, message = self._first
-        number = self._offset + place if place is not None else _number_of(self._path, line)
-        return {"bad_lines": self._count, "first_bad": number, "message": message}
+    facts: Facts = {"lines": lines.count, "end": lines.end, "triples": sum(sizes.values())}
+    if not bad:
+        return facts | {"bad_lines": 0, "first_bad": None, "message": ""}
+    at, line, message = min(bad, key=lambda b: b[0] or 0)
+    first_bad = lines.first + at if at is not None else _number_of(path, line)
+    return facts | {"bad_lines": len(bad), "first_bad": first_bad, "message": message}
 
 
 def _number_of(path: Path, line: str) -> int | None:
     """Number of the first line of a file that reads so: for engines that read a file in no order."""
-    with open_file(path) as stream:
-        for number, found in files.numbered_lines(stream):
-            if found.strip() == line.strip():
-                return number
-    return None
+    with rdf.open_file(path) as stream:
+        return next((n for n, other in rdf.numbered_lines(stream) if other.strip() == line.strip()), None)
 
 
 def _stage_labels(folder: Path, path: Path, profile: Profile) -> Facts:
     """Stage a table of labels as the facts that `triplewise kg load` would make of it."""
-    feed = GraphReader(on_error="skip")
-    quads = feed.labels([path], profile)
-    rows = ((str(q.subject), str(q.predicate), str(q.object)) for q in quads)
-    triples = _write_rows(folder / "labels.parquet", rows)
-    first = feed.broken[0] if feed.broken else None
+    reader = rdf.GraphReader(on_error="skip")
+    quads = reader.labels([path], profile)
+    triples = _write_rows(
+        folder / "labels.parquet", ((str(q.subject), str(q.predicate), str(q.object)) for q in quads)
+    )
+    first = reader.broken[0] if reader.broken else None
     return {
         "lines": None,
         "end": 0,
         "triples": triples,
-        "bad_lines": feed.broken_count,
+        "bad_lines": reader.broken_count,
         "first_bad": first and first.line,
         "message": first.message if first else "",
     }
@@ -203,45 +234,60 @@ def _total(parts: Sequence[Facts], path: Path) -> Facts:
     }
 
 
-def _identity(path: Path, engine: Engine, profile: Profile) -> Facts:
-    facts = path.stat()
-    with path.open("rb") as file:
-        head = hashlib.sha256(file.read(_HEAD)).hexdigest()
-    mark: Facts = {"name": path.name, "bytes": facts.st_size, "modified": facts.st_mtime_ns, "head": head}
-    if files.is_label_table(path):
-        mark["profile"] = profile.name
-    return mark | {"engine": engine.name}
-
-
-def _write_rows(path: Path, rows: Iterator[tuple[str, str, str]]) -> int:
+def _write_rows(path: Path, triples: Iterator[tuple[str, str, str]]) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = pa.schema([(name, pa.string()) for name in ("s", "p", "o")])
     total = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while chunk := list(islice(rows, ROWS)):
+        while chunk := list(islice(triples, ROWS)):
             columns = [list(column) for column in zip(*chunk, strict=True)]
             writer.write_table(pa.table(columns, schema=schema))
             total += len(chunk)
     return total
 
 
-def batches(folder: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a folder of Parquet files, file by file in the order of their names."""
-    import pyarrow.parquet as pq
-
-    for path in sorted(folder.glob("*.parquet")):
-        with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(ROWS)
-
-
-def _rows(path: Path) -> int:
+def _size(path: Path) -> int:
     import pyarrow.parquet as pq
 
     return int(pq.read_metadata(path).num_rows)
 
 
-def staged_table(work: Work, engine: Engine) -> Any:
-    """All staged triples."""
-    return engine.read(work.path(STAGED))
+def plain_triples(lines: ir.Table) -> ir.Table:
+    """The triples of the plain lines: `s`, `p`, `o`, as N-Triples writes them, from a table with `line`."""
+    import ibis
+
+    plain = lines.filter(lines.line.re_search(PLAIN))
+    plain = plain.mutate(cut=plain.line.find(" "))
+    plain = plain.mutate(s=plain.line.left(plain.cut), rest=plain.line.substr(plain.cut + 1))
+    plain = plain.mutate(cut=plain.rest.find(" "))
+    size = plain.rest.length() - plain.cut - len("  .")
+    plain = plain.select("s", p=plain.rest.left(plain.cut), o=plain.rest.substr(plain.cut + 1, size))
+    bare = plain.o.left(plain.o.length() - len(STRING))
+    return plain.mutate(o=ibis.ifelse(plain.o.endswith(STRING), bare, plain.o))
+
+
+def other_lines(lines: ir.Table) -> ir.Table:
+    """The lines that are not plain: `n`, `line`. Empty ones are left out."""
+    return lines.filter(~lines.line.re_search(PLAIN) & (lines.line != "")).select("n", "line")
+
+
+def parse_line(line: str, source: int) -> tuple[str, str, str] | BadLine | None:
+    """The triple of any line, in the same spelling; None for a comment.
+
+    Args:
+        line: the line. source: number of its file: blank nodes become IRIs that are distinct by file.
+    """
+    try:
+        quad = next(iter(ox.parse(input=line.encode(), format=ox.RdfFormat.N_TRIPLES)), None)
+    except SyntaxError as error:
+        return BadLine(str(error.msg or error).split(": ", 1)[-1])
+    except UnicodeEncodeError:
+        return BadLine("not UTF-8")
+    if quad is None:
+        return None
+    if isinstance(quad.object, ox.Triple):
+        return BadLine("a triple as the object of a triple (RDF 1.2) is not supported")
+    quad = rdf.without_blanks(quad, source)
+    return str(quad.subject), str(quad.predicate), str(quad.object)

@@ -91,7 +91,7 @@ def _ways(folder: Path, kg: KnowledgeGraph) -> Iterator[tuple[IRI, bool, Term]]:
     """Every fact in both directions, straight from the store: (relation, forward, far end)."""
     import pyoxigraph as ox
 
-    from triplewise.tools.kg.load import STORE
+    from triplewise.tools.kg.open import STORE
     from triplewise.tools.kg.rdf import from_ox, safe_iri
 
     excluded: dict[Any, bool] = {}

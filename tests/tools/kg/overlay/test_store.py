@@ -20,7 +20,7 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, XSD, Literal, Triple, text
 from triplewise.tools.kg.overlay.export import FORMATS
-from triplewise.tools.kg.overlay.store import FactStore, Wanted, default_path
+from triplewise.tools.kg.overlay.store import FactFilter, FactStore, default_path
 
 EX = "http://example.org/"
 FACT = ExtractedFact(
@@ -83,17 +83,17 @@ def test_deciding_counts_what_changed(store: FactStore) -> None:
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        (Wanted(), [FACT, YEAR]),
-        (Wanted(status=("accepted",)), []),
-        (Wanted(text="RETURN of"), [FACT]),
-        (Wanted(text="manhattan"), [YEAR]),
-        (Wanted(least=0.6), [YEAR]),
-        (Wanted(conflicting=True), [YEAR]),
-        (Wanted(document="viggo.txt", question="PLAY"), [FACT, YEAR]),
-        (Wanted(document="nowhere"), []),
+        (FactFilter(), [FACT, YEAR]),
+        (FactFilter(status=("accepted",)), []),
+        (FactFilter(text="RETURN of"), [FACT]),
+        (FactFilter(text="manhattan"), [YEAR]),
+        (FactFilter(least=0.6), [YEAR]),
+        (FactFilter(conflicting=True), [YEAR]),
+        (FactFilter(document="viggo.txt", question="PLAY"), [FACT, YEAR]),
+        (FactFilter(document="nowhere"), []),
     ],
 )
-def test_filters(store: FactStore, wanted: Wanted, found: list[ExtractedFact]) -> None:
+def test_filters(store: FactStore, wanted: FactFilter, found: list[ExtractedFact]) -> None:
     store.add([FACT, YEAR])
     assert [k.fact for k in store.facts(wanted)] == found
 

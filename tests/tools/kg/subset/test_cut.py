@@ -17,18 +17,17 @@ from tests.tools.kg.subset.conftest import LABEL, E, Fact, node, random_graph, r
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.load import load_kg
-from triplewise.tools.kg.subset import CutOrder, CutReport, cut_kg
-from triplewise.tools.kg.subset import blocks as blocks_module
-from triplewise.tools.kg.subset.publish import LABELS, TRIPLES, publish
+from triplewise.tools.kg.subset import SubsetReport, SubsetSpec, extract_subset
+from triplewise.tools.kg.subset.extract import LABELS, TRIPLES, _publish
 
 FILES = (TRIPLES, LABELS, "cut.json")
 
 
-def cut(folder: Path, facts: list[Fact], seeds: list[str], **order: object) -> CutReport:
+def cut(folder: Path, facts: list[Fact], seeds: list[str], **order: object) -> SubsetReport:
     dump = write_facts(folder / "dump.nt", facts)
     (folder / "seeds.txt").write_text("\n".join(seeds))
-    settings = CutOrder(**order)  # type: ignore[arg-type]
-    return cut_kg(folder / "seeds.txt", [dump], folder / "cut", settings, overwrite=True, threads=1)
+    settings = SubsetSpec(**order)  # type: ignore[arg-type]
+    return extract_subset(folder / "seeds.txt", [dump], folder / "cut", settings, overwrite=True, threads=1)
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -80,8 +79,8 @@ def test_every_compression_gives_the_same(tmp_path: Path, name: str, packed: obj
     plain = write_facts(tmp_path / "plain.nt", random_graph(1))
     (tmp_path / name).write_bytes(packed(plain.read_bytes()))  # type: ignore[operator]
     (tmp_path / "seeds.txt").write_text(node(1))
-    cut_kg(tmp_path / "seeds.txt", [plain], tmp_path / "a")
-    cut_kg(tmp_path / "seeds.txt", [tmp_path / name], tmp_path / "b")
+    extract_subset(tmp_path / "seeds.txt", [plain], tmp_path / "a")
+    extract_subset(tmp_path / "seeds.txt", [tmp_path / name], tmp_path / "b")
     for file in (TRIPLES, LABELS):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
@@ -89,13 +88,12 @@ def test_every_compression_gives_the_same(tmp_path: Path, name: str, packed: obj
 def test_bad_lines_are_counted_and_the_first_is_named_across_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks_module, "READ", 100)
     monkeypatch.setattr("triplewise.tools.kg.subset.engines.BLOCK", 300)
     good = f"{node(1)} <{E}p> {node(2)} .\r\n# a comment\n\n"
     bad = f"{node(1)} <{E}p> {node(2)}\n".encode() + b"<http://e.example/\xff> <p:p> <o:o> .\n"
     (tmp_path / "d.nt").write_bytes(good.encode() * 20 + bad + good.encode())
     (tmp_path / "seeds.txt").write_text(node(1))
-    report = cut_kg(tmp_path / "seeds.txt", [tmp_path / "d.nt"], tmp_path / "cut")
+    report = extract_subset(tmp_path / "seeds.txt", [tmp_path / "d.nt"], tmp_path / "cut")
     source = report.sources[0]
     assert (source.lines, source.triples, source.bad_lines, source.first_bad) == (65, 21, 2, 61)
     assert "followed by a dot" in source.message
@@ -112,7 +110,7 @@ def test_the_result_loads_and_answers(tmp_path: Path) -> None:
     (tmp_path / "labels.tsv").write_text("Q1\tAda\tmathematician\nP19\tplace of birth\nQ2\tLondon\nQ9\tBob\n")
     (tmp_path / "seeds.jsonl").write_text('{"topic_entity": {"Q1": "Ada"}}\n{"entities": ["Q77", "what"]}\n')
     dumps = [tmp_path / "d.nt", tmp_path / "labels.tsv"]
-    report = cut_kg(tmp_path / "seeds.jsonl", dumps, tmp_path / "cut", profile="wikidata")
+    report = extract_subset(tmp_path / "seeds.jsonl", dumps, tmp_path / "cut", profile="wikidata")
     assert (report.triples, report.left_out, report.unknown) == (3, 1, ("what", "Q77"))
     load_kg([tmp_path / "cut"], tmp_path / "kg", profile="wikidata")
     kg = open_kg(tmp_path / "kg")
@@ -147,17 +145,17 @@ def test_a_killed_cut_goes_on_and_gives_the_same(tmp_path: Path) -> None:
     script.write_text(
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from triplewise.tools.kg.subset import CutOrder, cut_kg, blocks, engines, work\n"
-        "blocks.READ, engines.BLOCK = 4_096, 60_000\n"
-        "step = work.Work.step\n"
+        "from triplewise.tools.kg.subset import SubsetSpec, extract_subset, engines, steps\n"
+        "engines.BLOCK = 60_000\n"
+        "step = steps.Steps.step\n"
         "def killed(self, name, make):\n"
         "    facts = step(self, name, make)\n"
         "    if name == sys.argv[2]:\n"
         "        (self.folder / f'{name}x.part').mkdir()\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return facts\n"
-        "work.Work.step = killed\n"
-        "cut_kg('seeds.txt', ['d.nt'], sys.argv[1], CutOrder(hops=2, hub_limit=20))\n"
+        "steps.Steps.step = killed\n"
+        "extract_subset('seeds.txt', ['d.nt'], sys.argv[1], SubsetSpec(hops=2, hub_limit=20))\n"
     )
 
     def run(into: str, kill_after: str) -> int:
@@ -184,20 +182,20 @@ def test_a_publishing_that_was_broken_off_can_be_done_again(tmp_path: Path) -> N
     (tmp_path / "cut" / "cut.json").write_text("{}")
     (tmp_path / "result" / TRIPLES).write_text("triples")
     with pytest.raises(DataError):
-        publish(tmp_path / "result", tmp_path / "cut", {"format": 1})
+        _publish(tmp_path / "result", tmp_path / "cut", {"format": 1})
     assert not (tmp_path / "cut" / "cut.json").exists()
     (tmp_path / "result" / LABELS).write_text("labels")
-    publish(tmp_path / "result", tmp_path / "cut", {"format": 1})
+    _publish(tmp_path / "result", tmp_path / "cut", {"format": 1})
     assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == sorted(FILES)
 
 
 def test_a_staged_dump_serves_further_cuts_until_it_changes(tmp_path: Path) -> None:
     dump = write_facts(tmp_path / "d.nt", random_graph(4))
     (tmp_path / "seeds.txt").write_text(node(1))
-    order = CutOrder(hops=1)
+    order = SubsetSpec(hops=1)
 
-    def go(into: str, **more: object) -> CutReport:
-        return cut_kg(
+    def go(into: str, **more: object) -> SubsetReport:
+        return extract_subset(
             tmp_path / "seeds.txt",
             [dump],
             tmp_path / into,
@@ -226,7 +224,7 @@ def test_mistakes_name_the_mend(tmp_path: Path) -> None:
     def error(kind: type[Exception], match: str, **change: object) -> None:
         given = {"seeds": seeds, "dumps": [dump], "into": tmp_path / "cut"} | change
         with pytest.raises(kind, match=match):
-            cut_kg(**given)  # type: ignore[arg-type]
+            extract_subset(**given)  # type: ignore[arg-type]
 
     error(DataError, "no such dump", dumps=[tmp_path / "none.nt"])
     (tmp_path / "d.nt.xz").write_bytes(b"")
@@ -243,7 +241,7 @@ def test_mistakes_name_the_mend(tmp_path: Path) -> None:
     error(ConfigurationError, "not empty .mine.txt.", into=tmp_path / "full")
     error(ConfigurationError, "memory 'much' is no size", memory="much")
     error(ConfigurationError, "unknown engine 'polars'", engine="polars")
-    cut_kg(seeds, [dump], tmp_path / "cut")
+    extract_subset(seeds, [dump], tmp_path / "cut")
     error(ConfigurationError, "--overwrite")
     (tmp_path / "cut" / TRIPLES).write_bytes(b"")
     with pytest.raises(DataError, match="not as the cut left it; cut again"):
@@ -256,16 +254,19 @@ def test_a_missing_package_names_its_extra(tmp_path: Path, monkeypatch: pytest.M
     for engine, package, extra in (("duckdb", "duckdb", "cut"), ("spark", "pyspark", "spark")):
         monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(ConfigurationError, match=rf"triplewise\[{extra}\]"):
-            cut_kg(tmp_path / "seeds.txt", [dump], tmp_path / "cut", engine=engine)
+            extract_subset(tmp_path / "seeds.txt", [dump], tmp_path / "cut", engine=engine)
 
 
 def test_two_cuts_of_one_folder_do_not_meet(tmp_path: Path) -> None:
     dump = write_facts(tmp_path / "d.nt", random_graph(5))
     (tmp_path / "seeds.txt").write_text(node(1))
-    from triplewise.tools.kg.subset.work import Work
+    from triplewise.tools.kg.subset.steps import Steps
 
-    with Work(tmp_path / "cut" / ".work").alone(), pytest.raises(ConfigurationError, match="another process"):
-        cut_kg(tmp_path / "seeds.txt", [dump], tmp_path / "cut")
+    with (
+        Steps(tmp_path / "cut" / ".work").alone(),
+        pytest.raises(ConfigurationError, match="another process"),
+    ):
+        extract_subset(tmp_path / "seeds.txt", [dump], tmp_path / "cut")
 
 
 def test_the_command_says_what_it_did(tmp_path: Path) -> None:

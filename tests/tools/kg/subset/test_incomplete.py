@@ -14,12 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
-from triplewise.tools.kg.subset.incomplete import DROPPED, THINNED, ThinOrder, thin_kg
-from triplewise.tools.kg.subset.shortest_paths import Fact, ShortestPaths
+from triplewise.tools.kg.subset.incomplete import (
+    DROPPED,
+    MANIFEST,
+    Fact,
+    IncompleteReport,
+    IncompleteSpec,
+    ShortestPaths,
+    TopicQuestion,
+    make_incomplete,
+)
 
 NODES = [f"n{i}" for i in range(7)]
 FACTS = st.lists(
@@ -107,6 +115,14 @@ def films(tmp_path: Path) -> Path:
     return path
 
 
+def made(
+    source: Path | str, questions: Path, into: Path, spec: IncompleteSpec, **more: Any
+) -> IncompleteReport:
+    records = map(json.loads, questions.read_text().splitlines())
+    asked = [TopicQuestion(r["question"], [r["topic_entity"]], r["answers"]) for r in records]
+    return make_incomplete(source, asked, into, spec, questions_file=questions, **more)
+
+
 def facts_of(source: Path) -> set[str]:
     kg = open_kg(source)
     assert isinstance(kg, EmbeddedKG)
@@ -118,7 +134,7 @@ def facts_of(source: Path) -> set[str]:
 def test_the_union_gives_the_graph_back(
     films: Path, questions: Path, tmp_path: Path, share: float, seed: int
 ) -> None:
-    report = thin_kg(films, questions, tmp_path / "thin", ThinOrder(share, seed))
+    report = made(films, questions, tmp_path / "thin", IncompleteSpec(share, seed))
     whole, rest = facts_of(films), facts_of(tmp_path / "thin")
     gone = set((tmp_path / "thin" / DROPPED).read_text().splitlines())
     assert rest | gone == whole
@@ -134,20 +150,20 @@ def test_one_seed_drops_the_same_from_a_file_and_from_a_folder(
     films: Path, questions: Path, tmp_path: Path
 ) -> None:
     load_kg([films], tmp_path / "store")
-    order = ThinOrder(0.5, 3)
-    thin_kg(films, questions, tmp_path / "a", order)
-    thin_kg(tmp_path / "store", questions, tmp_path / "b", order)
+    order = IncompleteSpec(0.5, 3)
+    made(films, questions, tmp_path / "a", order)
+    made(tmp_path / "store", questions, tmp_path / "b", order)
     assert (tmp_path / "a" / DROPPED).read_bytes() == (tmp_path / "b" / DROPPED).read_bytes()
     seeds = set()
     for seed in range(6):
-        thin_kg(films, questions, tmp_path / f"s{seed}", ThinOrder(0.5, seed))
+        made(films, questions, tmp_path / f"s{seed}", IncompleteSpec(0.5, seed))
         seeds.add((tmp_path / f"s{seed}" / DROPPED).read_bytes())
     assert len(seeds) > 1
 
 
 def test_the_manifest_says_how(films: Path, questions: Path, tmp_path: Path) -> None:
-    thin_kg(films, questions, tmp_path / "thin", ThinOrder(1.0, 5, every_path=True))
-    told = json.loads((tmp_path / "thin" / THINNED).read_text())
+    made(films, questions, tmp_path / "thin", IncompleteSpec(1.0, 5, every_path=True))
+    told = json.loads((tmp_path / "thin" / MANIFEST).read_text())
     assert (told["seed"], told["drop"], told["every_path"], told["source"]) == (5, 1.0, True, "films.ttl")
     assert told["hit_questions"] == 3
     assert told["questions_file"]["name"] == "questions.jsonl"
@@ -160,7 +176,7 @@ def test_named_graphs_lose_a_fact_in_all_of_them(tmp_path: Path, questions: Path
     store.load(TURTLE.encode(), ox.RdfFormat.TURTLE)
     quads = [*store, *(ox.Quad(q.subject, q.predicate, q.object, ox.NamedNode("http://g/1")) for q in store)]
     ox.serialize(quads, str(path), ox.RdfFormat.N_QUADS)
-    thin_kg(path, questions, tmp_path / "thin", ThinOrder(1.0))
+    made(path, questions, tmp_path / "thin", IncompleteSpec(1.0))
     gone = set((tmp_path / "thin" / DROPPED).read_text().splitlines())
     rest = facts_of(tmp_path / "thin")
     assert gone
@@ -180,31 +196,29 @@ def test_nothing_is_overwritten_and_what_died_is_no_hindrance(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        thin_kg(films, questions, target, ThinOrder(0.5), progress=die)
+        made(films, questions, target, IncompleteSpec(0.5), progress=die)
     assert not target.exists()
-    thin_kg(films, questions, target, ThinOrder(0.5))
+    made(films, questions, target, IncompleteSpec(0.5))
     assert not (tmp_path / ".thin.thinning").exists()
     with pytest.raises(ConfigurationError, match="exists already"):
-        thin_kg(films, questions, target, ThinOrder(0.5))
+        made(films, questions, target, IncompleteSpec(0.5))
 
 
 def test_another_process_at_the_same_folder_is_said(films: Path, questions: Path, tmp_path: Path) -> None:
     def meanwhile(stage: str, _done: int, _total: int | None) -> None:
         if stage == "writing what stays":
             with pytest.raises(ConfigurationError, match="another process"):
-                thin_kg(films, questions, tmp_path / "thin", ThinOrder(0.5))
+                made(films, questions, tmp_path / "thin", IncompleteSpec(0.5))
 
-    thin_kg(films, questions, tmp_path / "thin", ThinOrder(0.5), progress=meanwhile)
+    made(films, questions, tmp_path / "thin", IncompleteSpec(0.5), progress=meanwhile)
 
 
 @pytest.mark.parametrize(("share", "hops"), [(-0.1, 3), (1.5, 3), (0.5, 0)])
 def test_impossible_orders(share: float, hops: int) -> None:
     with pytest.raises(ConfigurationError):
-        ThinOrder(share, hops=hops)
+        IncompleteSpec(share, hops=hops)
 
 
 def test_endpoints_and_missing_files_are_refused(films: Path, questions: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="endpoint"):
-        thin_kg("http://127.0.0.1:9/sparql", questions, tmp_path / "thin", ThinOrder(0.5))
-    with pytest.raises(DataError):
-        thin_kg(films, tmp_path / "none.jsonl", tmp_path / "thin", ThinOrder(0.5))
+        made("http://127.0.0.1:9/sparql", questions, tmp_path / "thin", IncompleteSpec(0.5))

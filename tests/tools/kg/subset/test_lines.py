@@ -4,7 +4,7 @@ import pyoxigraph as ox
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.kg.subset.lines import PLAIN, Bad, parsed
+from triplewise.tools.kg.subset.staging import PLAIN, BadLine, parse_line
 
 plain = re.compile(PLAIN)
 
@@ -32,9 +32,9 @@ lines = st.builds(
 def test_a_plain_line_is_taken_apart_as_the_parser_does(line: str) -> None:
     if "\n" in line or not plain.fullmatch(line):
         return
-    found = parsed(line, 0)
+    found = parse_line(line, 0)
     assert found is not None
-    assert not isinstance(found, Bad)
+    assert not isinstance(found, BadLine)
     subject, relation, value = line.removesuffix(" .").split(" ", 2)
     assert (subject, relation, value.removesuffix("^^<http://www.w3.org/2001/XMLSchema#string>")) == found
 
@@ -43,25 +43,25 @@ def test_a_plain_line_is_taken_apart_as_the_parser_does(line: str) -> None:
 @given(texts)
 def test_any_text_survives_in_either_way(text: str) -> None:
     line = f"<urn:s> <urn:p> {ox.Literal(text)} ."
-    assert parsed(line, 0) == ("<urn:s>", "<urn:p>", str(ox.Literal(text)))
+    assert parse_line(line, 0) == ("<urn:s>", "<urn:p>", str(ox.Literal(text)))
     if re.fullmatch(r"[ -~]*", text):
         assert plain.fullmatch(line)
 
 
 def test_what_the_parser_is_for() -> None:
-    assert parsed("# a comment", 0) is None
-    assert parsed("_:b <p:p> _:c .", 3) == (
+    assert parse_line("# a comment", 0) is None
+    assert parse_line("_:b <p:p> _:c .", 3) == (
         "<urn:triplewise:blank:3-b>",
         "<p:p>",
         "<urn:triplewise:blank:3-c>",
     )
-    assert parsed(r'<s:s><p:p>"A"@EN.', 0) == ("<s:s>", "<p:p>", '"A"@en')
+    assert parse_line(r'<s:s><p:p>"A"@EN.', 0) == ("<s:s>", "<p:p>", '"A"@en')
     for line in (
         "<s:s> <p:p> <o o> .",
         "s p o .",
         "<s:s> <p:p> <<( <a:a> <b:b> <c:c> )>> .",
         "<s:s> <p:p> <o:o> <g:g> .",
     ):
-        found = parsed(line, 0)
-        assert isinstance(found, Bad), line
+        found = parse_line(line, 0)
+        assert isinstance(found, BadLine), line
         assert found.message

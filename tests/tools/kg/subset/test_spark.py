@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.tools.kg.subset.conftest import E, node, random_graph, write_facts
-from triplewise.tools.kg.subset import CutOrder, Spark, cut_kg
-from triplewise.tools.kg.subset.publish import LABELS, TRIPLES
+from triplewise.tools.kg.subset import Spark, SubsetSpec, extract_subset
+from triplewise.tools.kg.subset.extract import LABELS, TRIPLES
 
 pyspark = pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 pytestmark = [
@@ -47,11 +47,11 @@ def session() -> Iterator[Any]:
 @pytest.mark.parametrize(
     "order",
     [
-        CutOrder(hops=2, hub_limit=4, hub_sample=2, seed=3, languages=("en",)),
-        CutOrder(hops=1, direction="out", hub_limit=0),
+        SubsetSpec(hops=2, hub_limit=4, hub_sample=2, seed=3, languages=("en",)),
+        SubsetSpec(hops=1, direction="out", hub_limit=0),
     ],
 )
-def test_spark_gives_the_same_files_as_duckdb(tmp_path: Path, session: Any, order: CutOrder) -> None:
+def test_spark_gives_the_same_files_as_duckdb(tmp_path: Path, session: Any, order: SubsetSpec) -> None:
     facts = random_graph(11, nodes=60, edges=200)
     odd = [
         ("_:b", f"<{E}p0>", node(1)),
@@ -62,7 +62,9 @@ def test_spark_gives_the_same_files_as_duckdb(tmp_path: Path, session: Any, orde
     (tmp_path / "dump.nt.gz").write_bytes(gzip.compress(plain.read_bytes()))
     (tmp_path / "seeds.txt").write_text(f"{node(1)}\n{node(9)}\n")
     reports = [
-        cut_kg(tmp_path / "seeds.txt", [tmp_path / "dump.nt.gz"], tmp_path / name, order, engine=engine)
+        extract_subset(
+            tmp_path / "seeds.txt", [tmp_path / "dump.nt.gz"], tmp_path / name, order, engine=engine
+        )
         for name, engine in (("duckdb", "duckdb"), ("spark", lambda _: Spark(session)))
     ]
     for file in (TRIPLES, LABELS):

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
 from typing import TypeAlias
 
-from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, Variable
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple, Variable
+from triplewise.tools.kg.literals import canonical
 from triplewise.tools.kg.overlay.patterns import Node, Pattern
-
-_INTEGERS = frozenset(
-    f"{sign}{kind}"
-    for sign, kind in (
-        *(("", k) for k in ("integer", "int", "long", "short", "byte")),
-        *(("unsigned", k) for k in ("Int", "Long", "Short", "Byte")),
-        *((s, "Integer") for s in ("nonNegative", "positive", "nonPositive", "negative")),
-    )
-)
 
 Allowed: TypeAlias = Mapping[Variable, frozenset[Term]]
 """The values that variables can have at most, where a VALUES block before tells."""
 
 
-class Facts:
-    """Triples, each once, in the order given."""
+class FactIndex:
+    """Triples by any of their parts, each once, in the order given."""
 
     def __init__(self, triples: Iterable[Triple]) -> None:
         self.all: tuple[Triple, ...] = tuple(dict.fromkeys(triples))
         self._at: tuple[dict[Term, list[Triple]], ...] = tuple(defaultdict(list) for _ in range(3))
         for triple in self.all:
             for index, part in zip(self._at, _parts(triple), strict=True):
-                index[canonical(part)].append(triple)
+                index[_key(part)].append(triple)
         self.relations: frozenset[IRI] = frozenset(t.relation for t in self.all)
 
     def __len__(self) -> int:
@@ -43,37 +34,24 @@ class Facts:
 
     def at(self, node: Term) -> list[Triple]:
         """Triples that leave or arrive at a node, each once."""
-        node = canonical(node)
+        node = _key(node)
         return list(dict.fromkeys([*self._at[0].get(node, ()), *self._at[2].get(node, ())]))
 
     def matching(self, pattern: Pattern, allowed: Allowed) -> list[Triple]:
         """Triples that a pattern without a path can match."""
         nodes = _nodes(pattern)
         sets = [_set(node, allowed) for node in nodes]
-        found: Iterable[Triple] = self.all
-        for index, wanted in zip(self._at, sets, strict=True):
-            if wanted is not None and len(wanted) == 1:
-                here = index.get(next(iter(wanted)), [])
-                found = here if found is self.all or len(here) < len(list(found)) else found
-        return [t for t in found if _fits(_parts(t), nodes, sets)]
+        triples: Sequence[Triple] = self.all
+        for index, terms in zip(self._at, sets, strict=True):
+            if terms is not None and len(terms) == 1:
+                here = index.get(next(iter(terms)), [])
+                triples = here if len(here) < len(triples) else triples
+        return [t for t in triples if _fits(_parts(t), nodes, sets)]
 
 
-def canonical(term: Term) -> Term:
-    """A number as engines hold it: by value, whatever kind of integer and however it is written."""
-    if not isinstance(term, Literal) or not term.datatype.startswith(XSD):
-        return term
-    kind = term.datatype.removeprefix(XSD)
-    try:
-        if kind in _INTEGERS:
-            return Literal(str(int(term.value)), XSD + "integer")
-        if kind == "decimal":
-            number = f"{Decimal(term.value).normalize():f}"
-            return Literal(number, term.datatype)
-        if kind in ("double", "float"):
-            return Literal(repr(float(term.value)), term.datatype)
-    except (ValueError, ArithmeticError):
-        return term
-    return term
+def _key(term: Term) -> Term:
+    """A literal as engines hold it: by value, whatever kind of integer and however it is written."""
+    return canonical(term.value, term.datatype, term.language) if isinstance(term, Literal) else term
 
 
 def _parts(triple: Triple) -> tuple[Term, Term, Term]:
@@ -88,14 +66,14 @@ def _nodes(pattern: Pattern) -> tuple[Node, Node, Node]:
 def _set(node: Node, allowed: Allowed) -> frozenset[Term] | None:
     """The terms that may stand at a place; None for any."""
     if not isinstance(node, Variable):
-        return frozenset([canonical(node)])
-    found = allowed.get(node)
-    return None if found is None else frozenset(map(canonical, found))
+        return frozenset([_key(node)])
+    terms = allowed.get(node)
+    return None if terms is None else frozenset(map(_key, terms))
 
 
 def _fits(parts: Sequence[Term], nodes: Sequence[Node], sets: Sequence[frozenset[Term] | None]) -> bool:
     """Whether the parts are among the terms wanted, and equal where one variable stands at two places."""
-    if not all(wanted is None or canonical(part) in wanted for part, wanted in zip(parts, sets, strict=True)):
+    if not all(terms is None or _key(part) in terms for part, terms in zip(parts, sets, strict=True)):
         return False
     values: dict[Node, Term] = {}
     return all(values.setdefault(node, part) == part for node, part in zip(nodes, parts, strict=True))

@@ -1,4 +1,4 @@
-"""The folder of work in progress: steps that are done once, whole or not at all.
+"""Work in progress as steps in a folder, each done once, whole or not at all.
 
 A step is a folder. It is made under another name and renamed when it is complete, with what there is to
 remember of it in `done.json`. A process that is killed leaves nothing that looks like a finished step, and
@@ -11,17 +11,18 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.locks import exclusive
 
 Facts = dict[str, Any]
 DONE = "done.json"
 
 
-class Work:
+class Steps:
     """Steps in a folder, done by one process at a time."""
 
     def __init__(self, folder: Path) -> None:
@@ -45,9 +46,8 @@ class Work:
         Raises:
             DataError: the disk is full or cannot be written.
         """
-        known = self.facts(name)
-        if known is not None:
-            return known
+        if (facts := self.facts(name)) is not None:
+            return facts
         final = self.folder / name
         part = final.with_name(final.name + ".part")
         try:
@@ -65,15 +65,13 @@ class Work:
         """Undo a step, or a folder of steps."""
         shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def agree(self, name: str, identity: Facts) -> bool:
-        """Whether a folder of steps was made for this identity; if not, it is cleared for it."""
-        mark = self.folder / name / "identity.json"
-        if read_json(mark) == identity:
-            return True
-        self.forget(name)
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        write_json(mark, identity)
-        return False
+    def clear_unless(self, name: str, identity: Facts) -> None:
+        """Clear a folder of steps unless it was made for this identity."""
+        path = self.folder / name / "identity.json"
+        if read_json(path) != identity:
+            self.forget(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, identity)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -82,24 +80,26 @@ class Work:
         Raises:
             ConfigurationError: another process works in it. DataError: it cannot be made.
         """
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file = (self.folder / "lock").open("a+")
-        except OSError as error:
-            raise DataError(f"cannot be written: {error.strerror or error}", self.folder) from error
-        with file:
-            if not _locked(file.fileno()):
-                raise ConfigurationError(f"another process is working in {self.folder}; wait for it to end")
+
+        def refuse() -> None:
+            raise ConfigurationError(f"another process is working in {self.folder}; wait for it to end")
+
+        with ExitStack() as stack:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(exclusive(self.folder / "lock", refuse))
+            except OSError as error:
+                raise DataError(f"cannot be written: {error.strerror or error}", self.folder) from error
             yield
 
 
 def read_json(path: Path) -> Facts | None:
     """A JSON object; None if there is none, or no whole one."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return dict(found) if isinstance(found, dict) else None
+    return dict(value) if isinstance(value, dict) else None
 
 
 def write_json(path: Path, facts: Facts) -> None:
@@ -111,16 +111,3 @@ def write_json(path: Path, facts: Facts) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
-
-
-def _locked(descriptor: int) -> bool:
-    """Take the lock, which goes with the process; True where there are no locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
