@@ -13,8 +13,8 @@ from triplewise.graphs.cli.console import examples, out, pairs, progress_bars, s
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from triplewise.tools.kg.subset import CutReport
-    from triplewise.tools.kg.subset.incomplete import ThinReport
+    from triplewise.tools.kg.subset import SubsetReport
+    from triplewise.tools.kg.subset.incomplete import IncompleteReport
 
 SHOWN = 5
 
@@ -105,16 +105,16 @@ def cut(
     again. DIR then holds triples.nt.gz, labels.nt.gz and cut.json (what was cut, and which hubs were not
     expanded), and `triplewise kg load DIR` takes it as it is.
     """
-    from triplewise.tools.kg.subset import CutOrder, cut_kg
+    from triplewise.tools.kg.subset import SubsetSpec, extract_subset
 
-    order = CutOrder(hops, direction, hub_limit, hub_sample, seed, tuple(language or ()))
+    spec = SubsetSpec(hops, direction, hub_limit, hub_sample, seed, tuple(language or ()))
     try:
         with progress_bars() as tell:
-            report = cut_kg(
+            report = extract_subset(
                 seeds,
                 dumps,
                 into,
-                order,
+                spec,
                 profile=profile or "generic",
                 engine=engine,
                 memory=memory,
@@ -130,7 +130,7 @@ def cut(
     out().print(_cut_table(report, profile))
 
 
-def _notices(report: CutReport) -> None:
+def _notices(report: SubsetReport) -> None:
     """What a person should know of the input."""
     for source in report.sources:
         if source.bad_lines:
@@ -142,7 +142,7 @@ def _notices(report: CutReport) -> None:
         say(f"{report.unknown_count:,} seeds are not in the dump: {shown}{more}", "notice")
 
 
-def _cut_table(report: CutReport, profile: str | None) -> Table:
+def _cut_table(report: SubsetReport, profile: str | None) -> Table:
     """What a cut did."""
     hops = [
         (f"hop {hop.number}", f"{hop.nodes:,} nodes, {hop.triples:,} new triples, {hop.hubs:,} hubs left")
@@ -218,11 +218,15 @@ def thin(
     was dropped: with it the graph is whole again) and thinned.json (how it was done). The same seed drops the
     same triples. What is interrupted leaves nothing in the way: run it again.
     """
-    from triplewise.tools.kg.subset.incomplete import ThinOrder, thin_kg
+    from triplewise.tools.kg.subset.incomplete import IncompleteSpec, TopicQuestion, make_incomplete
+    from triplewise.tools.planning.seeds import read_seeds
 
-    order = ThinOrder(drop, seed, hops, every_path)
+    spec = IncompleteSpec(drop, seed, hops, every_path)
+    asked = [TopicQuestion(s.question, [t for _, t in s.named], s.answers) for s in read_seeds(questions)]
     with progress_bars() as tell:
-        report = thin_kg(source, questions, into, order, profile=profile, progress=tell)
+        report = make_incomplete(
+            source, asked, into, spec, questions_file=questions, profile=profile, progress=tell
+        )
     if report.unknown:
         say(f"{report.unknown:,} questions are about something that the graph does not have", "notice")
     if report.unreached:
@@ -230,7 +234,7 @@ def thin(
     out().print(_thin_table(report))
 
 
-def _thin_table(report: ThinReport) -> Table:
+def _thin_table(report: IncompleteReport) -> Table:
     """What was done."""
     share = f"{report.dropped / report.collected:.0%}" if report.collected else "none"
     return pairs(
