@@ -25,7 +25,8 @@ from triplewise.evals.training import seeds_of
 from triplewise.graphs import learning as self_learning
 from triplewise.nodes.learning.config import LearningConfig
 from triplewise.tools.kg.rdf import Progress
-from triplewise.tools.kg.subset.incomplete import THINNED, ThinOrder, thin_kg
+from triplewise.tools.kg.subset.incomplete import MANIFEST, IncompleteSpec, TopicQuestion, make_incomplete
+from triplewise.tools.planning.seeds import read_seeds
 
 LEARNED_HOPS = 2
 """Longest rule body that is learned from: WebQuestionsSP needs no more (SymAgent, table 2)."""
@@ -159,9 +160,12 @@ def _incomplete(cell: Cell, base: Task, progress: Progress) -> tuple[dict[str, A
         folder.mkdir(parents=True, exist_ok=True)
         questions = folder / "questions.jsonl"
         questions.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
-        asked = ThinOrder(thin.share, thin.seed, thin.hops)
-        thin_kg(kg, questions, folder / "kg", asked, profile=profile, progress=progress)
-    report = json.loads((folder / "kg" / THINNED).read_text(encoding="utf-8"))
+        asked = [TopicQuestion(s.question, [t for _, t in s.named], s.answers) for s in read_seeds(questions)]
+        spec = IncompleteSpec(thin.share, thin.seed, thin.hops)
+        make_incomplete(
+            kg, asked, folder / "kg", spec, questions_file=questions, profile=profile, progress=progress
+        )
+    report = json.loads((folder / "kg" / MANIFEST).read_text(encoding="utf-8"))
     settings: dict[str, Any] = {"kg": str(folder / "kg"), **_seeds_of(cell, base)}
     if thin.documents or thin.read:
         settings |= _documents(cell, base, folder, progress)
