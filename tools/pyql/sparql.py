@@ -128,24 +128,21 @@ class Writer:
         clauses = self.program.clauses
         for i, clause in enumerate(clauses):
             later = {v for c in clauses[i + 1 :] for v in c.mentions} | set(needed)
-            self._add(clause, later)
+            match clause:
+                case Fact() | Typed() | Filter():
+                    self.blocks += self._items((clause,))
+                case Union():
+                    self.blocks.append(self._union(clause))
+                case Not():
+                    self.blocks.append(self._not(clause))
+                case TimeWindow():
+                    self.blocks.append(self._window(clause))
+                case Extreme():
+                    self.blocks += self._extreme(clause, self.blocks)
+                case Count():
+                    self._count(clause, later)
             self.blocks = _closed(self.blocks, clause, clauses[i + 1 :])
         return self.blocks
-
-    def _add(self, clause: Clause, later: set[Variable]) -> None:
-        match clause:
-            case Fact() | Typed() | Filter():
-                self.blocks += self._items((clause,))
-            case Union():
-                self.blocks.append(self._union(clause))
-            case Not():
-                self.blocks.append(self._not(clause))
-            case TimeWindow():
-                self.blocks.append(self._window(clause))
-            case Extreme():
-                self.blocks += self._extreme(clause, self.blocks)
-            case Count():
-                self._count(clause, later)
 
     def _items(self, pattern: Pattern, tag: tuple[str, str] | None = None) -> list[Block]:
         """Blocks of triples, types and filters, and of superlatives and unions among them."""
@@ -202,7 +199,7 @@ class Writer:
             length = min([10, *(len(s.value) for s in (item.left, item.right) if isinstance(s, Literal))])
             sides = [self._day(side, length) for side in (item.left, item.right)]
         else:
-            sides = [self._key(side, item.kind) for side in (item.left, item.right)]
+            sides = [self._key(item.left, item.kind), self._key(item.right, item.kind)]
         return f"{sides[0]} {item.operator} {sides[1]}"
 
     def _lower(self, side: Node) -> str:

@@ -289,7 +289,9 @@ OPEN_END = "none"
 
 def write_program(program: PyQL, profile: Profile | None) -> str:
     """The program, one action per line."""
-    lines = [write_clause(clause, profile) for clause in program.clauses]
+    lines: list[str] = []
+    for clause in program.clauses:
+        lines.append(write_clause(clause, profile))
     if program.order is not None:
         order = program.order
         direction = "desc" if order.descending else "asc"
