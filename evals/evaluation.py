@@ -34,6 +34,7 @@ from platformdirs import user_state_path
 
 from triplewise.evals import tasks
 from triplewise.evals.provenance import code_checksum
+from triplewise.evals.record import CRASHED
 from triplewise.evals.systems import parts_of
 from triplewise.nodes.context import Context
 from triplewise.tools.core.errors import ConfigurationError
@@ -244,6 +245,12 @@ def _recover(killed: EvalLog) -> EvalLog:
     log = read_eval_log(log.location, resolve_attachments="full")
     for sample in log.samples or ():
         sample.store = sample.store or dict(store_from_events(sample.events).items())
+    # What was scored but whose run is not on disk is asked again.
+    log.samples = [
+        sample
+        for sample in log.samples or ()
+        if sample.error or sample.store.get("Run:status", CRASHED) != CRASHED
+    ]
     write_eval_log(log, log.location)
     return log
 
