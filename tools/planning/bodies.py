@@ -193,7 +193,7 @@ def without_topic(kg: KnowledgeGraph, rule: Rule) -> Rule:
     if len(rule.body) < 2 or itself in rule.constraints:
         return rule
     back = constrained(rule, Constraint("filter", rule.answer, (), "=", rule.anchor))
-    return constrained(rule, itself) if answers(kg, back, limit=1) else rule
+    return constrained(rule, itself) if run(kg, back, limit=1).rows else rule
 
 
 def grow(kg: KnowledgeGraph, anchor: str, body: Body) -> list[Body]:

@@ -154,14 +154,17 @@ class Search:
 
     def _execute_and_filter(self, rules: Sequence[Rule]) -> list[Rule]:
         """Run the best rules: those that find nothing are dropped, the others weighed by what they find."""
-        weighed = [self._weigh(rule) for rule in rules[: self.settings.checked]]
-        return sorted((r for r in weighed if r is not None), key=lambda r: -r.score)
+        weighed: list[Rule] = []
+        for rule in rules[: self.settings.checked]:
+            rule = without_topic(self.kg, rule)
+            anchor = self.kg.profile.expand(rule.anchor)
+            values = [v for v in answers(self.kg, rule, SAMPLE) if v != anchor]
+            if (result := self._weigh(rule, values)) is not None:
+                weighed.append(result)
+        return sorted(weighed, key=lambda r: -r.score)
 
-    def _weigh(self, rule: Rule) -> Rule | None:
+    def _weigh(self, rule: Rule, values: Sequence[Term]) -> Rule | None:
         """Return a rule with the fit of its values, narrowed to the class asked for where they are mixed."""
-        rule = without_topic(self.kg, rule)
-        anchor = self.kg.profile.expand(rule.anchor)
-        values = [v for v in answers(self.kg, rule, SAMPLE) if v != anchor]
         if not values:
             return self._drop(rule, NOWHERE)
         if self._fit.contradicts(values):
