@@ -269,15 +269,40 @@ class Engine(ABC):
     def _paths_by_queries(
         self, source: Term, target: Term, max_hops: int, deadline: Deadline, limit: int
     ) -> Paths:
-        """The paths by one query a length, shortest first, until there are enough."""
+        """The paths by queries, shortest first, until there are enough.
+
+        Chains of one or two edges are one query each. Longer ones are looked for between the neighbours of
+        the
+        ends, where these are few: engines scan all edges for one whose ends are both open.
+        """
         paths: dict[GraphPath, None] = {}
         outcome, message = Outcome.ROWS, ""
+        heads: list[Hop] | None = None
+        tails: list[Hop] | None = None
         for hops in range(1, max_hops + 1):
-            sparql, most = chains_query(source, target, hops), min(4 * (limit + 1), CHAIN_CAP)
-            result = self.query(sparql, timeout=deadline.left, limit=most)
-            chains = (_chain(source, target, row) for row in result.rows)
+            if hops == 3:
+                heads, tails = self._hops_from(source, deadline), self._hops_from(target, deadline)
+            use_heads = heads is not None
+            use_tails = tails is not None and (hops > 3 or not use_heads)
+            first = {hop.far for hop in heads or ()} if use_heads else {source}
+            last = {hop.far for hop in tails or ()} if use_tails else {target}
+            if not first or not last:
+                break
+            inner = hops - use_heads - use_tails
+            avoided = [*([source] if use_heads else ()), *([target] if use_tails else ())]
+            sparql = chains_query([*first], [*last], inner, avoided)
+            result = self.query(sparql, timeout=deadline.left, limit=min(4 * (limit + 1), CHAIN_CAP))
+            found: list[GraphPath] = []
+            for row in result.rows:
+                if chain := _chain([*first], [*last], inner, row):
+                    begin = [(h,) for h in heads or () if h.far == chain[0].near] if use_heads else [()]
+                    end = [(h.turned,) for h in tails or () if h.far == chain[-1].far] if use_tails else [()]
+                    found += ((*head, *chain, *tail) for head in begin for tail in end)
             permitted = (
-                c for c in chains if c and not any(self.profile.excludes(h.triple.relation) for h in c)
+                p
+                for p in found
+                if len({p[0].near, *(h.far for h in p)}) > hops
+                and not any(self.profile.excludes(h.triple.relation) for h in p)
             )
             paths |= dict.fromkeys(sorted(permitted, key=path_order))
             if len(paths) > limit:
@@ -290,6 +315,21 @@ class Engine(ABC):
         if outcome is Outcome.ROWS and not paths:
             outcome = Outcome.EMPTY
         return Paths(outcome, tuple(islice(paths, limit)), message)
+
+    def _hops_from(self, node: Term, deadline: Deadline) -> list[Hop] | None:
+        """All hops from a node; None where they are many, or cannot be found out."""
+        hops: list[Hop] = []
+        for forward in (True, False):
+            if forward and isinstance(node, Literal):
+                continue
+            sparql = neighbours_query(node, None, forward)
+            result = self.query(sparql, timeout=deadline.left, limit=BATCH)
+            if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+                return None
+            for relation, far in result.rows:
+                if isinstance(relation, IRI) and far is not None and (forward or isinstance(far, IRI)):
+                    hops.append(Hop.between(node, relation, far, forward))
+        return hops
 
     def _fetch_labels(self, batch: Sequence[IRI], deadline: Deadline) -> tuple[dict[Term, str], bool]:
         """Labels of a batch, and whether the others are known to have none."""
@@ -480,15 +520,21 @@ def _without_datatypes(query: ReadQuery, result: Result) -> Result:
     )
 
 
-def _chain(source: Term, target: Term, row: tuple[Term | None, ...]) -> GraphPath:
-    """A row of `chains_query` as a path; () where it is no simple one."""
-    hops = len(row) // 2
-    nodes = [source, *row[hops + 1 :], target]
+def _chain(
+    sources: Sequence[Term], targets: Sequence[Term], hops: int, row: tuple[Term | None, ...]
+) -> GraphPath:
+    """A row of `chains_query` as a path; () where it is none."""
+    cells = iter(row[hops + 1 :])
+    nodes = [
+        sources[0] if len(sources) == 1 else next(cells),
+        *(next(cells) for _ in range(hops - 1)),
+        targets[0] if len(targets) == 1 else next(cells),
+    ]
     against = int(row[0].value) if isinstance(row[0], Literal) else 0
     path = []
     for i, relation in enumerate(row[1 : hops + 1]):
         near, far, forward = nodes[i], nodes[i + 1], not against >> i & 1
-        if near is None or far is None or not isinstance(relation, IRI) or nodes.count(near) > 1:
+        if near is None or far is None or not isinstance(relation, IRI):
             return ()
         if not isinstance(near if forward else far, IRI):
             return ()

@@ -117,6 +117,16 @@ class Hop:
         return cls(Triple(subject, relation, obj), forward)
 
     @property
+    def turned(self) -> Hop:
+        """The same triple, walked the other way."""
+        return Hop(self.triple, not self.forward)
+
+    @property
+    def near(self) -> Term:
+        """The node that it begins at."""
+        return self.triple.subject if self.forward else self.triple.object
+
+    @property
     def far(self) -> Term:
         """The node that it leads to."""
         return self.triple.object if self.forward else self.triple.subject

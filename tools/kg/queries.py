@@ -42,13 +42,22 @@ def labels_query(subjects: Sequence[IRI], predicates: Sequence[IRI], language: s
     )
 
 
-def chains_query(source: Term, target: Term, hops: int) -> str:
-    """Chains of so many edges between two nodes, in any direction.
+def chains_query(
+    sources: Sequence[Term], targets: Sequence[Term], hops: int, avoided: Sequence[Term] = ()
+) -> str:
+    """Chains of so many edges between two sets of nodes, in any direction.
 
-    The columns are ?k, the relations ?p0, ?p1 ..., and the nodes between ?n1, ?n2 ...; the bits of ?k, lowest
-    first, tell which edges go against their direction.
+    The columns are ?k, the relations ?p0, ?p1 ..., and the nodes ?n0, ?n1 ... from end to end, without those
+    that are given alone; the bits of ?k, lowest first, tell which edges go against their direction.
+    `avoided` are nodes that no chain may touch.
     """
-    nodes = [source.n3(), *(f"?n{i}" for i in range(1, hops)), target.n3()]
+    nodes = [f"?n{i}" for i in range(hops + 1)]
+    values = ""
+    for place, ends in ((0, sources), (hops, targets)):
+        if len(ends) == 1:
+            nodes[place] = ends[0].n3()
+        else:
+            values += f"VALUES {nodes[place]} {{ {_block(ends)} }} "
     branches = []
     for k in range(2**hops):
         steps = [
@@ -58,9 +67,10 @@ def chains_query(source: Term, target: Term, hops: int) -> str:
         if any(step.startswith('"') for step in steps):
             continue  # no fact leaves a literal
         apart = [f"{a} != {b}" for i, a in enumerate(nodes) for b in nodes[i + 1 :] if "?" in a[0] + b[0]]
+        apart += [f"{n} != {x.n3()}" for n in nodes if n[0] == "?" for x in avoided if isinstance(x, IRI)]
         simple = f" FILTER({' && '.join(apart)})" if apart else ""
-        branches.append(f"{{ {' . '.join(steps)}{simple} BIND({k} AS ?k) }}")
-    columns = " ".join(["?k", *(f"?p{i}" for i in range(hops)), *nodes[1:-1]])
+        branches.append(f"{{ {values}{' . '.join(steps)}{simple} BIND({k} AS ?k) }}")
+    columns = " ".join(["?k", *(f"?p{i}" for i in range(hops)), *(n for n in nodes if n[0] == "?")])
     return f"SELECT {columns} WHERE {{ {' UNION '.join(branches)} }}"
 
 
