@@ -1,4 +1,4 @@
-"""What the README says is so: its files exist, its Python runs, its guideline is valid."""
+"""What README and docs say is so: their files exist, their Python runs, their guideline is valid."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from triplewise.guidelines import load_guidelines
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "evals" / "README.md"]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_every_link_to_a_file_leads_somewhere() -> None:
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)", README)
-    assert targets
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_file_leads_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-@pytest.mark.parametrize("code", blocks("python"))
+@pytest.mark.parametrize("code", [code for page in PAGES for code in blocks(page, "python")])
 def test_python_runs(code: str) -> None:
     exec(compile(code, "README.md", "exec"), {})
 
 
 def test_the_guideline_is_valid(tmp_path: Path) -> None:
-    (text,) = blocks("yaml")
+    (text,) = blocks(ROOT / "docs" / "guidelines.md", "yaml")
     path = tmp_path / "mine.yaml"
     path.write_text(text, encoding="utf-8")
     assert load_guidelines([path]).check() == ()
@@ -38,3 +40,7 @@ def test_the_guideline_is_valid(tmp_path: Path) -> None:
 
 def test_every_preset_is_explained() -> None:
     assert [name for name in PRESETS if f"| `{name}`" not in README] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) < 200
