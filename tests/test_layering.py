@@ -52,6 +52,34 @@ def test_imports_point_down(room: str) -> None:
     assert [fault for path in files for fault in wrong_imports(path, room)] == []
 
 
+def cycles(root: Path) -> list[tuple[str, str]]:
+    """Pairs of packages of `tools` that reach each other by imports, directly or through others."""
+    packages = sorted(path.name for path in (root / "tools").iterdir() if (path / "__init__.py").exists())
+    reached: dict[str, set[str]] = {package: set() for package in packages}
+    for package in packages:
+        for path in (root / "tools" / package).rglob("*.py"):
+            for _, name in imported(ast.parse(path.read_text(encoding="utf-8"))):
+                parts = name.split(".")
+                if parts[:2] == ["triplewise", "tools"] and len(parts) > 2 and parts[2] in reached:
+                    reached[package].add(parts[2])
+    for _ in packages:
+        for package in packages:
+            reached[package] |= {further for step in reached[package] for further in reached[step]}
+    return [(a, b) for a in packages for b in reached[a] if a < b and a in reached[b]]
+
+
+def test_no_package_of_tools_imports_in_a_circle() -> None:
+    assert cycles(ROOT) == []
+
+
+def test_a_circle_of_imports_is_found(tmp_path: Path) -> None:
+    for package, other in (("kg", "core"), ("core", "pyql"), ("pyql", "kg")):
+        folder = tmp_path / "tools" / package
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text(f"from triplewise.tools.{other} import something\n")
+    assert ("core", "kg") in cycles(tmp_path)
+
+
 def test_a_wrong_import_is_found(tmp_path: Path) -> None:
     """The check itself sees imports that hide in functions."""
     path = tmp_path / "bad.py"
