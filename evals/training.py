@@ -143,14 +143,11 @@ def mention_of(question: str, name: str) -> str:
     best, run = (0, 0), (0, 0)
     for match in _WORD.finditer(question):
         word = match.group().casefold()
-        if any(_alike(word, o) for o in own) and (run[1] > run[0] or word not in _STOP):
+        # The same but for an ending: "jamaican", "Jamaica".
+        is_own = any(word == o or (min(len(word), len(o)) > 3 and word[:4] == o[:4]) for o in own)
+        if is_own and (run[1] > run[0] or word not in _STOP):
             run = (run[0] if run[1] > run[0] else match.start(), match.end())
             best = max(best, run, key=lambda r: r[1] - r[0])
         else:
             run = (0, 0)
     return question[best[0] : best[1]]
-
-
-def _alike(word: str, other: str) -> bool:
-    """Whether words are the same but for an ending ("jamaican", "Jamaica")."""
-    return word == other or (min(len(word), len(other)) > 3 and word[:4] == other[:4])

@@ -95,20 +95,17 @@ def execute(table: Mapping[str, Any], query: Mapping[str, Any]) -> list[Any]:
     columns = [f"c{n} {'REAL' if type_ == 'real' else 'TEXT'}" for n, type_ in enumerate(types)]
     rows = [[_lower(cell) for cell in row] for row in table["rows"]]
     where = " AND ".join(f"c{column} {operator} ?" for column, operator, _ in query["conds"])
-    values = [_value(value, types[column] == "real") for column, _, value in query["conds"]]
+    values = []
+    for column, _, value in query["conds"]:
+        # In a column of numbers a text stands for the number in it.
+        is_text = types[column] == "real" and isinstance(value, str)
+        number = _NUMBER.search(value.replace(",", "")) if is_text else None
+        values.append(float(number[0]) if number else _lower(value))
     select = f"SELECT {query['agg']}(c{query['sel']}) FROM t" + (f" WHERE {where}" if where else "")
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute(f"CREATE TABLE t ({', '.join(columns)})")
         database.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(columns))})", rows)
         return [row[0] for row in database.execute(select, values) if row[0] is not None]
-
-
-def _value(value: Any, real: bool) -> Any:
-    """The value of a condition, as a number for a column of numbers."""
-    if real and isinstance(value, str):
-        number = _NUMBER.search(value.replace(",", ""))
-        return float(number[0]) if number else value.lower()
-    return _lower(value)
 
 
 def _lower(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from triplewise.evals.data import QuestionCounts, graph
+from triplewise.evals.data import graph
 from triplewise.evals.tasks.benchmark_task import AGENT, OWN_TABLES
 from triplewise.evals.tasks.registry import BENCHMARK_TASKS
 from triplewise.graphs.cli.console import examples, out, pairs
@@ -88,27 +88,24 @@ def list_tasks(
         for task in tasks:
             about = f"{task['title']}; {task['graph']}; system {task['system']}"
             for number, (which, asked) in enumerate(task["asked"].items()):
-                lines = ["" if number else about, f"--set {which}" if which else ""]
-                row = (
+                shares = [
+                    100 * asked[count] / asked["questions"]
+                    for count in ("answerable", "observed")
+                    if asked[count] is not None
+                ]
+                share, *observed = [f"{s:.0f} %" if s in (0, 100) else f"{s:.1f} %" for s in shares]
+                table.add_row(
                     "" if number else task["name"],
                     f"{asked['questions']:,}",
-                    _share(QuestionCounts(**asked)),
+                    f"{share} ({observed[0]})" if observed else share,
+                    "\n".join(filter(None, ["" if number else about, f"--set {which}" if which else ""])),
                 )
-                table.add_row(*row, "\n".join(filter(None, lines)))
         out().print(table)
         out().print(_FOOT)
 
 
-def _share(asked: QuestionCounts) -> str:
-    """The share of answerable questions, and in brackets that without facts made from gold answers."""
-    counts = [count for count in (asked.answerable, asked.observed) if count is not None]
-    shares = [100 * count / asked.questions for count in counts]
-    first, *second = [f"{share:.0f} %" if share in (0, 100) else f"{share:.1f} %" for share in shares]
-    return f"{first} ({second[0]})" if second else first
-
-
 def _lines(task: Mapping[str, Any]) -> dict[str, str]:
-    """All of one task, as lines."""
+    """Return all of one task as lines, by what they are about."""
     sets = [
         f"{which + ': ' if which else ''}{asked['questions']:,}, answerable {asked['answerable']:,}"
         + (

@@ -43,29 +43,23 @@ def normalise(text: str) -> str:
 
     A name of nothing but signs (`$`, `?`) keeps them.
     """
-    folded = text.lower() if text.isascii() else _fold(text)
+    if text.isascii():
+        folded = text.lower()
+    else:
+        folded = unicodedata.normalize("NFKC", text).casefold().translate(_LETTERS)
+        folded = unicodedata.normalize("NFC", _COMBINING.sub("", unicodedata.normalize("NFD", folded)))
     joined = _APOSTROPHE.sub("", folded).replace("&", " and ")
-    words = " ".join(_NOT_WORD.sub(" ", joined).split()) if joined.isascii() else _without_signs(joined)
-    return words or "".join(folded.split())
-
-
-def _fold(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", text).casefold().translate(_LETTERS)
-    return unicodedata.normalize("NFC", _COMBINING.sub("", unicodedata.normalize("NFD", folded)))
-
-
-def _without_signs(text: str) -> str:
-    """Punctuation, symbols, separators and controls as spaces; vowel signs of other scripts stay."""
-    return " ".join("".join(" " if unicodedata.category(c)[0] in "PSZC" else c for c in text).split())
+    if joined.isascii():
+        spaced = _NOT_WORD.sub(" ", joined)
+    else:  # punctuation, symbols, separators and controls go; vowel signs of other scripts stay
+        spaced = "".join(" " if unicodedata.category(c)[0] in "PSZC" else c for c in joined)
+    return " ".join(spaced.split()) or "".join(folded.split())
 
 
 def tokens(question: str) -> tuple[Token, ...]:
     """The words and signs of a question."""
-    found = []
-    for match in _TOKEN.finditer(question):
-        text = match.group()
-        found.append(Token(match.start(), match.end(), text, text[0].isalnum()))
-    return tuple(found)
+    matches = _TOKEN.finditer(question)
+    return tuple(Token(m.start(), m.end(), m.group(), m.group()[0].isalnum()) for m in matches)
 
 
 def spans(question: str, most_words: int = _WORDS_OF_A_NAME) -> Iterator[Span]:

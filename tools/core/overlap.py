@@ -77,13 +77,13 @@ def best_overlap(
 
 def same_multiset(answers: Iterable[Any], gold: Iterable[Any]) -> bool:
     """Whether answers and gold answers are the same values, each as often."""
-    given, wanted = ([read_value(v) for v in values if v is not None] for values in (answers, gold))
-    if len(given) != len(wanted):
+    given, expected = ([read_value(v) for v in values if v is not None] for values in (answers, gold))
+    if len(given) != len(expected):
         return False
-    rest = Counter(value.key for value in wanted)
+    rest = Counter(value.key for value in expected)
     rest.subtract(value.key for value in given)
     # What is left over on both sides may still be the same number or date, written differently.
-    left = {value.key: value for value in (*given, *wanted)}
+    left = {value.key: value for value in (*given, *expected)}
     missing = [left[key] for key, n in rest.items() for _ in range(n)]
     for extra in (left[key] for key, n in rest.items() for _ in range(-n)):
         match = next((m for m in missing if same(extra, m)), None)
@@ -121,42 +121,31 @@ class _Index:
     def of(cls, values: Sequence[Value], turned: bool) -> _Index:
         """The index of some values (`turned`: they are answers, in which gold ones will be looked for)."""
         index = cls(turned)
-        for value in values:
-            index._add(value)
+        for value in (v for v in values if v.key != NOT_A_NUMBER):
+            index.keys.add(value.key)
+            (index.ids if value.entity else index.names).update(value.names)
+            if value.number is not None:
+                index.numbers.append((value.number, value))
+            if value.quantity is not None:
+                index.quantities.append((value.quantity.magnitude, value))
+            if value.instant:
+                index.moments.append(value)
+            elif value.date:
+                index.dates.update(_starts(value.date) if turned else (value.date,))
         index.numbers.sort(key=_first)
         index.quantities.sort(key=_first)
         return index
 
-    def _add(self, value: Value) -> None:
-        if value.key == NOT_A_NUMBER:
-            return
-        self.keys.add(value.key)
-        (self.ids if value.entity else self.names).update(value.names)
-        if value.number is not None:
-            self.numbers.append((value.number, value))
-        if value.quantity is not None:
-            self.quantities.append((value.quantity.magnitude, value))
-        if value.instant:
-            self.moments.append(value)
-        elif value.date:
-            self.dates.update(_starts(value.date) if self.turned else (value.date,))
-
     def holds(self, value: Value) -> bool:
         """Whether one of the values is the same as this one."""
-        if value.key in self.keys:
-            return True
-        if not self.names.isdisjoint(value.names):
+        if value.key in self.keys or not self.names.isdisjoint(value.names):
             return True
         if not value.entity and not self.ids.isdisjoint(value.names):
             return True
-        return self._has_number(value) or self._has_date(value)
-
-    def _has_number(self, value: Value) -> bool:
         if value.quantity is not None and _near(value, value.quantity.magnitude, self.quantities):
             return True
-        return value.number is not None and _near(value, value.number, self.numbers)
-
-    def _has_date(self, value: Value) -> bool:
+        if value.number is not None and _near(value, value.number, self.numbers):
+            return True
         if not value.date:
             return False
         starts = (value.date,) if self.turned else _starts(value.date)

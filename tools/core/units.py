@@ -53,10 +53,10 @@ def read_quantity(number: float, unit: str) -> Quantity | None:
         number: how much. unit: a name or symbol ("km", "square kilometres", "km/h", "°F"); where the writing
             is unknown as it stands, small letters are tried.
     """
-    read = _scale(" ".join(unit.split()))
-    if read is None:
+    scale = _scale(" ".join(unit.split()))
+    if scale is None:
         return None
-    factor, offset, dimension = read
+    factor, offset, dimension = scale
     return Quantity(number * factor + offset, dimension)
 
 
@@ -71,31 +71,27 @@ def _scale(unit: str) -> tuple[float, float, str] | None:
     for pattern, plain in _SPELLED:
         unit = pattern.sub(plain, unit)
     for writing in dict.fromkeys((unit, unit.lower() if len(unit) > 1 else unit)):
-        if (read := _parsed(registry, writing)) is not None:
-            return read
+        if (scale := _parse(registry, writing)) is not None:
+            return scale
     return None
 
 
-def _parsed(registry: UnitRegistry[Any], unit: str) -> tuple[float, float, str] | None:
-    """A unit as pint reads it; None for an unknown one, and for one that people hardly mean."""
+def _parse(registry: UnitRegistry[Any], unit: str) -> tuple[float, float, str] | None:
+    """Parse a unit by pint; None for an unknown one, and for one that people hardly mean."""
     from pint.errors import PintError
 
     try:
-        if not _is_common(registry, unit):
+        powers: dict[str, Any] = dict(registry.parse_units(unit)._units)
+        # A common unit, with a prefix or not, or one such per another.
+        signs = sorted(power > 0 for power in powers.values())
+        is_common = all(_PREFIXED.fullmatch(name) or _PLAIN.fullmatch(name) for name in powers)
+        if not is_common or signs not in ([True], [False, True]):
             return None
         none = registry.Quantity(0.0, unit).to_base_units()
         one = registry.Quantity(1.0, unit).to_base_units()
     except (PintError, TypeError, ValueError, AttributeError):
         return None
     return float(one.magnitude - none.magnitude), float(none.magnitude), str(none.dimensionality)
-
-
-def _is_common(registry: UnitRegistry[Any], unit: str) -> bool:
-    """Whether a unit is a common one, with a prefix or not, or one such per another."""
-    powers: dict[str, Any] = dict(registry.parse_units(unit)._units)
-    per = sorted(power > 0 for power in powers.values())
-    known = all(_PREFIXED.fullmatch(name) or _PLAIN.fullmatch(name) for name in powers)
-    return known and per in ([True], [False, True])
 
 
 @cache

@@ -89,16 +89,16 @@ def read_value(value: Any, compare: Compare = "ids", names: Names | None = None)
     if isinstance(value, float) and math.isnan(value):
         return Value(NOT_A_NUMBER)
     if names is not None and text in names:
-        known = frozenset(normal_text(name) for name in (text, *names[text]))
-        return Value(f"text {normal_text(text)}", known, entity=compare == "ids")
+        normal_names = frozenset(normal_text(name) for name in (text, *names[text]))
+        return Value(f"text {normal_text(text)}", normal_names, entity=compare == "ids")
     plain = normal_text(text)
     if compare == "names":
         return Value(f"text {plain}", frozenset({plain}))
     text = text.strip()
     if text.startswith('"') and (term := _TERM.fullmatch(text)):
         text, plain = term["text"], normal_text(term["text"])
-    known = frozenset({plain})
-    return _by_form(text, known) or Value(f"text {plain}", known)
+    own_name = frozenset({plain})
+    return _by_form(text, own_name) or Value(f"text {plain}", own_name)
 
 
 def normal_text(text: str) -> str:
@@ -123,9 +123,11 @@ def same(answer: Value, gold: Value) -> bool:
         return True
     if answer.entity and gold.entity:
         return False
-    if same_number(answer, gold) or _same_date(answer, gold):
-        return True
-    return not answer.names.isdisjoint(gold.names)
+    if answer.instant and gold.instant:
+        is_same_date = answer.instant[: len(gold.instant)] == gold.instant
+    else:
+        is_same_date = bool(gold.date) and answer.date[: len(gold.date)] == gold.date
+    return is_same_date or same_number(answer, gold) or not answer.names.isdisjoint(gold.names)
 
 
 def same_number(one: Value, other: Value) -> bool:
@@ -139,13 +141,6 @@ def same_number(one: Value, other: Value) -> bool:
     if isinstance(one.number, int) and isinstance(other.number, int):
         return one.number == other.number
     return math.isclose(one.number, other.number, rel_tol=TOLERANCE)
-
-
-def _same_date(answer: Value, gold: Value) -> bool:
-    """Whether the answer's date is the gold one, or lies within it."""
-    if answer.instant and gold.instant:
-        return answer.instant[: len(gold.instant)] == gold.instant
-    return bool(gold.date) and answer.date[: len(gold.date)] == gold.date
 
 
 def _by_form(text: str, names: frozenset[str]) -> Value | None:
@@ -171,11 +166,11 @@ def _dated(date: tuple[str, ...], instant: tuple[str, ...], names: frozenset[str
 
 def _quantity(text: str, names: frozenset[str]) -> Value | None:
     """A number with a unit."""
-    found = _QUANTITY.fullmatch(text)
-    number = _number(found["number"]) if found else None
-    if found is None or number is None:
+    match = _QUANTITY.fullmatch(text)
+    number = _number(match["number"]) if match else None
+    if match is None or number is None:
         return None
-    quantity = read_quantity(number, found["unit"] or found["attached"])
+    quantity = read_quantity(number, match["unit"] or match["attached"])
     if quantity is None:
         return None
     key = f"quantity {quantity.magnitude!r} {quantity.dimension}"
@@ -208,13 +203,9 @@ def _date(text: str) -> tuple[str, ...]:
     match = _DATE.fullmatch(text)
     if match is None or not (match["month"] or match["zone"]):
         return ()
-    return (*_days(match["year"], match["month"], match["day"]), *_time(match["time"] or ""))
-
-
-def _days(year: str, month: str | None, day: str | None) -> tuple[str, ...]:
     # "00" is what some dumps write for a month or day that is not known.
-    parts = [part for part in (month, day) if part and part != "00"]
-    return (_year(year), *parts)
+    days = [part for part in (match["month"], match["day"]) if part and part != "00"]
+    return (_year(match["year"]), *days, *_time(match["time"] or ""))
 
 
 def _time(time: str) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from triplewise.tools.learning.trajectory import Choice, Trajectory
 from triplewise.tools.planning.bodies import rename
 from triplewise.tools.planning.lexical.question import QuestionView, view
 from triplewise.tools.planning.lexical.score import Scorer, path_similarities, path_text, words_of
-from triplewise.tools.retrieval.encoder import EMBEDDED, Encoder, open_encoder
+from triplewise.tools.retrieval.encoder import EMBEDDED, WEIGHTS_SHA256, Encoder, open_encoder
 from triplewise.tools.retrieval.learned_encoder import (
     ADAPTER,
     Adapter,
@@ -158,7 +158,7 @@ def train_encoder(
             scale=settings.alpha / settings.rank,
             path_weight=1.0,
             base=base,
-            weights=_weights_digest(),
+            weights=WEIGHTS_SHA256,
             seed=seed,
             trajectories=len(trajectories),
             iteration=1 if base == EMBEDDED else read_manifest(Path(base)).iteration + 1,
@@ -170,12 +170,6 @@ def train_encoder(
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return str(into)
-
-
-def _weights_digest() -> str:
-    from triplewise.tools.retrieval.encoder import WEIGHTS_SHA256
-
-    return WEIGHTS_SHA256
 
 
 # Examples: each question with the path that led to its answers, and others.
@@ -436,7 +430,11 @@ def _weigh(
     similarity that three in four of their right paths reach counts as sure.
     """
     scores = [path_scores(example, kg, encoder) for example in held_out]
-    right = {w: _share_right(scores, w) for w in (0.0, *weights)}
+    count = len(scores) or 1
+    right = {
+        weight: sum(int(np.argmax(words + weight * learned)) == 0 for words, learned in scores) / count
+        for weight in (0.0, *weights)
+    }
     best = max(weights, key=lambda w: (right[w], w))
     sure = max(LEAST_SURE, float(np.quantile([learned[0] for _, learned in scores], 0.25)))
     return replace(manifest, path_weight=best, sure=sure, accuracy=right[best], before=right[0.0])
@@ -447,8 +445,3 @@ def path_scores(example: PathExample, kg: KnowledgeGraph, encoder: Encoder) -> t
     bodies = [rename(kg, path) for path in (example.chosen, *example.others)]
     scorer = Scorer(kg, words_of(encoder), example.view, example.topic)
     return np.array(scorer.scores(bodies)), path_similarities(kg, encoder, example.view, bodies)
-
-
-def _share_right(scores: Sequence[tuple[np.ndarray, np.ndarray]], weight: float) -> float:
-    right = [int(np.argmax(words + weight * learned)) == 0 for words, learned in scores]
-    return sum(right) / len(right) if right else 0.0

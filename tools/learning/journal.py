@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.learning.trajectory import Choice, Origin, Trajectory, Turn
@@ -52,25 +51,19 @@ def read_line(line: str, path: Path | str | None = None, number: int | None = No
         legal = ", ".join(sorted(_KNOWN))
         raise DataError(f"unknown keys {', '.join(unknown)}; legal keys: {legal}", path, number)
     try:
-        return _trajectory(record)
+        for key in ("answers", "predicted"):
+            record[key] = tuple(map(str, record.get(key, ())))
+        for key in ("reward", "f1"):
+            record[key] = float(record.get(key, 0.0))
+        record["entities"] = dict(record.get("entities", {}))
+        record["turns"] = tuple(Turn(**turn) for turn in record.get("turns", ()))
+        record["choices"] = tuple(
+            Choice(str(c["chosen"]), tuple(c["offered"]), tuple(c.get("before", ())))
+            for c in record.get("choices", ())
+        )
+        return Trajectory(**record)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise DataError(f"not a trajectory: {error}", path, number) from error
-
-
-def _trajectory(record: dict[str, Any]) -> Trajectory:
-    """The value of a record."""
-    texts: dict[str, Any] = {
-        key: tuple(map(str, record[key])) for key in ("answers", "predicted") if key in record
-    }
-    turns = tuple(Turn(**turn) for turn in record.get("turns", ()))
-    choices = tuple(
-        Choice(str(c["chosen"]), tuple(c["offered"]), tuple(c.get("before", ())))
-        for c in record.get("choices", ())
-    )
-    numbers: dict[str, Any] = {key: float(record[key]) for key in ("reward", "f1") if key in record}
-    entities = dict(record.get("entities", {}))
-    values: dict[str, Any] = {**record, **texts, **numbers}
-    return Trajectory(**{**values, "entities": entities, "turns": turns, "choices": choices})
 
 
 def read_trajectories(path: Path) -> list[Trajectory]:
@@ -113,24 +106,20 @@ class Journal:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
             raise DataError(f"cannot be written: {error.strerror or error}", path) from error
-        self._mend(notify)
-        self._kept: dict[Key, Trajectory] = {}
-        for trajectory in read_trajectories(path):
-            self._kept.setdefault(_key(trajectory), trajectory)
-
-    def _mend(self, notify: Callable[[str], object]) -> None:
-        """Take off a last line without its end: it was being written when the process was killed."""
-        data = self.path.read_bytes()
+        data = path.read_bytes()
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
             os.ftruncate(self._file, whole)
-            notify(f"{self.path}: the last line was cut short by a kill and is left out; it is made again")
+            notify(f"{path}: the last line was cut short by a kill and is left out; it is made again")
+        self._trajectories: dict[Key, Trajectory] = {}
+        for trajectory in read_trajectories(path):
+            self._trajectories.setdefault(_key(trajectory), trajectory)
 
     def __contains__(self, key: Key) -> bool:
-        return key in self._kept
+        return key in self._trajectories
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._trajectories)
 
     def append(self, trajectory: Trajectory) -> None:
         """Add a trajectory: one write of the whole line, then synced to the disk.
@@ -140,10 +129,10 @@ class Journal:
         """
         line = write_line(trajectory).encode()
         with self._lock:
-            if _key(trajectory) in self._kept:
+            if _key(trajectory) in self._trajectories:
                 raise ValueError(f"there is a trajectory {_key(trajectory)} already")
             self._write(line)
-            self._kept[_key(trajectory)] = trajectory
+            self._trajectories[_key(trajectory)] = trajectory
 
     def _write(self, line: bytes) -> None:
         """A whole line or, where the disk is full, none of it."""
@@ -159,11 +148,11 @@ class Journal:
     def of(self, iteration: int, origin: Origin) -> dict[str, Trajectory]:
         """The trajectories of an iteration, question id -> trajectory, in the order they were made."""
         with self._lock:
-            return {k[2]: t for k, t in self._kept.items() if k[:2] == (iteration, origin)}
+            return {k[2]: t for k, t in self._trajectories.items() if k[:2] == (iteration, origin)}
 
     def __iter__(self) -> Iterator[Trajectory]:
         with self._lock:
-            return iter(list(self._kept.values()))
+            return iter(list(self._trajectories.values()))
 
     def close(self) -> None:
         """Close the file."""

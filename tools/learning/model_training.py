@@ -144,7 +144,10 @@ def training_records(tokenizer: Any, conversations: Sequence[Messages]) -> list[
     from jinja2 import TemplateError
 
     templates = _library("trl.chat_template_utils")
-    merged = [_without_system(messages) for messages in conversations]
+    merged = []
+    for system, question, *rest in conversations:
+        content = f"{system['content']}\n\n{question['content']}".strip()
+        merged.append([{"role": "user", "content": content}, *rest])
     for form in (conversations, merged):
         try:
             tokenizer.apply_chat_template(form[0], tokenize=False)
@@ -166,11 +169,6 @@ def training_records(tokenizer: Any, conversations: Sequence[Messages]) -> list[
             if message["role"] == "assistant"
         ]
     return [{"messages": messages} for messages in form]
-
-
-def _without_system(messages: Messages) -> Messages:
-    system, question, *rest = messages
-    return [{"role": "user", "content": f"{system['content']}\n\n{question['content']}".strip()}, *rest]
 
 
 def load_tokenizer(base: str) -> Any:

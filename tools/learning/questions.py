@@ -8,7 +8,6 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
@@ -24,7 +23,7 @@ class Question:
 
 
 def read_questions(path: Path) -> list[Question]:
-    """Questions of a JSON-lines file (plain or .gz): `question`, `answers`, and optionally `id`, and
+    """Read the questions of a JSON-lines file (plain or .gz): `question`, `answers`, and optionally `id`, and
     `entities` or `topic_entity` (a name, a list of names, or a mapping mention -> id).
 
     Without `id` a question is named by its line. Questions without answers are left out: nothing can be
@@ -33,18 +32,18 @@ def read_questions(path: Path) -> list[Question]:
     Raises:
         DataError: a line is no such record, an id stands twice, or no question has answers.
     """
-    found: dict[str, Question] = {}
+    questions: dict[str, Question] = {}
     for number, line in enumerate(_lines(path), 1):
         if not line.strip():
             continue
         question = _question(line, path, number)
-        if question.id in found:
+        if question.id in questions:
             raise DataError(f"the id {question.id!r} stands twice; give every question its own", path, number)
         if question.answers:
-            found[question.id] = question
-    if not found:
+            questions[question.id] = question
+    if not questions:
         raise DataError("holds no question with answers", path)
-    return list(found.values())
+    return list(questions.values())
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -58,7 +57,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _question(line: str, path: Path, number: int) -> Question:
-    """One question."""
+    """Read one question. Raises `DataError`, naming the line, where it is none."""
     try:
         record = json.loads(line)
         text, answers = str(record["question"]), record["answers"]
@@ -70,22 +69,16 @@ def _question(line: str, path: Path, number: int) -> Question:
         ) from error
     if not isinstance(answers, list):
         raise DataError(f"answers must be a list, got {answers!r}", path, number)
-    entities = _entities(record.get("entities", record.get("topic_entity")))
-    given = tuple(_text(a) for a in answers if a is not None)
-    return Question(str(record.get("id", f"line-{number}")), text, entities, given)
-
-
-def _entities(value: Any) -> dict[str, str | None]:
-    """Entities out of the forms that datasets use."""
-    if isinstance(value, Mapping):
-        return {str(mention): None if id_ is None else str(id_) for mention, id_ in value.items()}
-    names = [value] if isinstance(value, str) else value or []
-    return {str(name): None for name in names}
-
-
-def _text(answer: Any) -> str:
-    """An answer as text, booleans as the agent writes them."""
-    return str(answer).lower() if isinstance(answer, bool) else str(answer)
+    entities = record.get("entities", record.get("topic_entity"))
+    if not isinstance(entities, Mapping):
+        entities = dict.fromkeys([entities] if isinstance(entities, str) else entities or [])
+    return Question(
+        str(record.get("id", f"line-{number}")),
+        text,
+        {str(mention): None if id_ is None else str(id_) for mention, id_ in entities.items()},
+        # Booleans as the agent writes them.
+        tuple(str(a).lower() if isinstance(a, bool) else str(a) for a in answers if a is not None),
+    )
 
 
 def split(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:

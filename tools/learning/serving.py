@@ -11,7 +11,6 @@ import shlex
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -32,12 +31,13 @@ def serve_adapter(url: str, name: str, folder: Path, *, base: str, rank: int, ke
     """
     if name in _served(url, key):
         return
-    told = {"lora_name": name, "lora_path": str(folder.resolve())}
-    status, said = _post(f"{url.rstrip('/')}/load_lora_adapter", told, key)
+    adapter = json.dumps({"lora_name": name, "lora_path": str(folder.resolve())}).encode()
+    address = f"{url.rstrip('/')}/load_lora_adapter"
+    status, reply = _request(urllib.request.Request(address, adapter, _headers(key)))
     if status == 200 and name in _served(url, key):
         return
     raise ConfigurationError(
-        f"the server at {url} does not load adapters while it runs ({status or 'no answer'}: {said}). The "
+        f"the server at {url} does not load adapters while it runs ({status or 'no answer'}: {reply}). The "
         f"adapter is trained and kept; start the server with it and go on with --resume:\n"
         f"  {serve_command(base, name, folder, rank)}"
     )
@@ -61,13 +61,8 @@ def _served(url: str, key: str | None) -> set[str]:
         return set()
 
 
-def _post(url: str, value: Any, key: str | None) -> tuple[int, str]:
-    """Status and body of a request; status 0 where nobody answers."""
-    return _request(urllib.request.Request(url, json.dumps(value).encode(), _headers(key)))
-
-
 def _request(request: urllib.request.Request) -> tuple[int, str]:
-    """Status and text of an answer."""
+    """Return status and text of the answer; status 0 where nobody answers."""
     if not request.full_url.startswith(("http://", "https://")):
         raise ConfigurationError(f"{request.full_url} is no address of a model server")
     try:

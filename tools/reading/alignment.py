@@ -125,7 +125,11 @@ class _Aligner:
     def with_conflicts(self, fact: ExtractedFact, existing: Iterable[Term]) -> ExtractedFact:
         """A fact with what the KG says otherwise, where a subject has one object only."""
         triple, short = fact.triple, self._kg.profile.short
-        others = [o for o in existing if not _is_same_value(o, triple.object)]
+        value = triple.object
+        if isinstance(value, Literal):
+            others = [o for o in existing if not (isinstance(o, Literal) and agree(o, value))]
+        else:
+            others = list(existing)
         if not others or (self._ends.functional(triple.relation) or 0.0) < FUNCTIONAL:
             return fact
         labels = self._kg.labels([triple.subject, *others])
@@ -210,10 +214,6 @@ class _Aligner:
 def _bare(name: str) -> str:
     """A name without quotation marks and blanks around it."""
     return " ".join(name.split()).strip("\"'“”‘’«»*_ ").rstrip(",;:") or name.strip()
-
-
-def _is_same_value(value: Term, other: Term) -> bool:
-    return isinstance(value, Literal) and isinstance(other, Literal) and agree(value, other)
 
 
 def _existing_objects(kg: KnowledgeGraph, triples: Iterable[Triple]) -> dict[tuple[IRI, IRI], set[Term]]:

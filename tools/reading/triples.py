@@ -11,6 +11,7 @@ import csv
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,8 +108,11 @@ def supported_triples(
 def parse_reply(reply: str) -> Iterator[tuple[str, str, str]]:
     """The triples of a reply: JSON, Python, or lists in brackets without quotes; all else is passed over."""
     start, end = reply.find("["), reply.rfind("]")
-    data = _data(reply[start : end + 1]) if 0 <= start < end else None
-    triples = list(_triples_in(data))
+    triples: list[tuple[str, str, str]] = []
+    for read in (json.loads, ast.literal_eval) if 0 <= start < end else ():
+        with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            triples = list(_triples_in(read(reply[start : end + 1])))
+            break
     if not triples:
         pieces = _LIST.findall(reply) or _ROUND.findall(reply)
         triples = [t for piece in pieces if (t := _three_parts(piece)) is not None]
@@ -116,16 +120,6 @@ def parse_reply(reply: str) -> Iterator[tuple[str, str, str]]:
         says = all(normalise(p) and any(c.isalnum() for c in p) for p in triple)
         if says and normalise(triple[2]) not in _PLACEHOLDERS:
             yield triple
-
-
-def _data(text: str) -> Any:
-    """A list as JSON or Python writes it; None if it is neither."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(text)
-        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-            continue
-    return None
 
 
 def _triples_in(data: Any) -> Iterator[tuple[str, str, str]]:

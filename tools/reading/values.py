@@ -81,22 +81,19 @@ def _date(text: str, name: str) -> Literal | None:
     match = _DATE.fullmatch(text.strip())
     if match is None:
         return None
-    found = {k[0]: v for k, v in match.groupdict().items() if v}
-    year = found["y"]
-    month = _month(found["m"]) if "m" in found else 0
-    day = int(re.sub(r"\D", "", found["d"])) if "d" in found else 0
+    parts = {k[0]: v for k, v in match.groupdict().items() if v}
+    year, written = parts["y"], parts.get("m", "0")
+    if written.isdigit():
+        month = min(max(int(written), 1), 12) if "m" in parts else 0
+    else:
+        month = next(i for i, m in enumerate(MONTHS, 1) if m.lower().startswith(written.lower()[:3]))
+    day = int(re.sub(r"\D", "", parts.get("d", "0")))
     if name == "gYear" or not month:
         return Literal(year, XSD + "gYear")
     if name == "gYearMonth" or not day:
         return Literal(f"{year}-{month:02}", XSD + "gYearMonth")
     date = f"{year}-{month:02}-{day:02}"
     return Literal(date, XSD + name) if name == "date" else Literal(f"{date}T00:00:00Z", XSD + name)
-
-
-def _month(written: str) -> int:
-    if written.isdigit():
-        return min(max(int(written), 1), 12)
-    return next(i for i, m in enumerate(MONTHS, 1) if m.lower().startswith(written.lower()[:3]))
 
 
 def _number(text: str, name: str) -> Literal | None:

@@ -46,10 +46,10 @@ class RetrieverDocuments:
     ) -> tuple[Passage, ...]:
         """Passages for an entity, best first; see `Documents.find`."""
         query = " ".join(part for part in (name, relation, question) if part)
-        found = self._retriever.invoke(query) if query else []
+        documents = self._retriever.invoke(query) if query else []
         return tuple(
             Passage(d.page_content, str(d.metadata.get("title", "")), str(d.metadata.get("source", "")))
-            for d in found[:limit]
+            for d in documents[:limit]
         )
 
 

@@ -38,12 +38,21 @@ _log = logging.getLogger(__name__)
 
 
 def read_file(file: Path) -> tuple[str, list[str]]:
-    """Title and passages of a file. Of a file over 16 MiB only the beginning is read.
+    """Return the title and the passages of a file. Of a file over 16 MiB only the beginning is read.
 
     Raises:
         DataError: it cannot be read, or is no text.
     """
-    data = _bytes(file)
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"cannot read the document: {error.strerror or error}", file) from error
+    if len(data) > MOST_BYTES:
+        _log.warning("%s: only its first %d MiB are read", file, MOST_BYTES // 2**20)
+        data = data[:MOST_BYTES]
+        # A character that was cut in two is left out.
+        data = data[: data.rfind(b"\n") + 1] or data.decode("utf-8", "ignore").encode()
     if file.suffix.lower() in HTML:
         title, text = _html(data, file)
     else:
@@ -53,12 +62,14 @@ def read_file(file: Path) -> tuple[str, list[str]]:
 
 
 def passages(text: str) -> Iterator[str]:
-    """A text in passages: paragraphs, short ones joined, long ones cut where sentences end."""
+    """Split a text into passages: paragraphs, short ones joined, long ones cut where sentences end."""
     short: list[str] = []
     for paragraph in _PARAGRAPH.split(text.replace("\r\n", "\n")):
         if len(paragraph) > PASSAGE:
             yield from _joined(short, "\n")
-            yield from _joined(_sentences(paragraph), " ")
+            sentences = (" ".join(sentence.split()) for sentence in _SENTENCE_END.split(paragraph))
+            pieces = (s[at : at + LONGEST] for s in sentences for at in range(0, len(s), LONGEST))
+            yield from _joined(pieces, " ")
             short = []
         else:
             short.append(" ".join(paragraph.split()))
@@ -75,28 +86,6 @@ def _joined(pieces: Iterable[str], sign: str) -> Iterator[str]:
         held = f"{held}{sign}{piece}" if held else piece
     if held:
         yield held
-
-
-def _sentences(paragraph: str) -> Iterator[str]:
-    """Its sentences, roughly; what does not end is cut."""
-    for sentence in _SENTENCE_END.split(paragraph):
-        folded = " ".join(sentence.split())
-        for at in range(0, len(folded), LONGEST):
-            yield folded[at : at + LONGEST]
-
-
-def _bytes(file: Path) -> bytes:
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise DataError(f"cannot read the document: {error.strerror or error}", file) from error
-    if len(data) > MOST_BYTES:
-        _log.warning("%s: only its first %d MiB are read", file, MOST_BYTES // 2**20)
-        data = data[:MOST_BYTES]
-        # A character that was cut in two is left out.
-        data = data[: data.rfind(b"\n") + 1] or data.decode("utf-8", "ignore").encode()
-    return data
 
 
 def _plain(data: bytes, file: Path) -> tuple[str, str]:

@@ -141,48 +141,36 @@ def _stamps(folder: Path) -> dict[str, _Stamp]:
 
 
 def _read(folder: Path, stamps: dict[str, _Stamp]) -> dict[str, _File]:
-    """The files, those that are kept as they are and the others read."""
+    """Return the files by path: unchanged ones from the cache, the others read."""
     cache = cache_folder() / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:20]
-    kept = _load(cache / "passages.jsonl")
+    path = cache / "passages.jsonl"
+    cached: dict[str, _File] = {}
+    with suppress(OSError, ValueError, TypeError):  # no cache, or a damaged one: every file is read
+        head, *lines = path.read_text(encoding="utf-8").split("\n")
+        rows = [json.loads(line) for line in lines if line and head == FORMAT]
+        cached = {n: _File((size, at), title, tuple(texts), bad) for n, size, at, title, texts, bad in rows}
     files: dict[str, _File] = {}
     for name, stamp in stamps.items():
-        if name in kept and kept[name].stamp == stamp:
-            files[name] = kept[name]
+        if name in cached and cached[name].stamp == stamp:
+            files[name] = cached[name]
             continue
         try:
             title, passages = read_file(folder / name)
             files[name] = _File(stamp, title, tuple(passages))
         except DataError as error:
             files[name] = _File(stamp, trouble=str(error))
-    if files != kept:
-        _save(cache / "passages.jsonl", files)
+    if files != cached:
+        written = (json.dumps([n, *f.stamp, f.title, f.passages, f.trouble]) for n, f in files.items())
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile("w", encoding="utf-8", dir=cache, delete=False) as file:
+                file.write("\n".join([FORMAT, *written]) + "\n")
+            os.replace(file.name, path)
+        except OSError as error:
+            _log.warning("passages cannot be kept in %s: %s", cache, error.strerror or error)
     troubles = [f.trouble for f in files.values() if f.trouble]
     if len(troubles) == len(files):
         raise DataError(troubles[0])
     for trouble in troubles:
         _log.warning("left out: %s", trouble)
     return files
-
-
-def _load(path: Path) -> dict[str, _File]:
-    """What is kept of a folder; nothing if it was made otherwise or is damaged."""
-    try:
-        head, *lines = path.read_text(encoding="utf-8").split("\n")
-        if head != FORMAT:
-            return {}
-        rows = [json.loads(line) for line in lines if line]
-        return {n: _File((size, at), title, tuple(texts), bad) for n, size, at, title, texts, bad in rows}
-    except (OSError, ValueError, TypeError):
-        return {}
-
-
-def _save(path: Path, files: dict[str, _File]) -> None:
-    """Keep what was read; a folder that cannot be written only costs time."""
-    rows = (json.dumps([n, *f.stamp, f.title, f.passages, f.trouble]) for n, f in files.items())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-            file.write("\n".join([FORMAT, *rows]) + "\n")
-        os.replace(file.name, path)
-    except OSError as error:
-        _log.warning("passages cannot be kept in %s: %s", path.parent, error.strerror or error)

@@ -73,9 +73,18 @@ class PassageIndex:
             if names:
                 numbers = self._about([n for n in dict.fromkeys(map(normalise, names)) if n])
                 if len(numbers) > 1 and query:
-                    numbers = self._ordered(numbers, query, limit)
+                    # No more passages are embedded than the ones that BM25 puts first.
+                    lexical = self._bm25.scores(_words(query))[numbers]
+                    first = np.argsort(-lexical, kind="stable")[: max(2 * limit, COMPARED)]
+                    texts = [_embedded_text(self.passages[i]) for i in numbers[first].tolist()]
+                    dense = self._vectors.vectors(texts) @ self._query(query)
+                    order = np.argsort(-fuse([lexical[first], dense]), kind="stable")
+                    numbers = numbers[first][order]
+            elif self.passages and query:
+                rankings = [self._bm25.scores(_words(query)), self._faiss.scores(self._query(query))]
+                numbers = np.argsort(-fuse(rankings), kind="stable")
             else:
-                numbers = self._best_anywhere(query) if self.passages and query else np.empty(0, np.int64)
+                return ()
             return tuple(self.passages[i] for i in numbers[:limit].tolist())
 
     def _about(self, names: Sequence[str]) -> np.ndarray:
@@ -84,24 +93,12 @@ class PassageIndex:
         full, loose = [empty], [empty]
         for name in names:
             postings = [self._postings.get(word, empty) for word in set(name.split())]
-            found = postings[0]
+            shared = postings[0]
             for other in postings[1:]:
-                found = np.intersect1d(found, other, assume_unique=True)
-            full.append(np.array([i for i in found.tolist() if f" {name} " in self._texts[i]], np.int64))
-            loose.append(found if " " in name else empty)
+                shared = np.intersect1d(shared, other, assume_unique=True)
+            full.append(np.array([i for i in shared.tolist() if f" {name} " in self._texts[i]], np.int64))
+            loose.append(shared if " " in name else empty)
         return np.unique(np.concatenate(full if any(map(len, full)) else loose))
-
-    def _ordered(self, numbers: np.ndarray, query: str, limit: int) -> np.ndarray:
-        """Passages by both rankings; no more are embedded than the ones that BM25 puts first."""
-        lexical = self._bm25.scores(_words(query))[numbers]
-        first = np.argsort(-lexical, kind="stable")[: max(2 * limit, COMPARED)]
-        vectors = self._vectors.vectors([_embedded_text(self.passages[i]) for i in numbers[first].tolist()])
-        dense = vectors @ self._query(query)
-        return np.asarray(numbers[first][np.argsort(-fuse([lexical[first], dense]), kind="stable")])
-
-    def _best_anywhere(self, query: str) -> np.ndarray:
-        rankings = [self._bm25.scores(_words(query)), self._faiss.scores(self._query(query))]
-        return np.argsort(-fuse(rankings), kind="stable")
 
     def _query(self, query: str) -> np.ndarray:
         return np.asarray(self._vectors.encoder.encode([query])[0])

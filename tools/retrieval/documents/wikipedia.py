@@ -104,11 +104,14 @@ class WikipediaDocuments:
                 pages = retriever.invoke(sought)
             finally:
                 module.requests = own
-        return [
-            Passage(text, str(page.metadata["title"]), str(page.metadata["source"]))
-            for page in pages
-            for text in passages(_plain(page.page_content))
-        ]
+        fetched = []
+        for page in pages:
+            # Headings (`== Career ==`) become paragraphs of their own.
+            lines = (line.strip() for line in page.page_content.split("\n"))
+            text = "\n\n".join(line.strip("= ") if line.startswith("==") else line for line in lines)
+            title, source = str(page.metadata["title"]), str(page.metadata["source"])
+            fetched += [Passage(passage, title, source) for passage in passages(text)]
+        return fetched
 
 
 _opened: OrderedDict[tuple[str, int], WikipediaDocuments] = OrderedDict()
@@ -175,9 +178,3 @@ def _failures(url: str, requests: Any, exceptions: Any) -> Iterator[None]:
         raise DocumentsUnavailableError(
             f"{server} gave no usable answer ({type(error).__name__}); check that {url} is a MediaWiki's API"
         ) from error
-
-
-def _plain(text: str) -> str:
-    """Plain text of a page: its headings (`== Career ==`) as paragraphs of their own."""
-    lines = (line.strip() for line in text.split("\n"))
-    return "\n\n".join(line.strip("= ") if line.startswith("==") else line for line in lines)

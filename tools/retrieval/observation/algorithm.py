@@ -6,6 +6,7 @@ keeps the N nearest ones, and looks from the ends of their best P percent in the
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -195,7 +196,9 @@ class Neighbourhood:
         most, short = self._settings.facts, self._kg.profile.short
         close = self._closeness_of({b.relation for b in sizes})
         order = sorted(sizes, key=lambda b: (-close[b.relation], b.place))[: min(BUNDLES, most)]
-        level = _common_size([sizes[b] for b in order], most)
+        # The largest common size with which the bundles have at most `most` facts; at least 1.
+        caps = range(1, max((sizes[b] for b in order), default=1) + 1)
+        level = max(1, bisect_right(caps, most, key=lambda cap: sum(min(sizes[b], cap) for b in order)))
         dropped = set([b for b in order if sizes[b] > level][SAMPLED:])
         chosen = {b: min(sizes[b], level) for b in order if b not in dropped}
         if far := [b for b in sizes if b not in chosen]:
@@ -247,15 +250,3 @@ def tail_text(kg: KnowledgeGraph, far: Term, labels: Mapping[Term, str]) -> str:
     if isinstance(far, Literal):
         return readable(far)
     return labels.get(far) or kg.profile.short(far)
-
-
-def _common_size(sizes: Sequence[int], most: int) -> int:
-    """The largest common cap under which sizes add up to at most `most`; at least 1."""
-    low, high = 1, max(max(sizes, default=1), 1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if sum(min(s, middle) for s in sizes) <= most:
-            low = middle
-        else:
-            high = middle - 1
-    return low

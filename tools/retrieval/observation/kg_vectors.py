@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,18 +64,18 @@ def make_vectors(
             sample.append(pair)
         elif (place := draw.randrange(number + 1)) < MAP_PAIRS:
             sample[place] = pair
-    for stage, some in (("vectors of relations and ends", texts), ("vectors of pairs", whole)):
-        store.add(sorted(some), partial(_report, progress, stage, len(some)))
+
+    def encode(stage: str, distinct: set[str]) -> None:
+        store.add(sorted(distinct), lambda done: progress(stage, done, len(distinct)))
+
+    encode("vectors of relations and ends", texts)
+    encode("vectors of pairs", whole)
     fit_map(store, sample)
     return VectorReport(len(texts), len(whole), len(store) - before, round(time.perf_counter() - start, 1))
 
 
-def _report(progress: Progress, stage: str, total: int, done: int) -> None:
-    progress(stage, done, total)
-
-
 def _pairs(folder: Path, kg: KnowledgeGraph, progress: Progress) -> Iterator[Pair]:
-    """How every fact reads in both directions: its relation and its far end."""
+    """Yield every fact in both directions as texts: its relation and its far end."""
     short, done = kg.profile.short, 0
     for portion in batches(_ways(folder, kg), PORTION):
         labels = kg.labels(far for _, _, far in portion)

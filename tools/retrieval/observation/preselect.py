@@ -82,21 +82,17 @@ class PairRanker:
         most = max(PROMISING * width, FEWEST)
         if len(unknown) <= most:
             encode(unknown)
-        elif (guess := self._guess_by_map(parts := _Parts([pairs[i] for i in unknown.tolist()]))) is not None:
+            return scores
+        parts, weights = _Parts([pairs[i] for i in unknown.tolist()]), load_map(self._store)
+        if weights is not None and (self._store.find(parts.tails) < 0).sum() <= MISSING_TAILS:
+            relations, tails = self._store.vectors(parts.relations), self._store.vectors(parts.tails)
+            guess = parts.linear(relations, tails, weights @ self._query)
             encode(unknown[_highest(guess, most)])
         elif len(unknown) <= FEWEST_COLD:
             encode(unknown)
         else:
             self._encode_promising(parts, unknown, scores, encode, width)
         return scores
-
-    def _guess_by_map(self, parts: _Parts) -> np.ndarray | None:
-        """Scores by the KG's map; None where there is none, or many tails have no vector yet."""
-        weights = load_map(self._store)
-        if weights is None or (self._store.find(parts.tails) < 0).sum() > MISSING_TAILS:
-            return None
-        relations, tails = self._store.vectors(parts.relations), self._store.vectors(parts.tails)
-        return parts.linear(relations, tails, weights @ self._query)
 
     def _encode_promising(
         self,
