@@ -38,7 +38,6 @@ trajectories = st.builds(
     iteration=st.integers(0, 3),
     status=texts,
     rule=texts,
-    tried=some,
 )
 
 
