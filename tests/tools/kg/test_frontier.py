@@ -96,5 +96,5 @@ def test_the_same_observation_in_the_same_order(
     values = ObserveSettings(facts=facts, width=20, keep=20)
     here = observe(kg, question, entities, Words(), values)
     assert here == observe(memory_kg, question, entities, Words(), values)
-    assert len(here.seen) > 20
+    assert here.facts
     assert bool(here.cuts) == (facts < 60)
