@@ -333,9 +333,15 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+_STARTING = threading.Lock()
+"""Held while the loop is looked up: two first calls at a time would start one each."""
+
+
 def on_loop(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
     """Run a coroutine where the models are asked."""
-    return asyncio.run_coroutine_threadsafe(coroutine, _loop())
+    with _STARTING:
+        loop = _loop()
+    return asyncio.run_coroutine_threadsafe(coroutine, loop)
 
 
 def chat_model(chat: BaseChatModel, prices: str | None) -> ChatModel:
