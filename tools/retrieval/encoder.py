@@ -73,9 +73,14 @@ class CachingEncoder(ABC):
     """Embeds each text once: the last `cached` texts keep their vectors. Safe to use from many threads."""
 
     def __init__(self, name: str, dimension: int, cached: int) -> None:
-        self.name, self.dimension, self._cached = name, dimension, cached
+        self.name, self._dimension, self._cached = name, dimension, cached
         self._vectors: OrderedDict[str, np.ndarray] = OrderedDict()
         self._lock = Lock()
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self._dimension
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Unit vectors, float32 of shape (len(texts), dimension), rows in the order given."""
