@@ -16,7 +16,7 @@ from typing import Any
 from triplewise.graphs import PRESETS
 from triplewise.graphs.presets import find_preset
 from triplewise.nodes.context import Context
-from triplewise.nodes.usage import prices_path
+from triplewise.nodes.pricing import prices_path
 from triplewise.tools.core.errors import DataError
 
 PACKAGES = (

@@ -14,8 +14,7 @@ from rich.table import Table
 from triplewise.evals.baselines import BASELINES
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.graphs.cli.console import examples, out
-from triplewise.graphs.presets import FAITHFUL
-from triplewise.nodes import VARIANTS
+from triplewise.graphs.presets import FAITHFUL, VARIANTS
 from triplewise.tools.core.errors import ConfigurationError
 
 Graph = CompiledStateGraph[State, Context, Any, Any]

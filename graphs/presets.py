@@ -6,9 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from triplewise.nodes import act, answer, correct, inspect, link, observe, plan, reflect, sql
 from triplewise.nodes.phase import Phase
-from triplewise.nodes.variants import VARIANTS
 from triplewise.tools.core.errors import ConfigurationError
+
+VARIANTS: Mapping[str, Mapping[str, Phase]] = {
+    "link": {**link.VARIANTS, "none": sql.start},
+    "plan": plan.VARIANTS,
+    "observe": observe.VARIANTS,
+    "act": act.VARIANTS,
+    "inspect": inspect.VARIANTS,
+    "correct": correct.VARIANTS,
+    "reflect": reflect.VARIANTS,
+    "answer": {**answer.VARIANTS, "sql": sql.answer},
+}
+"""Every phase in the order of the state machine: variant name -> callable `(state, runtime) -> update`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +166,10 @@ def choose_phases(preset: Preset, swapped: Mapping[str, str | Phase]) -> dict[st
     for name in swapped:
         if name not in VARIANTS:
             raise ConfigurationError.unknown("phase", name, VARIANTS)
-    wanted = {**preset.phases, **swapped}
-    return {name: _variant(name, wanted[name]) for name in VARIANTS}
-
-
-def _variant(phase: str, wanted: str | Phase) -> Phase:
-    """A phase by variant name, or the user's own callable."""
-    if callable(wanted):
-        return wanted
-    if wanted not in VARIANTS[phase]:
-        raise ConfigurationError.unknown(f"variant of phase {phase}", wanted, VARIANTS[phase])
-    return VARIANTS[phase][wanted]
+    phases: dict[str, Phase] = {}
+    for name, variants in VARIANTS.items():
+        choice = swapped.get(name, preset.phases[name])
+        if isinstance(choice, str) and choice not in variants:
+            raise ConfigurationError.unknown(f"variant of phase {name}", choice, variants)
+        phases[name] = variants[choice] if isinstance(choice, str) else choice
+    return phases

@@ -20,14 +20,13 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import GIVE_UP, Ways, decide, whole_program
 from triplewise.nodes.environment import Environment, ModelNeeded, environment
 from triplewise.nodes.extract import extractor
-from triplewise.nodes.forms import form_of
 from triplewise.nodes.history import encode
 from triplewise.nodes.models import ModelCall
 from triplewise.nodes.phase import ModelPhase, Phase, Steps, Update, model_phase
 from triplewise.nodes.plan import rule_service
 from triplewise.nodes.sql import sql_services, table_lines
 from triplewise.nodes.state import State, Step
-from triplewise.nodes.text import memory_texts, observation_lines
+from triplewise.nodes.text import form_of, memory_texts, observation_lines
 from triplewise.tools.actions import Toolset, parse_call, parse_react
 from triplewise.tools.actions.action import ActionContext, Ranker, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback

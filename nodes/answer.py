@@ -11,10 +11,9 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.forms import decides, denies, form_of, normal_values, slot_of
 from triplewise.nodes.phase import Update
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
-from triplewise.nodes.text import node_labels, triple_text
+from triplewise.nodes.text import decides, denies, form_of, node_labels, normal_values, slot_of, triple_text
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.kg import KnowledgeGraph

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from triplewise.nodes.forms import denies, form_of
 from triplewise.nodes.state import State
+from triplewise.nodes.text import denies, form_of
 from triplewise.tools.actions import Toolset
 from triplewise.tools.actions.action import ActionContext
 from triplewise.tools.actions.agentbench_script import set_script, unsayable

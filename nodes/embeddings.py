@@ -19,7 +19,8 @@ from triplewise.nodes.models import (
     explained,
     is_malformed,
 )
-from triplewise.nodes.usage import Usage, estimate_tokens, load_prices, prices_path
+from triplewise.nodes.pricing import estimate_tokens, load_prices, prices_path
+from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.retrieval.encoder import CachingEncoder
 

@@ -22,8 +22,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.guidelines import Guidelines, load_guidelines
 from triplewise.nodes.context import ENVIRONMENT, Context
-from triplewise.nodes.state import State
-from triplewise.nodes.usage import Usage
+from triplewise.nodes.state import State, Usage
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus, Passage

@@ -11,10 +11,9 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.forms import slot_of
 from triplewise.nodes.phase import Update
-from triplewise.nodes.state import State
-from triplewise.nodes.usage import Usage
+from triplewise.nodes.state import State, Usage
+from triplewise.nodes.text import slot_of
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.linking.linker import link as link_mentions

@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from triplewise.nodes.usage import Prices, Usage, estimate_tokens, load_prices, prices_path
+from triplewise.nodes.pricing import Prices, estimate_tokens, load_prices, prices_path
+from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import (
     ConfigurationError,
     ModelUnavailableError,

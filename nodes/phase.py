@@ -22,8 +22,7 @@ from langgraph.runtime import Runtime, get_runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import LiveRuns, environment
-from triplewise.nodes.state import State
-from triplewise.nodes.usage import Usage
+from triplewise.nodes.state import State, Usage
 from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.forms import form_of, slot_of
 from triplewise.nodes.link import link
 from triplewise.nodes.models import ModelCall
 from triplewise.nodes.phase import Phase, Steps, Update, model_phase
 from triplewise.nodes.state import State
+from triplewise.nodes.text import form_of, slot_of
 from triplewise.tools.actions.symbolic import RuleService
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Rule, path_text

@@ -11,11 +11,11 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.forms import form_of
 from triplewise.nodes.models import ModelCall
 from triplewise.nodes.phase import Phase, Steps, Update, model_phase
-from triplewise.nodes.state import State, Step
+from triplewise.nodes.state import State, Step, Usage
 from triplewise.nodes.text import (
+    form_of,
     made_up,
     memory_texts,
     node_labels,
@@ -23,7 +23,6 @@ from triplewise.nodes.text import (
     parse_triples,
     triple_text,
 )
-from triplewise.nodes.usage import Usage
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.observation import PairRanker

@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 from langgraph.channels import EphemeralValue
 from pydantic import BaseModel, ConfigDict, Field
 
-from triplewise.nodes.usage import Usage
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.rules import DroppedRule, Rule
@@ -20,6 +19,48 @@ from triplewise.tools.linking.linker import LinkedEntity
 
 AnswerStatus = Literal["answered", "not_found", "budget_spent"]
 VerdictStatus = Literal["ok", "error", "finished", "spent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was used so far; usages add up, and `Usage()` is nothing.
+
+    Attributes:
+        calls: replies received from a language model.
+        input_tokens, output_tokens: as the server reports them.
+        cost: USD at list price; None once any model without a known price took part.
+        estimated: whether any token count is our estimate (see `estimate_tokens`).
+        queries: queries that reached a KG.
+        hallucinated: triples that a model claimed to have from the KG although it gave no such one (ODA 2.3).
+        seconds: wall-clock time, filled in by whoever measures a phase (a single reply's is 0).
+    """
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = 0.0
+    estimated: bool = False
+    queries: int = 0
+    seconds: float = 0.0
+    hallucinated: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost is not None and other.cost is not None
+        return Usage(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost=(self.cost or 0.0) + (other.cost or 0.0) if known else None,
+            estimated=self.estimated or other.estimated,
+            queries=self.queries + other.queries,
+            seconds=self.seconds + other.seconds,
+            hallucinated=self.hallucinated + other.hallucinated,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in and out together."""
+        return self.input_tokens + self.output_tokens
 
 
 @dataclass(frozen=True, slots=True)

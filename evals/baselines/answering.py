@@ -23,13 +23,11 @@ from triplewise.nodes.act import read_values
 from triplewise.nodes.answer import sentence
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.forms import decides, denies, form_of, normal_values, slot_of
 from triplewise.nodes.models import Reply
 from triplewise.nodes.phase import Update, spent
 from triplewise.nodes.prompting import load_prompt
-from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State, Step
-from triplewise.nodes.text import node_labels
-from triplewise.nodes.usage import Usage
+from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State, Step, Usage
+from triplewise.nodes.text import decides, denies, form_of, node_labels, normal_values, slot_of
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import normalise

@@ -66,9 +66,9 @@ from triplewise.nodes import answer as answering
 from triplewise.nodes.answer import labels_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.forms import decides
 from triplewise.nodes.phase import Update, metered_phase, spent
 from triplewise.nodes.state import Input, State, Step, Verdict
+from triplewise.nodes.text import decides
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import answers, ground, rule_program, without_topic

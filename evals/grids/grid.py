@@ -21,9 +21,8 @@ from triplewise.evals.baselines import BASELINES
 from triplewise.evals.evaluation import TASKS
 from triplewise.evals.report.published import PublishedTable, published
 from triplewise.evals.yaml_models import Place, located, read_model, unknown
-from triplewise.graphs.presets import FAITHFUL, PRESETS
+from triplewise.graphs.presets import FAITHFUL, PRESETS, VARIANTS
 from triplewise.nodes.context import Context
-from triplewise.nodes.variants import VARIANTS
 from triplewise.tools.core.errors import ConfigurationError, UserError
 from triplewise.tools.core.yaml_lines import YamlDocument
 

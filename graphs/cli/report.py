@@ -12,8 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from triplewise.nodes.state import Answer, ProofTriple, Step
-from triplewise.nodes.usage import Usage
+from triplewise.nodes.state import Answer, ProofTriple, Step, Usage
 from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import IRI, KnowledgeGraph, readable, readable_text
 from triplewise.tools.kg.vocabulary import relation_texts

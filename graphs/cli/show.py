@@ -22,8 +22,7 @@ def register(app: typer.Typer) -> None:
 
 def presets() -> None:
     """List the presets: what each is made of, and the variants of each phase."""
-    from triplewise.graphs.presets import FAITHFUL, PRESETS
-    from triplewise.nodes import VARIANTS
+    from triplewise.graphs.presets import FAITHFUL, PRESETS, VARIANTS
 
     console = out()
     faithful = {f"{name}-faithful": preset for name, preset in FAITHFUL.items()}

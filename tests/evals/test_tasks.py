@@ -20,8 +20,7 @@ from triplewise.evals.evaluation import crashes, scores_of
 from triplewise.graphs import Answer
 from triplewise.graphs.cli.app import run as run_command
 from triplewise.nodes.context import Context
-from triplewise.nodes.state import Correction, Input
-from triplewise.nodes.usage import Usage
+from triplewise.nodes.state import Correction, Input, Usage
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.open import close_all
 

@@ -16,7 +16,7 @@ from triplewise.nodes.act import ranker
 from triplewise.nodes.context import RANKINGS, Context
 from triplewise.nodes.embeddings import BATCH, OpenAIEncoder, open_embeddings
 from triplewise.nodes.environment import environment
-from triplewise.nodes.usage import Usage
+from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.kg.open import close_all
 from triplewise.tools.retrieval.encoder import Encoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triplewise.nodes.forms import decides, form_of, normal_values, slot_of
+from triplewise.nodes.text import decides, form_of, normal_values, slot_of
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.nodes.models import ChatModel, ContextOverflowError, ModelCall, OutOfTimeError, open_model
-from triplewise.nodes.usage import Usage
+from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import ConfigurationError, DataError, ModelUnavailableError
 
 Start = Callable[..., OpenAIServer]

@@ -13,8 +13,7 @@ from langgraph.runtime import Runtime
 from triplewise.graphs import Answer, Context, State
 from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update, metered_phase, spent
-from triplewise.nodes.state import Correction
-from triplewise.nodes.usage import Usage
+from triplewise.nodes.state import Correction, Usage
 from triplewise.tools.core.errors import ConfigurationError
 
 from .conftest import GOETHE

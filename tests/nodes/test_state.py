@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import ValidationError
 
-from triplewise.nodes.state import Answer, Correction, ProofTriple, ScoredTriple, State, Step, Verdict
-from triplewise.nodes.usage import Usage
+from triplewise.nodes.state import Answer, Correction, ProofTriple, ScoredTriple, State, Step, Usage, Verdict
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.statements import statements
 from triplewise.graphs import Answer, Context, build_graph
-from triplewise.nodes.forms import denies
+from triplewise.nodes.text import denies
 from triplewise.tools.kg import open_kg
 
 PERU = {"Peru": "Q419"}

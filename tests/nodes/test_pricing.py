@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.nodes.usage import Usage, estimate_tokens, load_prices
+from triplewise.nodes.pricing import estimate_tokens, load_prices
+from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import DataError
 
 COUNTS = st.integers(0, 10**9)
