@@ -54,22 +54,17 @@ def settings_of(context: Context) -> PlanSettings:
 
 def mined(state: State, runtime: Runtime[Context]) -> Update:
     """Rules from seed questions where the context names some, else from the neighbourhood. No model call."""
-    plan = _without_model(state, runtime.context)
+    context, env = runtime.context, environment(runtime)
+    question, linked, slot = state.question, state.linked, slot_of(state.question)
+    # Seed questions, where there are any, may be slots and claims themselves: then they plan.
+    by_form = context.embedded and context.seeds is None
+    if by_form and slot is not None:
+        plan = Plan(slot_rules(slot[1], linked, env.kg, env.encoder))
+    elif by_form and form_of(question) == "claim":
+        plan = Plan(claim_rules(question, linked, env.kg, env.encoder, context.closed_world))
+    else:
+        plan = make_plan(question, linked, env.kg, env.encoder, env.seeds, settings_of(context))
     return {"rules": plan.rules, "dropped": plan.dropped}
-
-
-def _without_model(state: State, context: Context) -> Plan:
-    """Return the plan without a model.
-
-    Seed questions, where there are any, may be slots and claims themselves: then they plan.
-    """
-    question, linked, env = state.question, state.linked, environment(context)
-    if context.embedded and context.seeds is None:
-        if (slot := slot_of(question)) is not None:
-            return Plan(slot_rules(slot[1], linked, env.kg, env.encoder))
-        if form_of(question) == "claim":
-            return Plan(claim_rules(question, linked, env.kg, env.encoder, context.closed_world))
-    return make_plan(question, linked, env.kg, env.encoder, env.seeds, settings_of(context))
 
 
 @model_phase
@@ -82,7 +77,8 @@ def proposed(state: State, runtime: Runtime[Context]) -> Steps:
     context = runtime.context
     if context.embedded or not state.linked:
         return mined(state, runtime)
-    plan, env = _without_model(state, context), environment(context)
+    env, settings = environment(context), settings_of(context)
+    plan = make_plan(state.question, state.linked, env.kg, env.encoder, env.seeds, settings)
     demonstrations = demonstrations_for(state, context)
     prompt = env.prompt.render(
         "plan",
@@ -94,7 +90,7 @@ def proposed(state: State, runtime: Runtime[Context]) -> Steps:
         limit=context.plan_rules,
     )
     reply = yield ModelCall.of(prompt)
-    grounder = Grounder(env.kg, env.encoder, state.linked, settings_of(context), plan)
+    grounder = Grounder(env.kg, env.encoder, state.linked, settings, plan)
     plan = with_proposals(plan, parse_bodies(reply.text), grounder, context.plan_rules)
     return {"rules": plan.rules, "dropped": plan.dropped}
 

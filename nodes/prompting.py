@@ -16,23 +16,21 @@ parts:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import yaml
 from jinja2 import DictLoader, Environment, StrictUndefined, TemplateError, TemplateSyntaxError, meta
-from jinja2.nodes import Template
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.yaml_lines import YamlDocument, parse_yaml, read_yaml
 
 _KEYS = ("description", "extends", "variables", "parts")
-_VARIABLES_FILE = "_variables.yaml"
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def load_prompt(name: str | Path) -> Prompt:
         DataError: the file cannot be used; the message names file, line and key.
     """
     if str(name) in prompt_names():
-        return _shipped(str(name))
+        return _shipped_prompt(str(name))
     path = Path(name)
     if not path.is_file():
         shipped = ", ".join(prompt_names())
@@ -95,30 +93,27 @@ def load_prompt(name: str | Path) -> Prompt:
             f"unknown prompt {str(name)!r}; choose one of: {shipped}, or give the path of a YAML file"
         )
     stat = path.stat()
-    return _own(path, (stat.st_mtime_ns, stat.st_size))
+    return _own_prompt(path, (stat.st_mtime_ns, stat.st_size))
 
 
 @lru_cache(maxsize=16)
-def _shipped(name: str) -> Prompt:
-    """A prompt of the package."""
-    return _Source(name, (_folder() / f"{name}.yaml").read_text(encoding="utf-8")).prompt()
+def _shipped_prompt(name: str) -> Prompt:
+    """Return a prompt of the package."""
+    text = (_folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    return _checked_prompt(name, parse_yaml(text, name))
 
 
 @lru_cache(maxsize=16)
-def _own(path: Path, _version: tuple[int, int]) -> Prompt:
-    """A prompt of the user."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read the prompt: {error}", path) from error
-    return _Source(str(path), text).prompt()
+def _own_prompt(path: Path, _version: tuple[int, int]) -> Prompt:
+    """Return a prompt of the user, read again where the version of its file changed."""
+    return _checked_prompt(str(path), read_yaml(path))
 
 
 @lru_cache(maxsize=1)
 def _shared_variables() -> Mapping[str, str]:
-    """What the agent gives to every prompt."""
-    data = yaml.safe_load((_folder() / _VARIABLES_FILE).read_text(encoding="utf-8"))
-    return {str(k): str(v) for k, v in data.items()}
+    """Return what the agent gives to every prompt: name -> what it holds."""
+    text = (_folder() / "_variables.yaml").read_text(encoding="utf-8")
+    return {str(name): str(content) for name, content in parse_yaml(text, "_variables.yaml").value.items()}
 
 
 def _folder() -> Traversable:
@@ -138,114 +133,75 @@ def _environment(parts: Mapping[str, str]) -> Environment:
     )
 
 
-class _Source:
-    """A prompt file while it is read: its data, and on which line everything stands."""
+def _checked_prompt(name: str, document: YamlDocument) -> Prompt:
+    """Return the prompt of a file. Raises `DataError` naming file, line and key."""
+    data = document.value
+    if not isinstance(data, dict):
+        raise document.error(f"a prompt file maps {', '.join(_KEYS)} to values")
+    for key in data:
+        if key not in _KEYS:
+            raise document.error(f"unknown key {key!r}; legal keys: {', '.join(_KEYS)}", key)
+    names = data.get("extends") or []
+    names = [names] if isinstance(names, str) else names
+    legal = sorted(set(prompt_names()) - {name})
+    if not isinstance(names, list) or not all(n in legal for n in names):
+        shipped = ", ".join(legal)
+        raise document.error(f"extends {names!r}: choose among the shipped prompts {shipped}", "extends")
+    bases = [_shipped_prompt(n) for n in names]
+    own = _texts(document, "parts")
+    parts = {part: text for source in (*(b.parts for b in bases), own) for part, text in source.items()}
+    if not parts:
+        raise document.error("needs a key 'parts' that maps names to templates")
+    inherited = {k: v for b in bases for k, v in b.variables.items()}
+    variables = {**_shared_variables(), **inherited, **_texts(document, "variables")}
+    _check_templates(document, parts, own, variables)
+    return Prompt(name, parts, variables, str(data.get("description") or ""))
 
-    def __init__(self, name: str, text: str) -> None:
-        self.name = name
+
+def _texts(document: YamlDocument, key: str) -> dict[str, str]:
+    """Return the mapping of names to texts under a key; {} without the key."""
+    texts = document.value.get(key) or {}
+    if not isinstance(texts, dict):
+        raise document.error(f"{key!r} must map names to texts", key)
+    for name, text in texts.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise document.error(f"{key}.{name} must be a text, got {text!r}", key, name)
+    return texts
+
+
+def _check_templates(
+    document: YamlDocument, parts: Mapping[str, str], own: Collection[str], variables: Collection[str]
+) -> None:
+    """Raise `DataError` unless every template parses, uses known names only, and includes parts that exist.
+
+    parts: all of the prompt. own: names of those that the document itself holds.
+    """
+    environment, trees = _environment(parts), {}
+    for part, text in parts.items():
         try:
-            self.root = yaml.compose(text, Loader=yaml.SafeLoader)
-            self.data = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            problem = getattr(error, "problem", None) or error
-            raise DataError(f"not YAML: {problem}", name, mark.line + 1 if mark else None) from error
-        if not isinstance(self.data, dict):
-            raise DataError(f"a prompt file maps {', '.join(_KEYS)} to values", name, 1)
-
-    def prompt(self) -> Prompt:
-        """The checked prompt."""
-        for key in self.data:
-            if key not in _KEYS:
-                self.fail(f"unknown key {key!r}; legal keys: {', '.join(_KEYS)}", key)
-        own = self._texts("parts")
-        bases = [_shipped(n) for n in self._extends()]
-        parts = {k: v for source in (*(b.parts for b in bases), own) for k, v in source.items()}
-        if not parts:
-            self.fail("needs a key 'parts' that maps names to templates")
-        inherited = {k: v for b in bases for k, v in b.variables.items()}
-        variables = {**_shared_variables(), **inherited, **self._texts("variables")}
-        self._check(parts, own, variables)
-        return Prompt(self.name, parts, variables, str(self.data.get("description") or ""))
-
-    def _texts(self, key: str) -> dict[str, str]:
-        """A mapping of names to texts."""
-        found = self.data.get(key) or {}
-        if not isinstance(found, dict):
-            self.fail(f"{key!r} must map names to texts", key)
-        for name, text in found.items():
-            if not isinstance(name, str) or not isinstance(text, str):
-                self.fail(f"{key}.{name} must be a text, got {text!r}", key, name)
-        return found
-
-    def _extends(self) -> list[str]:
-        """The shipped prompts to start from."""
-        wanted = self.data.get("extends") or []
-        names = [wanted] if isinstance(wanted, str) else wanted
-        legal = set(prompt_names()) - {self.name}
-        if not isinstance(names, list) or not all(isinstance(n, str) and n in legal for n in names):
-            self.fail(
-                f"extends {wanted!r}: choose among the shipped prompts {', '.join(sorted(legal))}", "extends"
-            )
-        return list(names)
-
-    def _check(self, parts: Mapping[str, str], own: Mapping[str, str], variables: Mapping[str, str]) -> None:
-        """Every template parses, uses documented names only, and includes parts that exist."""
-        environment = _environment(parts)
-        trees = {part: self._parsed(environment, part, text) for part, text in parts.items()}
-        for part in own:
-            unknown = meta.find_undeclared_variables(trees[part]) - set(variables)
-            if unknown:
-                known = ", ".join(sorted(variables))
-                which = ", ".join(sorted(unknown))
-                self.fail(
-                    f"parts.{part} uses unknown variable {which}; known: {known}; "
-                    "further ones are named under 'variables'",
-                    "parts",
-                    part,
-                )
-            self._check_includes(part, trees)
-
-    def _parsed(self, environment: Environment, part: str, text: str) -> Template:
-        """The syntax tree of a part."""
-        try:
-            return environment.parse(text)
+            trees[part] = environment.parse(text)
         except TemplateSyntaxError as error:
-            self.fail(
-                f"parts.{part} is no Jinja template: {error.message}", "parts", part, within=error.lineno
+            line = document.first_line("parts", part)
+            message = f"parts.{part} is no Jinja template: {error.message}"
+            raise DataError(message, document.path, line and line + error.lineno - 1) from error
+    for part in own:
+        if unknown := meta.find_undeclared_variables(trees[part]) - set(variables):
+            raise document.error(
+                f"parts.{part} uses unknown variable {', '.join(sorted(unknown))}; known: "
+                f"{', '.join(sorted(variables))}; further ones are named under 'variables'",
+                "parts",
+                part,
             )
-
-    def _check_includes(self, part: str, trees: Mapping[str, Template]) -> None:
-        """The parts that a part includes exist and do not lead back to it."""
-        seen, todo = set[str](), [part]
-        while todo:
-            for name in meta.find_referenced_templates(trees[todo.pop()]):
+        visited, queue = set[str](), [part]
+        while queue:
+            for name in meta.find_referenced_templates(trees[queue.pop()]):
                 if name is None or name not in trees:
-                    legal = ", ".join(sorted(trees))
-                    self.fail(f"parts.{part} includes unknown part {name!r}; parts: {legal}", "parts", part)
+                    message = (
+                        f"parts.{part} includes unknown part {name!r}; parts: {', '.join(sorted(trees))}"
+                    )
+                    raise document.error(message, "parts", part)
                 if name == part:
-                    self.fail(f"parts.{part} includes itself", "parts", part)
-                if name not in seen:
-                    seen.add(name)
-                    todo.append(name)
-
-    def fail(self, message: str, *keys: str, within: int = 0) -> NoReturn:
-        """Raise a `DataError` at the line of a key; `within` counts lines inside its text."""
-        raise DataError(message, self.name, self._line(keys, within))
-
-    def _line(self, keys: tuple[str, ...], within: int) -> int | None:
-        """1-based line of the key at a path of keys."""
-        node, line = self.root, None
-        for key in keys:
-            for name, value in self._entries(node):
-                if name.value == str(key):
-                    node = value
-                    block = value.style in ("|", ">") if isinstance(value, yaml.ScalarNode) else False
-                    line = value.start_mark.line + block + within if within else name.start_mark.line + 1
-                    break
-        return line
-
-    @staticmethod
-    def _entries(node: yaml.Node | None) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-        """Keys and values of a mapping."""
-        return iter(node.value) if isinstance(node, yaml.MappingNode) else iter(())
+                    raise document.error(f"parts.{part} includes itself", "parts", part)
+                if name not in visited:
+                    visited.add(name)
+                    queue.append(name)

@@ -49,7 +49,7 @@ def test_own_prices_lie_over_the_shipped_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("models: {a: {input: 1", r"p\.yaml:1: not YAML"),
+        ("models: {a: {input: 1", r"p\.yaml:\d: not YAML"),
         ("a: {input: 1, output: 1}", "needs a key 'models'"),
         ("models: {a: 3}", "model 'a' needs"),
         ("models: {a: {input: 1}}", "model 'a': output must be"),

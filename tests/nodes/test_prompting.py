@@ -182,7 +182,7 @@ def test_own_variables(tmp_path: Path) -> None:
     [
         ("parts: {system: x\n", r"mine\.yaml:2: not YAML"),
         ("just words", r"mine\.yaml:1: a prompt file maps"),
-        ("description: nothing else", r"mine\.yaml: needs a key 'parts'"),
+        ("description: nothing else", r"mine\.yaml:1: needs a key 'parts'"),
         ("parts:\n  a: x\npart:\n  b: y", r"mine\.yaml:3: unknown key 'part'; legal keys: .*parts"),
         ("parts:\n  a: x\n  b: 5", r"mine\.yaml:3: parts\.b must be a text, got 5"),
         ("parts: [a]", r"mine\.yaml:1: 'parts' must map"),
