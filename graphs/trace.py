@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
 from triplewise.tools.kg.literals import readable
 
 if TYPE_CHECKING:
-    from triplewise.nodes.state import ProofTriple, State, Step
-    from triplewise.tools.core.facts import ExtractedFact
+    from triplewise.nodes.state import State
     from triplewise.tools.kg.protocol import KnowledgeGraph
 
 LENGTH = 1_200
@@ -30,12 +29,9 @@ MOST = {
 }
 """Most entries of a list in a trace; of memory, triples in all."""
 
-Shown: TypeAlias = Callable[[Term], str]
-"""A term as a trace holds it: a literal in quotes, everything else is an id."""
-
 
 def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
-    """An ended run as evaluations keep it and the page shows it: some kilobytes, long lists cut.
+    """Return an ended run as evaluations keep it and the page shows it: some kilobytes, long lists cut.
 
     It has the keys of `whole_trace`, and besides:
 
@@ -49,33 +45,57 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
         kg: gives the labels (one query for nodes, one for relations, none that counts as the run's) and the
             short ids. Without it terms are N-Triples, and `names` has the linked entities and answers alone.
     """
-    shown: Shown = _shown if kg is None else lambda term: _short(kg, term)
+
+    def shown(term: Term) -> str:
+        """Return an id, or a literal in quotes, as people read it."""
+        if isinstance(term, Literal):
+            return text(readable(term)).n3()
+        return kg.profile.short(term) if kg is not None and isinstance(term, IRI) else term.n3()
+
+    def ids(triple: Triple) -> list[str]:
+        return [shown(triple.subject), shown(triple.relation), shown(triple.object)]
+
     trace = whole_trace(state)
     trace["steps"] = [_shortened(step) for step in trace["steps"]]
     trace |= {
         "program": state.program,
         "written": list(state.written),
-        "memory": [[_fact_of(t, shown) for t in path] for path in state.memory],
-        "observation": [[*_fact_of(o.triple, shown), round(o.score, 3)] for o in state.observation],
+        "memory": [[ids(t) for t in path] for path in state.memory],
+        "observation": [[*ids(o.triple), round(o.score, 3)] for o in state.observation],
     }
     if kg is not None:
-        for told, proof in zip(trace["proof"], state.answer.proof if state.answer else (), strict=True):
-            told["ids"] = _fact_of(proof.triple, shown)
-        for told, fact in zip(trace["facts"], state.facts, strict=True):
-            told["ids"] = _fact_of(fact.triple, shown)
-    trace["cut"] = _cut(trace)
-    trace["observation"] = {
-        "from": list(state.observed),
-        "facts": trace["observation"],
-        "cuts": list(state.observation_cuts),
-    }
+        for fact, proof in zip(trace["proof"], state.answer.proof if state.answer else (), strict=True):
+            fact["ids"] = ids(proof.triple)
+        for fact, extracted in zip(trace["facts"], state.facts, strict=True):
+            fact["ids"] = ids(extracted.triple)
+
+    cut = {name: len(trace[name]) - most for name, most in MOST.items() if name != "memory"}
+    cut = {name: count for name, count in cut.items() if count > 0}
+    trace |= {name: trace[name][: MOST[name]] for name in cut}
+    paths, free = [], MOST["memory"]
+    for path in trace["memory"]:
+        if len(path) <= free:
+            paths.append(path)
+            free -= len(path)
+    if left_out := sum(map(len, trace["memory"])) - sum(map(len, paths)):
+        cut["memory"] = left_out
+    facts = {"facts": trace["observation"], "cuts": list(state.observation_cuts)}
+    trace |= {"memory": paths, "cut": cut, "observation": {"from": list(state.observed), **facts}}
     return trace | {"names": _names(state, trace, kg)}
 
 
 def whole_trace(state: State) -> dict[str, Any]:
-    """An ended run, nothing left out: question, answer, query, proof, rules, steps, corrections, cost."""
+    """Return an ended run, nothing left out: answer, query, proof, rules, steps, corrections, cost."""
     answer = state.answer
     assert answer is not None, "a run that ends has an answer"
+    proof = []
+    for p in answer.proof:
+        read = {"id": p.fact, "document": p.document, "source": p.source, "sentence": p.sentence}
+        proof.append({**_terms(p.triple), "text": p.text, **({"from_document": read} if p.fact else {})})
+    facts = []
+    for f in state.facts:
+        provenance = {name: value for name, value in asdict(f).items() if name != "triple"}
+        facts.append({"id": f.id, **_terms(f.triple), **provenance})
     return {
         "question": state.question,
         "status": answer.status,
@@ -86,8 +106,8 @@ def whole_trace(state: State) -> dict[str, Any]:
         "sparql": answer.sparql,
         "sql": answer.sql,
         "rows": list(answer.rows),
-        "proof": [{**_triple(p.triple), "text": p.text, **_origin(p)} for p in answer.proof],
-        "facts": [_fact(f) for f in state.facts],
+        "proof": proof,
+        "facts": facts,
         "entities": [
             {"mention": e.mention, "id": e.id, "label": e.label, "score": round(e.score, 4)}
             for e in state.linked
@@ -97,128 +117,69 @@ def whole_trace(state: State) -> dict[str, Any]:
                 "rule": r.text(),
                 "provenance": r.provenance,
                 "support": r.support,
-                "precision": round(r.precision, 4),
-                "recall": round(r.recall, 4),
-                "score": round(r.score, 4),
+                **{name: round(getattr(r, name), 4) for name in ("precision", "recall", "score")},
             }
             for r in state.rules
         ],
         "dropped": [asdict(d) for d in state.dropped],
-        "steps": [_step(s) for s in state.steps],
+        "steps": [
+            {
+                "number": s.number,
+                "thought": s.thought,
+                "action": s.call,
+                "outcome": str(s.feedback.outcome),
+                "error": s.feedback.error,
+                "observation": s.observation,
+                "guideline": s.guideline,
+                "rolled_back": s.rolled_back,
+            }
+            for s in state.steps
+        ],
         "corrections": [asdict(c) for c in answer.corrections],
         "usage": asdict(answer.usage),
     }
 
 
-def _triple(triple: Triple) -> dict[str, str]:
-    """A fact as N-Triples terms."""
+def _terms(triple: Triple) -> dict[str, str]:
+    """Return a fact as N-Triples terms."""
     return {"subject": triple.subject.n3(), "relation": triple.relation.n3(), "object": triple.object.n3()}
 
 
-def _origin(proof: ProofTriple) -> dict[str, object]:
-    """Where a fact of the proof was read, if not in the KG."""
-    if not proof.fact:
-        return {}
-    read = {"id": proof.fact, "document": proof.document, "source": proof.source, "sentence": proof.sentence}
-    return {"from_document": read}
-
-
-def _fact(fact: ExtractedFact) -> dict[str, object]:
-    """A fact read from a document for this question."""
-    known = {name: value for name, value in asdict(fact).items() if name != "triple"}
-    return {"id": fact.id, **_triple(fact.triple), **known}
-
-
-def _step(step: Step) -> dict[str, Any]:
-    """A step of the trajectory."""
-    return {
-        "number": step.number,
-        "thought": step.thought,
-        "action": step.call,
-        "outcome": str(step.feedback.outcome),
-        "error": step.feedback.error,
-        "observation": step.observation,
-        "guideline": step.guideline,
-        "rolled_back": step.rolled_back,
-    }
-
-
-def _shortened(step: Mapping[str, Any]) -> dict[str, Any]:
-    """A step whose observation is not too long, cut between two lines where it has some."""
-    said, over = step["observation"], len(step["observation"]) - LENGTH
-    if over <= 0:
-        return dict(step)
-    kept = said[:LENGTH]
-    kept = kept[: kept.rfind("\n")] if "\n" in kept[LENGTH // 2 :] else kept
-    return {**step, "observation": kept, "cut": len(said) - len(kept)}
-
-
-def _cut(trace: dict[str, Any]) -> dict[str, int]:
-    """Cut the lists of a trace, in place, to what `MOST` allows; how many entries each lost."""
-    lost = {name: len(trace[name]) - most for name, most in MOST.items() if len(trace[name]) > most}
-    paths, room = [], MOST["memory"]
-    for path in trace["memory"]:
-        if len(path) <= room:
-            paths.append(path)
-            room -= len(path)
-    lost["memory"] = sum(map(len, trace["memory"])) - sum(map(len, paths))
-    for name in lost:
-        trace[name] = paths if name == "memory" else trace[name][: MOST[name]]
-    return {name: count for name, count in lost.items() if count}
-
-
-def _shown(term: Term) -> str:
-    """A term as N-Triples; of a literal only the text, as people read it."""
-    return text(readable(term)).n3() if isinstance(term, Literal) else term.n3()
-
-
-def _short(kg: KnowledgeGraph, term: Term) -> str:
-    """A term by its short id; a literal in quotes."""
-    return kg.profile.short(term) if isinstance(term, IRI) else _shown(term)
-
-
-def _fact_of(triple: Triple, shown: Shown) -> list[str]:
-    """A fact as three texts."""
-    return [shown(triple.subject), shown(triple.relation), shown(triple.object)]
+def _shortened(step: dict[str, Any]) -> dict[str, Any]:
+    """Return a step whose observation is not too long, cut between two lines where it has some."""
+    whole: str = step["observation"]
+    if len(whole) <= LENGTH:
+        return step
+    part = whole[:LENGTH]
+    part = part[: part.rfind("\n")] if "\n" in part[LENGTH // 2 :] else part
+    return {**step, "observation": part, "cut": len(whole) - len(part)}
 
 
 def _names(state: State, trace: Mapping[str, Any], kg: KnowledgeGraph | None) -> dict[str, str]:
-    """Labels of the ids that a trace mentions, as far as there are any."""
+    """Return the labels of the ids that a trace mentions, as far as there are any."""
     names = {e.id: e.label for e in state.linked}
     names |= dict(zip(trace["answer"], trace["labels"], strict=True))
     if kg is not None:
-        names |= _looked_up(kg, *_mentioned(state, trace))
+        from triplewise.tools.kg.vocabulary import relation_texts
+
+        triples = [t for path in trace["memory"] for t in path]
+        triples += [p["ids"] for p in (*trace["proof"], *trace["facts"])]
+        triples += [o[:3] for o in trace["observation"]["facts"]]
+        nodes = {n for s, _, o in triples for n in (s, o) if not n.startswith('"')}
+        nodes |= {*state.focus, *state.observed, *(d.anchor for d in state.dropped)}
+        relations = {r for _, r, _ in triples} | {r for d in state.dropped for r in d.relations}
+        for rule in state.rules:
+            relations |= set(rule.relations)
+            nodes |= {rule.anchor, *(part for c in rule.constraints for part in (c.operator, c.value))}
+        for feedback in (s.feedback for s in state.steps):
+            offered = {r for side in feedback.relations.values() for r in side}
+            relations |= offered & set(feedback.arguments)
+            nodes |= {a for a in feedback.arguments if not a.startswith("?")}
+        known = sorted(n for n in nodes - relations if n and not any(c.isspace() for c in n))
+        iris = {n: iri for n in known if (iri := kg.profile.expand(n)) is not None}
+        labels = kg.labels(list(iris.values()))
+        names |= {n: labels[iri] for n, iri in iris.items() if iri in labels}
+        names |= {r: t.label for r, t in relation_texts(kg, sorted(relations)).items()}
         minted = (pair for fact in state.facts for pair in fact.labels.items())
         names |= {kg.profile.short(IRI(node)): label for node, label in minted}
     return {short: label for short, label in names.items() if label and label != short}
-
-
-def _mentioned(state: State, trace: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    """Short ids that a trace mentions: of nodes, and of relations."""
-    triples = [t for path in trace["memory"] for t in path]
-    triples += [p["ids"] for p in (*trace["proof"], *trace["facts"])]
-    triples += [o[:3] for o in trace["observation"]["facts"]]
-    nodes = {n for s, _, o in triples for n in (s, o) if not n.startswith('"')}
-    nodes |= {*state.focus, *state.observed, *(d.anchor for d in state.dropped)}
-    relations = {r for _, r, _ in triples} | {r for d in state.dropped for r in d.relations}
-    for rule in state.rules:
-        relations |= set(rule.relations)
-        nodes |= {rule.anchor, *(part for c in rule.constraints for part in (c.operator, c.value))}
-    nodes |= {a for s in state.steps for a in s.feedback.arguments if not a.startswith("?")} - relations
-    relations |= {r for s in state.steps for r in s.feedback.arguments if _offered(s, r)}
-    return nodes - relations - {""}, relations
-
-
-def _offered(step: Step, argument: str) -> bool:
-    """Whether an argument is one of the relations that a step was offered or showed."""
-    return any(argument in side for side in step.feedback.relations.values())
-
-
-def _looked_up(kg: KnowledgeGraph, nodes: Iterable[str], relations: Iterable[str]) -> dict[str, str]:
-    """Labels of nodes and of relations."""
-    from triplewise.tools.kg.vocabulary import relation_texts
-
-    iris = {n: kg.profile.expand(n) for n in sorted(nodes) if not any(c.isspace() for c in n)}
-    found = kg.labels([iri for iri in iris.values() if iri is not None])
-    labels = {n: found[iri] for n, iri in iris.items() if iri is not None and iri in found}
-    return labels | {r: t.label for r, t in relation_texts(kg, sorted(relations)).items()}

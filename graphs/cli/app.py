@@ -37,13 +37,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-kg.register(app)
-ask.register(app)
-plan.register(app)
-learn.register(app)
-show.register(app)
-guidelines.register(app)
-facts.register(app)
+for commands in (ask.commands, learn.commands, show.commands):
+    app.add_typer(commands)
+for group, commands in (
+    ("kg", kg.commands),
+    ("plan", plan.commands),
+    ("guidelines", guidelines.commands),
+    ("facts", facts.commands),
+):
+    app.add_typer(commands, name=group)
 
 
 @app.command(
@@ -54,42 +56,33 @@ facts.register(app)
     add_help_option=False,
 )
 def evaluate(context: typer.Context) -> object:
-    """Run a command of the layer above, which is found by its entry point and loaded only now.
+    """Run a command of the layer above, found by its entry point of the group `triplewise.commands`.
 
     Raises:
-        ConfigurationError: what it needs is not installed; says how to install it.
-    """
-    command = typer.main.get_command(load_app(context.info_name or ""))
-    result: object = command.main(list(context.args), prog_name=context.command_path, standalone_mode=False)
-    return result
-
-
-def load_app(name: str) -> typer.Typer:
-    """Return the Typer app behind an entry point of the group `triplewise.commands`.
-
-    Raises:
-        ConfigurationError: it is not installed, or an import of it is not.
+        ConfigurationError: it is not installed, or what it needs is not; says how to install it.
     """
     from importlib.metadata import entry_points
 
-    fix = "pip install 'triplewise[evals]'"
+    name, fix = context.info_name or "", "pip install 'triplewise[evals]'"
     entry = next(iter(entry_points(group="triplewise.commands", name=name)), None)
     if entry is None:
         raise ConfigurationError(f"nothing brings the command `triplewise {name}` here; {fix}")
     try:
-        found: typer.Typer = entry.load()
+        commands: typer.Typer = entry.load()
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "triplewise":
             raise
         raise ConfigurationError(
             f"`triplewise {name}` needs {error.name}, which is not installed; {fix}"
         ) from error
-    return found
+    command = typer.main.get_command(commands)
+    result: object = command.main(list(context.args), prog_name=context.command_path, standalone_mode=False)
+    return result
 
 
-def _version(wanted: bool) -> None:
+def _version(shown: bool) -> None:
     """Print the version and stop."""
-    if wanted:
+    if shown:
         from importlib.metadata import version
 
         typer.echo(f"triplewise {version('triplewise')}")
@@ -117,29 +110,32 @@ def main() -> None:
 
 
 def relax_collector() -> None:
-    """Look for garbage less often.
+    """Look for garbage less often: imports make objects by the hundred thousand, and they all stay.
 
-    Imports make objects by the hundred thousand, and they all stay: looking for garbage among them is a
-    twentieth of the time to an answer, and a seventh of the processor time of an evaluation.
+    Looking among them is a twentieth of the time to an answer, a seventh of an evaluation's processor time.
     """
     gc.set_threshold(50_000, 20, 20)
 
 
 def run(arguments: Sequence[str], commands: typer.Typer = app, name: str = "triplewise") -> int:
-    """Run one command; the exit code. Errors end as one or two lines on stderr.
+    """Run one command and return its exit code. Errors end as one or two lines on stderr.
 
     Args:
         arguments: what follows the program's name. commands: where the command is looked for.
         name: the program's, as help and errors give it.
     """
-    _readable_streams()
+    for stream in (sys.stdout, sys.stderr):
+        # Labels of a KG hold any character: one the terminal cannot show must not end the run.
+        reconfigure: Any = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
     debug = "--debug" in arguments
     command = typer.main.get_command(commands)
     try:
         result = command.main([a for a in arguments if a != "--debug"], prog_name=name, standalone_mode=False)
     except KeyboardInterrupt:
         result = INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - the last place: the person is told, the exit code says it failed
+    except Exception as error:  # noqa: BLE001 - the last place: it is reported, and the exit code says it failed
         if debug:
             traceback.print_exc()
         return _explain(error)
@@ -148,20 +144,14 @@ def run(arguments: Sequence[str], commands: typer.Typer = app, name: str = "trip
     return result if isinstance(result, int) else 0
 
 
-def _readable_streams() -> None:
-    """Labels of a KG hold any character: one the terminal cannot show must not end the run."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure: Any = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")
-
-
 def _explain(error: Exception) -> int:
-    """Say what went wrong and how to mend it; the exit code."""
+    """Say what went wrong and what to do about it; return the exit code."""
     match error:
         case typer.TyperException():
+            context = getattr(error, "ctx", None)
+            command = context.command_path if context is not None else "triplewise"
             if error.format_message():  # empty where the help was printed instead
-                say(f"{error.format_message()} (see: {_command_of(error)} --help)", "error")
+                say(f"{error.format_message()} (see: {command} --help)", "error")
             return USER_ERROR
         case UserError():
             say(str(error), "error")
@@ -178,9 +168,3 @@ def _explain(error: Exception) -> int:
     say(f"unexpected {type(error).__name__}: {error}", "error")
     say("This is a bug in triplewise; repeat with --debug for the traceback to report.")
     return RUN_ERROR
-
-
-def _command_of(error: typer.TyperException) -> str:
-    """The command a usage error is about."""
-    context = getattr(error, "ctx", None)
-    return context.command_path if context is not None else "triplewise"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import chdir, nullcontext
@@ -15,34 +16,10 @@ from triplewise.graphs.cli.console import EXIT_CODES, examples, out, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from rich.status import Status
+    from triplewise.graphs.cli.run import Run
 
-    from triplewise.graphs.cli.report import Report
-    from triplewise.graphs.cli.run import Reviewer, Run
-    from triplewise.graphs.cli.runs import Checkpoints, RunRequest
-    from triplewise.nodes.state import Answer
 
-Output = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone, a line a value.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the last run that was cut off.")]
-Thread = Annotated[
-    str | None,
-    typer.Option("--thread", metavar="ID", help="Name the run, to find its checkpoints or resume it."),
-]
-File = Annotated[
-    Path | None,
-    typer.Option("--checkpoints", metavar="FILE", help="Checkpoint file instead of the user's own."),
-]
-Without = Annotated[bool, typer.Option("--no-checkpoints", help="Save nothing; a killed run is lost.")]
-Trace = Annotated[
-    Path | None,
-    typer.Option("--trace", metavar="FILE.html", help="Write the run as a page to open in a browser, too."),
-]
-Asked = Annotated[
-    str | None, typer.Argument(metavar="QUESTION", help="The question, in quotes.", show_default=False)
-]
-
-EPILOG = examples(
+EXAMPLES = examples(
     'triplewise ask "Who wrote Dracula?"',
     'triplewise ask "Who directed Alien?" --kg films.ttl --entity "Alien=Q103569"',
     'triplewise ask "Which rivers are in Peru?" --kg https://query.wikidata.org/sparql',
@@ -55,67 +32,128 @@ EPILOG = examples(
     "triplewise ask --resume",
 )
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command(epilog=f"{EPILOG}\n\n{EXIT_CODES}")(ask)
+commands = typer.Typer()
 
 
+@commands.command(epilog=f"{EXAMPLES}\n\n{EXIT_CODES}")
+@o.unfold
 def ask(
-    question: Asked = None,
-    kg: o.Kg = None,
-    profile: o.Profile = None,
-    db: o.Db = None,
-    model: o.Model = None,
-    base_url: o.BaseUrl = None,
+    options: o.RunOptions,
+    question: Annotated[
+        str | None, typer.Argument(metavar="QUESTION", help="The question, in quotes.", show_default=False)
+    ] = None,
+    db: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|FILE",
+            help="Ask a relational database: SQLite, DuckDB, CSV or PostgreSQL. Implies --preset sql.",
+        ),
+    ] = None,
     preset: o.Preset = None,
-    faithful: o.Faithful = False,
+    faithful: Annotated[
+        bool,
+        typer.Option(
+            "--faithful",
+            help="The preset's loop as its paper has it, to compare with. [dim](queryagent)[/dim]",
+        ),
+    ] = False,
     entity: o.Entities = None,
-    seeds: o.Seeds = None,
-    documents: o.Documents = None,
-    overlay: o.Overlay = None,
-    facts: o.Facts = None,
-    review: o.Review = False,
-    settings: o.Settings = None,
-    config: o.Config = None,
-    as_json: Output = False,
-    quiet: Quiet = False,
-    resume: Resume = False,
-    thread: Thread = None,
-    checkpoints: File = None,
-    no_checkpoints: Without = False,
-    trace: Trace = None,
+    documents: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER|wikipedia",
+            help="What to read where the graph has a gap: text and HTML files, or Wikipedia online. "
+            "Implies --preset symagent.",
+        ),
+    ] = None,
+    overlay: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHICH",
+            help="See kept facts besides the graph: accepted ones, or proposed ones too. [dim](none)[/dim]",
+        ),
+    ] = None,
+    facts: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Keep facts read from documents there. See `triplewise facts`."),
+    ] = None,
+    review: Annotated[
+        bool, typer.Option("--review", help="Ask for your yes before a fact read from a document is used.")
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Settings and preset as YAML, e.g. what `triplewise learn` leaves; other options go "
+            "before it.",
+        ),
+    ] = None,
+    as_json: o.Json = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the answer alone, a line a value.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the last run that was cut off.")
+    ] = False,
+    thread: Annotated[
+        str | None, typer.Option(metavar="ID", help="Name the run, to find its checkpoints or resume it.")
+    ] = None,
+    checkpoints: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Checkpoint file instead of the user's own.")
+    ] = None,
+    no_checkpoints: Annotated[
+        bool, typer.Option("--no-checkpoints", help="Save nothing; a killed run is lost.")
+    ] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write the run as a page to open in a browser, too."),
+    ] = None,
 ) -> None:
     """Answer a question, with the query, the facts that prove it, and what was corrected."""
-    from triplewise.graphs.cli.run import place_of
     from triplewise.graphs.cli.runs import Checkpoints
 
-    page = place_of(trace)
-    named = o.given(kg=kg, profile=profile, db=db, model=model, base_url=base_url, seeds=seeds)
-    named |= o.given(documents=documents, overlay=overlay, facts=facts)
-    if resume and (
-        review or question or named or preset or faithful or entity or settings or config or no_checkpoints
-    ):
+    if trace is not None:
+        from triplewise.graphs.page.write import check_place
+
+        check_place(trace)
+        trace = trace.absolute()
+    named = {"db": db, "documents": documents, "overlay": overlay, "facts": facts, "review": review or None}
+    others = (question, preset, faithful, entity, config, no_checkpoints, *named.values())
+    request = None
+    if not resume:
+        file_preset, file_settings = o.read_config(config)
+        settings = options.given(**(file_settings | {k: v for k, v in named.items() if v is not None}))
+        request = o.request_of(question, preset or file_preset, entity or [], settings, faithful, thread)
+    elif options != o.RunOptions() or any(others):
         raise ConfigurationError(
             "--resume takes question and settings of the run it goes on with; leave them out"
         )
-    kept_preset, kept = o.read_config(config)
-    request = (
-        None
-        if resume
-        else o.request_of(
-            question,
-            o.preset_of(preset or kept_preset, faithful, settings or []),
-            entity or [],
-            o.context_of({**kept, **named, **({"review": True} if review else {})}, settings or []),
-            thread,
-        )
-    )
     store = None if no_checkpoints else Checkpoints(checkpoints, lambda message: say(message, "notice"))
     try:
-        request = request or _unfinished(store, thread)
+        if request is None:
+            assert store is not None, "--no-checkpoints was refused beside --resume"
+            request = store.unfinished(thread)
+        if request.context.get("review") and not sys.stdin.isatty():
+            raise ConfigurationError(
+                "--review asks about facts on a terminal, and standard input is none; run it on one, or "
+                "leave --review out and decide afterwards with `triplewise facts accept|reject`"
+            )
         with chdir(request.folder), store.running(request) if store else nullcontext():
-            answer = _run(request, store, resume, as_json, quiet, page)
+            from triplewise.graphs.cli.run import Run, write_run
+
+            run = Run(request, store.saver if store else None, review_facts)
+            if as_json or quiet:
+                for _ in run.updates(resume):
+                    continue
+            else:
+                _show(run, resume)
+            answer = run.answer
+            if as_json:
+                typer.echo(json.dumps(run.document(), ensure_ascii=False, indent=2))
+            elif quiet:
+                typer.echo("\n".join(answer.labels) or answer.text)
+            if trace is not None:
+                write_run(trace, run)
     except KeyboardInterrupt:
         if store and store.saver:
             say("cut off; `triplewise ask --resume` goes on", "notice")
@@ -126,122 +164,47 @@ def ask(
     raise typer.Exit(0 if answer.status == "answered" else 1)
 
 
-def _unfinished(store: Checkpoints | None, thread: str | None) -> RunRequest:
-    """The run to go on with."""
-    assert store is not None, "--no-checkpoints was refused beside --resume"
-    return store.unfinished(thread)
-
-
-def _run(
-    request: RunRequest,
-    store: Checkpoints | None,
-    resume: bool,
-    as_json: bool,
-    quiet: bool,
-    page: Path | None,
-) -> Answer:
-    """Run to the end, printing as asked for, and to a page where one is wanted; the answer."""
-    from triplewise.graphs.cli.run import Run, document
-
-    if request.context.get("review"):
-        check_terminal()
-    run = Run(request, store.saver if store else None, ask_person)
-    if as_json or quiet:
-        for _ in run.updates(resume, lambda doing: None):
-            continue
-        state, answer = run.end()
-        typer.echo(document(request, state) if as_json else "\n".join(answer.labels) or answer.text)
-    else:
-        report = _follow(run, resume)
-        state, answer = run.end()
-        report.answer(answer)
-    if page is not None:
-        from triplewise.graphs.cli.run import write_run
-
-        write_run(page, run, state)
-    return answer
-
-
-def _follow(run: Run, resume: bool) -> Report:
-    """Print each phase as it happens; on a terminal, also what is being done meanwhile."""
-    from triplewise.graphs.cli.report import Names, Report
+def _show(run: Run, resume: bool) -> None:
+    """Print each phase as it happens, then the answer; on a terminal, also what is being done meanwhile."""
+    from triplewise.graphs.cli.report import Report
 
     console = out()
+    report = Report(console, run.kg, run.toolset)
+    report.row("Question", run.request.question)
     with console.status("opening the knowledge graph") if console.is_terminal else nullcontext() as status:
-        report = Report(console, Names(run.kg, run.toolset))
-        report.question(run.request.question)
-        tell = status.update if status is not None else lambda doing: None
-        if status is not None:
-            run.reviewer = _unhidden(status, run.reviewer)
-        for phase, update in run.updates(resume, tell):
+        for phase, update in run.updates(resume, status):
             report.phase(phase, update)
-    return report
+    report.answer(run.answer)
 
 
-def _unhidden(status: Status, reviewer: Reviewer) -> Reviewer:
-    """The same questions to a person, with nothing that moves on the terminal meanwhile."""
+def review_facts(shown: Mapping[str, Any]) -> dict[str, bool] | str:
+    """Ask a person about each fact that an interrupted run shows; return the decisions by id.
 
-    def asked(shown: Mapping[str, Any]) -> Any:
-        status.stop()
-        try:
-            return reviewer(shown)
-        finally:
-            status.start()
-
-    return asked
-
-
-WORDS = "y(es), n(o), all, none"
-
-
-def check_terminal() -> None:
-    """Raises `ConfigurationError` where nobody can be asked."""
-    if not sys.stdin.isatty():
-        raise ConfigurationError(
-            "--review asks about facts on a terminal, and standard input is none; run it on one, or leave "
-            "--review out and decide afterwards with `triplewise facts accept|reject`"
-        )
-
-
-def ask_person(shown: Mapping[str, Any]) -> dict[str, bool] | str:
-    """The word on each fact that an interrupted run shows: by id, or `all` or `none`.
-
-    Asked on stderr, so that `--json` prints nothing else. Raises `KeyboardInterrupt` at the end of input.
+    Asks on stderr, so that `--json` prints nothing else. Raises `KeyboardInterrupt` at the end of input.
     """
     facts: Sequence[Mapping[str, Any]] = shown["facts"]
     if shown.get("error"):
         say(str(shown["error"]), "notice")
-    facts_were, they = ("fact was", "it") if len(facts) == 1 else ("facts were", "they")
-    say(f"{len(facts)} {facts_were} read from documents. May {they} be used? {WORDS}")
-    said: dict[str, bool] = {}
+    words, verb = "y(es), n(o), all, none", ("fact was", "it") if len(facts) == 1 else ("facts were", "they")
+    say(f"{len(facts)} {verb[0]} read from documents. May {verb[1]} be used? {words}")
+    decisions: dict[str, bool] = {}
     for number, fact in enumerate(facts, 1):
-        _show(fact, number, len(facts))
-        word = _word()
-        if word in ("all", "none"):
-            left = facts[number - 1 :]
-            return said | {f["id"]: word == "all" for f in left}
-        said[fact["id"]] = word == "y"
-    return said
-
-
-def _show(fact: Mapping[str, Any], number: int, count: int) -> None:
-    """A fact with what speaks for and against it."""
-    say(f"\n{number} of {count}: {fact['fact']}  ({fact['confidence']:.0%} sure, id {fact['id'][:8]})")
-    say(f'  "{fact["sentence"]}" in {fact["document"]}')
-    for conflict in fact["conflicts"]:
-        say(f"contradicts {conflict}", "notice")
-
-
-def _word() -> str:
-    """One word of a person: y, n, all or none."""
-    while True:
-        typer.echo("Use it? ", err=True, nl=False)
-        # Not `typer.prompt`: part of its question goes to standard output, where only the answer belongs.
-        if not (line := sys.stdin.readline()):
-            raise KeyboardInterrupt
-        word = line.strip().lower()
-        if word in ("all", "none"):
-            return word
-        if word[:1] in ("y", "n"):
-            return word[:1]
-        say(f"{word!r} is neither of {WORDS}", "notice")
+        certainty = f"({fact['confidence']:.0%} sure, id {fact['id'][:8]})"
+        say(f"\n{number} of {len(facts)}: {fact['fact']}  {certainty}")
+        say(f'  "{fact["sentence"]}" in {fact["document"]}')
+        for conflict in fact["conflicts"]:
+            say(f"contradicts {conflict}", "notice")
+        word = ""
+        while not word:
+            # Not `typer.prompt`: part of its question goes to standard output, where only the answer belongs.
+            typer.echo("Use it? ", err=True, nl=False)
+            if not (line := sys.stdin.readline()):
+                raise KeyboardInterrupt
+            word = line.strip().lower()
+            if word in ("all", "none"):
+                return decisions | {f["id"]: word == "all" for f in facts[number - 1 :]}
+            if word[:1] not in ("y", "n"):
+                say(f"{word!r} is neither of {words}", "notice")
+                word = ""
+        decisions[fact["id"]] = word[0] == "y"
+    return decisions

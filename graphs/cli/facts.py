@@ -3,317 +3,247 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import examples, out, pairs, say
+from triplewise.graphs.cli.console import columns, examples, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.facts import FactStatus
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from triplewise.tools.kg.overlay.store import FactFilter, FactStore, StoredFact
 
 Ids = Annotated[
     list[str] | None,
     typer.Argument(metavar="ID...", help="Ids as `triplewise facts list` shows them, or how they begin."),
 ]
-One = Annotated[str, typer.Argument(metavar="ID", help="An id, or how it begins.")]
-Kg = Annotated[str, typer.Option("--kg", metavar="KG", help=f"Whose facts: {o.KG_FORMS}.")]
-Profile = o.Profile
-File = Annotated[
-    str | None,
-    typer.Option(
-        "--facts", metavar="FILE", help="The SQLite file that has them, instead of the graph's own."
-    ),
-]
-Status = Annotated[
-    list[str] | None,
-    typer.Option("--status", metavar="STATUS", help="Only proposed, accepted or rejected ones. Repeatable."),
-]
-Words = Annotated[
-    str, typer.Option("--text", metavar="WORDS", help="Only those with these words in a term or sentence.")
-]
-Document = Annotated[
-    str,
-    typer.Option(
-        "--document", metavar="WORDS", help="Only those read in such a document (title, path, URL)."
-    ),
-]
-Question = Annotated[
-    str, typer.Option("--question", metavar="WORDS", help="Only those read for such a question.")
-]
-Least = Annotated[
-    float, typer.Option("--least", metavar="P", min=0.0, max=1.0, help="Only those at least this certain.")
-]
-Conflicting = Annotated[bool, typer.Option("--conflicting", help="Only those that contradict the graph.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 All = Annotated[bool, typer.Option("--all", help="All that the filters leave, instead of ids.")]
-Format = Annotated[
-    str,
-    typer.Option(
-        "--format", metavar="FORMAT", help="nt (bare triples), jsonl or nquads (both with provenance)."
-    ),
-]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
-]
 
-ABOUT = (
-    "Facts read from documents: kept beside each knowledge graph, never in it. Runs read them with "
-    "`ask --documents`, propose them here, and see them again with `ask --overlay accepted` (or proposed)."
+STYLES: dict[FactStatus, str] = {"accepted": "green", "rejected": "red", "proposed": "yellow"}
+
+commands = typer.Typer(
+    help="Facts read from documents: kept beside each knowledge graph, never in it. Runs read them with "
+    "`ask --documents`, propose them here, and see them again with `ask --overlay accepted` (or proposed).",
+    no_args_is_help=True,
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
-    commands = typer.Typer(help=ABOUT, no_args_is_help=True)
-    commands.command(
-        "list",
-        epilog=examples(
-            "triplewise facts list --kg films.ttl --status proposed",
-            "triplewise facts list --text Aragorn --least 0.8 --json",
-        ),
-    )(list_facts)
-    commands.command("show", epilog=examples("triplewise facts show 3f2a"))(show_fact)
-    commands.command(
-        "accept",
-        epilog=examples(
-            "triplewise facts accept 3f2a 9c01 --kg films.ttl",
-            "triplewise facts accept --all --document Aragorn.txt --least 0.8",
-        ),
-    )(accept_facts)
-    commands.command(
-        "reject",
-        epilog=examples("triplewise facts reject 3f2a", "triplewise facts reject --all --conflicting"),
-    )(reject_facts)
-    commands.command(
-        "export",
-        epilog=examples(
-            "triplewise facts export --status accepted > accepted.nt",
-            "triplewise facts export --format nquads -o facts.nq",
-        ),
-    )(export_facts)
-    app.add_typer(commands, name="facts")
+@dataclass(frozen=True)
+class Store:
+    """Options that say where the facts are."""
+
+    kg: Annotated[str, typer.Option(metavar="KG", help=f"Whose facts: {o.KG_FORMS}.")] = "demo"
+    facts: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The SQLite file that has them, instead of the graph's own."),
+    ] = None
+
+    def open(self) -> FactStore:
+        """Open the store. Raises `DataError` where the file is something else."""
+        from triplewise.tools.kg.overlay.store import open_facts
+
+        return open_facts(self.kg, self.facts)
+
+    def texts(self, facts: Sequence[StoredFact], profile: str | None) -> list[str]:
+        """Return facts with the labels of the graph; a graph that is gone leaves their ids."""
+        from triplewise.nodes.text import triple_text
+        from triplewise.tools.kg import open_kg
+        from triplewise.tools.kg.overlay.overlay import overlaid
+
+        triples = [f.fact.triple for f in facts]
+        try:
+            graph = open_kg(self.kg, profile=profile)
+        except DataError as error:
+            say(f"no labels: {error}", "notice")
+            return [triple.n3() for triple in triples]
+        return triple_text(overlaid(graph, [f.fact for f in facts]), triples, exact=False)
 
 
-def _store(kg: str, file: str | None) -> FactStore:
-    from triplewise.tools.kg.overlay.store import open_facts
+@dataclass(frozen=True)
+class Filters:
+    """Options that say which facts are meant."""
 
-    return open_facts(kg, file)
+    status: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STATUS", help="Only proposed, accepted or rejected ones. Repeatable."),
+    ] = None
+    text: Annotated[
+        str, typer.Option(metavar="WORDS", help="Only those with these words in a term or sentence.")
+    ] = ""
+    document: Annotated[
+        str, typer.Option(metavar="WORDS", help="Only those read in such a document (title, path, URL).")
+    ] = ""
+    question: Annotated[str, typer.Option(metavar="WORDS", help="Only those read for such a question.")] = ""
+    least: Annotated[
+        float, typer.Option(metavar="P", min=0.0, max=1.0, help="Only those at least this certain.")
+    ] = 0.0
+    conflicting: Annotated[
+        bool, typer.Option("--conflicting", help="Only those that contradict the graph.")
+    ] = False
 
+    def read(self, default: tuple[FactStatus, ...] = ()) -> FactFilter:
+        """Return the filter, with a default for the status. Raises `ConfigurationError` on an unknown one."""
+        from triplewise.tools.kg.overlay.store import FactFilter
 
-def _wanted(
-    status: Sequence[str] | None, text: str, document: str, question: str, least: float, conflicting: bool
-) -> FactFilter:
-    """The filters. Raises `ConfigurationError` on an unknown status."""
-    from triplewise.tools.core.facts import FactStatus
-    from triplewise.tools.kg.overlay.store import FactFilter
-
-    known: dict[str, FactStatus] = {s: s for s in get_args(FactStatus)}
-    for name in status or ():
-        if name not in known:
-            raise ConfigurationError.unknown("status", name, known)
-    kept = tuple(known[s] for s in status or ())
-    return FactFilter(kept, text, document, question, least, conflicting)
-
-
-def _texts(kg: str, profile: str | None, kept: Sequence[StoredFact]) -> list[str]:
-    """Facts with the labels of the graph; a graph that is not there any more leaves their ids."""
-    from triplewise.nodes.text import triple_text
-    from triplewise.tools.kg import open_kg
-    from triplewise.tools.kg.overlay.overlay import overlaid
-
-    facts = [k.fact for k in kept]
-    try:
-        graph = open_kg(kg, profile=profile)
-    except DataError as error:
-        say(f"no labels: {error}", "notice")
-        return [f.triple.n3() for f in facts]
-    return triple_text(overlaid(graph, facts), [f.triple for f in facts], exact=False)
+        legal: dict[str, FactStatus] = {s: s for s in get_args(FactStatus)}
+        for name in self.status or ():
+            if name not in legal:
+                raise ConfigurationError.unknown("status", name, legal)
+        statuses = tuple(legal[s] for s in self.status or ()) or default
+        return FactFilter(statuses, self.text, self.document, self.question, self.least, self.conflicting)
 
 
-def list_facts(
-    kg: Kg = "demo",
-    profile: Profile = None,
-    facts: File = None,
-    status: Status = None,
-    text: Words = "",
-    document: Document = "",
-    question: Question = "",
-    least: Least = 0.0,
-    conflicting: Conflicting = False,
-    as_json: Json = False,
-) -> None:
+@commands.command(
+    "list",
+    epilog=examples(
+        "triplewise facts list --kg films.ttl --status proposed",
+        "triplewise facts list --text Aragorn --least 0.8 --json",
+    ),
+)
+@o.unfold
+def list_facts(store: Store, filters: Filters, profile: o.Profile = None, as_json: o.Json = False) -> None:
     """List the facts of a graph, oldest first."""
-    store = _store(kg, facts)
-    kept = store.facts(_wanted(status, text, document, question, least, conflicting))
+    from triplewise.tools.kg.overlay.export import as_json as plain
+
+    opened = store.open()
+    facts = opened.facts(filters.read())
     if as_json:
-        from triplewise.tools.kg.overlay.export import as_json as plain
-
-        typer.echo(json.dumps([plain(k) for k in kept], ensure_ascii=False, indent=2))
-        return
-    if not kept:
-        say(_none(store), "notice")
-        return
-    out().print(_table(kept, _texts(kg, profile, kept)))
-
-
-def _none(store: FactStore) -> str:
-    """Why nothing is listed."""
-    if not store.path.exists() or not (count := len(store.facts())):
-        return f"no facts yet in {store.path}; `triplewise ask ... --documents FOLDER` reads some"
-    return f"none of the {count} facts in {store.path} is meant"
+        typer.echo(json.dumps([plain(f) for f in facts], ensure_ascii=False, indent=2))
+    elif facts:
+        texts = store.texts(facts, profile)
+        rows = [_row(fact, text) for fact, text in zip(facts, texts, strict=True)]
+        out().print(columns(("Id", "Status", "Fact", "Sure", "Read in"), rows))
+    elif count := len(opened.facts()):
+        say(f"none of the {count} facts in {opened.path} matches the filters", "notice")
+    else:
+        say(f"no facts yet in {opened.path}; `triplewise ask ... --documents FOLDER` reads some", "notice")
 
 
-def _table(kept: Sequence[StoredFact], texts: Sequence[str]) -> Table:
-    """A fact a row."""
-    from rich.table import Table
+def _row(stored: StoredFact, words: str) -> list[Any]:
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for head in ("Id", "Status", "Fact", "Sure", "Read in"):
-        table.add_column(head, overflow="fold", no_wrap=head in ("Id", "Status", "Sure"))
-    styles = {"accepted": "green", "rejected": "red", "proposed": "yellow"}
-    for k, text in zip(kept, texts, strict=True):
-        fact = k.fact
-        said = Text(text)
-        if fact.conflicts:
-            said.append(f" contradicts {'; '.join(fact.conflicts)}", "red")
-        times = f" and {len(k.readings) - 1} more" if len(k.readings) > 1 else ""
-        status = Text(fact.status, styles[fact.status])
-        table.add_row(k.id[:8], status, said, f"{fact.confidence:.2f}", f"{fact.document}{times}")
-    return table
+    fact = stored.fact
+    text = Text(words)
+    if fact.conflicts:
+        text.append(f" contradicts {'; '.join(fact.conflicts)}", "red")
+    more = f" and {len(stored.readings) - 1} more" if len(stored.readings) > 1 else ""
+    status = Text(fact.status, STYLES[fact.status], no_wrap=True)
+    return [stored.id[:8], status, text, f"{fact.confidence:.2f}", f"{fact.document}{more}"]
 
 
+@commands.command("show", epilog=examples("triplewise facts show 3f2a"))
+@o.unfold
 def show_fact(
-    id: One, kg: Kg = "demo", profile: Profile = None, facts: File = None, as_json: Json = False
+    id: Annotated[str, typer.Argument(metavar="ID", help="An id, or how it begins.")],
+    store: Store,
+    profile: o.Profile = None,
+    as_json: o.Json = False,
 ) -> None:
     """Show one fact with everything that is known of it: each document, sentence, question and reader."""
-    kept = _store(kg, facts).get(id)
-    if as_json:
-        from triplewise.tools.kg.overlay.export import as_json as plain
+    from triplewise.tools.kg.overlay.export import as_json as plain
 
-        typer.echo(json.dumps(plain(kept), ensure_ascii=False, indent=2))
+    stored = store.open().get(id)
+    if as_json:
+        typer.echo(json.dumps(plain(stored), ensure_ascii=False, indent=2))
         return
-    fact = kept.fact
+    fact, console = stored.fact, out()
     rows = [
         ("triple", fact.triple.n3()),
-        ("status", f"{fact.status}{f', decided {kept.decided}' if kept.decided else ''}"),
-        ("added", kept.added),
+        ("status", f"{fact.status}{f', decided {stored.decided}' if stored.decided else ''}"),
+        ("added", stored.added),
         *(("new", f"{label} ({node})") for node, label in fact.labels.items()),
         *(("contradicts", conflict) for conflict in fact.conflicts),
     ]
-    console = out()
-    console.print(pairs(f"{kept.id}  {_texts(kg, profile, [kept])[0]}", rows))
-    for number, r in enumerate(kept.readings, 1):
+    console.print(pairs(f"{stored.id}  {store.texts([stored], profile)[0]}", rows))
+    for number, r in enumerate(stored.readings, 1):
         source = f"{r.document} ({r.source})" if r.source not in ("", r.document) else r.document
-        shown = [
+        rows = [
             ("sentence", r.sentence),
             ("document", source),
             ("question", r.question),
             ("read", f"{r.time} by {r.reader}, {r.confidence:.0%} sure"),
         ]
         console.print()
-        console.print(pairs(f"reading {number}", shown))
+        console.print(pairs(f"reading {number}", rows))
 
 
-def accept_facts(
-    ids: Ids = None,
-    kg: Kg = "demo",
-    facts: File = None,
-    every: All = False,
-    status: Status = None,
-    text: Words = "",
-    document: Document = "",
-    question: Question = "",
-    least: Least = 0.0,
-    conflicting: Conflicting = False,
-) -> None:
+@commands.command(
+    "accept",
+    epilog=examples(
+        "triplewise facts accept 3f2a 9c01 --kg films.ttl",
+        "triplewise facts accept --all --document Aragorn.txt --least 0.8",
+    ),
+)
+@o.unfold
+def accept_facts(store: Store, filters: Filters, ids: Ids = None, every: All = False) -> None:
     """Say yes to facts: runs with `--overlay accepted` see them."""
-    store = _store(kg, facts)
-    chosen = _chosen(store, ids, every, _wanted(status, text, document, question, least, conflicting))
-    _said(store.accept, chosen, "accepted")
+    _decide(store, filters, ids, every, "accepted")
 
 
-def reject_facts(
-    ids: Ids = None,
-    kg: Kg = "demo",
-    facts: File = None,
-    every: All = False,
-    status: Status = None,
-    text: Words = "",
-    document: Document = "",
-    question: Question = "",
-    least: Least = 0.0,
-    conflicting: Conflicting = False,
-) -> None:
+@commands.command(
+    "reject",
+    epilog=examples("triplewise facts reject 3f2a", "triplewise facts reject --all --conflicting"),
+)
+@o.unfold
+def reject_facts(store: Store, filters: Filters, ids: Ids = None, every: All = False) -> None:
     """Say no to facts: they are never proposed again."""
-    store = _store(kg, facts)
-    chosen = _chosen(store, ids, every, _wanted(status, text, document, question, least, conflicting))
-    _said(store.reject, chosen, "rejected")
+    _decide(store, filters, ids, every, "rejected")
 
 
-def _chosen(store: FactStore, ids: Sequence[str] | None, every: bool, wanted: FactFilter) -> list[str]:
-    """Full ids of the facts that are meant.
+def _decide(store: Store, filters: Filters, ids: list[str] | None, every: bool, word: str) -> None:
+    """Accept or reject facts, and say what changed.
 
     Raises:
         ConfigurationError: neither ids nor --all, both, filters beside ids, or ids that mean nothing.
     """
-    from triplewise.tools.kg.overlay.store import FactFilter
-
     if bool(ids) == every:
         both = "not both" if ids else "name facts by id, or give --all"
         raise ConfigurationError(f"which facts? give ids, or --all with filters; {both}")
-    if not every:
-        if wanted != FactFilter():
-            raise ConfigurationError("filters go with --all; beside ids, leave them out")
-        return [store.get(i).id for i in ids or ()]
-    if not wanted.status:
-        from dataclasses import replace
-
-        wanted = replace(wanted, status=("proposed",))
-    return [k.id for k in store.facts(wanted)]
-
-
-def _said(change: Callable[[Sequence[str]], int], ids: Sequence[str], word: str) -> None:
-    """Make a decision, and say what it changed."""
-    changed = change(ids) if ids else 0
-    same = f"; {len(ids) - changed} were so before" if len(ids) > changed else ""
-    noun = "fact" if changed == 1 else "facts"
-    out().print(f"{changed} {noun} {word}{same}")
+    meant, opened = filters.read(("proposed",)), store.open()
+    if ids and (filters.status or replace(filters, status=None) != Filters()):
+        raise ConfigurationError("filters go with --all; beside ids, leave them out")
+    chosen = [opened.get(i).id for i in ids] if ids else [f.id for f in opened.facts(meant)]
+    change = opened.accept if word == "accepted" else opened.reject
+    changed = change(chosen) if chosen else 0
+    same = f"; {len(chosen) - changed} were so before" if len(chosen) > changed else ""
+    out().print(f"{changed} {'fact' if changed == 1 else 'facts'} {word}{same}")
 
 
+@commands.command(
+    "export",
+    epilog=examples(
+        "triplewise facts export --status accepted > accepted.nt",
+        "triplewise facts export --format nquads -o facts.nq",
+    ),
+)
+@o.unfold
 def export_facts(
-    kg: Kg = "demo",
-    facts: File = None,
-    format: Format = "nt",
-    output: Output = None,
-    status: Status = None,
-    text: Words = "",
-    document: Document = "",
-    question: Question = "",
-    least: Least = 0.0,
-    conflicting: Conflicting = False,
+    store: Store,
+    filters: Filters,
+    format: Annotated[
+        str, typer.Option(metavar="FORMAT", help="nt (bare triples), jsonl or nquads (both with provenance).")
+    ] = "nt",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
+    ] = None,
 ) -> None:
     """Write facts for other programs: proposed and accepted ones, if no --status is given."""
     from triplewise.tools.kg.overlay.export import FORMATS
 
     if format not in FORMATS:
         raise ConfigurationError.unknown("format", format, FORMATS)
-    statuses = status or ["proposed", "accepted"]
-    kept = _store(kg, facts).facts(_wanted(statuses, text, document, question, least, conflicting))
-    lines = FORMATS[format](kept)
+    facts = store.open().facts(filters.read(("proposed", "accepted")))
+    text = "".join(f"{line}\n" for line in FORMATS[format](facts))
     if output is None:
-        for line in lines:
-            typer.echo(line)
+        typer.echo(text, nl=False)
         return
     try:
-        output.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DataError(f"cannot be written: {error.strerror}", output) from error
-    say(f"{len(kept)} facts written to {output}")
+    say(f"{len(facts)} facts written to {output}")

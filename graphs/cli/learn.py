@@ -2,93 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import examples, out, say
+from triplewise.graphs.cli.console import columns, examples, out, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from triplewise.nodes.learning.config import LearningConfig, Progress
 
-    from triplewise.nodes.context import Context
-    from triplewise.nodes.learning.config import LearningConfig, LearningState
-
-PATHS = ("kg", "profile", "prompt", "seeds", "documents", "facts", "prices", "encoder", "db")
+PATHS = {"kg", "profile", "prompt", "seeds", "documents", "facts", "prices", "encoder", "db"}
 """Settings that may name a file or a folder."""
 
-Questions = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="QUESTIONS",
-        help="JSON lines with `question`, `answers` (ids, literals or names), and optionally `id`, and "
-        "`entities` or `topic_entity`: a name, a list of names, or a mapping mention -> id.",
-        show_default=False,
-    ),
-]
-Into = Annotated[
-    Path, typer.Option("--into", metavar="DIR", help="Where everything is kept; made if missing.")
-]
-PolicyName = Annotated[
-    Literal["embedded", "model"],
-    typer.Option(
-        "--policy",
-        help="What learns: the embedded encoder (no language model, two cores, minutes), or a LoRA adapter "
-        "of the language model (a GPU).",
-    ),
-]
-BaseModel = Annotated[
-    str | None,
-    typer.Option(
-        "--base-model",
-        metavar="NAME|DIR",
-        help="Weights of the language model: a folder, or a name on the model hub. [dim](as --model)[/dim]",
-    ),
-]
-Validation = Annotated[
-    str,
-    typer.Option(
-        metavar="FILE|SHARE", help="Questions to validate on, or the share of QUESTIONS that is held out."
-    ),
-]
-Iterations = Annotated[int, typer.Option(min=1, help="Most rounds of exploring and training.")]
-Epsilon = Annotated[
-    float, typer.Option(help="A gain in mean validation F1 below this is negligible and ends the run.")
-]
-Variant = Annotated[
-    Literal["full", "no-refine", "no-merge", "distilled"],
-    typer.Option(
-        help="How the training set is made (SymAgent, table 4): explored and refined trajectories merged; "
-        "explored ones only, by rejection sampling; refined ones directly; or another model's."
-    ),
-]
-Distill = Annotated[
-    Path | None,
-    typer.Option(
-        "--distill", metavar="FILE", help="Another model's trajectories. Implies --variant distilled."
-    ),
-]
-Attempts = Annotated[
-    int,
-    typer.Option(
-        min=1, help="A language model's attempts at each question when exploring; the best is kept."
-    ),
-]
-Jobs = Annotated[int, typer.Option(min=0, help="Questions at a time; 0: 1 (embedded policy) or 8 (model).")]
-Seed = Annotated[int, typer.Option(help="Of the held-out share, the attempts and the training.")]
-LoraSet = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--lora",
-        metavar="NAME=VALUE",
-        help="A setting of LoRA, e.g. epochs=1; defaults are the paper's (table 6). Repeatable.",
-    ),
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with what DIR holds, as it was ordered.")]
 
 SCHEMA = (
     "Trajectories (DIR/trajectories.jsonl, and what --distill reads) are JSON lines:\n\n"
@@ -109,58 +38,113 @@ EPILOG = examples(
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
-    app.command(epilog=f"{EPILOG}\n\n{SCHEMA}")(learn)
+commands = typer.Typer()
 
 
+@commands.command(epilog=f"{EPILOG}\n\n{SCHEMA}")
+@o.unfold
 def learn(
-    questions: Questions = None,
-    *,
-    into: Into,
-    kg: o.Kg = None,
-    profile: o.Profile = None,
-    policy: PolicyName = "embedded",
-    model: o.Model = None,
-    base_url: o.BaseUrl = None,
-    base_model: BaseModel = None,
+    into: Annotated[Path, typer.Option(metavar="DIR", help="Where everything is kept; made if missing.")],
+    options: o.RunOptions,
+    questions: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="QUESTIONS",
+            help="JSON lines with `question`, `answers` (ids, literals or names), and optionally `id`, and "
+            "`entities` or `topic_entity`: a name, a list of names, or a mapping mention -> id.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        Literal["embedded", "model"],
+        typer.Option(
+            help="What learns: the embedded encoder (no language model, two cores, minutes), or a LoRA "
+            "adapter of the language model (a GPU).",
+        ),
+    ] = "embedded",
+    base_model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|DIR",
+            help="Weights of the language model: a folder, or a name on the model hub. "
+            "[dim](as --model)[/dim]",
+        ),
+    ] = None,
     preset: o.Preset = None,
-    seeds: o.Seeds = None,
-    validation: Validation = "0.1",
-    iterations: Iterations = 2,
-    epsilon: Epsilon = 0.001,
-    variant: Variant = "full",
-    distill: Distill = None,
-    attempts: Attempts = 1,
-    jobs: Jobs = 0,
-    seed: Seed = 0,
-    lora: LoraSet = None,
-    settings: o.Settings = None,
-    resume: Resume = False,
+    validation: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE|SHARE", help="Questions to validate on, or the share of QUESTIONS that is held out."
+        ),
+    ] = "0.1",
+    iterations: Annotated[int, typer.Option(min=1, help="Most rounds of exploring and training.")] = 2,
+    epsilon: Annotated[
+        float, typer.Option(help="A gain in mean validation F1 below this is negligible and ends the run.")
+    ] = 0.001,
+    variant: Annotated[
+        Literal["full", "no-refine", "no-merge", "distilled"],
+        typer.Option(
+            help="How the training set is made (SymAgent, table 4): explored and refined trajectories "
+            "merged; explored ones only, by rejection sampling; refined ones directly; or another model's."
+        ),
+    ] = "full",
+    distill: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Another model's trajectories. Implies --variant distilled."),
+    ] = None,
+    attempts: Annotated[
+        int,
+        typer.Option(
+            min=1, help="A language model's attempts at each question when exploring; the best is kept."
+        ),
+    ] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=0, help="Questions at a time; 0: 1 (embedded policy) or 8 (model).")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Of the held-out share, the attempts and the training.")] = 0,
+    lora: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--lora",
+            metavar="NAME=VALUE",
+            help="A setting of LoRA, e.g. epochs=1; defaults are the paper's (table 6). Repeatable.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with what DIR holds, as it was ordered.")
+    ] = False,
 ) -> None:
     """Let the agent learn from its own trajectories, given nothing but questions and their answers.
 
-    It explores: answers every question and is told the recall of its answer. It refines: tries again, given
+    It explores: answers every question and is given the recall of its answer. It refines: tries again, given
     its trajectory and that reward. The better of the two is kept, what found nothing is left out, and the
     policy is trained on the rest; until questions held out are no longer answered better.
 
     A run that was killed goes on with --resume, and no question is explored twice. DIR/settings.yaml then
     holds the settings of the best policy, for `triplewise ask --config`.
     """
+    from triplewise.nodes.learning.config import LearningConfig
+
     if resume and questions is not None:
         raise ConfigurationError("--resume takes its questions and settings from the folder; leave them out")
     if not resume and questions is None:
         raise ConfigurationError("no questions; give a file of them, or --resume to go on with a run")
     config = None
     if questions is not None:
-        named = o.given(kg=kg, profile=profile, model=model, base_url=base_url, seeds=seeds)
-        context = o.context_of(named, settings or [])
-        config = _config(
-            questions,
-            validation,
+        context = ({"history": "chat"} if policy == "model" else {}) | options.given()
+        for name in PATHS & context.keys():
+            if Path(context[name]).exists():
+                context[name] = str(Path(context[name]).resolve())
+        held_out: dict[str, Any]
+        try:
+            held_out = {"share": float(validation)}
+        except ValueError:
+            held_out = {"validation": str(Path(validation).resolve())}
+        config = LearningConfig(
+            questions=str(questions.resolve()),
             policy=policy,
             preset=preset or o.DEFAULT_PRESET,
-            context=_changed(context, policy),
+            context=context,
             recipe="distilled" if distill else variant,
             distill=str(distill.resolve()) if distill else "",
             iterations=iterations,
@@ -168,89 +152,54 @@ def learn(
             attempts=attempts,
             jobs=jobs,
             seed=seed,
-            learner=_learner(base_model, lora or []),
+            learner=({"base_model": base_model} if base_model else {}) | _lora_settings(lora or []),
+            **held_out,
         )
     _run(config, into)
 
 
-def _changed(context: Context, policy: str) -> dict[str, Any]:
-    """The settings of a context that are not the default, paths made absolute."""
-    plain = type(context)()
-    names = [f.name for f in fields(context)]
-    changed = {n: getattr(context, n) for n in names if getattr(context, n) != getattr(plain, n)}
-    for name in PATHS:
-        if isinstance(value := changed.get(name), str) and Path(value).exists():
-            changed[name] = str(Path(value).resolve())
-    return {"history": "chat", **changed} if policy == "model" else changed
-
-
-def _learner(base_model: str | None, pairs: list[str]) -> dict[str, Any]:
-    """Settings of what trains a model."""
+def _lora_settings(texts: list[str]) -> dict[str, Any]:
+    """Return the settings of `--lora` pairs. Raises `ConfigurationError` where one is no pair."""
     import yaml
 
-    given: dict[str, Any] = {"base_model": base_model} if base_model else {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
+    given: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
         if not equals:
-            raise ConfigurationError(f"--lora {pair!r} needs the form NAME=VALUE, e.g. --lora epochs=1")
+            raise ConfigurationError(f"--lora {text!r} needs the form NAME=VALUE, e.g. --lora epochs=1")
         given[name.strip().replace("-", "_")] = yaml.safe_load(value)
     return given
 
 
-def _config(questions: Path, validation: str, **values: Any) -> LearningConfig:
-    """The configuration, its validation read as a share where it is a number."""
-    from triplewise.nodes.learning.config import LearningConfig
-
-    try:
-        share = float(validation)
-    except ValueError:
-        held: dict[str, Any] = {"validation": str(Path(validation).resolve())}
-    else:
-        held = {"share": share}
-    return LearningConfig(questions=str(questions.resolve()), **held, **values)
-
-
 def _run(config: LearningConfig | None, into: Path) -> None:
-    """Run to the end, with a progress display, and print what came of it."""
-    from triplewise.graphs.cli.console import learning_progress
+    """Run to the end, with a progress display, and print what came of it.
+
+    A line an iteration: mean rewards, shares with a reward, trajectories trained on, and the gain.
+    """
     from triplewise.graphs.learning import SETTINGS
     from triplewise.graphs.learning import learn as run_learning
 
     try:
-        with learning_progress() as tell:
-            *_, state = run_learning(config, into, report=tell, notify=lambda m: say(m, "notice"))
+        with progress_bars() as show:
+
+            def report(now: Progress) -> None:
+                note = now.doing if now.reward is None else f"mean reward {now.reward:.3f}"
+                number = now.iteration + (now.phase != "validated")
+                show(f"{now.phase} {number}", now.done, now.total, f"{now.done} of {now.total}  {note}")
+
+            *_, state = run_learning(config, into, report=report, notify=lambda m: say(m, "notice"))
     except KeyboardInterrupt:
         say(f"what is done is kept; `triplewise learn --resume --into {into}` goes on", "notice")
         raise
-    out().print(_table(state))
+    scores = [f"{score['f1']:.3f}" for score in state.scores] + ["-", "-"]
+    rows = []
+    for number, done in enumerate(state.rounds):
+        rewards = (done.get("explored"), done.get("refined"))
+        cells = ((f"{r['reward']:.3f}", f"{r['rewarded']:.0%}") if r else ("-", "-") for r in rewards)
+        gain = f"{scores[number]} -> {scores[number + 1]}"
+        rows.append([str(number + 1), *chain(*cells), str(done.get("kept", "-")), gain])
+    heads = ("iteration", "explored", "> 0", "refined", "> 0", "kept", "validation F1")
+    out().print(columns(heads, rows, right=True))
     if crashed := sum(done.get("explored", {}).get("crashed", 0) for done in state.rounds):
         say(f"{crashed} attempts failed with an error: see their `status` in {into}", "notice")
     say(f"{state.stopped}; settings of the best policy: {into / SETTINGS}")
-
-
-def _table(state: LearningState) -> Table:
-    """A line an iteration: mean rewards, shares with a reward, trajectories trained on, and the gain."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("iteration", "explored", "> 0", "refined", "> 0", "kept", "validation F1"):
-        table.add_column(name, justify="left" if name == "iteration" else "right")
-    for number, done in enumerate(state.rounds):
-        before, after = (
-            f"{state.scores[i]['f1']:.3f}" if i < len(state.scores) else "-" for i in (number, number + 1)
-        )
-        table.add_row(
-            str(number + 1),
-            *_means(done.get("explored")),
-            *_means(done.get("refined")),
-            str(done.get("kept", "-")),
-            f"{before} -> {after}",
-        )
-    return table
-
-
-def _means(figures: dict[str, float] | None) -> tuple[str, str]:
-    """Mean reward, and the share with a reward above 0."""
-    if figures is None:
-        return "-", "-"
-    return f"{figures['reward']:.3f}", f"{figures['rewarded']:.0%}"

@@ -1,103 +1,32 @@
-"""Options that several commands share, and the context they make."""
+"""Options that several commands share, and the settings of a run that they give."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, replace
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
     from triplewise.graphs.cli.runs import RunRequest
-    from triplewise.nodes.context import Context
 
 KG_FORMS = "demo, a folder made by `triplewise kg load`, an RDF file, or the URL of a SPARQL endpoint"
 
-Question = Annotated[
-    str, typer.Argument(help="The question, in quotes.", metavar="QUESTION", show_default=False)
-]
-Kg = Annotated[
-    str | None, typer.Option("--kg", metavar="KG", help=f"Knowledge graph: {KG_FORMS}. [dim](demo)[/dim]")
-]
+Kg = Annotated[str | None, typer.Option(metavar="KG", help=f"Knowledge graph: {KG_FORMS}. [dim](demo)[/dim]")]
 Profile = Annotated[
     str | None,
-    typer.Option(
-        "--profile", metavar="NAME|FILE", help="How the graph is shaped: a packaged profile or a YAML file."
-    ),
+    typer.Option(metavar="NAME|FILE", help="How the graph is shaped: a packaged profile or a YAML file."),
 ]
-Db = Annotated[
-    str | None,
-    typer.Option(
-        "--db",
-        metavar="URL|FILE",
-        help="Ask a relational database: SQLite, DuckDB, CSV or PostgreSQL. Implies --preset sql.",
-    ),
-]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model", metavar="M", help="embedded (no key, no network) or openai:NAME. [dim](embedded)[/dim]"
-    ),
-]
-BaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--base-url", metavar="URL", help="OpenAI-compatible server, e.g. http://localhost:8000/v1."
-    ),
-]
-Preset = Annotated[
-    str | None, typer.Option("--preset", metavar="P", help="See `triplewise presets`. [dim](agent)[/dim]")
-]
-Faithful = Annotated[
-    bool,
-    typer.Option(
-        "--faithful", help="The preset's loop as its paper has it, to compare with. [dim](queryagent)[/dim]"
-    ),
-]
+Preset = Annotated[str | None, typer.Option(metavar="P", help="See `triplewise presets`. [dim](agent)[/dim]")]
 Entities = Annotated[
     list[str] | None,
-    typer.Option(
-        "--entity", metavar='"mention=id"', help="An entity you know; without id it is linked. Repeatable."
-    ),
-]
-Seeds = Annotated[
-    str | None,
-    typer.Option(
-        "--seeds",
-        metavar="FILE",
-        help="Answered example questions of this graph, as JSON lines; none for none. "
-        "[dim](those of triplewise plan index)[/dim]",
-    ),
-]
-Documents = Annotated[
-    str | None,
-    typer.Option(
-        "--documents",
-        metavar="FOLDER|wikipedia",
-        help="What to read where the graph has a gap: text and HTML files, or Wikipedia online. "
-        "Implies --preset symagent.",
-    ),
-]
-Overlay = Annotated[
-    str | None,
-    typer.Option(
-        "--overlay",
-        metavar="WHICH",
-        help="See kept facts besides the graph: accepted ones, or proposed ones too. [dim](none)[/dim]",
-    ),
-]
-Facts = Annotated[
-    str | None,
-    typer.Option(
-        "--facts", metavar="FILE", help="Keep facts read from documents there. See `triplewise facts`."
-    ),
-]
-Review = Annotated[
-    bool, typer.Option("--review", help="Ask for your yes before a fact read from a document is used.")
+    typer.Option(metavar='"mention=id"', help="An entity you know; without id it is linked. Repeatable."),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -105,25 +34,104 @@ Settings = Annotated[
         "--set", metavar="NAME=VALUE", help="Any other setting of a run, e.g. max_steps=20. Repeatable."
     ),
 ]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="Settings and preset as YAML, e.g. what `triplewise learn` leaves; other options go before it.",
-    ),
-]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 DEFAULT_PRESET, SQL_PRESET, READING_PRESET = "agent", "sql", "symagent"
 
 
-def given(**named: str | None) -> dict[str, str]:
-    """The options that were given."""
-    return {name: value for name, value in named.items() if value is not None}
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of a run that `ask`, `plan` and `learn` share."""
+
+    kg: Kg = None
+    profile: Profile = None
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="M", help="embedded (no key, no network) or openai:NAME. [dim](embedded)[/dim]"),
+    ] = None
+    base_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="OpenAI-compatible server, e.g. http://localhost:8000/v1."),
+    ] = None
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Answered example questions of this graph, as JSON lines; none for none. "
+            "[dim](those of triplewise plan index)[/dim]",
+        ),
+    ] = None
+    settings: Settings = None
+
+    def given(self, **more: Any) -> dict[str, Any]:
+        """Return the settings that were given, these and more, checked.
+
+        What was not given is left out, so that it stays open to the preset.
+
+        Raises:
+            ConfigurationError: an unknown setting, or a value that does not fit; lists what is legal.
+        """
+        from triplewise.nodes.context import Context
+        from triplewise.nodes.models import model_name
+
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "settings"}
+        values = more | {name: value for name, value in named.items() if value is not None}
+        values |= read_pairs(self.settings or [])
+        context = Context(**values)
+        if not context.embedded:
+            model_name(context.model)
+        return values
+
+
+def unfold(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command for Typer, which takes the fields of each parameter that is a dataclass as options."""
+    signature = inspect.signature(command, eval_str=True)
+    groups = {p.name: p.annotation for p in signature.parameters.values() if is_dataclass(p.annotation)}
+    options = {name: inspect.signature(kind, eval_str=True).parameters for name, kind in groups.items()}
+
+    @functools.wraps(command)
+    def unfolded(**values: Any) -> None:
+        for name, kind in groups.items():
+            values[name] = kind(**{option: values.pop(option) for option in options[name]})
+        command(**values)
+
+    parameters = (q for p in signature.parameters.values() for q in options.get(p.name, {"": p}).values())
+    keywords = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
+    vars(unfolded).update(__signature__=signature.replace(parameters=keywords), __annotations__={})
+    return unfolded
+
+
+def read_pairs(pairs: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of `--set` pairs, each as its type. Raises `ConfigurationError` as `RunOptions`."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from triplewise.nodes.context import Context
+
+    values: dict[str, Any] = {}
+    kinds = get_type_hints(Context) if pairs else {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise ConfigurationError(f"--set {pair!r} needs the form NAME=VALUE, e.g. --set max_steps=20")
+        if name not in kinds:
+            raise ConfigurationError.unknown("setting", name, kinds)
+        if value.strip().lower() == "none" and type(None) in get_args(kinds[name]):
+            values[name] = None
+        elif kinds[name] == list[str]:
+            values[name] = [part.strip() for part in value.split(",") if part.strip()]
+        else:
+            try:
+                values[name] = TypeAdapter(kinds[name]).validate_strings(value)
+            except ValidationError as error:
+                raise ConfigurationError(
+                    f"--set {name}={value}: {error.errors()[0]['msg'].lower()}"
+                ) from error
+    return values
 
 
 def read_config(path: Path | None) -> tuple[str | None, dict[str, Any]]:
-    """The preset (None for none) and the settings of a `--config` file; nothing without a file.
+    """Return the preset (None for none) and the settings of a `--config` file; nothing without a file.
 
     Raises:
         DataError: it cannot be read, or maps no settings.
@@ -134,7 +142,6 @@ def read_config(path: Path | None) -> tuple[str | None, dict[str, Any]]:
     import yaml
 
     from triplewise.nodes.context import Context
-    from triplewise.tools.core.errors import DataError
 
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -150,99 +157,64 @@ def read_config(path: Path | None) -> tuple[str | None, dict[str, Any]]:
     return preset, values
 
 
-def context_of(named: Mapping[str, Any], settings: Iterable[str] = ()) -> Context:
-    """The context of a run from options and `--set` pairs.
-
-    Raises:
-        ConfigurationError: an unknown setting, or a value that does not fit; lists what is legal.
-    """
-    from triplewise.nodes.context import Context
-
-    values: dict[str, Any] = dict(named)
-    hints = get_type_hints(Context)
-    for pair in settings:
-        name, equals, value = pair.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals:
-            raise ConfigurationError(f"--set {pair!r} needs the form NAME=VALUE, e.g. --set max_steps=20")
-        if name not in hints:
-            raise ConfigurationError.unknown("setting", name, (f.name for f in fields(Context)))
-        values[name] = _typed(name, value, hints[name])
-    context = Context(**values)
-    if not context.embedded:
-        from triplewise.nodes.models import model_name
-
-        model_name(context.model)
-    return context
-
-
-def _typed(name: str, value: str, kind: Any) -> Any:
-    """The value of a setting as its type. Raises `ConfigurationError` where it does not fit."""
-    from pydantic import TypeAdapter, ValidationError
-
-    if value.strip().lower() == "none" and type(None) in get_args(kind):
-        return None
-    if kind == list[str]:
-        return [part.strip() for part in value.split(",") if part.strip()]
-    try:
-        return TypeAdapter(kind).validate_strings(value)
-    except ValidationError as error:
-        raise ConfigurationError(f"--set {name}={value}: {error.errors()[0]['msg'].lower()}") from error
-
-
-def preset_of(preset: str | None, faithful: bool, settings: Iterable[str] = ()) -> str | None:
-    """The preset that was asked for, in its faithful form where that was asked for.
-
-    Raises:
-        ConfigurationError: it has no faithful form, or `--set` asks for what that form is there to leave out.
-    """
-    if not faithful:
-        return preset
-    from triplewise.graphs.presets import faithful_name, find_preset
-
-    name = faithful_name(preset or DEFAULT_PRESET)
-    fixed = find_preset(name).settings
-    for pair in settings:
-        setting = pair.partition("=")[0].strip().replace("-", "_")
-        if setting in fixed:
-            raise ConfigurationError(
-                f"--faithful sets {setting}={fixed[setting]}; leave out --set {pair}, or leave out --faithful"
-            )
-    return name
-
-
-def entities_of(pairs: Iterable[str]) -> dict[str, str | None]:
-    """`mention=id` pairs; a mention without id is to be linked."""
-    entities: dict[str, str | None] = {}
-    for pair in pairs:
-        mention, _, node = (part.strip() for part in pair.partition("="))
-        if not mention:
-            raise ConfigurationError(f'--entity {pair!r} needs the form "mention=id", e.g. "Goethe=Q5879"')
-        entities[mention] = node or None
-    return entities
-
-
 def request_of(
     question: str | None,
     preset: str | None,
-    entity: Iterable[str],
-    context: Context,
+    entities: Iterable[str],
+    settings: Mapping[str, Any],
+    faithful: bool = False,
     thread: str | None = None,
 ) -> RunRequest:
-    """What to run. Raises `ConfigurationError` before anything is opened."""
+    """Return what to run.
+
+    Args:
+        entities: `mention=id` pairs; a mention without id is to be linked.
+        settings: those that were given. faithful: take the preset in its faithful form.
+
+    Raises:
+        ConfigurationError: something that cannot be run, found before anything is opened.
+    """
     from triplewise.graphs.cli.runs import RunRequest
     from triplewise.graphs.presets import find_preset
 
-    reads = READING_PRESET if context.documents is not None else DEFAULT_PRESET
-    preset = preset or (SQL_PRESET if context.db is not None else reads)
+    db = settings.get("db")
+    preset = preset or (
+        SQL_PRESET if db else READING_PRESET if settings.get("documents") and not faithful else DEFAULT_PRESET
+    )
+    preset = faithful_preset(preset, settings) if faithful else preset
     toolset = find_preset(preset).settings.get("toolset")
-    if context.db is not None and toolset != SQL_PRESET:
+    if db and toolset != SQL_PRESET:
         raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
-    if context.db is not None:
+    if db:
+        from triplewise.nodes.context import Context
         from triplewise.nodes.sql import require_model
 
-        require_model(context)
+        require_model(Context(**settings))
     if not question or not question.strip():
         raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')
-    request = RunRequest(question.strip(), entities_of(entity), preset, asdict(context))
+    ids: dict[str, str | None] = {}
+    for pair in entities:
+        mention, _, node = (part.strip() for part in pair.partition("="))
+        if not mention:
+            raise ConfigurationError(f'--entity {pair!r} needs the form "mention=id", e.g. "Goethe=Q5879"')
+        ids[mention] = node or None
+    request = RunRequest(question.strip(), ids, preset, dict(settings))
     return request if thread is None else replace(request, thread=thread, named=True)
+
+
+def faithful_preset(preset: str, settings: Mapping[str, Any]) -> str:
+    """Return the name of a preset's faithful form.
+
+    Raises:
+        ConfigurationError: it has none, or a setting was given that this form is there to leave out.
+    """
+    from triplewise.graphs.presets import faithful_name, find_preset
+
+    name = faithful_name(preset)
+    for setting, value in find_preset(name).settings.items():
+        if setting in settings and settings[setting] != value:
+            raise ConfigurationError(
+                f"--faithful sets {setting}={value}; leave out --set {setting}={settings[setting]}, "
+                "or leave out --faithful"
+            )
+    return name

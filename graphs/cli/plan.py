@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import examples, out, pairs, progress_bars, say
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from triplewise.graphs.cli.report import Names
-    from triplewise.graphs.cli.run import Run
-    from triplewise.tools.core.rules import DroppedRule, Rule
-    from triplewise.tools.planning.seed_store import IndexReport
+from triplewise.graphs.cli.console import columns, examples, out, pairs, progress_bars, say
 
 QUESTION, INDEX = "question", "index"
 SHOWN = 8
 """Dropped rules printed."""
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Files = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="SEEDS...",
-        help="JSON lines (plain or .gz) with `question`, `answers`, and `topic_entity`, `entities` or "
-        "`entity`: names or ids of the graph, or a mapping mention -> id.",
-    ),
-]
-Again = Annotated[bool, typer.Option("--again", help="Mine all seeds anew, also those that are kept.")]
 
 
 class _Plan(TyperGroup):
@@ -52,40 +33,27 @@ class _Plan(TyperGroup):
         return ("" if name == QUESTION else name), command, rest
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
-    plan = typer.Typer(cls=_Plan, help="Show the rules that would lead the search, without running it.")
-    plan.command(
-        QUESTION,
-        epilog=examples(
-            'triplewise plan "Who wrote Dracula?"',
-            'triplewise plan "..." --kg films --seeds train.jsonl',
-            "triplewise plan index train.jsonl --kg films",
-        )
-        + "\n\nSee also: triplewise plan index --help",
-    )(show)
-    plan.command(
-        INDEX,
-        epilog=examples(
-            "triplewise plan index train.jsonl --kg films",
-            "triplewise plan index a.jsonl b.jsonl.gz --kg https://example.org/sparql --set plan_hops=2",
-            'triplewise ask "..." --kg films',
-        ),
-    )(index)
-    app.add_typer(plan, name="plan")
+commands = typer.Typer(cls=_Plan, help="Show the rules that would lead the search, without running it.")
 
 
+@commands.command(
+    QUESTION,
+    epilog=examples(
+        'triplewise plan "Who wrote Dracula?"',
+        'triplewise plan "..." --kg films --seeds train.jsonl',
+        "triplewise plan index train.jsonl --kg films",
+    )
+    + "\n\nSee also: triplewise plan index --help",
+)
+@o.unfold
 def show(
-    question: o.Question,
-    kg: o.Kg = None,
-    profile: o.Profile = None,
-    model: o.Model = None,
-    base_url: o.BaseUrl = None,
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="The question, in quotes.", show_default=False)
+    ],
+    options: o.RunOptions,
     preset: o.Preset = None,
     entity: o.Entities = None,
-    seeds: o.Seeds = None,
-    settings: o.Settings = None,
-    as_json: AsJson = False,
+    as_json: o.Json = False,
 ) -> None:
     """Show the rules that would lead the search, best first, without running it.
 
@@ -95,94 +63,80 @@ def show(
     seeds. What was dropped is listed with the reason: a rule must lead somewhere from the entity, unless
     documents (--set documents=FOLDER) may fill the gap.
     """
-    named = o.given(kg=kg, profile=profile, model=model, base_url=base_url, seeds=seeds)
-    from triplewise.graphs.cli.report import Names, Report
+    from triplewise.graphs.cli.report import Report
     from triplewise.graphs.cli.run import Run
 
-    run = Run(o.request_of(question, preset, entity or [], o.context_of(named, settings or [])))
-    linked, planned = _planned(run)
-    if as_json:
-        typer.echo(json.dumps(_document(question, linked, planned), ensure_ascii=False, indent=2))
-        return
-    console, names = out(), Names(run.kg, run.toolset)
-    Report(console, names).phase("link", linked)
-    rules, left = planned.get("rules", ()), planned.get("dropped", ())
-    names.learn_rules(rules)
-    names.learn([d.anchor for d in left if d.anchor], [r for d in left for r in d.relations])
-    console.print(_rules(names, rules))
-    if left:
-        console.print()
-        console.print(_dropped(names, left))
-
-
-def _planned(run: Run) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What linking and planning found."""
-    console = out()
+    run, console = Run(o.request_of(question, preset, entity or [], options.given())), out()
     linked: Mapping[str, Any] = {}
+    planned: Mapping[str, Any] = {}
     with console.status("planning") if console.is_terminal else nullcontext():
-        for phase, update in run.updates(False, lambda doing: None):
+        for phase, update in run.updates():
             if phase == "link":
                 linked = update
             elif phase == "plan":
-                return linked, update
-    return linked, {}
-
-
-def _rules(names: Names, rules: Sequence[Rule]) -> Table | str:
-    """Rules with their figures; those that only seeds give stay out where no rule comes from one."""
-    if not rules:
-        return "No rule fits: no relation path from the entities reads like the question."
+                planned = update
+                break
+    rules, dropped = planned.get("rules", ()), planned.get("dropped", ())
+    if as_json:
+        usage, names = planned.get("usage"), ("mention", "id", "label")
+        document = {
+            "question": question,
+            "entities": [
+                {**{n: getattr(e, n) for n in names}, "score": round(e.score, 4)}
+                for e in linked.get("linked", ())
+            ],
+            "rules": [{"rule": r.text(), **asdict(r)} for r in rules],
+            "dropped": [asdict(d) for d in dropped],
+            "usage": None if usage is None else asdict(usage),
+        }
+        typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        return
+    report = Report(console, run.kg, run.toolset)
+    report.phase("link", linked)
+    labels = report.labels
+    labels.fetch_rules(rules)
+    labels.fetch([d.anchor for d in dropped if d.anchor], [r for d in dropped for r in d.relations])
+    # Precision and recall are known of rules from seeds alone.
     mined = any(rule.support for rule in rules)
-    figures = ("Precision", "Recall") if mined else ()
-    table = _table("", "Rule", "Support", *figures, "Score", "From")
-    for number, rule in enumerate(rules, 1):
-        told = (f"{rule.precision:.2f}", f"{rule.recall:.2f}") if mined else ()
-        text = names.readable(rule.text())
-        table.add_row(f"{number}", text, f"{rule.support}", *told, f"{rule.score:.2f}", rule.provenance)
-    return table
+    rows = []
+    for number, r in enumerate(rules, 1):
+        figures = (f"{r.precision:.2f}", f"{r.recall:.2f}") if mined else ()
+        text = labels.replace(r.text())
+        rows.append((f"{number}", text, f"{r.support}", *figures, f"{r.score:.2f}", r.provenance))
+    heads = ("", "Rule", "Support", *(("Precision", "Recall") if mined else ()), "Score", "From")
+    nothing = "No rule fits: no relation path from the entities reads like the question."
+    console.print(columns(heads, rows) if rows else nothing)
+    if dropped:
+        console.print()
+        lines = [(labels.replace(d.text), labels.replace(d.reason), d.provenance) for d in dropped[:SHOWN]]
+        console.print(columns(("Dropped", "Reason", "From"), lines))
+    if len(dropped) > SHOWN:
+        console.print(f"and {len(dropped) - SHOWN} more; --json gives all")
 
 
-def _dropped(names: Names, left: Sequence[DroppedRule]) -> Table:
-    """What was dropped, and why."""
-    table = _table("Dropped", "Reason", "From")
-    for rule in left[:SHOWN]:
-        table.add_row(names.readable(rule.text), names.readable(rule.reason), rule.provenance)
-    if len(left) > SHOWN:
-        table.add_row(f"and {len(left) - SHOWN} more; --json gives all")
-    return table
-
-
-def _table(*heads: str) -> Table:
-    """A plain table that wraps instead of cutting."""
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    return table
-
-
-def _document(question: str, linked: Mapping[str, Any], planned: Mapping[str, Any]) -> dict[str, Any]:
-    """The plan as plain JSON."""
-    usage = planned.get("usage")
-    return {
-        "question": question,
-        "entities": [
-            {"mention": e.mention, "id": e.id, "label": e.label, "score": round(e.score, 4)}
-            for e in linked.get("linked", ())
-        ],
-        "rules": [{"rule": r.text(), **asdict(r)} for r in planned.get("rules", ())],
-        "dropped": [asdict(d) for d in planned.get("dropped", ())],
-        "usage": None if usage is None else asdict(usage),
-    }
-
-
+@commands.command(
+    INDEX,
+    epilog=examples(
+        "triplewise plan index train.jsonl --kg films",
+        "triplewise plan index a.jsonl b.jsonl.gz --kg https://example.org/sparql --set plan_hops=2",
+        'triplewise ask "..." --kg films',
+    ),
+)
 def index(
-    files: Files,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SEEDS...",
+            help="JSON lines (plain or .gz) with `question`, `answers`, and `topic_entity`, `entities` or "
+            "`entity`: names or ids of the graph, or a mapping mention -> id.",
+        ),
+    ],
     kg: o.Kg = None,
     profile: o.Profile = None,
     settings: o.Settings = None,
-    again: Again = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Mine all seeds anew, also those that are kept.")
+    ] = False,
 ) -> None:
     """Mine answered questions of a graph once, and keep the rules they give for every later question.
 
@@ -192,46 +146,37 @@ def index(
     the folder of a loaded graph, else in your cache folder; a changed graph or seed file is another index.
     What is broken off goes on when the same command is run again.
     """
+    from triplewise.nodes.context import Context
     from triplewise.nodes.environment import environment
     from triplewise.tools.planning.seed_store import index_seeds
 
-    context = o.context_of(o.given(kg=kg, profile=profile), settings or [])
-    graph = environment(context).kg
+    context = Context(**o.RunOptions(kg=kg, profile=profile, settings=settings).given())
+    tools = environment(context)
     try:
-        with progress_bars() as tell:
+        with progress_bars() as progress:
             report = index_seeds(
                 ",".join(map(str, files)),
                 context.kg,
-                graph,
-                environment(context).caps,
-                tell,
-                environment(context).encoder,
+                tools.kg,
+                tools.caps,
+                progress,
+                tools.encoder,
                 again=again,
             )
     except KeyboardInterrupt:
         say("what is done is kept: run the same command again to go on", "notice")
         raise
     if report.empty:
-        say(
-            f"{report.empty:,} of the seeds mined gave no rule: the graph lacks their entities or answers, "
-            "or no path joins them",
-            "notice",
-        )
-    out().print(_indexed(report, context.kg))
-
-
-def _indexed(report: IndexReport, kg: str) -> Table:
-    """What indexing did."""
+        reason = "the graph lacks their entities or answers, or no path joins them"
+        say(f"{report.empty:,} of the seeds mined gave no rule: {reason}", "notice")
     before = f", {report.before:,} of them before" if report.before else ""
     late = f", {report.timeouts:,} queries not answered in time" if report.timeouts else ""
-    return pairs(
-        f"Indexed the seeds of {kg}",
-        (
-            ("seeds", f"{report.seeds:,} usable, of {report.groups:,} structures"),
-            ("mined", f"{report.mined:,} drawn from them{before}{late}"),
-            ("rules", f"{report.bodies:,} different bodies"),
-            ("kept in", str(report.path)),
-            ("seconds", f"{report.seconds:.1f}"),
-            ("use it", f'triplewise ask "..." --kg {kg}'),
-        ),
-    )
+    rows = [
+        ("seeds", f"{report.seeds:,} usable, of {report.groups:,} structures"),
+        ("mined", f"{report.mined:,} drawn from them{before}{late}"),
+        ("rules", f"{report.bodies:,} different bodies"),
+        ("kept in", str(report.path)),
+        ("seconds", f"{report.seconds:.1f}"),
+        ("use it", f'triplewise ask "..." --kg {context.kg}'),
+    ]
+    out().print(pairs(f"Indexed the seeds of {context.kg}", rows))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,137 +18,103 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.reading.entity_names import MINTED
 
 if TYPE_CHECKING:
-    from triplewise.nodes.state import ScoredTriple, Step, Verdict
+    from triplewise.nodes.state import Verdict
     from triplewise.tools.actions import Toolset
-    from triplewise.tools.core.call import Feedback
     from triplewise.tools.core.rules import DroppedRule, Rule
     from triplewise.tools.linking.linker import LinkedEntity
 
-ID_STYLE = "dim"
-
-
-def tag_of(short: str) -> str:
-    """What stands behind a label: its id, or that the graph has no such node."""
-    return f" ({'not in the graph' if MINTED in short else short})"
-
-
-class Names:
-    """Short ids to labels. What has no label reads as its id."""
-
-    def __init__(self, kg: KnowledgeGraph, toolset: Toolset) -> None:
-        self.kg, self.toolset = kg, toolset
-        self.known: dict[str, str] = {}
-
-    def learn(self, nodes: Iterable[str] = (), relations: Iterable[str] = ()) -> None:
-        """Fetch the labels of ids not seen yet: one query for nodes, one for relations."""
-        new = [r for r in dict.fromkeys(relations) if r not in self.known]
-        self.known |= {r: text.label or r for r, text in relation_texts(self.kg, new).items()}
-        iris = {n: self.kg.profile.expand(n) for n in dict.fromkeys(nodes) if n not in self.known}
-        found = self.kg.labels([iri for iri in iris.values() if iri is not None])
-        self.known |= {n: found.get(iri, n) if iri else n for n, iri in iris.items()}
-
-    def learn_rules(self, rules: Iterable[Rule]) -> None:
-        """Learn what rules mention."""
-        nodes, relations = [], []
-        for rule in rules:
-            named = (n for c in rule.constraints for n in (c.variable, c.operator, c.value))
-            nodes += [rule.anchor, *(n for n in named if n)]
-            relations += [a.relation for a in (*rule.body, *(a for c in rule.constraints for a in c.atoms))]
-        self.learn(nodes, relations)
-
-    def learn_step(self, step: Step) -> None:
-        """Learn what a step mentions."""
-        feedback = step.feedback
-        for fact in feedback.facts:
-            self.known |= {self.kg.profile.short(IRI(node)): name for node, name in fact.labels.items()}
-        nodes = [i for ids in feedback.ids.values() for i in ids] + list(feedback.answers)
-        relations = [r for side in feedback.relations.values() for r in side]
-        action = self.toolset.actions.get(feedback.action)
-        for parameter, argument in zip(action.parameters if action else (), feedback.arguments, strict=False):
-            if parameter.kind == "relation":
-                relations.append(argument)
-            elif parameter.kind in ("node", "entity", "value") and not argument.startswith("?"):
-                nodes.append(argument)
-        self.learn(nodes, relations)
-
-    def learn_triples(self, triples: Iterable[Triple]) -> None:
-        """Learn what facts mention."""
-        triples, short = list(triples), self.kg.profile.short
-        nodes = [short(n) for t in triples for n in (t.subject, t.object) if isinstance(n, IRI)]
-        self.learn(nodes, [short(t.relation) for t in triples])
-
-    def label(self, short: str) -> str:
-        """The label of an id, or the id."""
-        return self.known.get(short, short)
-
-    def tagged(self, short: str) -> Text:
-        """The label with the id behind it, dim and in brackets; only the id where it has no label."""
-        label = self.label(short)
-        return Text(label) if label == short else Text.assemble(label, (tag_of(short), ID_STYLE))
-
-    def term(self, term: Term) -> Text:
-        """A node of a fact, tagged; a literal as people read it."""
-        return self.tagged(self.kg.profile.short(term)) if isinstance(term, IRI) else Text(readable(term))
-
-    def readable(self, text: str, tag: bool = False) -> Text:
-        """Text with every known id in it replaced by its label, tagged if asked."""
-        result, end = Text(), 0
-        for match in self._pattern(self.known).finditer(text):
-            result.append(text[end : match.start()])
-            short = match.group()
-            if text[: match.start()].endswith(f"{self.known[short]} [") and text.startswith("]", match.end()):
-                # `Bram Stoker [Q36184]`: the label stands there already.
-                result.right_crop(2)
-                result.append(f" ({short})" if tag else "", ID_STYLE)
-                end = match.end() + 1
-                continue
-            # An id that the text itself explains already, as in `P36 (capital)`, is only turned round.
-            explained = f" ({self.known[short]})"
-            end = match.end()
-            if text.startswith(explained, end):
-                end += len(explained)
-            result.append_text(self.tagged(short) if tag else Text(self.known[short]))
-        return result.append(text[end:])
-
-    @staticmethod
-    def _pattern(known: Mapping[str, Any]) -> re.Pattern[str]:
-        """Finds known ids that could not be taken for words, the longest first."""
-        ids = sorted(
-            (i for i, label in known.items() if label != i and not i.isalpha()), key=len, reverse=True
-        )
-        return re.compile(rf"(?<![\w:/?.])(?:{'|'.join(map(re.escape, ids)) or '(?!)'})(?![\w:/])")
-
-
 RULES, VALUES, PROOF, NAMES, LENGTH = 3, 30, 20, 8, 400
 """Most rules, answers, facts of the proof, names in a list, and characters of an observation printed."""
-
-HEAD, GOOD, BAD, QUIET = "bold", "bold green", "bold red", "dim"
 MARGIN = 9
+HEAD, GOOD, BAD, QUIET = "bold", "bold green", "bold red", "dim"
+
+
+class Labels:
+    """Short ids to labels. What has no label reads as its id."""
+
+    def __init__(self, kg: KnowledgeGraph) -> None:
+        self.kg = kg
+        self.labels: dict[str, str] = {}
+
+    def fetch(self, nodes: Iterable[str] = (), relations: Iterable[str] = ()) -> None:
+        """Fetch the labels of ids not seen yet: one query for nodes, one for relations."""
+        new = [r for r in dict.fromkeys(relations) if r not in self.labels]
+        self.labels |= {r: text.label or r for r, text in relation_texts(self.kg, new).items()}
+        iris = {n: self.kg.profile.expand(n) for n in dict.fromkeys(nodes) if n not in self.labels}
+        labels = self.kg.labels([iri for iri in iris.values() if iri is not None])
+        self.labels |= {n: labels.get(iri, n) if iri else n for n, iri in iris.items()}
+
+    def fetch_rules(self, rules: Iterable[Rule]) -> None:
+        """Fetch the labels of what rules mention."""
+        nodes, relations = [], []
+        for rule in rules:
+            parts = (n for c in rule.constraints for n in (c.variable, c.operator, c.value))
+            nodes += [rule.anchor, *(n for n in parts if n)]
+            relations += [a.relation for a in (*rule.body, *(a for c in rule.constraints for a in c.atoms))]
+        self.fetch(nodes, relations)
+
+    def fetch_triples(self, triples: Sequence[Triple]) -> None:
+        """Fetch the labels of what facts mention."""
+        short = self.kg.profile.short
+        nodes = [short(n) for t in triples for n in (t.subject, t.object) if isinstance(n, IRI)]
+        self.fetch(nodes, [short(t.relation) for t in triples])
+
+    def tagged(self, short: str) -> Text:
+        """Return the label with the id behind it, dim and in brackets; only the id where it has no label."""
+        return _tagged(self.labels.get(short, short), short)
+
+    def term(self, term: Term) -> Text:
+        """Return a term of a fact, tagged; a literal as people read it."""
+        return self.tagged(self.kg.profile.short(term)) if isinstance(term, IRI) else Text(readable(term))
+
+    def list(self, ids: Sequence[str]) -> Text:
+        """Return the labels of the first few ids."""
+        return Text(_first([self.labels.get(i, i) for i in ids]))
+
+    def replace(self, text: str, tag: bool = False) -> Text:
+        """Return text with every id in it that has a label replaced by the label, tagged if asked."""
+        # Ids that could be taken for words stay; the longest are looked for first.
+        ids = [i for i, label in self.labels.items() if label != i and not i.isalpha()]
+        names = "|".join(map(re.escape, sorted(ids, key=len, reverse=True))) or "(?!)"
+        result, end = Text(), 0
+        for match in re.finditer(rf"(?<![\w:/?.])(?:{names})(?![\w:/])", text):
+            short, label = match.group(), self.labels[match.group()]
+            result.append(text[end : match.start()])
+            end = match.end()
+            if text[: match.start()].endswith(f"{label} [") and text.startswith("]", end):
+                # `Bram Stoker [Q36184]`: the label stands there already.
+                result.right_crop(2)
+                result.append(f" ({short})" if tag else "", QUIET)
+                end += 1
+                continue
+            if text.startswith(f" ({label})", end):
+                # `P36 (capital)`: the text itself explains the id already.
+                end += len(label) + 3
+            result.append_text(_tagged(label, short) if tag else Text(label))
+        return result.append(text[end:])
+
+
+def _tagged(label: str, short: str, style: str = "") -> Text:
+    """Return a label with its id behind it, or with that the graph has no such node."""
+    tag = "" if label == short else f" ({'not in the graph' if MINTED in short else short})"
+    return Text.assemble((label, style), (tag, QUIET))
+
+
+def _first(texts: Sequence[str]) -> str:
+    """Return the first few of a list, and how many more there are."""
+    rest = len(texts) - NAMES
+    return ", ".join(texts[:NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 class Report:
-    """Prints the updates of a run, phase by phase."""
+    """Prints the updates of a run, phase by phase, and its answer."""
 
-    def __init__(self, console: Console, names: Names) -> None:
-        self.console, self.names = console, names
-        self._phases = {
-            "link": self._link,
-            "plan": self._plan,
-            "observe": self._observe,
-            "act": self._act,
-            "correct": self._correct,
-            "reflect": self._reflect,
-        }
+    def __init__(self, console: Console, kg: KnowledgeGraph, toolset: Toolset) -> None:
+        self.console, self.toolset, self.labels = console, toolset, Labels(kg)
         self._verdict: Verdict | None = None
 
-    def phase(self, name: str, update: Mapping[str, Any]) -> None:
-        """Print what one phase did."""
-        self._verdict = update.get("verdict") or self._verdict
-        if name in self._phases:
-            self._phases[name](update)
-
     def row(self, head: str, body: Text | str, style: str = HEAD) -> None:
-        """A line with its heading in the margin; what is too long goes on under itself."""
+        """Print a line with its heading in the margin; what is too long goes on under itself."""
         body = Text(body) if isinstance(body, str) else body
         lines = body.wrap(self.console, max(self.console.width - MARGIN, MARGIN), overflow="fold")
         for number, line in enumerate(lines):
@@ -157,220 +122,176 @@ class Report:
             margin = f"{head if number == 0 else '':<{MARGIN}}"
             self.console.print(Text.assemble((margin, style), line), soft_wrap=True)
 
-    def question(self, question: str) -> None:
-        """The question."""
-        self.row("Question", question)
+    def phase(self, name: str, update: Mapping[str, Any]) -> None:
+        """Print what one phase did."""
+        self._verdict = update.get("verdict") or self._verdict
+        if name == "link":
+            self._link(update.get("linked", ()))
+        elif name == "plan":
+            self._plan(update.get("rules", ()), update.get("dropped", ()))
+        elif name == "observe" and update.get("observation") and update.get("observed"):
+            around = list(update["observed"])
+            self.labels.fetch(around[:NAMES])
+            count = f"{len(update['observation'])} facts around "
+            body = Text(count).append_text(self.labels.list(around))
+            self.row("Observe", body.append(", scored by similarity to the question"), QUIET)
+        elif name == "act" and update.get("steps"):
+            self.step(update["steps"][-1])
+        elif name == "correct" and update.get("corrections"):
+            c = update["corrections"][-1]
+            why = self.labels.replace(c.text.removeprefix("ERROR_INFO: "))
+            by = f"corrected by guideline {c.guideline}{f' ({c.source})' if c.source else ''}"
+            self.row("", Text.assemble((by, BAD), ": ", why))
+            self.row("", Text("The step is undone.", QUIET))
+        elif name == "reflect" and self._verdict is not None and self._verdict.note:
+            self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(self._verdict.note)))
 
-    def _link(self, update: Mapping[str, Any]) -> None:
-        linked: Sequence[LinkedEntity] = update.get("linked", ())
-        self.names.known |= {e.id: e.label or e.id for e in linked}
-        heads = itertools.chain(["Entities"], itertools.repeat(""))
-        for head, entity in zip(heads, linked, strict=False):
-            self.row(head, Text.assemble(entity.mention, (" is ", QUIET), self.names.tagged(entity.id)))
-        if not linked and self.names.toolset.name != "sql":
+    def _link(self, linked: Sequence[LinkedEntity]) -> None:
+        self.labels.labels |= {e.id: e.label or e.id for e in linked}
+        for number, entity in enumerate(linked):
+            text = Text.assemble(entity.mention, (" is ", QUIET), self.labels.tagged(entity.id))
+            self.row("" if number else "Entities", text)
+        if not linked and self.toolset.name != "sql":
             self.row("Entities", Text("none found in the question", QUIET))
 
-    def _plan(self, update: Mapping[str, Any]) -> None:
-        rules: Sequence[Rule] = update.get("rules", ())
-        self.names.learn_rules(rules[:RULES])
+    def _plan(self, rules: Sequence[Rule], dropped: Sequence[DroppedRule]) -> None:
+        """Print the first rules; where there are none, why the first ones were dropped."""
+        self.labels.fetch_rules(rules[:RULES])
         for number, rule in enumerate(rules[:RULES], 1):
-            self.row("Plan" if number == 1 else "", rule_text(self.names, rule, f"{number}. "))
+            figures = f"score {rule.score:.2f}"
+            if rule.support:
+                figures = f"support {rule.support}, precision {rule.precision:.2f}, recall {rule.recall:.2f}"
+            source = "; ".join(filter(None, (rule.provenance, figures)))
+            text = Text.assemble(f"{number}. ", self.labels.replace(rule.text()), (f"  [{source}]", QUIET))
+            self.row("Plan" if number == 1 else "", text)
         if len(rules) > RULES:
             self.row("", Text(f"and {len(rules) - RULES} more; `triplewise plan` shows all", QUIET))
-        self._dropped(update.get("dropped", ()), told=bool(rules))
-
-    def _dropped(self, left: Sequence[DroppedRule], told: bool) -> None:
-        """How many rules were dropped; where none is left, why the first ones were."""
-        for rule in () if told else left[:RULES]:
-            self.names.learn([rule.anchor] if rule.anchor else (), rule.relations)
-            text = Text("dropped ").append_text(self.names.readable(f"{rule.text}: {rule.reason}"))
-            self.row("", text, QUIET)
-        if told and left:
-            self.row("", Text(f"{len(left)} dropped; `triplewise plan` says why", QUIET))
-
-    def _observe(self, update: Mapping[str, Any]) -> None:
-        observation: Sequence[ScoredTriple] = update.get("observation", ())
-        around = list(update.get("observed", ()))
-        if not observation or not around:
+        if rules and dropped:
+            self.row("", Text(f"{len(dropped)} dropped; `triplewise plan` says why", QUIET))
             return
-        self.names.learn(around[:NAMES])
-        body = Text(f"{len(observation)} facts around ").append_text(self._list(around))
-        self.row("Observe", body.append(", scored by likeness to the question"), QUIET)
-
-    def _act(self, update: Mapping[str, Any]) -> None:
-        steps: Sequence[Step] = update.get("steps", ())
-        if steps:
-            self.step(steps[-1])
+        for d in dropped[:RULES]:
+            self.labels.fetch([d.anchor] if d.anchor else (), d.relations)
+            self.row("", Text("dropped ").append_text(self.labels.replace(f"{d.text}: {d.reason}")), QUIET)
 
     def step(self, step: Step) -> None:
-        """One step: thought, action, observation."""
-        self.names.learn_step(step)
+        """Print one step: thought, action, observation."""
+        feedback, action = step.feedback, self.toolset.actions.get(step.feedback.action)
+        for fact in feedback.facts:
+            names = fact.labels.items()
+            self.labels.labels |= {self.labels.kg.profile.short(IRI(node)): name for node, name in names}
+        nodes = [*(i for ids in feedback.ids.values() for i in ids), *feedback.answers]
+        relations = [r for side in feedback.relations.values() for r in side]
+        for parameter, argument in zip(action.parameters if action else (), feedback.arguments, strict=False):
+            if parameter.kind == "relation":
+                relations.append(argument)
+            elif parameter.kind in ("node", "entity", "value") and not argument.startswith("?"):
+                nodes.append(argument)
+        self.labels.fetch(nodes, relations)
         self.console.print()
-        self.row(f"Step {step.number}", self.names.readable(step.thought))
-        self.row("", Text.assemble(("> ", "cyan"), self.names.readable(step.call, tag=True)))
-        for line in self._observation(step.feedback, step.observation):
+        self.row(f"Step {step.number}", self.labels.replace(step.thought))
+        self.row("", Text.assemble(("> ", "cyan"), self.labels.replace(step.call, tag=True)))
+        for line in self._observation(step):
             self.row("", line)
 
-    def _observation(self, feedback: Feedback, observation: str) -> list[Text]:
-        """What the environment said, a line each for relations, values, or whatever else it was."""
+    def _observation(self, step: Step) -> list[Text]:
+        """Return what a step showed: a line each for relations and values, or whatever else there was."""
+        feedback, observation = step.feedback, step.observation
         if feedback.outcome and feedback.outcome not in ("rows", "empty"):
             return [Text(f"{feedback.outcome}: {feedback.message or observation}"[:LENGTH], "yellow")]
         sides = {"forward": "leaving: ", "backward": "arriving: "}
         lines = [
-            Text.assemble((sides.get(side, f"{side}: "), QUIET), self._list(ids))
+            Text.assemble((sides.get(side, f"{side}: "), QUIET), self.labels.list(ids))
             for side, ids in feedback.relations.items()
             if ids
         ]
-        mark = "" if self.names.toolset.name in ("sql", "agentbench") else "?"
-        for variable, labels in feedback.values.items():
-            shown = _shortened([readable_text(label) for label in labels])
-            cut = ", ..." if labels and f"{labels[-1]!r}, ...]" in observation else ""
-            lines.append(Text.assemble((f"{mark}{variable}: ", QUIET), shown, cut))
+        mark = "" if self.toolset.name in ("sql", "agentbench") else "?"
+        for variable, values in feedback.values.items():
+            more = ", ..." if values and f"{values[-1]!r}, ...]" in observation else ""
+            shown = _first([readable_text(value) for value in values])
+            lines.append(Text.assemble((f"{mark}{variable}: ", QUIET), shown, more))
         if lines or not observation:
             return lines
-        self.names.learn_triples(feedback.triples[:NAMES])
+        self.labels.fetch_triples(feedback.triples[:NAMES])
         text = observation if len(observation) <= LENGTH else observation[:LENGTH].rstrip() + " ..."
-        return [self.names.readable(text)]
-
-    def _correct(self, update: Mapping[str, Any]) -> None:
-        corrections = update.get("corrections", ())
-        if corrections:
-            c = corrections[-1]
-            told = self.names.readable(c.text.removeprefix("ERROR_INFO: "))
-            where = f"{c.guideline} ({c.source})" if c.source else c.guideline
-            self.row("", Text.assemble(("corrected by guideline ", BAD), (where, BAD), ": ", told))
-            self.row("", Text("The step is undone.", QUIET))
-
-    def _reflect(self, update: Mapping[str, Any]) -> None:
-        if self._verdict is not None and self._verdict.note:
-            self.row("", Text.assemble(("note: ", "yellow"), self.names.readable(self._verdict.note)))
-
-    def _list(self, ids: Sequence[str]) -> Text:
-        """Labels of the first few ids."""
-        return Text(_shortened([self.names.label(i) for i in ids]))
+        return [self.labels.replace(text)]
 
     def answer(self, answer: Answer) -> None:
-        """Everything the run came to."""
+        """Print everything the run came to."""
         self.console.print()
-        self._values(answer)
-        self._query(answer.sparql or answer.sql, "SPARQL" if answer.sparql else "SQL")
-        self._proof(answer.proof)
-        self._rows(answer.rows)
-        self._corrections(answer)
-        self.row("Cost", Text(cost(answer.usage), QUIET))
-
-    def _values(self, answer: Answer) -> None:
-        """The answer itself, or why there is none."""
         if not answer.values:
             self.row("Answer", Text("none", BAD))
         shown = list(zip(answer.values, answer.labels, strict=True))[:VALUES]
         if answer.labels in (("true",), ("false",)):
-            word = "Yes" if answer.labels == ("true",) else "No"
-            shown = [(word, word)]
+            shown = [("Yes", "Yes") if answer.labels == ("true",) else ("No", "No")]
         for number, (value, label) in enumerate(shown):
-            tag = "" if label == value else tag_of(value)
-            self.row("Answer" if number == 0 else "", Text.assemble((label, GOOD), (tag, ID_STYLE)))
+            self.row("" if number else "Answer", _tagged(label, value, GOOD))
         if len(answer.values) > VALUES:
             self.row("", Text(f"and {len(answer.values) - VALUES:,} more; --json or -q give all", QUIET))
         if answer.reason:
             self.row("Why", f"{answer.reason}.")
+        if answer.sparql or answer.sql:
+            self._query(answer.sparql or answer.sql, "SPARQL" if answer.sparql else "SQL")
+        if answer.proof:
+            self._proof(answer.proof)
+        if answer.rows:
+            self._lines("Proof", [Text(f"  {row}") for row in answer.rows[:PROOF]])
+        lines = [] if answer.corrections else [Text("  nothing: no step went wrong", QUIET)]
+        for c in answer.corrections:
+            step = Text(f"  step {c.step}: ").append_text(self.labels.replace(c.call))
+            lines.append(step.append(f" by {c.guideline}", QUIET))
+            lines += [Text("    offered ", QUIET).append_text(self.labels.replace(fix)) for fix in c.fixes]
+        self._lines("Corrected", lines)
+        self.console.print()
+        self.row("Cost", Text(cost(answer.usage), QUIET))
+
+    def _lines(self, head: str, lines: Iterable[Text]) -> None:
+        """Print a heading with lines under it, which are never broken: they are there to be copied."""
+        self.console.print()
+        self.console.print(Text(head, HEAD))
+        for line in lines:
+            self.console.print(line, soft_wrap=True)
 
     def _query(self, query: str, language: str) -> None:
-        """The query, coloured, never broken: it is there to be copied."""
-        if query:
-            from rich.syntax import Syntax
+        from rich.syntax import Syntax
 
-            code = Syntax("", language.lower(), theme="ansi_dark", background_color="default").highlight(
-                query.strip()
-            )
-            code.rstrip()
-            self._block(language)
-            for line in code.split("\n"):
-                self.console.print(Text("  ").append_text(line), soft_wrap=True)
+        syntax = Syntax("", language.lower(), theme="ansi_dark", background_color="default")
+        code = syntax.highlight(query.strip())
+        code.rstrip()
+        self._lines(language, [Text("  ").append_text(line) for line in code.split("\n")])
 
     def _proof(self, proof: Sequence[ProofTriple]) -> None:
-        """The facts that prove the answer."""
-        if not proof:
-            return
+        """Print the facts that prove the answer, and where those from documents were read."""
         shown = proof[:PROOF]
-        self.names.learn_triples(p.triple for p in shown)
+        self.labels.fetch_triples([p.triple for p in shown])
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
         for _ in range(3):
             table.add_column(overflow="fold")
         for p in shown:
-            relation = self.names.tagged(self.names.kg.profile.short(p.triple.relation))
-            table.add_row(self.names.term(p.triple.subject), relation, self.names.term(p.triple.object))
-        self._block("Proof")
+            table.add_row(
+                *(self.labels.term(t) for t in (p.triple.subject, p.triple.relation, p.triple.object))
+            )
+        self._lines("Proof", ())
         self.console.print(Padding(table, (0, 0, 0, 2)))
         for p in (p for p in shown if p.fact):
-            said = Text(f"  read in {p.document}: ", QUIET).append(f'"{p.sentence}"')
-            self.console.print(said.append(f"  [fact {p.fact[:8]}]", QUIET), soft_wrap=True)
+            quote = Text(f"  read in {p.document}: ", QUIET).append(f'"{p.sentence}"')
+            self.console.print(quote.append(f"  [fact {p.fact[:8]}]", QUIET), soft_wrap=True)
         if count := sum(bool(p.fact) for p in proof):
-            told = f"  {count} of {len(proof)} from documents, not from the graph; see `triplewise facts`"
-            self.console.print(Text(told, "yellow"))
+            note = f"  {count} of {len(proof)} from documents, not from the graph; see `triplewise facts`"
+            self.console.print(Text(note, "yellow"))
         if len(proof) > PROOF:
             self.console.print(Text(f"  and {len(proof) - PROOF} more facts; --json gives all", QUIET))
 
-    def _rows(self, rows: Sequence[str]) -> None:
-        """The rows of a database that prove the answer."""
-        if rows:
-            self._block("Proof")
-        for row in rows[:PROOF]:
-            self.console.print(Text(f"  {row}"), soft_wrap=True)
-
-    def _corrections(self, answer: Answer) -> None:
-        """What was caught on the way."""
-        self._block("Corrected")
-        if not answer.corrections:
-            self.console.print(Text("  nothing: no step went wrong", QUIET))
-        for c in answer.corrections:
-            line = Text(f"  step {c.step}: ").append_text(self.names.readable(c.call))
-            self.console.print(line.append(f" by {c.guideline}", QUIET))
-            for fix in c.fixes:
-                offered = Text("    offered ", QUIET).append_text(self.names.readable(fix))
-                self.console.print(offered)
-        self.console.print()
-
-    def _block(self, head: str) -> None:
-        """A heading above a block."""
-        self.console.print()
-        self.console.print(Text(head, HEAD))
-
-
-def rule_text(names: Names, rule: Rule, head: str = "") -> Text:
-    """A rule with labels and where it comes from."""
-    text = Text(head).append_text(names.readable(rule.text()))
-    return text.append(f"  [{provenance(rule)}]", QUIET)
-
-
-def provenance(rule: Rule) -> str:
-    """Where a rule comes from, with its figures."""
-    figures = f"support {rule.support}, precision {rule.precision:.2f}, recall {rule.recall:.2f}"
-    return "; ".join(
-        p for p in (rule.provenance, figures if rule.support else f"score {rule.score:.2f}") if p
-    )
-
 
 def cost(usage: Usage) -> str:
-    """What a run used, in one line."""
-    parts = [
-        _count(usage.queries, "query", "queries"),
-        _count(usage.calls, "model call", "model calls"),
-    ]
+    """Return what a run used, in one line."""
+
+    def count(number: int, one: str, many: str) -> str:
+        return f"{number:,} {one if number == 1 else many}"
+
+    parts = [count(usage.queries, "query", "queries"), count(usage.calls, "model call", "model calls")]
     if usage.calls:
         money = "price unknown" if usage.cost is None else f"${usage.cost:.4f}"
         parts += [f"{'about ' if usage.estimated else ''}{usage.tokens:,} tokens", money]
     if usage.hallucinated:
-        parts.append(f"{_count(usage.hallucinated, 'invented fact', 'invented facts')} dropped")
+        parts.append(f"{count(usage.hallucinated, 'invented fact', 'invented facts')} dropped")
     return ", ".join([*parts, f"{usage.seconds:.1f} s"])
-
-
-def _count(number: int, one: str, many: str) -> str:
-    """A number with its noun."""
-    return f"{number:,} {one if number == 1 else many}"
-
-
-def _shortened(labels: Sequence[str]) -> str:
-    """The first few of a list."""
-    rest = len(labels) - NAMES
-    return ", ".join(labels[:NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -17,16 +17,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError, RunError
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-KEPT = 20
-"""Most unfinished runs kept; older ones are forgotten."""
+UNFINISHED = 20
+"""Most unfinished runs that are remembered."""
 
 _SQLITE = b"SQLite format 3\0"
-_HELD = [("triplewise.tools.kg.protocol", "Outcome")]
+_TYPES = [("triplewise.tools.kg.protocol", "Outcome")]
 """Types that checkpoints hold though no type hint of the state names them."""
 
 Notify = Callable[[str], None]
@@ -37,7 +37,7 @@ class RunRequest:
     """Everything it takes to begin a run, or to go on with one, as plain JSON.
 
     Attributes:
-        context: the fields of a `Context`. folder: where relative paths in it start from.
+        context: the settings that were given. folder: where relative paths in them start from.
         named: whether the user named the thread; its checkpoints then stay when the run has ended.
     """
 
@@ -50,24 +50,25 @@ class RunRequest:
     named: bool = False
 
 
-def default_path() -> Path:
-    """The checkpoint file in the user's state folder."""
-    from platformdirs import user_state_path
-
-    return user_state_path("triplewise") / "checkpoints.sqlite"
-
-
 class Checkpoints:
     """The checkpoint file and the notes beside it. `saver` is None where nothing can be written.
 
     A damaged file is set aside with a notice, and a new one is begun.
+
+    Args:
+        path: None is the file in the user's state folder.
+
+    Raises:
+        DataError: the file is something else altogether.
     """
 
     def __init__(self, path: Path | None, notify: Notify) -> None:
-        self.path = path or default_path()
+        from platformdirs import user_state_path
+
+        self.path = path or user_state_path("triplewise") / "checkpoints.sqlite"
         self.notes = self.path.with_suffix(".runs")
         self.saver: SqliteSaver | None = None
-        if path is not None and _is_foreign(path):
+        if path is not None and path.exists() and not _may_be_sqlite(path):
             raise DataError("is no checkpoint file; name another one with --checkpoints", path)
         try:
             self.notes.mkdir(parents=True, exist_ok=True)
@@ -82,49 +83,17 @@ class Checkpoints:
         if self.saver is not None:
             self.saver.conn.close()
 
-    def forget(self, request: RunRequest) -> None:
-        """Remove the checkpoints of a run."""
-        if self.saver is not None:
-            self.saver.delete_thread(request.thread)
-
     @contextmanager
     def running(self, request: RunRequest) -> Iterator[None]:
-        """Hold the run's note. It stays only if the run was cut off: by a failed service or an interrupt."""
+        """Hold the run's note, locked. It stays only if the run was cut off, by a failure or an interrupt.
+
+        Raises:
+            ConfigurationError: another process runs the thread.
+        """
         if self.saver is None:
             yield
             return
-        with self._held(request):
-            try:
-                yield
-            except BaseException as error:
-                if not _is_cut_off(error):
-                    self._end(request)
-                raise
-            self._end(request)
-
-    def unfinished(self, thread: str | None = None) -> RunRequest:
-        """The newest run that was cut off, or the one of a thread.
-
-        Raises:
-            ConfigurationError: there is none; lists the threads that can be resumed.
-        """
-        requests = {o.thread: o for o in self._cut_off()}
-        if thread in requests:
-            return requests[thread]
-        if not requests:
-            raise ConfigurationError(f"no unfinished run to resume in {self.path}")
-        if thread is not None:
-            raise ConfigurationError.unknown("unfinished thread", thread, requests)
-        return next(iter(requests.values()))
-
-    def _note(self, thread: str) -> Path:
-        """The note of a thread, whatever characters its name has."""
-        return self.notes / f"{thread.encode().hex()}.json"
-
-    @contextmanager
-    def _held(self, request: RunRequest) -> Iterator[None]:
-        """Write the note and lock it. Raises `ConfigurationError` if another process runs the thread."""
-        path = self._note(request.thread)
+        path = self.note(request.thread)
         path.touch(mode=0o600)  # a database URL may hold a password
         with path.open("a+", encoding="utf-8") as file:
             if not lock_file(file):
@@ -134,45 +103,62 @@ class Checkpoints:
             file.truncate(0)
             json.dump(asdict(request), file)
             file.flush()
-            yield
+            try:
+                yield
+            except (RunError, KeyboardInterrupt, SystemExit, GeneratorExit):
+                raise
+            except BaseException:  # a mistake that would only be made again
+                self._end(request)
+                raise
+            self._end(request)
+
+    def unfinished(self, thread: str | None = None) -> RunRequest:
+        """Return the newest run that was cut off, or the one of a thread. The oldest are forgotten.
+
+        Raises:
+            ConfigurationError: there is none; lists the threads that can be resumed.
+        """
+        requests: dict[str, RunRequest] = {}
+        paths = self.notes.glob("*.json") if self.saver is not None else ()
+        for number, path in enumerate(sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True)):
+            with path.open("r+", encoding="utf-8") as file:
+                if not lock_file(file):
+                    continue
+                try:
+                    request = RunRequest(**json.load(file))
+                except (ValueError, TypeError):  # killed while writing it: nothing had begun
+                    path.unlink()
+                    continue
+            if number < UNFINISHED:
+                requests[request.thread] = request
+            else:
+                self._end(request)
+        if thread in requests:
+            return requests[thread]
+        if not requests:
+            raise ConfigurationError(f"no unfinished run to resume in {self.path}")
+        if thread is not None:
+            raise ConfigurationError.unknown("unfinished thread", thread, requests)
+        return next(iter(requests.values()))
+
+    def note(self, thread: str) -> Path:
+        """Return the file of a thread's note, whatever characters its name has."""
+        return self.notes / f"{thread.encode().hex()}.json"
 
     def _end(self, request: RunRequest) -> None:
-        """The run has ended: nothing is left to resume."""
-        if not request.named:
-            self.forget(request)
+        """Remove the note, so that nothing is left to resume, and the checkpoints of an unnamed run."""
+        if self.saver is not None and not request.named:
+            self.saver.delete_thread(request.thread)
         with suppress(OSError):
-            self._note(request.thread).unlink()
-
-    def _cut_off(self) -> Iterator[RunRequest]:
-        """Runs whose process is gone, newest first; the oldest are forgotten."""
-        if self.saver is None:
-            return
-        found = sorted(self.notes.glob("*.json"), key=lambda p: p.stat().st_mtime, reverse=True)
-        for number, path in enumerate(found):
-            request = _read(path)
-            if request is not None and number < KEPT:
-                yield request
-            elif request is not None:
-                self._end(request)
+            self.note(request.thread).unlink()
 
 
-def _read(path: Path) -> RunRequest | None:
-    """The run of a note that no process holds; None otherwise. An unreadable note is removed."""
-    with path.open("r+", encoding="utf-8") as file:
-        if not lock_file(file):
-            return None
-        try:
-            return RunRequest(**json.load(file))
-        except (ValueError, TypeError):  # killed while writing it: nothing had begun
-            path.unlink()
-            return None
-
-
-def _is_cut_off(error: BaseException) -> bool:
-    """Whether a run may go on later: not after a mistake that would only be made again."""
-    from triplewise.tools.core.errors import RunError
-
-    return isinstance(error, RunError | KeyboardInterrupt | SystemExit | GeneratorExit)
+def _may_be_sqlite(path: Path) -> bool:
+    """Whether a file is a database, or empty; damage further inside is no matter."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE)) in (_SQLITE, b"")
 
 
 def lock_file(file: IO[str]) -> bool:
@@ -188,18 +174,8 @@ def lock_file(file: IO[str]) -> bool:
     return True
 
 
-def _is_foreign(path: Path) -> bool:
-    """Whether a file the user named is something else altogether, which must not be moved away."""
-    if path.is_dir():
-        return True
-    if not path.is_file() or path.stat().st_size == 0:
-        return False
-    with path.open("rb") as file:
-        return file.read(len(_SQLITE)) != _SQLITE
-
-
 def open_saver(path: Path, notify: Notify) -> SqliteSaver:
-    """The saver on a file, which is set aside and begun anew where it is damaged."""
+    """Open the saver on a file, which is set aside and begun anew where it is damaged."""
     try:
         return _connect(path)
     except sqlite3.OperationalError:
@@ -214,7 +190,7 @@ def open_saver(path: Path, notify: Notify) -> SqliteSaver:
 
 
 def _connect(path: Path) -> SqliteSaver:
-    """Open, check and set up the file. Raises sqlite3.DatabaseError where it is damaged."""
+    """Open, check and set up the file. Raises `sqlite3.DatabaseError` where it is damaged."""
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -223,7 +199,7 @@ def _connect(path: Path) -> SqliteSaver:
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
-        saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=_HELD))
+        saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=_TYPES))
         saver.setup()
     except sqlite3.Error:
         connection.close()

@@ -10,16 +10,10 @@ import typer
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import examples, out, pairs
 
-PresetName = Annotated[str, typer.Option("--preset", metavar="P", help="See `triplewise presets`.")]
+commands = typer.Typer()
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the app."""
-    app.command(epilog=examples("triplewise presets"))(presets)
-    app.command(epilog=examples("triplewise graph", "triplewise graph --preset oda > oda.mmd"))(graph)
-    app.command(epilog=examples("triplewise demo"))(demo)
-
-
+@commands.command(epilog=examples("triplewise presets"))
 def presets() -> None:
     """List the presets: what each is made of, and the variants of each phase."""
     from triplewise.graphs.presets import FAITHFUL, PRESETS, VARIANTS
@@ -27,25 +21,29 @@ def presets() -> None:
     console = out()
     faithful = {f"{name}-faithful": preset for name, preset in FAITHFUL.items()}
     for name, preset in (PRESETS | faithful).items():
-        phases, settings = (
-            ", ".join(f"{key}={value}" for key, value in part.items())
-            for part in ({p: preset.phases[p] for p in VARIANTS}, preset.settings)
-        )
+        phases = ", ".join(f"{phase}={preset.phases[phase]}" for phase in VARIANTS)
+        settings = ", ".join(f"{setting}={value}" for setting, value in preset.settings.items())
         console.print(pairs(name, (("is", preset.summary), ("phases", phases), ("settings", settings))))
         console.print()
     heading = "Variants of each phase, for build_graph(preset, phase=variant)"
     console.print(pairs(heading, [(phase, ", ".join(variants)) for phase, variants in VARIANTS.items()]))
 
 
-def graph(preset: PresetName = o.DEFAULT_PRESET) -> None:
+@commands.command(epilog=examples("triplewise graph", "triplewise graph --preset oda > oda.mmd"))
+def graph(
+    preset: Annotated[
+        str, typer.Option("--preset", metavar="P", help="See `triplewise presets`.")
+    ] = o.DEFAULT_PRESET,
+) -> None:
     """Print the state machine as a Mermaid drawing."""
     from triplewise.graphs.build import build_graph
 
     typer.echo(build_graph(preset).get_graph().draw_mermaid())
 
 
+@commands.command(epilog=examples("triplewise demo"))
 def demo() -> None:
-    """Say what the demo graph is about, with questions to try."""
+    """Show what the demo graph is about, with questions to try."""
     import yaml
 
     data = yaml.safe_load((files("triplewise.graphs.cli") / "demo.yaml").read_text(encoding="utf-8"))

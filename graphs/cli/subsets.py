@@ -3,101 +3,80 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import examples, out, pairs, progress_bars, say
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from triplewise.tools.kg.subset import SubsetReport
-    from triplewise.tools.kg.subset.incomplete import IncompleteReport
-
 SHOWN = 5
 
-SeedFile = Annotated[
-    Path,
-    typer.Option(
-        "--seeds",
-        metavar="FILE",
-        help="Entities to cut around: ids or IRIs, one a line, or JSON lines with `entities`, `topic_entity` "
-        "or `id`, as data sets have them.",
-    ),
-]
-Dumps = Annotated[
-    list[Path],
-    typer.Option(
-        "--from",
-        metavar="DUMP",
-        help="N-Triples (.nt, also .gz .zst .bz2) of any size, or a table of labels (.tsv). Repeatable.",
-    ),
-]
 Into = Annotated[Path, typer.Option("--into", metavar="DIR", help="The folder to make.")]
-Hops = Annotated[int, typer.Option(min=1, help="How far from the seeds.")]
-Direction = Annotated[
-    Literal["both", "out"], typer.Option(help="Follow triples both ways, or from subject to object only.")
-]
-HubLimit = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        help="A node with more neighbours than this on one side is not expanded on that side "
-        "(`United States`: what it is part of, but not all that is in it). 0: no limit.",
-    ),
-]
-HubSample = Annotated[
-    int, typer.Option(min=0, help="Triples of such a node that are taken all the same, by a hash.")
-]
-Seed = Annotated[int, typer.Option(help="Changes which those are.")]
-Language = Annotated[
-    list[str] | None,
-    typer.Option("--language", metavar="TAG", help="Keep labels in this language only. Repeatable."),
-]
-Staged = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Keep the dump here as it was read, so that further cuts need not read it again.",
-    ),
-]
-EngineName = Annotated[
-    Literal["duckdb", "spark"], typer.Option(help="spark: for a cluster, with Spark's own settings.")
-]
-Memory = Annotated[str, typer.Option(metavar="SIZE", help="What DuckDB may use; the rest goes to disk.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Of DuckDB. [dim](all cores)[/dim]")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the cut that the folder holds.")]
-
-
-def add_cut(kg: typer.Typer) -> None:
-    """Add the command to `triplewise kg`."""
-    kg.command(
-        epilog=examples(
-            "triplewise kg cut --seeds ids.txt --from dump.nt.bz2 --into part --profile wikidata",
-            "triplewise kg cut --seeds test.jsonl --from a.nt.gz --from labels.tsv.gz --into part --hops 2",
-            "triplewise kg load part --into kg --profile wikidata",
-        )
-    )(cut)
+CUT_EXAMPLES = examples(
+    "triplewise kg cut --seeds ids.txt --from dump.nt.bz2 --into part --profile wikidata",
+    "triplewise kg cut --seeds test.jsonl --from a.nt.gz --from labels.tsv.gz --into part --hops 2",
+    "triplewise kg load part --into kg --profile wikidata",
+)
 
 
 def cut(
-    seeds: SeedFile,
-    dumps: Dumps,
+    seeds: Annotated[
+        Path,
+        typer.Option(
+            "--seeds",
+            metavar="FILE",
+            help="Entities to cut around: ids or IRIs, one a line, or JSON lines with `entities`, "
+            "`topic_entity` or `id`, as data sets have them.",
+        ),
+    ],
+    dumps: Annotated[
+        list[Path],
+        typer.Option(
+            "--from",
+            metavar="DUMP",
+            help="N-Triples (.nt, also .gz .zst .bz2) of any size, or a table of labels (.tsv). Repeatable.",
+        ),
+    ],
     into: Into,
-    hops: Hops = 3,
+    hops: Annotated[int, typer.Option(min=1, help="How far from the seeds.")] = 3,
     profile: o.Profile = None,
-    direction: Direction = "both",
-    hub_limit: HubLimit = 10_000,
-    hub_sample: HubSample = 0,
-    seed: Seed = 0,
-    language: Language = None,
-    staged: Staged = None,
-    engine: EngineName = "duckdb",
-    memory: Memory = "4GB",
-    threads: Threads = None,
-    overwrite: Overwrite = False,
+    direction: Annotated[
+        Literal["both", "out"], typer.Option(help="Follow triples both ways, or from subject to object only.")
+    ] = "both",
+    hub_limit: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="A node with more neighbours than this on one side is not expanded on that side "
+            "(`United States`: what it is part of, but not all that is in it). 0: no limit.",
+        ),
+    ] = 10_000,
+    hub_sample: Annotated[
+        int, typer.Option(min=0, help="Triples of such a node that are taken all the same, by a hash.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Changes which those are.")] = 0,
+    language: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TAG", help="Keep labels in this language only. Repeatable."),
+    ] = None,
+    staged: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Keep the dump here as it was read, so that further cuts need not read it again.",
+        ),
+    ] = None,
+    engine: Annotated[
+        Literal["duckdb", "spark"], typer.Option(help="spark: for a cluster, with Spark's own settings.")
+    ] = "duckdb",
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="What DuckDB may use; the rest goes to disk.")
+    ] = "4GB",
+    threads: Annotated[int | None, typer.Option(min=1, help="Of DuckDB. [dim](all cores)[/dim]")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the cut that the folder holds.")
+    ] = False,
 ) -> None:
     """Cut all triples within some hops of given entities out of a dump, with their labels.
 
@@ -109,7 +88,7 @@ def cut(
 
     spec = SubsetSpec(hops, direction, hub_limit, hub_sample, seed, tuple(language or ()))
     try:
-        with progress_bars() as tell:
+        with progress_bars() as progress:
             report = extract_subset(
                 seeds,
                 dumps,
@@ -121,94 +100,69 @@ def cut(
                 threads=threads,
                 staged=staged,
                 overwrite=overwrite,
-                progress=tell,
+                progress=progress,
             )
     except KeyboardInterrupt:
         say(f"what is done is kept in {into}: run the same command again to go on", "notice")
         raise
-    _notices(report)
-    out().print(_cut_table(report, profile))
-
-
-def _notices(report: SubsetReport) -> None:
-    """What a person should know of the input."""
     for source in report.sources:
         if source.bad_lines:
             where = f"{source.path}:{source.first_bad or '?'}"
             say(f"{source.bad_lines:,} lines left out; the first is {where}: {source.message}", "notice")
     if report.unknown_count:
-        shown = ", ".join(report.unknown[:SHOWN])
         more = ", ..." if report.unknown_count > SHOWN else ""
-        say(f"{report.unknown_count:,} seeds are not in the dump: {shown}{more}", "notice")
-
-
-def _cut_table(report: SubsetReport, profile: str | None) -> Table:
-    """What a cut did."""
-    hops = [
-        (f"hop {hop.number}", f"{hop.nodes:,} nodes, {hop.triples:,} new triples, {hop.hubs:,} hubs left")
-        for hop in report.hops
-    ]
-    given = f" --profile {profile}" if profile else ""
-    return pairs(
-        f"Cut {report.path}",
-        (
-            ("seeds", f"{report.seeds:,} in the dump, {report.unknown_count:,} not"),
-            *hops,
-            ("triples", f"{report.triples:,}"),
-            ("labels", f"{report.labels:,}"),
-            ("left out", f"{report.left_out:,} triples of relations that the profile leaves out"),
-            ("seconds", f"{sum(report.seconds.values()):.1f}"),
-            ("use it", f"triplewise kg load {report.path} --into KG{given}"),
+        names = ", ".join(report.unknown[:SHOWN])
+        say(f"{report.unknown_count:,} seeds are not in the dump: {names}{more}", "notice")
+    rows = [
+        ("seeds", f"{report.seeds:,} in the dump, {report.unknown_count:,} not"),
+        *(
+            (f"hop {h.number}", f"{h.nodes:,} nodes, {h.triples:,} new triples, {h.hubs:,} hubs left")
+            for h in report.hops
         ),
-    )
+        ("triples", f"{report.triples:,}"),
+        ("labels", f"{report.labels:,}"),
+        ("left out", f"{report.left_out:,} triples of relations that the profile leaves out"),
+        ("seconds", f"{sum(report.seconds.values()):.1f}"),
+        ("use it", f"triplewise kg load {report.path} --into KG{f' --profile {profile}' if profile else ''}"),
+    ]
+    out().print(pairs(f"Cut {report.path}", rows))
 
 
-Source = Annotated[
-    str,
-    typer.Option(
-        "--kg", metavar="KG", help="A folder made by `triplewise kg load`, an RDF file, or demo. Only read."
-    ),
-]
-Questions = Annotated[
-    Path,
-    typer.Option(
-        "--questions",
-        metavar="FILE",
-        help="JSON lines (plain or .gz) with `question`, `answers`, and `topic_entity` or `entities`.",
-    ),
-]
-Drop = Annotated[
-    float,
-    typer.Option(
-        "--drop", metavar="SHARE", min=0.0, max=1.0, help="Share of the collected triples that is dropped."
-    ),
-]
-DrawSeed = Annotated[int, typer.Option("--seed", help="Of all that is drawn at random.")]
-LongestPath = Annotated[int, typer.Option("--hops", min=1, help="Longest path that is looked for.")]
-EveryPath = Annotated[
-    bool, typer.Option("--every-path", help="Collect all shortest paths of an answer, not one of them.")
-]
-
-
-def add_thin(kg: typer.Typer) -> None:
-    """Add the command to `triplewise kg`."""
-    kg.command(
-        epilog=examples(
-            "triplewise kg thin --kg films --questions test.jsonl --into films-thin --drop 0.5 --seed 1",
-            "triplewise kg thin --kg films.ttl --questions test.jsonl --into thin --drop 1 --every-path",
-            'triplewise ask "Who directed Alien?" --kg films-thin --set documents=articles',
-        )
-    )(thin)
+THIN_EXAMPLES = examples(
+    "triplewise kg thin --kg films --questions test.jsonl --into films-thin --drop 0.5 --seed 1",
+    "triplewise kg thin --kg films.ttl --questions test.jsonl --into thin --drop 1 --every-path",
+    'triplewise ask "Who directed Alien?" --kg films-thin --set documents=articles',
+)
 
 
 def thin(
-    source: Source,
-    questions: Questions,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--kg",
+            metavar="KG",
+            help="A folder made by `triplewise kg load`, an RDF file, or demo. Only read.",
+        ),
+    ],
+    questions: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="JSON lines (plain or .gz) with `question`, `answers`, and `topic_entity` or `entities`.",
+        ),
+    ],
     into: Into,
-    drop: Drop,
-    seed: DrawSeed = 1,
-    hops: LongestPath = 4,
-    every_path: EveryPath = False,
+    drop: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", min=0.0, max=1.0, help="Share of the collected triples that is dropped."
+        ),
+    ],
+    seed: Annotated[int, typer.Option("--seed", help="Of all that is drawn at random.")] = 1,
+    hops: Annotated[int, typer.Option("--hops", min=1, help="Longest path that is looked for.")] = 4,
+    every_path: Annotated[
+        bool, typer.Option("--every-path", help="Collect all shortest paths of an answer, not one of them.")
+    ] = False,
     profile: o.Profile = None,
 ) -> None:
     """Make an incomplete graph: drop triples on the shortest paths from questions to their answers.
@@ -222,29 +176,22 @@ def thin(
     from triplewise.tools.planning.seeds import read_seeds
 
     spec = IncompleteSpec(drop, seed, hops, every_path)
-    asked = [TopicQuestion(s.question, [t for _, t in s.named], s.answers) for s in read_seeds(questions)]
-    with progress_bars() as tell:
+    topics = [TopicQuestion(s.question, [t for _, t in s.named], s.answers) for s in read_seeds(questions)]
+    with progress_bars() as progress:
         report = make_incomplete(
-            source, asked, into, spec, questions_file=questions, profile=profile, progress=tell
+            source, topics, into, spec, questions_file=questions, profile=profile, progress=progress
         )
     if report.unknown:
         say(f"{report.unknown:,} questions are about something that the graph does not have", "notice")
     if report.unreached:
         say(f"{report.unreached:,} answers are not within {hops} hops of their topic", "notice")
-    out().print(_thin_table(report))
-
-
-def _thin_table(report: IncompleteReport) -> Table:
-    """What was done."""
     share = f"{report.dropped / report.collected:.0%}" if report.collected else "none"
-    return pairs(
-        f"Thinned {report.path}",
-        (
-            ("triples", f"{report.kept:,} of {report.triples:,}"),
-            ("on paths", f"{report.collected:,}, of which {report.dropped:,} dropped ({share})"),
-            ("questions", f"{report.questions:,}, of which {report.hit_questions:,} lost part of a path"),
-            ("answers", f"{report.answers:,}, of which {report.hit_answers:,} lost part of theirs"),
-            ("seconds", f"{report.seconds:.1f}"),
-            ("use it", f'triplewise ask "..." --kg {report.path}'),
-        ),
-    )
+    rows = [
+        ("triples", f"{report.kept:,} of {report.triples:,}"),
+        ("on paths", f"{report.collected:,}, of which {report.dropped:,} dropped ({share})"),
+        ("questions", f"{report.questions:,}, of which {report.hit_questions:,} lost part of a path"),
+        ("answers", f"{report.answers:,}, of which {report.hit_answers:,} lost part of theirs"),
+        ("seconds", f"{report.seconds:.1f}"),
+        ("use it", f'triplewise ask "..." --kg {report.path}'),
+    ]
+    out().print(pairs(f"Thinned {report.path}", rows))

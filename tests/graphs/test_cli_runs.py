@@ -147,7 +147,7 @@ def test_a_mistake_that_would_only_be_made_again_cannot_be_resumed(store: Checkp
 def test_the_newest_run_is_resumed_first_and_a_thread_by_name(store: Checkpoints) -> None:
     for number, thread in enumerate(("a", "b/../c")):
         cut_off(store, thread, KeyboardInterrupt())
-        os.utime(store._note(thread), (number, number))
+        os.utime(store.note(thread), (number, number))
     assert store.unfinished().thread == "b/../c"
     assert store.unfinished("a").thread == "a"
     with pytest.raises(ConfigurationError, match=r"a, b/\.\./c"):
@@ -174,14 +174,14 @@ def test_a_run_that_is_still_going_is_not_resumed(store: Checkpoints) -> None:
 def test_old_unfinished_runs_are_forgotten(store: Checkpoints) -> None:
     for number in range(25):
         cut_off(store, f"t{number}", KeyboardInterrupt())
-        os.utime(store._note(f"t{number}"), (number, number))
+        os.utime(store.note(f"t{number}"), (number, number))
     store.unfinished()
     assert len(list(store.notes.iterdir())) == 20
     store.close()
 
 
 def test_a_note_cut_short_is_no_run(store: Checkpoints) -> None:
-    store._note("a").write_text('{"question": "Wh')
+    store.note("a").write_text('{"question": "Wh')
     with pytest.raises(ConfigurationError, match="no unfinished run"):
         store.unfinished()
     store.close()

@@ -55,9 +55,9 @@ def test_a_run_without_an_answer_is_shown_too(
 def test_a_database_is_shown_without_its_password(
     cli: Cli, tmp_path: Path, openai_server: Callable[..., OpenAIServer]
 ) -> None:
-    from triplewise.graphs.cli.run import shown_url
+    from triplewise.graphs.cli.run import hide_password
 
-    assert shown_url("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
+    assert hide_password("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
     with sqlite3.connect(tmp_path / "films.sqlite") as connection:
         connection.execute("create table film (title text, awards integer)")
         connection.executemany("insert into film values (?, ?)", [("Alien", 3), ("Jaws", 5)])

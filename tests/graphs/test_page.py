@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.graphs.page import Cell, Chart, Page, Question, RunBlock, Table, render_page, write_page
-from triplewise.graphs.page.pack import CHUNK
-from triplewise.graphs.page.write import interval
+from triplewise.graphs.page.write import CHUNK, interval
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
 HOSTILE = '</script><img src=x onerror="window.hacked=1">&amp;<!--'

@@ -103,11 +103,11 @@ def test_steps_follow_where_the_inspector_objects(fast: Context) -> None:
 def test_a_run_can_be_read_by_a_person(fast: Context) -> None:
     from rich.console import Console
 
-    from triplewise.graphs.cli.report import Names, Report
+    from triplewise.graphs.cli.report import Report
 
     state = build_graph("agent").invoke(QUESTION, context=fast)
     console = Console(width=100, record=True, file=StringIO())
-    Report(console, Names(environment(fast).kg, environment(fast).toolset)).step(state["steps"][0])
+    Report(console, environment(fast).kg, environment(fast).toolset).step(state["steps"][0])
     shown = console.export_text()
     assert shown.count("add_fact(") == 2
     assert len([line for line in shown.splitlines() if "add_fact(" in line or "set_answer(" in line]) == 3
