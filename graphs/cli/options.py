@@ -86,7 +86,9 @@ class RunOptions:
 def unfold(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command for Typer, which takes the fields of each parameter that is a dataclass as options."""
     signature = inspect.signature(command, eval_str=True)
-    groups = {p.name: p.annotation for p in signature.parameters.values() if is_dataclass(p.annotation)}
+    groups: dict[str, Any] = {
+        p.name: p.annotation for p in signature.parameters.values() if is_dataclass(p.annotation)
+    }
     options = {name: inspect.signature(kind, eval_str=True).parameters for name, kind in groups.items()}
 
     @functools.wraps(command)
