@@ -5,9 +5,10 @@ START → link → relations → entities → judge ─┬─ not yet → relati
                    │           │             └─ enough, or as deep as it goes → answer → END
                    └───────────┴─ no way on → answer
 ```
-At each depth the relations around the ends of the beam's N paths are found and pruned, then the entities
-behind them, then the model judges whether the paths suffice (section 2.1, algorithm 1). ToG-R (section 2.2,
-algorithm 2) prunes relations only and draws entities at random. At most 2ND+D+1 calls, ToG-R ND+D+1.
+Each is one step of the loop that baselines share. At each depth the relations around the ends of the beam's N
+paths are found and pruned, then the entities behind them, then the model judges whether the paths suffice
+(section 2.1, algorithm 1). ToG-R (section 2.2, algorithm 2) prunes relations only and draws entities at
+random. At most 2ND+D+1 calls, ToG-R ND+D+1.
 
 Where we differ from the published code, on purpose:
 
@@ -30,11 +31,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
 
-from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines.answering import (
@@ -49,7 +48,7 @@ from triplewise.evals.baselines.answering import (
     shown_names,
     why_no_answer,
 )
-from triplewise.evals.baselines.loop import Graph, check_number
+from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.evals.baselines.tog_paths import (
     Path,
     beam_update,
@@ -59,21 +58,18 @@ from triplewise.evals.baselines.tog_paths import (
     paths_of,
     relations_around,
 )
-from triplewise.evals.baselines.tog_pruning import Pruner
-from triplewise.graphs.build import RECURSION_LIMIT
-from triplewise.graphs.presets import PRESETS, choose_phases
+from triplewise.evals.baselines.tog_pruning import PROMPT, Pruner
 from triplewise.nodes import answer as answering
 from triplewise.nodes.answer import labels_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Update, metered_phase, spent
-from triplewise.nodes.state import Input, State, Step, Verdict
+from triplewise.nodes.phase import Update
+from triplewise.nodes.state import State, Step, Verdict
 from triplewise.nodes.text import decides
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import answers, ground, rule_program, without_topic
 
-PROMPT = "tog"
 NO_ENTITY = "no entity of the question was found in the knowledge graph"
 NOTHING = "nothing around the paths leads on"
 NO_GAIN = "no relation makes a path more like the question"
@@ -110,54 +106,16 @@ def build_relations(*, width: int = 3, depth: int = 3, seed: int = 1, link: str 
     return _compiled("tog-r", _Search(width, depth, seed, drawn=True), link)
 
 
-def after_relations(state: State) -> Literal["entities", "answer"]:
-    """On to the entities where there is a relation to follow."""
-    return "entities" if _goes_on(state) else "answer"
-
-
-def after_entities(state: State) -> Literal["judge", "answer"]:
-    """Judge the paths where they grew."""
-    return "judge" if _goes_on(state) else "answer"
-
-
-def after_judge(state: State) -> Literal["relations", "answer"]:
-    """One depth further where the paths do not suffice."""
-    return "relations" if _goes_on(state) else "answer"
-
-
-def _goes_on(state: State) -> bool:
-    """Whether nothing has ended the search."""
-    return state.verdict is not None and state.verdict.status == "ok"
-
-
 def _compiled(name: str, search: _Search, link: str) -> Graph:
     """The graph of a search."""
-    for parameter in ("width", "depth"):
-        check_number(f"parameter {parameter}", getattr(search, parameter))
-    graph: StateGraph[State, Context, Any, Any] = StateGraph(
-        State, context_schema=Context, input_schema=Input
-    )
-    phases = {
-        "link": choose_phases(PRESETS["agent"], {"link": link})["link"],
-        "relations": search.relations,
-        "entities": search.entities,
-        "judge": search.judge,
-        "answer": answer,
-    }
-    for phase, run in phases.items():
-        graph.add_node(phase, metered_phase(run, {}))
-    graph.add_edge(START, "link")
-    graph.add_edge("link", "relations")
-    graph.add_conditional_edges("relations", after_relations)
-    graph.add_conditional_edges("entities", after_entities)
-    graph.add_conditional_edges("judge", after_judge)
-    graph.add_edge("answer", END)
-    return graph.compile(name=name).with_config(recursion_limit=RECURSION_LIMIT)
+    check_number("parameter width", search.width)
+    check_number("parameter depth", search.depth)
+    return build_loop(name, search.act, answer, link=link)
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The phases of a search, with its sizes.
+    """The actions of a search, with its sizes.
 
     Attributes:
         width, depth, seed: see `build`. drawn: whether entities are drawn instead of scored (ToG-R).
@@ -168,81 +126,74 @@ class _Search:
     seed: int
     drawn: bool = False
 
-    def relations(self, state: State, runtime: Runtime[Context]) -> Update:
+    def act(self, state: State, runtime: Runtime[Context]) -> Update:
+        """Search relations, then entities, then judge; without a model nothing is judged."""
+        context = runtime.context
+        match state.last.feedback.action if state.steps else "":
+            case "search_relations":
+                return self.entities(state, context)
+            case "search_entities" if not context.embedded:
+                return self.judge(state, context)
+            case _:
+                return self.relations(state, context)
+
+    def relations(self, state: State, context: Context) -> Update:
         """Search the relations around the ends of the paths and keep the best ways on (section 2.1.2)."""
-        context, kg = runtime.context, environment(runtime.context).kg
-        paths, pruner = paths_of(state, kg), self._pruner(state, context)
+        paths, pruner = paths_of(state, environment(context).kg), Pruner(state, context, self.width)
         ways, trouble = relations_around(paths, state.question, context)
-        longer = [
+        best = self._best(
             path.toward(way, score)
             for path, steps in zip(paths, ways, strict=True)
             for way, score in zip(steps, pruner.relations(path, steps), strict=True)
-        ]
-        best = _best(longer, self.width)
-        note = NO_ENTITY if not paths else "" if best else _nothing(trouble)
+        )
+        end = "" if paths else NO_ENTITY
         if context.embedded and best and not _gains(paths, best, context):
-            note = NO_GAIN
-        return _searched(state, context, "search_relations", paths, best, pruner, trouble, note)
+            best, end = [], NO_GAIN
+        return _searched(state, pruner, "search_relations", paths, best, trouble, end)
 
-    def entities(self, state: State, runtime: Runtime[Context]) -> Update:
+    def entities(self, state: State, context: Context) -> Update:
         """Search the entities behind the chosen relations and keep the best paths, or draw some (ToG-R).
 
         ToG-R does not tell entities apart: as many paths as are kept are drawn, the same for the same seed,
         question and depth.
         """
-        context, kg = runtime.context, environment(runtime.context).kg
-        paths, pruner = paths_of(state, kg), self._pruner(state, context)
+        paths, pruner = paths_of(state, environment(context).kg), Pruner(state, context, self.width)
         hops, trouble = facts_ahead(paths, self.seed, context)
-        longer = [
-            path.over(hop, score)
-            for path, ahead in zip(paths, hops, strict=True)
-            if ahead
-            for hop, score in zip(
-                ahead,
-                [path.score] * len(ahead) if self.drawn else pruner.entities(path, ahead),
-                strict=True,
-            )
-        ]
+        longer: list[Path] = []
+        for path, ahead in zip(paths, hops, strict=True):
+            if ahead:
+                scores = [path.score] * len(ahead) if self.drawn else pruner.entities(path, ahead)
+                longer += [path.over(hop, score) for hop, score in zip(ahead, scores, strict=True)]
         if self.drawn:
             draw = random.Random(f"{self.seed} {len(state.steps)} {state.question}")
             places = draw.sample(range(len(longer)), min(self.width, len(longer)))
             longer = [longer[i] for i in sorted(places)]
-        best = _best(longer, self.width)
-        note = "" if best else _nothing(trouble)
-        return _searched(state, context, "search_entities", paths, best, pruner, trouble, note)
+        best = self._best(longer)
+        end = self._exhausted(best) if context.embedded else ""
+        return _searched(state, pruner, "search_entities", paths, best, trouble, end)
 
-    def judge(self, state: State, runtime: Runtime[Context]) -> Update:
-        """Ask whether the paths suffice to answer (section 2.1.3); without a model they are let grow."""
-        context, kg = runtime.context, environment(runtime.context).kg
-        paths = paths_of(state, kg)
-        deep = max(len(p.hops) for p in paths) >= self.depth
-        note = f"depth {self.depth} is exhausted" if deep else ""
-        if context.embedded:
-            return {"verdict": _verdict(state, context, "", note)}
-        asker = BudgetedAsker(state, context, PROMPT)
+    def judge(self, state: State, context: Context) -> Update:
+        """Ask whether the paths suffice to answer (section 2.1.3)."""
+        kg = environment(context).kg
+        paths, asker = paths_of(state, kg), BudgetedAsker(state, context, PROMPT)
         reply = asker.ask("judge", paths=path_lines(kg, paths)) or ""
         # The first yes or no of a reply counts; a reply with neither is a no.
         word = re.search(r"\b(yes|no)\b", reply.casefold())
-        note = SUFFICIENT if word is not None and word[1] == "yes" else note
-        step = make_step(
-            state, reply, Call("judge"), Feedback(action="judge", observation=note or "not enough yet")
+        end = SUFFICIENT if word is not None and word[1] == "yes" else self._exhausted(paths)
+        end = "" if asker.over else end
+        feedback = Feedback(
+            action="judge", message=end, observation=end or "not enough yet", finished=bool(end)
         )
-        return add_step(state, step, verdict=_verdict(state, context, asker.over, note))
+        return add_step(state, make_step(state, reply, Call("judge"), feedback))
 
-    def _pruner(self, state: State, context: Context) -> Pruner:
-        """What scores the ways on."""
-        asker = None if context.embedded else BudgetedAsker(state, context, PROMPT)
-        return Pruner(state, context, self.width, asker)
+    def _best(self, paths: Iterable[Path]) -> list[Path]:
+        """The best paths with a score above 0; equal ones in the order given."""
+        return sorted((p for p in paths if p.score > 0), key=lambda p: -p.score)[: self.width]
 
-
-def _nothing(trouble: str) -> str:
-    """Why there is no way on: a graph that did not answer is not one that has nothing."""
-    return f"the knowledge graph did not answer ({trouble})" if trouble else NOTHING
-
-
-def _best(paths: Sequence[Path], width: int) -> list[Path]:
-    """The best paths with a score above 0; equal ones in the order given."""
-    return sorted((p for p in paths if p.score > 0), key=lambda p: -p.score)[:width]
+    def _exhausted(self, paths: Sequence[Path]) -> str:
+        """Why paths go no further; "" where they may."""
+        deep = max((len(p.hops) for p in paths), default=0) >= self.depth
+        return f"depth {self.depth} is exhausted" if deep else ""
 
 
 def _gains(paths: Sequence[Path], longer: Sequence[Path], context: Context) -> bool:
@@ -257,41 +208,38 @@ def _gains(paths: Sequence[Path], longer: Sequence[Path], context: Context) -> b
     return not final or longer[0].score > max(p.score for p in final) + GAIN
 
 
-def _verdict(state: State, context: Context, over: str, note: str) -> Verdict:
-    """A spent budget ends the search, and so does a note; otherwise it goes on."""
-    if over := over or ("" if note else spent(state, context)):
-        return Verdict("spent", note=over)
-    return Verdict("finished", note=note) if note else Verdict("ok")
-
-
 def _searched(
     state: State,
-    context: Context,
+    pruner: Pruner,
     action: str,
     paths: Sequence[Path],
     best: Sequence[Path],
-    pruner: Pruner,
     trouble: str,
-    note: str,
+    end: str,
 ) -> Update:
-    """The update of a search: the beam, where it goes on, and a step of what it looked at and kept.
+    """The update of a search: a step of what it looked at and kept, and where it kept something the beam.
 
-    `trouble` says what the graph did not answer, `note` why the search ends.
+    `trouble` says what the graph did not answer, `end` why the search goes no further.
     """
-    kg, missing = environment(context).kg, trouble or note
+    kg = environment(pruner.context).kg
+    if pruner.over:  # the run ends with the paths that there were before
+        best, end = [], ""
+    elif not best and not end:
+        end = f"the knowledge graph did not answer ({trouble})" if trouble else NOTHING
     ends = tuple(dict.fromkeys(kg.profile.short(p.end) for p in paths))
     lines = [f"{p.score:.3f} {line}" for p, line in zip(best, path_lines(kg, best), strict=True)]
-    outcome = missing.partition(":")[0]
+    outcome = trouble.partition(":")[0]
     feedback = Feedback(
         action=action,
         arguments=ends,
+        message=end,
         outcome=outcome if outcome in set(Outcome) else "rows" if best else "empty",
-        observation="\n".join([*lines, *dict.fromkeys(filter(None, (*pruner.notes, missing)))]),
+        observation="\n".join([*lines, *dict.fromkeys(filter(None, (*pruner.notes, trouble or end)))]),
         triples=tuple(p.hops[-1].triple for p in best if p.ahead is None and p.hops),
+        finished=bool(end),
     )
-    verdict = _verdict(state, context, pruner.over, note)
-    beam = beam_update(best, kg, BY_SCORE) if verdict.status == "ok" else {}
-    return add_step(state, make_step(state, "", Call(action, ends), feedback), **beam, verdict=verdict)
+    beam = beam_update(best, kg, BY_SCORE) if best else {}
+    return add_step(state, make_step(state, "", Call(action, ends), feedback), **beam)
 
 
 def answer(state: State, runtime: Runtime[Context]) -> Update:
@@ -305,29 +253,39 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     walked = {(p.start, p.hops): replace(p, ahead=None) for p in reversed(paths_of(state, kg)) if p.hops}
     paths = list(walked.values())[::-1]
     state = state.model_copy(update=beam_update(paths, kg, BY_SCORE))
-    why = state.verdict.note if state.verdict is not None else ""
-    if not context.embedded and not (state.verdict is not None and state.verdict.status == "spent"):
+    over = state.verdict.note if state.verdict is not None and state.verdict.status == "spent" else ""
+    why, reply = over or state.last.feedback.message, None
+    if not context.embedded and not over:
         asker = BudgetedAsker(state, context, PROMPT)
         reply = asker.ask("answer", paths=path_lines(kg, paths), own=why != SUFFICIENT)
-        if reply is not None:
-            step, why = _by_model(state, context, paths, reply, why)
-            return _finished(state, runtime, step, why)
-        why = asker.over
-        state = state.model_copy(update={"verdict": Verdict("spent", note=why)})
-    values: tuple[str, ...] = ()
-    if paths and decides(state.question):
-        asked = {e.id for e in state.linked}
-        if any(kg.profile.short(p.end) in asked - {kg.profile.short(p.start)} for p in paths):
-            values, why = ("true",), "a path joins its entities"
-    elif paths:
-        chain = chain_of(paths[0], kg)
-        rule = without_topic(kg, ground(chain.anchor, chain.body))
-        values = tuple(kg.profile.short(t) for t in answers(kg, rule))
-        state = state.model_copy(update={"program": rule_program(kg, rule).text(kg.profile)})
-        why = f"{why}: all that {rule.text()} leads to"
-    named = list(map(Named, values, labels_of(kg, values)))
-    step = answer_step(state, "The end of the best path is the answer.", named, why)
-    return _finished(state, runtime, step, why)
+        if asker.over:
+            why = asker.over
+            state = state.model_copy(update={"verdict": Verdict("spent", note=why)})
+    if reply is not None:
+        step, why = _by_model(state, context, paths, reply, why)
+    else:
+        values: tuple[str, ...] = ()
+        if paths and decides(state.question):
+            asked = {e.id for e in state.linked}
+            if any(kg.profile.short(p.end) in asked - {kg.profile.short(p.start)} for p in paths):
+                values, why = ("true",), "a path joins its entities"
+        elif paths:
+            chain = chain_of(paths[0], kg)
+            rule = without_topic(kg, ground(chain.anchor, chain.body))
+            values = tuple(kg.profile.short(t) for t in answers(kg, rule))
+            state = state.model_copy(update={"program": rule_program(kg, rule).text(kg.profile)})
+            why = f"{why}: all that {rule.text()} leads to"
+        named = list(map(Named, values, labels_of(kg, values)))
+        step = answer_step(state, "The end of the best path is the answer.", named, why)
+    done = state.model_copy(update={"steps": (*state.steps, step)})
+    if step.feedback.answers:
+        build_answer = answering.program if state.program else answering.memory
+        made = build_answer(done, runtime)["answer"]
+        made = made if made.status == "budget_spent" else replace(made, reason=why)
+    else:
+        made = make_answer(done, context, (), why)
+    changed = ("program", "memory", "rules", "focus", "verdict", "steps")
+    return {**{name: getattr(done, name) for name in changed}, "answer": made}
 
 
 def _by_model(
@@ -345,16 +303,3 @@ def _by_model(
     if why != SUFFICIENT:
         return step, f"{why}: answered from the paths and the model's own knowledge ({where})"
     return step, f"{why}, says the model, but {where}" if unproven else why
-
-
-def _finished(state: State, runtime: Runtime[Context], step: Step, reason: str) -> Update:
-    """The answer as presets build it: from the query, or from the paths that lead to the values."""
-    done = state.model_copy(update={"steps": (*state.steps, step)})
-    if step.feedback.answers:
-        build_answer = answering.program if state.program else answering.memory
-        made = build_answer(done, runtime)["answer"]
-        made = made if made.status == "budget_spent" else replace(made, reason=reason)
-    else:
-        made = make_answer(done, runtime.context, (), reason)
-    changed = ("program", "memory", "rules", "focus", "verdict", "steps")
-    return {**{name: getattr(done, name) for name in changed}, "answer": made}

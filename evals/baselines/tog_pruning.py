@@ -22,6 +22,7 @@ from triplewise.tools.kg.protocol import Hop
 from triplewise.tools.planning.lexical.question import MENTION, masked
 from triplewise.tools.retrieval.observation import PairRanker
 
+PROMPT = "tog"
 UNREAD = "the reply had no readable score: the similarity of vectors decided"
 """What a step says where a model's reply could not be used."""
 NEXT = 0.8
@@ -35,15 +36,19 @@ class Pruner:
     """Scores the ways on from a path; 0 leaves a way out.
 
     Attributes:
-        state, context: of the run. width: options that are kept.
-        asker: asks the model; None where similarity alone decides. notes: what a reader has to know.
+        state, context: of the run; without a model similarity alone decides. width: options that are kept.
+        notes: what a reader has to know.
     """
 
     state: State
     context: Context
     width: int
-    asker: BudgetedAsker | None = None
     notes: list[str] = field(default_factory=list)
+    asker: BudgetedAsker | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        embedded = self.context.embedded
+        self.asker = None if embedded else BudgetedAsker(self.state, self.context, PROMPT)
 
     @property
     def over(self) -> str:

@@ -1,5 +1,250 @@
-"""The model server of the tests: `triplewise.evals.scripted_model`."""
+"""The model server of the tests: `triplewise.evals.scripted_model`, which can also misbehave.
 
-from triplewise.evals.scripted_model import Fault, Messages, OpenAIServer, Request
+```python
+with OpenAIServer(["Thought: ...\\nAction: execute()"], faults=[Fault.RATE_LIMIT]) as server:
+    model = open_model("openai:scripted", base_url=server.url)
+```
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from triplewise.evals import scripted_model
+from triplewise.evals.scripted_model import Messages, Replies
 
 __all__ = ["Fault", "Messages", "OpenAIServer", "Request"]
+
+
+class Fault(StrEnum):
+    """Ways to misbehave."""
+
+    RATE_LIMIT = "429 with Retry-After"
+    QUOTA = "429 because the account is empty"
+    SERVER_ERROR = "500"
+    OVERLOADED = "503 with a body that is no JSON"
+    CUT = "the connection ends before any answer"
+    CUT_BODY = "the connection ends in the middle of the body"
+    SLOW = "an answer after `slow` seconds"
+    MALFORMED = "200 with broken JSON"
+    EMPTY_BODY = "200 with no body"
+    HTML = "200 with a web page"
+    EMPTY_CHOICES = "200 with no choices"
+    NULL_CHOICES = "200 with choices null"
+    NULL_MESSAGE = "200 with a choice without message"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as it arrived, at `at` seconds of the monotonic clock."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+    at: float
+
+    @property
+    def messages(self) -> Messages:
+        """The messages of a chat."""
+        return list(self.body.get("messages", []))
+
+    @property
+    def text(self) -> str:
+        """All message contents, for `in` checks."""
+        return "\n".join(str(m.get("content") or "") for m in self.messages)
+
+
+_BAD_BODIES = {
+    Fault.MALFORMED: b'{"id": "chatcmpl-1", "choices": [{"mess',
+    Fault.EMPTY_BODY: b"",
+    Fault.HTML: b"<html>Welcome to the proxy</html>",
+    Fault.EMPTY_CHOICES: b'{"id": "1", "object": "chat.completion", "model": "m", "choices": []}',
+    Fault.NULL_CHOICES: b'{"id": "1", "object": "chat.completion", "model": "m", "choices": null}',
+    Fault.NULL_MESSAGE: b'{"id": "1", "model": "m", "choices": [{"index": 0, "message": null}]}',
+}
+
+
+class _Handler(scripted_model.ChatHandler):
+    """Speaks the API with keys, models, embeddings, adapters and faults."""
+
+    server: OpenAIServer
+
+    def do_GET(self) -> None:
+        """Answer with the models."""
+        if not self._admitted({}):
+            return
+        about = {"object": "model", "created": 0, "owned_by": "script"}
+        models = [{"id": name, **about} for name in self.server.models or ("scripted",)]
+        self.send_json(200, {"object": "list", "data": models})
+
+    def post(self, body: dict[str, Any]) -> None:
+        """Answer a chat, embeddings, or the order to load an adapter."""
+        server = self.server
+        if not self._admitted(body):
+            return
+        if self.path == "/v1/load_lora_adapter" and server.adapters:
+            server.models = [*server.models, body["lora_name"]]
+            self.send_body(200, b"Success: LoRA adapter added successfully.", "text/plain")
+        elif server.models and body.get("model") not in server.models:
+            message = f"The model {body.get('model')!r} does not exist"
+            self.send_refusal(404, message, code="model_not_found", param="model")
+        elif self.path == "/v1/embeddings":
+            self._embeddings(body)
+        else:
+            super().post(body)
+
+    def _admitted(self, body: dict[str, Any]) -> bool:
+        """Record the request; answer it here if it meets a fault or has a wrong key."""
+        server = self.server
+        with server.lock:
+            server.requests.append(Request(self.path, dict(self.headers), body, time.monotonic()))
+            is_call = self.path.endswith(("/chat/completions", "/embeddings"))
+            fault = server.faults.pop(0) if server.faults and is_call else None
+        if fault is not None and not self._misbehave(fault):
+            return False
+        if server.key is not None and self.headers.get("Authorization") != f"Bearer {server.key}":
+            self.send_refusal(401, "Incorrect API key provided", code="invalid_api_key")
+            return False
+        return True
+
+    def _misbehave(self, fault: Fault) -> bool:
+        """Act out a fault. Return whether the request may then be answered after all."""
+        match fault:
+            case Fault.SLOW:
+                return not self.server.closing.wait(self.server.slow)
+            case Fault.CUT | Fault.CUT_BODY:
+                if fault is Fault.CUT_BODY:
+                    self.send_head(200, "application/json", {"Content-Length": "1000"})
+                    self.wfile.write(b'{"id": "chatcmpl-')
+                    self.wfile.flush()
+                self.close_connection = True
+            case Fault.RATE_LIMIT:
+                headers = {"Retry-After": str(self.server.retry_after)}
+                self.send_refusal(429, "Rate limit reached", code="rate_limit_exceeded", headers=headers)
+            case Fault.QUOTA:
+                self.send_refusal(429, "You exceeded your current quota", code="insufficient_quota")
+            case Fault.SERVER_ERROR:
+                self.send_refusal(500, "The server had an error")
+            case Fault.OVERLOADED:
+                self.send_body(503, b"upstream connect error", "text/plain")
+            case _:
+                kind = "text/html" if fault is Fault.HTML else "application/json"
+                self.send_body(200, _BAD_BODIES[fault], kind)
+        return False
+
+    def chat(self, body: dict[str, Any]) -> None:
+        """Answer a chat; tool arguments given as a string are sent as they are, broken JSON too."""
+        for parameter, message in self.server.refuse.items():
+            if parameter in body:
+                self.send_refusal(400, message, code="unsupported_parameter", param=parameter)
+                return
+        super().chat(body)
+
+    def send_completion(self, message: Mapping[str, Any], body: Mapping[str, Any], **more: Any) -> None:
+        """Answer with what a scripted mapping says."""
+        scripted = message["content"]
+        reply: dict[str, Any] = {"text": scripted} if isinstance(scripted, str) else dict(scripted)
+        if "error" in reply:
+            self.send_refusal(reply.get("status", 400), reply["error"], code=reply.get("code"))
+            return
+        whole: dict[str, Any] = {"role": "assistant", "content": reply.get("text")}
+        for index, (name, arguments) in enumerate(reply.get("tool_calls", ())):
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            call = {"id": f"call_{index}", "type": "function", "function": {"name": name, "arguments": text}}
+            whole.setdefault("tool_calls", []).append(call)
+        finish = reply.get("finish_reason") or ("tool_calls" if "tool_calls" in whole else "stop")
+        usage = reply.get("usage") if self.server.report_usage else {}
+        super().send_completion(whole, body, finish_reason=finish, usage=usage)
+
+    def _embeddings(self, body: dict[str, Any]) -> None:
+        """Vectors of texts or token lists, one or many, as floats or base64 as asked."""
+        inputs, embed = body["input"], self.server.embed
+        if isinstance(inputs, str) or (inputs and isinstance(inputs[0], int)):
+            inputs = [inputs]
+        if not inputs or len(inputs) > 2048 or not all(inputs):
+            self.send_refusal(400, "'$.input' is invalid: 1 to 2048 inputs that are not empty", param="input")
+            return
+        if embed is not None and not all(isinstance(item, str) for item in inputs):
+            self.send_refusal(400, "this server takes texts, no tokens", param="input")
+            return
+        size = body.get("dimensions", 32)
+        vectors = [list(embed(item)) if embed else _vector(item, size) for item in inputs]
+        if body.get("encoding_format") == "base64":
+            data: list[Any] = [base64.b64encode(struct.pack(f"<{len(v)}f", *v)).decode() for v in vectors]
+        else:
+            data = vectors
+        answer: dict[str, Any] = {"object": "list", "model": body["model"]}
+        answer["data"] = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(data)]
+        if self.server.report_usage:
+            words = sum(len(item.split()) if isinstance(item, str) else len(item) for item in inputs)
+            answer["usage"] = {"prompt_tokens": words, "total_tokens": words}
+        self.send_json(200, answer)
+
+
+def _vector(item: object, size: int) -> list[float]:
+    """A unit vector that depends on nothing but the input."""
+    seed, blocks = json.dumps(item).encode(), -(-size // 8)
+    raw = b"".join(hashlib.sha256(seed + bytes([i])).digest() for i in range(blocks))
+    numbers = struct.unpack(f"<{blocks * 8}i", raw)[:size]
+    length = math.sqrt(sum(n * n for n in numbers)) or 1.0
+    return [n / length for n in numbers]
+
+
+class OpenAIServer(scripted_model.OpenAIServer):
+    """The scripted server with all that goes wrong on real ones.
+
+    A reply may be a mapping with any of: text, tool_calls [(name, arguments)], finish_reason, usage, error.
+    Every call first meets the next fault (None lets it pass); only a chat that passes uses up a reply.
+
+    Args:
+        replies: the script. faults: one a request, in order; None for none.
+        models: names it serves, () for any; others get 404.
+        key: if set, any other key gets 401. report_usage: whether replies carry token counts.
+        retry_after: the Retry-After of a 429, seconds or a date. slow: seconds a SLOW answer takes.
+        refuse: request parameter -> message of the 400 that it gets.
+        embed: the vector of a text; texts only, as most servers but OpenAI want it.
+        adapters: whether it loads LoRA adapters while it runs, as vLLM does where it is told to.
+        options: of the server that this one extends.
+    """
+
+    handler = _Handler
+
+    def __init__(
+        self,
+        replies: Replies = (),
+        faults: Sequence[Fault | None] = (),
+        *,
+        models: Sequence[str] = ("scripted",),
+        key: str | None = None,
+        report_usage: bool = True,
+        retry_after: float | str = 0.05,
+        slow: float = 1.0,
+        refuse: Mapping[str, str] | None = None,
+        embed: Callable[[str], Sequence[float]] | None = None,
+        adapters: bool = False,
+        **options: Any,
+    ) -> None:
+        self.faults, self.models, self.key, self.report_usage = list(faults), models, key, report_usage
+        self.retry_after, self.slow, self.refuse = retry_after, slow, refuse or {}
+        self.embed, self.adapters = embed, adapters
+        self.requests: list[Request] = []
+        super().__init__(replies, **options)
+
+    @property
+    def chats(self) -> list[Request]:
+        """The requests for chat completions."""
+        return [r for r in self.requests if r.path.endswith("/chat/completions")]
+
+    @property
+    def embedded(self) -> list[list[str]]:
+        """The texts of each request for embeddings."""
+        return [r.body["input"] for r in self.requests if r.path.endswith("/embeddings")]
