@@ -19,7 +19,7 @@ from jinja2 import ChainableUndefined, DictLoader, Environment, pass_context
 from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.planning.lexical.question import view
 

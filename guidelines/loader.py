@@ -43,7 +43,7 @@ from triplewise.guidelines.match import (
     Source,
     ToolsetName,
 )
-from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.yaml_lines import YamlDocument, parse_yaml

@@ -13,7 +13,7 @@ from jinja2 import Environment, Template, TemplateError
 from jinja2.runtime import Context
 
 from triplewise.guidelines.language import situation
-from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.call import Feedback
 
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]

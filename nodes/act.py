@@ -28,7 +28,7 @@ from triplewise.nodes.sql import sql_services, table_lines
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import form_of, memory_texts, observation_lines
 from triplewise.tools.actions import Toolset, parse_call, parse_react
-from triplewise.tools.actions.action import ActionContext, Ranker, ReasoningMemory
+from triplewise.tools.actions.toolset import ActionContext, Ranker, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg import KnowledgeGraph

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from triplewise.nodes.state import State
 from triplewise.nodes.text import denies, form_of
 from triplewise.tools.actions import Toolset
-from triplewise.tools.actions.action import ActionContext
-from triplewise.tools.actions.agentbench_script import set_script, unsayable
+from triplewise.tools.actions.agentbench_sets import set_script, unsayable
 from triplewise.tools.actions.results import compared
 from triplewise.tools.actions.terms import UNNAMED, Resolver
+from triplewise.tools.actions.toolset import ActionContext
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Rule, script

@@ -14,7 +14,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from triplewise.tools.actions import TOOLSETS, Toolset
-from triplewise.tools.actions.action import ActionContext, ReasoningMemory
+from triplewise.tools.actions.toolset import ActionContext, ReasoningMemory
 from triplewise.tools.core.terms import RDFS
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, load_profile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triplewise.guidelines import load_guidelines
-from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.call import Feedback
 
 GUIDELINES = load_guidelines()

@@ -11,7 +11,7 @@ import pytest
 
 from triplewise.guidelines import SHIPPED, SOURCES, Guideline, load_guidelines
 from triplewise.guidelines.match import TOOLSETS
-from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.call import Feedback
 
 GUIDELINES = load_guidelines()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from triplewise.guidelines import load_guidelines
-from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
 
 GUIDELINES = load_guidelines()

@@ -9,7 +9,7 @@ import pytest
 from triplewise.guidelines import load_guidelines
 from triplewise.guidelines.match import TOOLSETS as KNOWN
 from triplewise.tools.actions import TOOLSETS
-from triplewise.tools.actions.action import ReasoningMemory
+from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import DataError
 

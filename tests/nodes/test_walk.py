@@ -8,7 +8,7 @@ from triplewise.graphs import State
 from triplewise.nodes.embedded import Choice, Ways, decide
 from triplewise.nodes.state import Step
 from triplewise.tools.actions import TOOLSETS
-from triplewise.tools.actions.action import ActionContext
+from triplewise.tools.actions.toolset import ActionContext
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg import KnowledgeGraph, load_profile, open_kg
 from triplewise.tools.planning.bodies import ground

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from triplewise.tools.actions.action import Action, ActionContext, Parameter, ReasoningMemory
 from triplewise.tools.actions.agentbench import AGENTBENCH
 from triplewise.tools.actions.explore import EXPLORE
 from triplewise.tools.actions.pyql import PYQL
 from triplewise.tools.actions.replies import Reply, parse_call, parse_react
 from triplewise.tools.actions.sql import SQL
 from triplewise.tools.actions.symbolic import SYMBOLIC
-from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, ReasoningMemory, Toolset
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 

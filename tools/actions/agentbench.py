@@ -8,30 +8,19 @@ attribute that was never shown is only refused if it finds nothing: rows prove t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from triplewise.tools.actions.action import Action, ActionContext, Parameter
-from triplewise.tools.actions.agentbench_sets import (
-    BACKWARD,
-    Best,
-    Intersection,
-    Joined,
-    Made,
-    Neighbors,
-    Number,
-    Sets,
-    to_pyql,
-)
+from triplewise.tools.actions.agentbench_sets import BACKWARD, Sets, to_pyql
 from triplewise.tools.actions.results import compared, is_measure
-from triplewise.tools.actions.terms import Resolver, names, relation_names, short_ids
-from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.actions.terms import Resolver, list_values, names, relation_names, short_ids
+from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Term, Variable
 from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.pyql import Extreme, Fact, Kind, PyQL
-from triplewise.tools.pyql.text import read_relation
+from triplewise.tools.pyql.text import read_relation, write_iri, write_node
 
 SHOWN_TYPES = 20
 _SET_FORM = re.compile(r"(?i)[\[(]?(?:variable|var)?\s*#\s*(\d+)[\])]?\.?")
@@ -42,16 +31,19 @@ _FINAL = re.compile(
 
 
 def spelled(reply: str) -> str:
-    """A reply with AgentBench's `Final Answer: #3` as the action that it is."""
+    """Return a reply with AgentBench's `Final Answer: #3` as the action that it is."""
     return _FINAL.sub(lambda m: f"\nAction: answer({(m['line'] or m['inline']).rstrip('.')})", reply)
 
 
-def _sets(bench: ActionContext) -> Sets:
-    return Sets.parse(bench.program, bench.kg.profile)
+def _plain(form: str) -> str:
+    """Return `#3` for the ways in which models write it; anything else without marks: it is refused."""
+    bare = form.strip().strip("'\"")
+    match = _SET_FORM.fullmatch(bare)
+    return f"#{match[1]}" if match else bare.replace("#", "")
 
 
 def _number(sets: Sets, form: str) -> int:
-    """A set that others can be made from. Raises `set_due`, `unknown_variable` or `set_is_number`."""
+    """Return a set that others can be made from. Raises `set_due`, `unknown_variable` or `set_is_number`."""
     n = sets.number(_plain(form))
     if sets.is_number(n):
         raise ActionError(
@@ -60,48 +52,30 @@ def _number(sets: Sets, form: str) -> int:
     return n
 
 
-def _plain(form: str) -> str:
-    """`#3` for the ways in which models write it; anything else without its marks, so that it is refused."""
-    bare = form.strip().strip("'\"")
-    match = _SET_FORM.fullmatch(bare)
-    return f"#{match[1]}" if match else bare.replace("#", "")
+def _source(resolver: Resolver, sets: Sets, form: str) -> tuple[int | Term, str, dict[str, object]]:
+    """Return the set or entity that an action starts from, how it is shown, and the detail for guidelines.
 
-
-def _source(resolver: Resolver, sets: Sets, form: str) -> int | Term:
-    """The set or entity that an action starts from."""
+    The detail tells whether an entity belongs to the schema, such as a class: no question names those.
+    """
     if _SET_FORM.fullmatch(form.strip().strip("'\"")):
-        return _number(sets, form)
-    return resolver.entity(form)
+        n = _number(sets, form)
+        return n, f"#{n}", resolver.detail()
+    term, profile = resolver.entity(form), resolver.context.kg.profile
+    schema = isinstance(term, IRI) and not profile.linkable(term.value)
+    return term, profile.short(term), {**resolver.detail(), **({"schema": True} if schema else {})}
 
 
-def _shown(bench: ActionContext, source: int | Term) -> str:
-    """A source as it stands in observations and memory."""
-    return f"#{source}" if isinstance(source, int) else bench.kg.profile.short(source)
-
-
-def _schema(bench: ActionContext, source: int | Term) -> dict[str, object]:
-    """For guidelines: whether an entity belongs to the schema, such as a class. No question names those."""
-    return {"schema": True} if isinstance(source, IRI) and not bench.kg.profile.linkable(source.value) else {}
-
-
-def _relation(resolver: Resolver, form: str) -> tuple[IRI, bool]:
-    """A relation, and whether it is followed forwards."""
-    bare = form.strip().strip("'\"")
-    name = resolver.relation(bare.lstrip(BACKWARD).strip())
-    return read_relation(name, resolver.bench.kg.profile), not bare.startswith(BACKWARD)
-
-
-def _get_relations(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Relations that leave an entity or the members of a set, or arrive where there are no inverses."""
-    resolver, sets, kg = Resolver(bench), _sets(bench), bench.kg
-    source = _source(resolver, sets, arguments[0])
+def _get_relations(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """List relations that leave an entity or a set's members, or arrive where there are no inverses."""
+    sets, kg = Sets.parse(context.program), context.kg
+    source, shown, detail = _source(Resolver(context), sets, arguments[0])
     if isinstance(source, int):
-        program = sets.program(source)
+        program = sets.program(source, kg.profile)
         found = kg.relations(program.answer[0], program.where(kg.profile))
     else:
         found = kg.relations(source)
     both = not kg.profile.reciprocal or isinstance(source, Literal)
-    forward, backward = bench.rank(
+    forward, backward = context.rank(
         short_ids(kg, found.forward), short_ids(kg, found.backward) if both else []
     )
     listed = [
@@ -110,34 +84,37 @@ def _get_relations(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback
     ]
     nothing = found.outcome.ok and not listed
     return Feedback(
-        arguments=(_shown(bench, source),),
+        arguments=(shown,),
         outcome=Outcome.EMPTY if nothing else found.outcome,
         message=found.message,
         observation=f"[{', '.join(listed)}]" if found.outcome.ok else found.message,
-        program=bench.program,
+        program=context.program,
         relations={"forward": forward, "backward": backward},
-        detail={**resolver.detail(), **_schema(bench, source)},
+        detail=detail,
     )
 
 
-def _get_neighbors(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """The set that a relation leads to."""
-    resolver, sets = Resolver(bench), _sets(bench)
-    source = _source(resolver, sets, arguments[0])
-    relation, forward = _relation(resolver, arguments[1])
-    feedback = _made(bench, sets, Neighbors(source, relation, forward))
-    short, start = bench.kg.profile.short(relation), _shown(bench, source)
-    written = short if forward else f"{BACKWARD}{short}"
+def _get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Make the set that a relation leads to."""
+    resolver, sets, profile = Resolver(context), Sets.parse(context.program), context.kg.profile
+    source, start, detail = _source(resolver, sets, arguments[0])
+    bare = arguments[1].strip().strip("'\"")
+    mark = BACKWARD if bare.startswith(BACKWARD) else ""
+    relation = read_relation(resolver.relation(bare.lstrip(BACKWARD).strip()), profile)
+    form = start if isinstance(source, int) else write_node(source, profile)
+    feedback = _make(
+        context, sets.with_set("get_neighbors", form, mark + write_iri(relation, profile, relation=True))
+    )
+    short = profile.short(relation)
     if feedback.outcome == Outcome.EMPTY:
-        _check_offered(bench, start, short, "forward" if forward else "backward")
-    return replace(
-        feedback, arguments=(start, written), detail={**resolver.detail(), **_schema(bench, source)}
-    )
+        _check_offered(context, start, short, "backward" if mark else "forward")
+    detail = {**detail, **resolver.detail()}
+    return replace(feedback, arguments=(start, mark + short), detail=detail)
 
 
-def _check_offered(bench: ActionContext, start: str, relation: str, way: str) -> None:
+def _check_offered(context: ActionContext, start: str, relation: str, way: str) -> None:
     """Say why a relation finds nothing, if that is known from what was looked up. Raises `ActionError`."""
-    offered = bench.memory.looked_up.get(start, {})
+    offered = context.memory.looked_up.get(start, {})
     other = "backward" if way == "forward" else "forward"
     if "forward" not in offered:
         raise ActionError(
@@ -161,54 +138,54 @@ def _check_offered(bench: ActionContext, start: str, relation: str, way: str) ->
     )
 
 
-def _made(bench: ActionContext, sets: Sets, made: Made) -> Feedback:
-    """One more set: what it holds, with one query for values and one for labels."""
-    after, kg = sets.with_set(made), bench.kg
-    n = len(sets.made)
-    result = kg.query(after.program(n).preview_sparql(kg.profile, bench.preview + 1))
-    return replace(_values(bench, n, result), program=after.text(kg.profile))
+def _make(context: ActionContext, sets: Sets) -> Feedback:
+    """Return what the newest set holds, with one query for values and one for labels."""
+    kg, n = context.kg, len(sets.calls) - 1
+    result = kg.query(sets.program(n, kg.profile).preview_sparql(kg.profile, context.preview + 1))
+    return replace(_values(context, n, result), program=sets.text())
 
 
-def _values(bench: ActionContext, n: int, result: Result) -> Feedback:
-    """The members of a set in a result."""
+def _values(context: ActionContext, n: int, result: Result) -> Feedback:
+    """Return the members of a set in a result."""
     if not result.outcome.ok:
         return Feedback(outcome=result.outcome, message=result.message, observation=result.message)
     members = result.column(result.variables[0]) if result.rows else ()
-    shown = members[: bench.preview]
-    named = names(bench.kg, shown)
+    shown = members[: context.preview]
+    named = names(context.kg, shown)
     values = [named[t] for t in shown]
-    more = ["..."] if len(members) > len(shown) else []
-    listed = ", ".join([*map(repr, values), *more])
+    listed = list_values(values, len(members) > len(shown))
     return Feedback(
         outcome=result.outcome,
         message=result.message,
-        observation=f"Variable #{n}: [{listed}]" if values else f"Variable #{n} is empty.",
+        observation=f"Variable #{n}: {listed}" if values else f"Variable #{n} is empty.",
         values={f"#{n}": values},
-        ids={f"#{n}": short_ids(bench.kg, shown)},
+        ids={f"#{n}": short_ids(context.kg, shown)},
     )
 
 
-def _combined(make: Callable[[int, int], Made]) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
-    """The run of `intersection` and `union`."""
+def _combine(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
+    """Return the run of `intersection` or `union`."""
 
-    def run(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-        sets = _sets(bench)
+    def run(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+        sets = Sets.parse(context.program)
         left, right = (_number(sets, a) for a in arguments)
         if left == right:
             raise ActionError("same_set", f"both are #{left}: two different variables are due")
-        feedback = _made(bench, sets, make(left, right))
-        types = [_types(bench, sets, n) for n in (left, right)] if feedback.outcome == Outcome.EMPTY else []
+        feedback = _make(context, sets.with_set(name, f"#{left}", f"#{right}"))
+        empty = feedback.outcome == Outcome.EMPTY
+        types = [_types(context, sets, n) for n in (left, right)] if empty else []
         detail = {"types": types} if all(types) and types else {}
         return replace(feedback, arguments=(f"#{left}", f"#{right}"), detail=detail)
 
     return run
 
 
-def _types(bench: ActionContext, sets: Sets, n: int) -> list[str]:
-    """Names of the types of a set's members."""
-    kg, program, kind = bench.kg, sets.program(n), Variable("type")
+def _types(context: ActionContext, sets: Sets, n: int) -> list[str]:
+    """Return names of the types of a set's members."""
+    kg, kind = context.kg, Variable("type")
+    program = sets.program(n, kg.profile)
     for predicate in kg.profile.type_predicates:
-        fact = Fact(_variable(program), IRI(predicate), kind)
+        fact = Fact(program.answer[0], IRI(predicate), kind)
         asked = PyQL((*program.clauses, fact), (kind,))
         result = kg.query(asked.preview_sparql(kg.profile, SHOWN_TYPES))
         if result.outcome.ok and result.rows:
@@ -216,21 +193,22 @@ def _types(bench: ActionContext, sets: Sets, n: int) -> list[str]:
     return []
 
 
-def _variable(program: PyQL) -> Variable:
-    """The variable of a set's members."""
-    return program.answer[0]
-
-
-def _get_attributes(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Relations of a set's members to numbers and dates, told from one value of each."""
-    sets, kg = _sets(bench), bench.kg
+def _get_attributes(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """List relations of a set's members to numbers and dates, told from one value of each."""
+    sets, kg, profile = Sets.parse(context.program), context.kg, context.kg.profile
     n = _number(sets, arguments[0])
-    program = sets.program(n)
+    program = sets.program(n, profile)
     found = kg.query(
-        f"SELECT ?attribute (SAMPLE(?held) AS ?example) WHERE {{\n{program.where(kg.profile)}\n"
-        f"{_variable(program).n3()} ?attribute ?held .\nFILTER(isLiteral(?held))\n}} GROUP BY ?attribute"
+        f"SELECT ?attribute (SAMPLE(?held) AS ?example) WHERE {{\n{program.where(profile)}\n"
+        f"{program.answer[0].n3()} ?attribute ?held .\nFILTER(isLiteral(?held))\n}} GROUP BY ?attribute"
     )
-    attributes, _ = bench.rank(short_ids(kg, _measures(bench, found)), [])
+    measures = [
+        relation
+        for relation, example in found.rows
+        if isinstance(relation, IRI) and example is not None and is_measure(example)
+        if not profile.excludes(relation)
+    ]
+    attributes, _ = context.rank(short_ids(kg, measures), [])
     listed = f"[{', '.join(relation_names(kg, attributes))}]"
     nothing = found.outcome.ok and not attributes
     return Feedback(
@@ -238,52 +216,43 @@ def _get_attributes(bench: ActionContext, arguments: tuple[str, ...]) -> Feedbac
         outcome=Outcome.EMPTY if nothing else found.outcome,
         message=found.message,
         observation=listed if found.outcome.ok else found.message,
-        program=bench.program,
+        program=context.program,
         relations={"attributes": attributes},
     )
 
 
-def _measures(bench: ActionContext, found: Result) -> Iterable[IRI]:
-    """The relations in a result whose example is a number or a date."""
-    profile = bench.kg.profile
-    for relation, example in found.rows:
-        known = isinstance(relation, IRI) and example is not None and is_measure(example)
-        if known and isinstance(relation, IRI) and not profile.excludes(relation):
-            yield relation
+def _best(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
+    """Return the run of `argmax` or `argmin`. Values are compared as what they are, and ties are kept."""
 
-
-def _best(largest: bool) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
-    """The run of `argmax` and `argmin`. Values are compared as what they are, and ties are kept."""
-
-    def run(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-        resolver, sets, kg = Resolver(bench), _sets(bench), bench.kg
+    def run(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+        resolver, sets, profile = Resolver(context), Sets.parse(context.program), context.kg.profile
         n = _number(sets, arguments[0])
-        attribute = read_relation(resolver.relation(arguments[1]), kg.profile)
-        made = Best(n, attribute, largest)
-        short = kg.profile.short(attribute)
-        feedback = _made(bench, sets, replace(made, kind=_kind(bench, sets, made, short)))
+        attribute = read_relation(resolver.relation(arguments[1]), profile)
+        call, short = (f"#{n}", write_iri(attribute, profile, relation=True)), profile.short(attribute)
+        try:
+            kind = _kind(context, sets.with_set(name, *call))
+        except ActionError:
+            _check_attribute(context, f"#{n}", short)
+            raise
+        feedback = _make(context, sets.with_set(name, *call, *([kind] if kind else [])))
         if feedback.outcome == Outcome.EMPTY:
-            _check_attribute(bench, f"#{n}", short)
+            _check_attribute(context, f"#{n}", short)
         return replace(feedback, arguments=(f"#{n}", short), detail=resolver.detail())
 
     return run
 
 
-def _kind(bench: ActionContext, sets: Sets, made: Best, attribute: str) -> Kind:
-    """How the values of an attribute are compared. Raises `ActionError` if they are entities."""
-    program = sets.with_set(made).program(len(sets.made))
-    plain = replace(program, answer=())
-    try:
-        fitted = compared(bench.kg, PyQL(plain.clauses[:-1]), plain).clauses[-1]
-    except ActionError:
-        _check_attribute(bench, f"#{made.source}", attribute)
-        raise
-    return fitted.kind if isinstance(fitted, Extreme) else ""
+def _kind(context: ActionContext, sets: Sets) -> Kind:
+    """Return how the values of the newest set compare. Raises `ActionError` if they are entities."""
+    program = sets.program(len(sets.calls) - 1, context.kg.profile)
+    after = replace(program, answer=())
+    superlative = compared(context.kg, PyQL(after.clauses[:-1]), after).clauses[-1]
+    return superlative.kind if isinstance(superlative, Extreme) else ""
 
 
-def _check_attribute(bench: ActionContext, name: str, attribute: str) -> None:
+def _check_attribute(context: ActionContext, name: str, attribute: str) -> None:
     """Say why an attribute finds nothing, if that is known from what was looked up. Raises `ActionError`."""
-    offered = bench.memory.looked_up.get(name, {}).get("attributes")
+    offered = context.memory.looked_up.get(name, {}).get("attributes")
     if offered is None:
         raise ActionError(
             "attributes_not_looked_up",
@@ -297,23 +266,23 @@ def _check_attribute(bench: ActionContext, name: str, attribute: str) -> None:
         )
 
 
-def _count(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """How many members a set has, as one more variable."""
-    sets = _sets(bench)
-    n = _number(sets, arguments[0])
-    return replace(_made(bench, sets, Number(n)), arguments=(f"#{n}",))
+def _count(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Make how many members a set has one more variable."""
+    sets = Sets.parse(context.program)
+    form = f"#{_number(sets, arguments[0])}"
+    return replace(_make(context, sets.with_set("count", form)), arguments=(form,))
 
 
-def _answer(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Finish with all members of a set."""
-    sets, kg = _sets(bench), bench.kg
+    sets, kg = Sets.parse(context.program), context.kg
     n = sets.number(_plain(arguments[0]))
-    result = kg.query(sets.program(n).sparql(kg.profile))
-    members: Sequence[Term] = result.column(result.variables[0]) if result.rows else ()
+    result = kg.query(sets.program(n, kg.profile).sparql(kg.profile))
+    members = result.column(result.variables[0]) if result.rows else ()
     return replace(
-        _values(bench, n, result),
+        _values(context, n, result),
         arguments=(f"#{n}",),
-        program=replace(sets, answer=n).text(kg.profile),
+        program=replace(sets, answer=n).text(),
         answers=tuple(short_ids(kg, members)),
         finished=result.outcome.ok,
     )
@@ -348,14 +317,14 @@ ACTIONS = (
         "intersection",
         "Make a variable of what is in both of two variables, which must hold the same kind of thing.",
         _PAIR,
-        _combined(Intersection),
+        _combine("intersection"),
         "intersection(#0, #1)",
     ),
     Action(
         "union",
         "Make a variable of what is in at least one of two variables.",
         _PAIR,
-        _combined(Joined),
+        _combine("union"),
         "union(#0, #1)",
     ),
     Action(
@@ -370,14 +339,14 @@ ACTIONS = (
         "argmax",
         "Make a variable of the members of a variable with the largest value of an attribute.",
         _BY,
-        _best(True),
+        _best("argmax"),
         "argmax(#0, P1082)",
     ),
     Action(
         "argmin",
         "Make a variable of the members of a variable with the smallest value of an attribute.",
         _BY,
-        _best(False),
+        _best("argmin"),
         "argmin(#0, P1082)",
     ),
     Action(
@@ -398,5 +367,5 @@ ACTIONS = (
     ),
 )
 
-AGENTBENCH = Toolset.of("agentbench", ACTIONS, to_pyql=to_pyql, spelled=spelled)
+AGENTBENCH = Toolset("agentbench", ACTIONS, to_pyql=to_pyql, spelled=spelled)
 """AgentBench's actions. The state of a run is the text of its `Sets`."""

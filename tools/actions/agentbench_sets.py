@@ -1,6 +1,6 @@
-"""The sets #0, #1, ... of an AgentBench run: an immutable value, and the PyQL program of each.
+"""The sets #0, #1, ... of an AgentBench run: the calls that made them, and the PyQL program of each.
 
-Its text is the state of a run, one successful call a line; a line that makes a set makes the next one:
+Their text is the state of a run, one successful call a line; a line that makes a set makes the next one:
 
 ```
 get_neighbors(m.02r8js, digicams.camera_color_filter_array_type.cameras)
@@ -9,71 +9,32 @@ intersection(#0, #1)
 argmax(#2, P1082, number)
 answer(#3)
 ```
+A rule is followed by such calls too: each hop makes a set, each condition narrows one down. Sets have no way
+to say yes or no, to compare with a value, or to leave something out: a rule that needs any of these is
+refused with the reason.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
+from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, Node, Term, Variable
+from triplewise.tools.core.rules import Atom, Constraint, Rule
+from triplewise.tools.core.terms import IRI, Node, Variable
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.pyql import KINDS, Count, Extreme, Fact, Filter, Kind, PyQL, Union
+from triplewise.tools.pyql import KINDS, Count, Extreme, Fact, Filter, PyQL, Union
 from triplewise.tools.pyql.program import Clause, PatternItem, fresh
-from triplewise.tools.pyql.text import read_relation, read_term, scan_arguments, write_iri, write_node
+from triplewise.tools.pyql.text import read_relation, read_term, scan_arguments
 
 BACKWARD = "^"
 """Before a relation: it is followed from object to subject, as in SPARQL."""
-
+_MAKERS = {"get_neighbors": 2, "intersection": 2, "union": 2, "argmax": 2, "argmin": 2, "count": 1}
+"""Actions that make a set, and how many arguments they have at least."""
 _LINE = re.compile(r"\s*([a-z]+(?:_[a-z]+)*)\s*\(")
 _SET = re.compile(r"#(\d+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbors:
-    """What a relation leads to from an entity or from the members of a set."""
-
-    source: int | Term
-    relation: IRI
-    forward: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Intersection:
-    """The members of both sets."""
-
-    left: int
-    right: int
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """The members of either set (`union`)."""
-
-    left: int
-    right: int
-
-
-@dataclass(frozen=True, slots=True)
-class Best:
-    """The members of a set with the largest or smallest value of an attribute; ties are kept."""
-
-    source: int
-    attribute: IRI
-    largest: bool
-    kind: Kind = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """How many members a set has: a number, from which no other set is made."""
-
-    source: int
-
-
-Made = Neighbors | Intersection | Joined | Best | Number
 
 
 @dataclass(frozen=True)
@@ -81,202 +42,225 @@ class Sets:
     """All sets made so far, each from entities or from sets before it.
 
     Attributes:
-        made: how each was made; its place is its number.
+        calls: the call that made each; its place is its number. Entities and relations stand in them as PyQL
+            writes them, sets as `#n`; a superlative may end with how its values compare.
         answer: number of the final answer; None until it was given.
     """
 
-    made: tuple[Made, ...] = ()
+    calls: tuple[Call, ...] = ()
     answer: int | None = None
 
-    @property
-    def names(self) -> list[str]:
-        """`#0`, `#1`, ... in order."""
-        return [f"#{n}" for n in range(len(self.made))]
-
-    def with_set(self, made: Made) -> Sets:
-        """With one more set."""
-        return Sets((*self.made, made))
+    def with_set(self, name: str, *arguments: str) -> Sets:
+        """Return the sets with one more."""
+        return Sets((*self.calls, Call(name, arguments)))
 
     def is_number(self, n: int) -> bool:
-        """Whether a set is a count."""
-        return isinstance(self.made[n], Number)
+        """Whether a set is a count: a number, from which no other set is made."""
+        return self.calls[n].name == "count"
 
-    def program(self, n: int) -> PyQL:
-        """The PyQL program whose answers are the members of a set."""
-        compiler = _Compiler(self.made)
+    def program(self, n: int, profile: Profile) -> PyQL:
+        """Return the PyQL program whose answers are the members of a set. Raises `ActionError`."""
+        compiler = _Compiler(self, profile)
         variable = compiler.name(n)
         return PyQL(tuple(dict.fromkeys(compiler.clauses(n, variable))), (variable,))
 
-    def pyql(self) -> PyQL:
-        """The program of the final answer, or of the newest set; an empty program if there is none."""
-        n = len(self.made) - 1 if self.answer is None else self.answer
-        return self.program(n) if n >= 0 else PyQL()
-
-    def text(self, profile: Profile) -> str:
-        """One call a line. `parse` reads it back as the same value."""
-        lines = [_write(made, profile) for made in self.made]
+    def text(self) -> str:
+        """Return one call a line. `parse` reads it back as the same value."""
+        lines = [call.text() for call in self.calls]
         return "\n".join(lines if self.answer is None else [*lines, f"answer(#{self.answer})"])
 
     @classmethod
-    def parse(cls, text: str, profile: Profile) -> Sets:
-        """The sets that a text made. Raises `ActionError`."""
+    def parse(cls, text: str) -> Sets:
+        """Return the sets that a text made. Raises `ActionError`."""
         sets = cls()
         for line in filter(None, map(str.strip, text.split("\n"))):
             match = _LINE.match(line)
-            if match is None or match[1] not in (*_READERS, "answer"):
-                raise ActionError("no_action", f"{line!r} makes no set", given=line)
-            arguments, _ = scan_arguments(line, match.end())
-            if match[1] == "answer":
+            name = match[1] if match else ""
+            arguments, _ = scan_arguments(line, match.end()) if match else ([], 0)
+            if name == "answer" and arguments:
                 sets = replace(sets, answer=sets.number(arguments[0]))
+            elif name in _MAKERS and len(arguments) >= _MAKERS[name]:
+                sets = sets.with_set(name, *arguments)
             else:
-                sets = sets.with_set(_READERS[match[1]](sets, arguments, profile))
+                raise ActionError("no_action", f"{line!r} makes no set", given=line)
         return sets
 
     def number(self, form: str) -> int:
-        """The number of the set written as `#n`.
+        """Return the number of the set written as `#n`.
 
         Raises:
             ActionError: `set_due` if it names no set at all, `unknown_variable` if no call has made it.
         """
         match = _SET.search(form)
-        existing = ", ".join(self.names) or "none"
+        names = [f"#{n}" for n in range(len(self.calls))]
+        existing = ", ".join(names) or "none"
         if match is None:
             raise ActionError(
                 "set_due", f"{form!r} is no variable: write #n; existing: {existing}", given=form
             )
-        if int(match[1]) >= len(self.made):
+        if int(match[1]) >= len(self.calls):
             raise ActionError(
                 "unknown_variable",
                 f"there is no variable {match[0]}; existing: {existing}",
                 given=match[0],
-                existing=self.names,
+                existing=names,
             )
         return int(match[1])
 
 
 def to_pyql(text: str, profile: Profile) -> PyQL:
-    """The PyQL program of a run's state. Raises `ActionError` if it is none."""
-    return Sets.parse(text, profile).pyql()
+    """Return the program of a run's answer, or of its newest set; an empty program if there is none.
 
-
-def read_way(form: str, profile: Profile) -> tuple[IRI, bool]:
-    """A relation, and whether it is followed forwards. Raises `ActionError` with code `bad_relation`."""
-    bare = form.strip()
-    return read_relation(bare.lstrip(BACKWARD).strip(), profile), not bare.startswith(BACKWARD)
-
-
-def write_way(relation: IRI, forward: bool, profile: Profile) -> str:
-    """A relation as `read_way` reads it."""
-    return ("" if forward else BACKWARD) + write_iri(relation, profile, True)
-
-
-def _write(made: Made, profile: Profile) -> str:
-    match made:
-        case Neighbors(source, relation, forward):
-            start = f"#{source}" if isinstance(source, int) else write_node(source, profile)
-            return f"get_neighbors({start}, {write_way(relation, forward, profile)})"
-        case Intersection(left, right):
-            return f"intersection(#{left}, #{right})"
-        case Joined(left, right):
-            return f"union(#{left}, #{right})"
-        case Best(source, attribute, largest, kind):
-            name, last = "argmax" if largest else "argmin", f", {kind}" if kind else ""
-            return f"{name}(#{source}, {write_iri(attribute, profile, True)}{last})"
-        case Number(source):
-            return f"count(#{source})"
-
-
-def _read_neighbors(sets: Sets, arguments: Sequence[str], profile: Profile) -> Made:
-    start = arguments[0]
-    if _SET.fullmatch(start):
-        return Neighbors(sets.number(start), *read_way(arguments[1], profile))
-    term = read_term(start, profile)
-    if term is None:
-        raise ActionError("unknown_entity", f"{start!r} is no entity id", given=start)
-    return Neighbors(term, *read_way(arguments[1], profile))
-
-
-def _read_best(largest: bool) -> Callable[[Sets, Sequence[str], Profile], Made]:
-    def read(sets: Sets, arguments: Sequence[str], profile: Profile) -> Made:
-        source, attribute = sets.number(arguments[0]), read_relation(arguments[1], profile)
-        kinds = [kind for kind in KINDS if kind in arguments[2:]]
-        return Best(source, attribute, largest, *kinds)
-
-    return read
-
-
-_READERS: dict[str, Callable[[Sets, Sequence[str], Profile], Made]] = {
-    "get_neighbors": _read_neighbors,
-    "intersection": lambda sets, a, _: Intersection(sets.number(a[0]), sets.number(a[1])),
-    "union": lambda sets, a, _: Joined(sets.number(a[0]), sets.number(a[1])),
-    "argmax": _read_best(True),
-    "argmin": _read_best(False),
-    "count": lambda sets, a, _: Number(sets.number(a[0])),
-}
+    Raises `ActionError` if the text is no state of a run.
+    """
+    sets = Sets.parse(text)
+    n = len(sets.calls) - 1 if sets.answer is None else sets.answer
+    return sets.program(n, profile) if n >= 0 else PyQL()
 
 
 class _Compiler:
     """Writes one set as clauses. A set that is used twice is written twice, under other names."""
 
-    def __init__(self, made: Sequence[Made]) -> None:
-        self.made = made
+    def __init__(self, sets: Sets, profile: Profile) -> None:
+        self.sets, self.profile = sets, profile
         self.taken: set[str] = set()
 
     def name(self, n: int, prefix: str = "x") -> Variable:
-        """A new variable for the members of a set."""
+        """Return a new variable for the members of a set."""
         name = fresh(f"{prefix}{n}", self.taken)
         self.taken.add(name)
         return Variable(name)
 
     def clauses(self, n: int, variable: Variable) -> list[PatternItem | Count]:
-        """Clauses that bind a variable to the members of a set."""
-        match self.made[n]:
-            case Neighbors(source, relation, forward):
-                return self._neighbors(source, relation, forward, variable)
-            case Intersection(left, right):
-                return self._intersection(left, right, variable)
-            case Joined(left, right):
-                patterns = dict.fromkeys(self._pattern(side, variable) for side in (left, right))
+        """Return clauses that bind a variable to the members of a set, made from those before it."""
+        call, before = self.sets.calls[n], Sets(self.sets.calls[:n])
+        first, *rest = call.arguments
+        match call.name:
+            case "get_neighbors":
+                start, clauses = self._start(before, first)
+                relation, forward = read_relation(rest[0].lstrip(BACKWARD), self.profile), rest[0][0] != "^"
+                subject, end = (start, variable) if forward else (variable, start)
+                if not isinstance(subject, IRI | Variable):
+                    raise ActionError("bad_subject", f"{subject.n3()} has no relations of its own")
+                return [*clauses, Fact(subject, relation, end)]
+            case "intersection":
+                return self._intersection(before.number(first), before.number(rest[0]), variable)
+            case "union":
+                sides = (self.clauses(before.number(side), variable) for side in call.arguments[:2])
+                patterns = dict.fromkeys(
+                    tuple(dict.fromkeys(c for c in side if not isinstance(c, Count))) for side in sides
+                )
                 return [Union(tuple(patterns))] if len(patterns) > 1 else [*next(iter(patterns))]
-            case Best(source, attribute, largest, kind):
-                value = self.name(n, "value")
-                fact = Fact(variable, attribute, value)
-                return [*self.clauses(source, variable), fact, Extreme(value, largest, kind)]
-            case Number(source):
+            case "count":
+                source = before.number(first)
                 counted = self.name(source)
                 return [*self.clauses(source, counted), Count(counted, variable)]
+            case superlative:
+                value = self.name(n, "value")
+                fact = Fact(variable, read_relation(rest[0], self.profile), value)
+                kind = next((kind for kind in KINDS if kind in rest[1:]), "")
+                best = Extreme(value, superlative == "argmax", kind)
+                return [*self.clauses(before.number(first), variable), fact, best]
 
-    def _pattern(self, n: int, variable: Variable) -> tuple[PatternItem, ...]:
-        items = (c for c in self.clauses(n, variable) if not isinstance(c, Count))
-        return tuple(dict.fromkeys(items))
-
-    def _neighbors(
-        self, source: int | Term, relation: IRI, forward: bool, variable: Variable
-    ) -> list[PatternItem | Count]:
-        if isinstance(source, int):
-            start: Node = self.name(source)
-            before = self.clauses(source, start) if isinstance(start, Variable) else []
-        else:
-            start, before = source, []
-        subject, end = (start, variable) if forward else (variable, start)
-        if not isinstance(subject, IRI | Variable):
-            raise ActionError("bad_subject", f"{subject.n3()} has no relations of its own")
-        return [*before, Fact(subject, relation, end)]
+    def _start(self, before: Sets, form: str) -> tuple[Node, list[PatternItem | Count]]:
+        """Return what a relation is followed from, and the clauses that bind it."""
+        if _SET.fullmatch(form):
+            source = before.number(form)
+            start = self.name(source)
+            return start, self.clauses(source, start)
+        if (term := read_term(form, self.profile)) is None:
+            raise ActionError("unknown_entity", f"{form!r} is no entity id", given=form)
+        return term, []
 
     def _intersection(self, left: int, right: int, variable: Variable) -> list[PatternItem | Count]:
-        """Both sets on one variable. A superlative must see its own set only, so it goes first.
+        """Return both sets on one variable. A superlative must see its own set only, so it goes first.
 
         Where both sides have one, each gets a variable of its own, and the two are compared at the end.
         """
         first, second = self.clauses(left, variable), self.clauses(right, variable)
-        if not any(map(_ranks, second)):
+        if not _has_superlative(second):
             return [*first, *second]
-        if not any(map(_ranks, first)):
+        if not _has_superlative(first):
             return [*second, *first]
         other = self.name(right)
         return [*first, *self.clauses(right, other), Filter(variable, "=", other)]
 
 
-def _ranks(clause: Clause) -> bool:
+def _has_superlative(clauses: Iterable[Clause]) -> bool:
     """Whether a clause depends on which solutions there are before it."""
-    return isinstance(clause, Extreme)
+    return any(isinstance(clause, Extreme) for clause in clauses)
+
+
+_REASONS = {
+    "type": "keep members of a kind",
+    "filter": "compare with a value",
+    "distinct": "leave members out",
+    "not": "leave members out",
+    "most": "count for each member",
+    "least": "count for each member",
+    "ask": "answer yes or no",
+    "holds": "answer yes or no",
+}
+
+
+def unsayable(rule: Rule) -> str:
+    """Return what a rule needs and sets cannot say, in words; "" if they can say all of it."""
+    for constraint in rule.constraints:
+        if constraint.kind in _REASONS:
+            return _REASONS[constraint.kind]
+        attribute = len(constraint.atoms) == 1 and constraint.atoms[0].forward
+        if constraint.kind in ("max", "min") and not attribute:
+            return "compare members by what is no attribute of theirs"
+    return ""
+
+
+def set_script(rule: Rule) -> tuple[Call, ...]:
+    """Return the actions that follow a rule from its anchor to `answer(#n)`. The rule must be sayable."""
+    script, members = _Script(), ""
+    either = next((c for c in rule.constraints if c.kind == "either"), None)
+    if either is not None:
+        sides = [script.follow(side, either.atoms[:1]) for side in (either.operator, either.value)]
+        members = script.make("union", *sides)
+        if not rule.body:
+            members = script.narrow(members, either.variable, rule.constraints)
+    if rule.body:
+        chain = script.follow(rule.anchor, rule.body, rule.constraints)
+        members = script.make("intersection", members, chain) if members else chain
+    if any(c.kind == "count" for c in rule.constraints):
+        members = script.make("count", members)
+    return (*script.calls, Call("answer", (members,)))
+
+
+@dataclass
+class _Script:
+    """The calls so far, and how many sets they make."""
+
+    calls: list[Call] = field(default_factory=list)
+    sets: int = 0
+
+    def make(self, name: str, *arguments: str) -> str:
+        """Add a call that makes a set. Return the set."""
+        self.calls.append(Call(name, arguments))
+        self.sets += 1
+        return f"#{self.sets - 1}"
+
+    def follow(self, start: str, atoms: Iterable[Atom], constraints: Iterable[Constraint] = ()) -> str:
+        """Follow a chain, narrowing down each set by the conditions on its variable."""
+        here, conditions = start, tuple(constraints)
+        for atom in atoms:
+            self.calls.append(Call("get_relations", (here,)))
+            here = self.make("get_neighbors", here, ("" if atom.forward else BACKWARD) + atom.relation)
+            here = self.narrow(here, atom.variable, conditions)
+        return here
+
+    def narrow(self, here: str, variable: str, constraints: Iterable[Constraint]) -> str:
+        """Return a set with the conditions on a variable met."""
+        for constraint in constraints:
+            if constraint.variable != variable:
+                continue
+            if constraint.kind == "meets":
+                here = self.make("intersection", here, self.follow(constraint.value, constraint.atoms))
+            elif constraint.kind in ("max", "min"):
+                self.calls.append(Call("get_attributes", (here,)))
+                here = self.make(f"arg{constraint.kind}", here, constraint.atoms[0].relation)
+        return here

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from triplewise.tools.actions.action import Action, ActionContext, Parameter
 from triplewise.tools.actions.terms import Resolver, names, short_ids, triple_lines
-from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
@@ -18,9 +17,9 @@ SHOWN_PATHS = 20
 _ENTITY = Parameter("entity", "entity", "the id of a task-relevant entity")
 
 
-def _get_neighbors(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """All triples that an entity is part of."""
-    resolver, kg = Resolver(bench), bench.kg
+    resolver, kg = Resolver(context), context.kg
     entity = resolver.entity(arguments[0])
     found = kg.neighbours(entity)
     lines = triple_lines(kg, found.triples, SHOWN_TRIPLES)
@@ -29,7 +28,7 @@ def _get_neighbors(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback
         outcome=found.outcome,
         message=found.message,
         observation=_observation(found.outcome.ok, found.message, lines, "This entity has no neighbors."),
-        program=bench.program,
+        program=context.program,
         relations=sides(kg, found.triples, entity),
         ids={"neighbors": entity_ids(kg, found.triples)},
         triples=found.triples,
@@ -55,15 +54,17 @@ def _observation(ok: bool, message: str, lines: Sequence[str], nothing: str) -> 
     return ("\n".join(lines) or nothing) if ok else message
 
 
-def _get_path(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _get_path(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Simple paths between two entities, shortest first, as long and as many as the workbench allows."""
-    resolver, kg = Resolver(bench), bench.kg
+    resolver, kg = Resolver(context), context.kg
     source, target = (resolver.entity(a) for a in arguments)
     if source == target:
         raise ActionError(
             "same_entity", f"{arguments[0]} is both ends: get_path needs two entities", given=arguments[0]
         )
-    found = kg.paths(source, target, bench.path_hops, timeout=bench.path_seconds, limit=bench.path_limit)
+    found = kg.paths(
+        source, target, context.path_hops, timeout=context.path_seconds, limit=context.path_limit
+    )
     triples = tuple(dict.fromkeys(hop.triple for path in found.paths for hop in path))
     shown = found.paths[:SHOWN_PATHS]
     hops = [hop.triple for path in shown for hop in path]
@@ -75,22 +76,22 @@ def _get_path(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     outcome = Outcome.TRUNCATED if found.paths and found.outcome is Outcome.TIMEOUT else found.outcome
     if found.paths and found.message:
         lines.append(f"There may be more: {found.message}.")
-    nothing = f"No path of up to {bench.path_hops} hops joins the two."
+    nothing = f"No path of up to {context.path_hops} hops joins the two."
     return Feedback(
         arguments=tuple(short_ids(kg, (source, target))),
         outcome=outcome,
         message=found.message,
         observation=_observation(outcome.ok, found.message, lines, nothing),
-        program=bench.program,
+        program=context.program,
         ids={"neighbors": entity_ids(kg, triples)},
         triples=triples,
         detail=resolver.detail(),
     )
 
 
-def answer(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """End with the values given: ids where they mean known entities, else their text."""
-    kg, resolver = bench.kg, Resolver(bench)
+    kg, resolver = context.kg, Resolver(context)
     given = dict.fromkeys(a for a in arguments if a)
     if not given:
         raise ActionError("no_answer", "give the answer in brackets, one value or several")
@@ -102,7 +103,7 @@ def answer(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     return Feedback(
         arguments=tuple(answers),
         observation=f"The answer is {', '.join(shown)}.",
-        program=bench.program,
+        program=context.program,
         values={},
         ids={"answer": short_ids(kg, iris)},
         answers=tuple(answers),
@@ -111,7 +112,7 @@ def answer(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-EXPLORE = Toolset.of(
+EXPLORE = Toolset(
     "explore",
     (
         Action(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from triplewise.tools.actions.action import Action, ActionContext, Parameter
 from triplewise.tools.actions.results import compared, hierarchy_facts, program_facts, rebound, result_facts
-from triplewise.tools.actions.terms import UNNAMED, Resolver, names, relation_names, short_ids
-from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.actions.terms import UNNAMED, Resolver, list_values, names, relation_names, short_ids
+from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import Term
@@ -25,13 +24,13 @@ _PER = Parameter("per", "variable", "the variable for each value of which is cou
 _PATTERN = "(subject, relation, object), joined by & where it takes several; (?x, a, TYPE) and (?x, >, 5) too"
 
 
-def _program(bench: ActionContext) -> PyQL:
-    return PyQL.parse(bench.program, bench.kg.profile)
+def _program(context: ActionContext) -> PyQL:
+    return PyQL.parse(context.program, context.kg.profile)
 
 
-def _get_relation(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Relations around an entity, or around all values of a variable."""
-    resolver, program, kg = Resolver(bench), _program(bench), bench.kg
+    resolver, program, kg = Resolver(context), _program(context), context.kg
     form = arguments[0].strip()
     if form.startswith("?"):
         variable = read_variable(form)
@@ -44,14 +43,14 @@ def _get_relation(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         found = kg.relations(term)
         shown = resolver.node(form) if form.startswith(('"', "'")) else kg.profile.short(term)
         shown = next(iter(resolver.repaired.values()), shown)
-    forward, backward = bench.rank(short_ids(kg, found.forward), short_ids(kg, found.backward))
+    forward, backward = context.rank(short_ids(kg, found.forward), short_ids(kg, found.backward))
     listed = {"forward": relation_names(kg, forward), "backward": relation_names(kg, backward)}
     return Feedback(
         arguments=(shown,),
         outcome=found.outcome,
         message=found.message,
         observation=str(listed) if found.outcome.ok else found.message,
-        program=bench.program,
+        program=context.program,
         relations={"forward": forward, "backward": backward},
         detail=resolver.detail(),
     )
@@ -91,15 +90,15 @@ def _resolved(name: str, arguments: Sequence[str], resolver: Resolver) -> list[s
 def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
     """The run of a construct action: extend the program, then run it once and say what it finds."""
 
-    def run(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-        resolver, before = Resolver(bench), _program(bench)
+    def run(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+        resolver, before = Resolver(context), _program(context)
         forms = _resolved(name, arguments, resolver)
-        after = apply(before, name, forms, bench.kg.profile)
-        after = compared(bench.kg, before, after)
-        feedback = preview(bench, after)
+        after = apply(before, name, forms, context.kg.profile)
+        after = compared(context.kg, before, after)
+        feedback = preview(context, after)
         if feedback.outcome == Outcome.EMPTY and name == "add_fact":
-            feedback = _begun_anew(bench, before, after) or feedback
-        profile, empty = bench.kg.profile, feedback.outcome == Outcome.EMPTY
+            feedback = _begun_anew(context, before, after) or feedback
+        profile, empty = context.kg.profile, feedback.outcome == Outcome.EMPTY
         detail = {
             **resolver.detail(),
             **feedback.detail,
@@ -111,7 +110,7 @@ def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback
     return run
 
 
-def _begun_anew(bench: ActionContext, before: PyQL, after: PyQL) -> Feedback | None:
+def _begun_anew(context: ActionContext, before: PyQL, after: PyQL) -> Feedback | None:
     """What is found if a fact that finds nothing replaces one that led to mediators only; None if it may not.
 
     The guideline for empty facts says to choose another relation, and agents do so under the old name.
@@ -120,28 +119,28 @@ def _begun_anew(bench: ActionContext, before: PyQL, after: PyQL) -> Feedback | N
     if found is None:
         return None
     program, variable, earlier = found
-    names_before = preview(bench, before).values.get(variable.name, [])
+    names_before = preview(context, before).values.get(variable.name, [])
     if not names_before or set(names_before) != {UNNAMED}:
         return None
-    feedback = preview(bench, program)
+    feedback = preview(context, program)
     if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
         return None
-    relation = bench.kg.profile.short(earlier.relation)
+    relation = context.kg.profile.short(earlier.relation)
     said = (
         f"(The fact over {relation}, which led {variable.n3()} only to nodes without a name, was left out.)"
     )
     return replace(feedback, observation=f"{feedback.observation} {said}")
 
 
-def preview(bench: ActionContext, program: PyQL) -> Feedback:
+def preview(context: ActionContext, program: PyQL) -> Feedback:
     """What a program finds so far, with one query for values and one for their labels."""
-    kg, text = bench.kg, program.text(bench.kg.profile)
+    kg, text = context.kg, program.text(context.kg.profile)
     if not program.clauses:
         return Feedback(observation="This is a yes/no question now.", program=text)
-    result = kg.query(program.preview_sparql(kg.profile, bench.preview * ROWS_A_VALUE))
+    result = kg.query(program.preview_sparql(kg.profile, context.preview * ROWS_A_VALUE))
     if result.boolean is not None:
         return Feedback(outcome=Outcome.ROWS, observation=_yes_no(result.boolean), program=text)
-    feedback = _values(bench, program, result)
+    feedback = _values(context, program, result)
     if program.boolean and result.outcome is Outcome.EMPTY:
         # No is an answer: nothing is wrong with a yes/no question whose pattern does not hold.
         return Feedback(
@@ -154,9 +153,9 @@ def _yes_no(holds: bool) -> str:
     return f"The answer is {'yes' if holds else 'no'}."
 
 
-def _values(bench: ActionContext, program: PyQL, result: Result) -> Feedback:
+def _values(context: ActionContext, program: PyQL, result: Result) -> Feedback:
     """The values of each variable in a result, in the words of the paper (figure 4), and what they tell."""
-    kg, limit = bench.kg, bench.preview
+    kg, limit = context.kg, context.preview
     if not result.outcome.ok:
         return Feedback(outcome=result.outcome, message=result.message, observation=result.message)
     columns = {v: result.column(v) for v in result.variables}
@@ -164,7 +163,7 @@ def _values(bench: ActionContext, program: PyQL, result: Result) -> Feedback:
     named = names(kg, list(dict.fromkeys(t for column in shown.values() for t in column)))
     values = {v: [named[t] for t in column] for v, column in shown.items()}
     sentences = [
-        f"The value of variable ?{v} is {_listed(values[v], len(columns[v]) > limit)}." for v in columns
+        f"The value of variable ?{v} is {list_values(values[v], len(columns[v]) > limit)}." for v in columns
     ]
     return Feedback(
         outcome=result.outcome,
@@ -172,18 +171,13 @@ def _values(bench: ActionContext, program: PyQL, result: Result) -> Feedback:
         observation=" ".join(sentences) if result.rows else "The query has no result.",
         values=values,
         ids={v: short_ids(kg, column) for v, column in shown.items()},
-        detail=result_facts(kg, program, bench.memory, result, named),
+        detail=result_facts(kg, program, context.memory, result, named),
     )
 
 
-def _listed(values: Sequence[str], more: bool) -> str:
-    """A list as the papers print it, with an ellipsis where it was cut."""
-    return f"[{', '.join([*map(repr, values), *(['...'] if more else [])])}]"
-
-
-def _execute(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Run the whole query and finish. The only variable there is need not be set (figure 7, step 8)."""
-    kg, program = bench.kg, _program(bench)
+    kg, program = context.kg, _program(context)
     if not program.answer and not program.boolean and len(program.variables) == 1:
         program = program.set_answer(program.variables[0])
     program.check_complete()
@@ -192,7 +186,7 @@ def _execute(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         feedback = Feedback(outcome=Outcome.ROWS, observation=_yes_no(result.boolean))
         answers: tuple[str, ...] = ("true" if result.boolean else "false",)
     else:
-        feedback = _values(bench, program, result)
+        feedback = _values(context, program, result)
         found = dict.fromkeys(value for row in result.rows for value in row if value is not None)
         answers = tuple(short_ids(kg, found))
     detail = {**feedback.detail, **program_facts(program, None, kg.profile)}
@@ -340,4 +334,4 @@ ACTIONS = (
     ),
 )
 
-PYQL = Toolset.of("pyql", ACTIONS)
+PYQL = Toolset("pyql", ACTIONS)

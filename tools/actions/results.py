@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import permutations
 from typing import Any, Final
 
-from triplewise.tools.actions.action import ReasoningMemory
 from triplewise.tools.actions.terms import UNNAMED
+from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile

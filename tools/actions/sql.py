@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from triplewise.tools.actions.action import Action, ActionContext, Parameter
-from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.actions.terms import list_values
+from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
@@ -34,17 +34,17 @@ NameRanker: TypeAlias = Callable[[Sequence[tuple[str, str]]], list[str]]
 _COLUMN = Parameter("column", "text", "the name of a column; table.column where several tables have it")
 
 
-def _database(bench: ActionContext) -> RelationalDatabase:
-    database: RelationalDatabase | None = bench.services.get("database")
+def _database(context: ActionContext) -> RelationalDatabase:
+    database: RelationalDatabase | None = context.services.get("database")
     if database is None:
         raise ActionError("no_database", "no database is configured")
     return database
 
 
-def _begun(bench: ActionContext) -> tuple[RelationalDatabase, SqlQuery]:
+def _begun(context: ActionContext) -> tuple[RelationalDatabase, SqlQuery]:
     """The database and the query so far."""
-    database = _database(bench)
-    return database, read(bench.program, database.schema)
+    database = _database(context)
+    return database, read(context.program, database.schema)
 
 
 def _tables(query: SqlQuery) -> tuple[str, ...]:
@@ -53,27 +53,27 @@ def _tables(query: SqlQuery) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(c.column.table for c in query.conditions), *answer]))
 
 
-def _ranked(bench: ActionContext, names: Sequence[tuple[str, str]]) -> list[str]:
-    rank: NameRanker | None = bench.services.get("rank_names")
+def _ranked(context: ActionContext, names: Sequence[tuple[str, str]]) -> list[str]:
+    rank: NameRanker | None = context.services.get("rank_names")
     return rank(names) if rank else [name for name, _ in names]
 
 
-def _get_tables(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _get_tables(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Tables with their columns, the ones that fit the question first."""
-    schema = _database(bench).schema
-    ids = _ranked(bench, [(t.name, table_text(t)) for t in schema.tables])
+    schema = _database(context).schema
+    ids = _ranked(context, [(t.name, table_text(t)) for t in schema.tables])
     listed = [table_line(schema, t) for i in ids for t in schema.tables if t.name == i]
     left = len(schema.tables) - len(listed)
     more = f"\n... and {left} more tables" if left > 0 else ""
-    return Feedback(outcome=Outcome.ROWS, observation="\n".join(listed) + more, program=bench.program)
+    return Feedback(outcome=Outcome.ROWS, observation="\n".join(listed) + more, program=context.program)
 
 
-def _get_columns(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _get_columns(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """The columns of a table."""
-    schema = _database(bench).schema
+    schema = _database(context).schema
     table = find_table(schema, arguments[0])
     said = table_line(schema, table)
-    return Feedback(arguments=(table.name,), outcome=Outcome.ROWS, observation=said, program=bench.program)
+    return Feedback(arguments=(table.name,), outcome=Outcome.ROWS, observation=said, program=context.program)
 
 
 def table_text(table: Table) -> str:
@@ -89,15 +89,15 @@ def table_line(schema: Schema, table: Table) -> str:
     return f"{table.name}: {columns}" + (f" [{joins}]" if joins else "")
 
 
-def _get_column(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _get_column(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """The values stored in a column."""
-    database, query = _begun(bench)
+    database, query = _begun(context)
     column = find_column(database.schema, ", ".join(arguments), _tables(query))
     name = column_name(database.schema, column)
-    found = database.values(column, bench.preview * 2)
+    found = database.values(column, context.preview * 2)
     values = [str(row[0]) for row in found.rows]
     more = found.outcome is Outcome.TRUNCATED
-    listed = f"[{', '.join([*map(repr, values), *(['...'] if more else [])])}]"
+    listed = list_values(values, more)
     return Feedback(
         arguments=(name,),
         # A preview is cut on purpose: that is no truncation to warn of.
@@ -106,31 +106,31 @@ def _get_column(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         observation=f"The value stored in column {name} ({column.kind}) is {listed}."
         if found.outcome.ok
         else found.message,
-        program=bench.program,
+        program=context.program,
         values={name: values},
     )
 
 
-def _add_condition(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _add_condition(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Keep the rows that meet one more comparison, and see what is left."""
-    database, query = _begun(bench)
+    database, query = _begun(context)
     condition = read_condition(database.schema, arguments, _tables(query))
     name = column_name(database.schema, condition.column)
     after = query
     if condition not in query.conditions:
         after = replace(query, conditions=(*query.conditions, condition))
-    found = database.run(replace(after, answer=None), bench.preview)
-    detail = _situation(bench, database, query, condition, found)
+    found = database.run(replace(after, answer=None), context.preview)
+    detail = _situation(context, database, query, condition, found)
     shown = (name, condition.operator, str(condition.value), *([FOLDED] if condition.folded else []))
-    return replace(_preview(bench, database, after, found), arguments=shown, detail=detail)
+    return replace(_preview(context, database, after, found), arguments=shown, detail=detail)
 
 
 def _situation(
-    bench: ActionContext, database: RelationalDatabase, before: SqlQuery, condition: Condition, found: Rows
+    context: ActionContext, database: RelationalDatabase, before: SqlQuery, condition: Condition, found: Rows
 ) -> dict[str, Any]:
     """What guidelines need to know of a condition."""
     column, name = condition.column, column_name(database.schema, condition.column)
-    inspected = [c for c in bench.memory.calls if c not in bench.memory.failed]
+    inspected = [c for c in context.memory.calls if c not in context.memory.failed]
     detail: dict[str, Any] = {
         "column": name,
         "kind": column.kind,
@@ -147,9 +147,9 @@ def _situation(
     return detail
 
 
-def _set_answer(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _set_answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Say what is returned, and see it."""
-    database, query = _begun(bench)
+    database, query = _begun(context)
     *names, last = arguments
     aggregation = read_aggregation(last) if names else ""
     column = find_column(database.schema, ", ".join(names or [last]), _tables(query))
@@ -162,18 +162,18 @@ def _set_answer(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
             given=aggregation,
         )
     after = replace(query, answer=column, aggregation=aggregation)
-    feedback = _preview(bench, database, after, database.run(after, bench.preview))
+    feedback = _preview(context, database, after, database.run(after, context.preview))
     return replace(feedback, arguments=(name, aggregation or "None"))
 
 
-def _preview(bench: ActionContext, database: RelationalDatabase, query: SqlQuery, found: Rows) -> Feedback:
+def _preview(context: ActionContext, database: RelationalDatabase, query: SqlQuery, found: Rows) -> Feedback:
     """What a query finds so far: the first values of each column."""
     if found.outcome is Outcome.SYNTAX:
         raise ActionError("bad_query", found.message)
     columns = list(found.columns)
     cells = {c: list(dict.fromkeys(str(row[i]) for row in found.rows)) for i, c in enumerate(columns)}
-    more = ", ..." if found.outcome is Outcome.TRUNCATED else ""
-    said = " ".join(f"{c}: [{', '.join(map(repr, v))}{more}]." for c, v in cells.items())
+    more = found.outcome is Outcome.TRUNCATED
+    said = " ".join(f"{c}: {list_values(v, more)}." for c, v in cells.items())
     said = said if found.rows else "No row is left."
     if found.message:
         said = f"{said} ({found.message})"
@@ -187,23 +187,23 @@ def _preview(bench: ActionContext, database: RelationalDatabase, query: SqlQuery
     )
 
 
-def _execute(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Run the whole query and finish."""
-    database, query = _begun(bench)
+    database, query = _begun(context)
     if query.answer is None:
         raise ActionError("execute_before_answer", "no answer is set: use set_answer")
     found = database.run(query)
     if found.outcome is Outcome.SYNTAX:
         raise ActionError("bad_query", found.message)
     values = dict.fromkeys(str(row[0]) for row in found.rows if row[0] is not None)
-    shown = list(values)[: bench.preview]
-    more = ", ..." if len(values) > len(shown) else ""
-    said = f"The answer is [{', '.join(map(repr, shown))}{more}]." if values else "The query has no result."
+    shown = list(values)[: context.preview]
+    listed = list_values(shown, len(values) > len(shown))
+    said = f"The answer is {listed}." if values else "The query has no result."
     return Feedback(
         outcome=found.outcome,
         message=found.message,
         observation=said if found.outcome.ok else found.message,
-        program=bench.program,
+        program=context.program,
         values={found.columns[0] if found.columns else query.answer.name: shown},
         answers=tuple(values),
         detail={"rows": len(found.rows), "aggregation": query.aggregation, "kind": query.answer.kind},
@@ -265,4 +265,4 @@ ACTIONS = (
     ),
 )
 
-SQL = Toolset.of("sql", ACTIONS)
+SQL = Toolset("sql", ACTIONS)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from triplewise.tools.actions.action import Action, ActionContext, Parameter
 from triplewise.tools.actions.explore import answer, entity_ids
 from triplewise.tools.actions.terms import Resolver, names, triple_lines
-from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.facts import ExtractedFact
@@ -50,32 +49,34 @@ NOTHING_FOUND = (
 )
 
 
-def _get_rules(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _get_rules(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Rules that may answer a sub-question (equation 3)."""
     question = ", ".join(arguments).strip("'\"")
-    service: RuleService | None = bench.services.get("rules")
+    service: RuleService | None = context.services.get("rules")
     rules = list(service(question)) if service else []
     if not rules:
         said = "No reasoning path is known for this. Search the neighbors of an entity under a relation."
-        return Feedback(arguments=(question,), outcome=Outcome.EMPTY, observation=said, program=bench.program)
+        return Feedback(
+            arguments=(question,), outcome=Outcome.EMPTY, observation=said, program=context.program
+        )
     listed = "; ".join(rules)
     said = f"Surrounding relational reasoning paths are: {listed}." + (
         " There are multiple paths, maybe you should select one most potential path."
         if len(rules) > 1
         else ""
     )
-    return Feedback(arguments=(question,), outcome=Outcome.ROWS, observation=said, program=bench.program)
+    return Feedback(arguments=(question,), outcome=Outcome.ROWS, observation=said, program=context.program)
 
 
-def _search_neighbor(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _search_neighbor(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """The nodes that a relation joins with an entity, in either direction."""
-    resolver, kg = Resolver(bench), bench.kg
-    entity = _entity(bench, resolver, arguments[0])
+    resolver, kg = Resolver(context), context.kg
+    entity = _entity(context, resolver, arguments[0])
     relation = read_relation(resolver.relation(arguments[1]), kg.profile)
     found = kg.neighbours(entity, relation)
     ends = dict.fromkeys(t.object if t.subject == entity else t.subject for t in found.triples)
     named = names(kg, list(ends)[:SHOWN_NEIGHBORS])
-    shown = [_with_id(bench, term, name) for term, name in named.items()]
+    shown = [_with_id(context, term, name) for term, name in named.items()]
     more = f", ... and {len(ends) - len(shown)} more" if len(ends) > len(shown) else ""
     text = f"{', '.join(shown)}{more}." if shown else NOTHING_FOUND
     return Feedback(
@@ -83,38 +84,38 @@ def _search_neighbor(bench: ActionContext, arguments: tuple[str, ...]) -> Feedba
         outcome=found.outcome,
         message=found.message,
         observation=text if found.outcome.ok else found.message,
-        program=bench.program,
+        program=context.program,
         ids={"neighbors": entity_ids(kg, found.triples)},
         triples=found.triples,
         detail=resolver.detail(),
     )
 
 
-def _entity(bench: ActionContext, resolver: Resolver, form: str) -> Term:
+def _entity(context: ActionContext, resolver: Resolver, form: str) -> Term:
     """An entity by id or by name: documents name entities that no action has shown (figure 7, action 4)."""
     try:
         return resolver.entity(form)
     except ActionError as error:
-        index = bench.kg.index
+        index = context.kg.index
         found = index.exact(form.strip("'\"")) if index is not None and error.code == "unknown_entity" else ()
         known = list(dict.fromkeys(e.iri for e in sorted(found, key=lambda e: (e.alias, -e.popularity))))
         if not known:
             raise
-        resolver.repaired[form] = bench.kg.profile.short(known[0])
+        resolver.repaired[form] = context.kg.profile.short(known[0])
         return known[0]
 
 
-def _with_id(bench: ActionContext, term: object, name: str) -> str:
+def _with_id(context: ActionContext, term: object, name: str) -> str:
     """A name, with the id that the next search needs where it differs."""
-    short = bench.kg.profile.short(term) if isinstance(term, IRI) else name
+    short = context.kg.profile.short(term) if isinstance(term, IRI) else name
     return name if short == name else f"{name} [{short}]"
 
 
-def _search_each(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """The same search for several entities at once, in one query for some hundred of them."""
-    resolver, kg = Resolver(bench), bench.kg
+    resolver, kg = Resolver(context), context.kg
     relation = read_relation(resolver.relation(arguments[0]), kg.profile)
-    entities = list(dict.fromkeys(_entity(bench, resolver, a) for a in arguments[1:]))
+    entities = list(dict.fromkeys(_entity(context, resolver, a) for a in arguments[1:]))
     sides = [(e, f) for e in entities for f in (True, False) if isinstance(e, IRI) or not f]
     wanted = {Bundle(e, relation, forward): FACTS_OF_EACH for e, forward in sides}
     found, trouble = read_bundles(kg, wanted, wanted, 0, Deadline(kg.timeout))
@@ -124,49 +125,49 @@ def _search_each(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         arguments=(kg.profile.short(relation), *(kg.profile.short(e) for e in entities)),
         outcome=trouble.partition(":")[0] or quiet,
         message=trouble,
-        observation=_by_entity(bench, found) if found else trouble or NOTHING_FOUND,
-        program=bench.program,
+        observation=_by_entity(context, found) if found else trouble or NOTHING_FOUND,
+        program=context.program,
         ids={"neighbors": entity_ids(kg, triples)},
         triples=triples,
         detail=resolver.detail(),
     )
 
 
-def _by_entity(bench: ActionContext, found: Sequence[Fact]) -> str:
+def _by_entity(context: ActionContext, found: Sequence[Fact]) -> str:
     """The far ends of facts, a line for each entity they were found at."""
     shown = found[:SHOWN_NEIGHBORS]
-    named = names(bench.kg, list(dict.fromkeys(t for f in shown for t in (f.node, f.far))))
+    named = names(context.kg, list(dict.fromkeys(t for f in shown for t in (f.node, f.far))))
     lines: dict[Term, list[str]] = {}
     for fact in shown:
-        lines.setdefault(fact.node, []).append(_with_id(bench, fact.far, named[fact.far]))
-    listed = [f"{_with_id(bench, node, named[node])}: {', '.join(ends)}." for node, ends in lines.items()]
+        lines.setdefault(fact.node, []).append(_with_id(context, fact.far, named[fact.far]))
+    listed = [f"{_with_id(context, node, named[node])}: {', '.join(ends)}." for node, ends in lines.items()]
     more = [f"... and {len(found) - len(shown)} more."] if len(found) > len(shown) else []
     return "\n".join([*listed, *more])
 
 
-def _wiki_search(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _wiki_search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Passages about an entity and a relation, and the facts read from them at once (extractTriples).
 
     The facts come with the step, so that later actions find them.
     """
-    resolver, kg = Resolver(bench), bench.kg
+    resolver, kg = Resolver(context), context.kg
     entity = resolver.value_or_none(arguments[0])
     name = arguments[0].strip("'\"") if entity is None else names(kg, [entity])[entity]
     relation = resolver.relation(arguments[1])
     given = name if entity is None else kg.profile.short(entity)
-    service: ExtractService | None = bench.services.get("extract")
+    service: ExtractService | None = context.services.get("extract")
     if service is None:
         said = "No documents are configured: only the knowledge graph can be searched."
         return Feedback(
-            arguments=(given, relation), outcome=Outcome.EMPTY, observation=said, program=bench.program
+            arguments=(given, relation), outcome=Outcome.EMPTY, observation=said, program=context.program
         )
     found = service(given, relation)
     triples = tuple(f.triple for f in found.facts)
     return Feedback(
         arguments=(given, relation),
         outcome=Outcome.ROWS if found.passages else Outcome.EMPTY,
-        observation=_read_aloud(bench, name, found),
-        program=bench.program,
+        observation=_read_aloud(context, name, found),
+        program=context.program,
         ids={"neighbors": entity_ids(kg, triples)} if triples else {},
         triples=triples,
         detail=resolver.detail(),
@@ -174,7 +175,7 @@ def _wiki_search(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-def _read_aloud(bench: ActionContext, name: str, found: Extraction) -> str:
+def _read_aloud(context: ActionContext, name: str, found: Extraction) -> str:
     """Passages and the facts read from them, as figure 7 words it (observation 3)."""
     if not found.passages:
         why = f" ({found.reasons[0]})" if found.reasons else ""
@@ -187,21 +188,21 @@ def _read_aloud(bench: ActionContext, name: str, found: Extraction) -> str:
     if not found.facts:
         why = f" ({found.reasons[0]})" if found.reasons else ""
         return f"{said}No triple of this relation could be extracted{why}."
-    lines = triple_lines(overlaid(bench.kg, found.facts), [f.triple for f in found.facts], SHOWN_NEIGHBORS)
+    lines = triple_lines(overlaid(context.kg, found.facts), [f.triple for f in found.facts], SHOWN_NEIGHBORS)
     told = zip(found.facts, lines, strict=False)  # more facts than lines, where there are very many
     doubts = [f"{line} contradicts {'; '.join(fact.conflicts)}" for fact, line in told if fact.conflicts]
     doubted = f" But {'; '.join(doubts)}." if doubts else ""
     return f"{said}The triples extracted are {', '.join(lines)}.{doubted}"
 
 
-def _finish(bench: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+def _finish(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """End with the answer entities; `finish()` says that nothing was found."""
     if not any(arguments):
         raise ActionError("no_answer", "finish needs the answer: finish(entity1, entity2, ...)")
-    return answer(bench, arguments)
+    return answer(context, arguments)
 
 
-SYMBOLIC = Toolset.of(
+SYMBOLIC = Toolset(
     "symbolic",
     (
         Action(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from triplewise.tools.actions.action import ActionContext
+from triplewise.tools.actions.toolset import ActionContext, join_names
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
 from triplewise.tools.kg.protocol import KnowledgeGraph
@@ -34,6 +34,11 @@ def _name(kg: KnowledgeGraph, term: Term, labels: Mapping[Term, str]) -> str:
         return term.value
     label = labels.get(term)
     return UNNAMED if kg.profile.is_mediator(term, label) else label or kg.profile.short(term)
+
+
+def list_values(values: Iterable[object], more: bool) -> str:
+    """Return a list as the papers print it, with an ellipsis where it was cut."""
+    return f"[{', '.join([*map(repr, values), *(['...'] if more else [])])}]"
 
 
 def relation_names(kg: KnowledgeGraph, relations: Iterable[str]) -> list[str]:
@@ -74,11 +79,11 @@ class Resolver:
     """Reads the arguments of one call.
 
     Attributes:
-        bench: the workbench of the step.
+        context: what is known in the step.
         repaired: what was written -> the id it was read as, for everything that was no id.
     """
 
-    bench: ActionContext
+    context: ActionContext
     repaired: dict[str, str] = field(default_factory=dict)
 
     def node(self, form: str) -> str:
@@ -92,13 +97,13 @@ class Resolver:
     def relation(self, form: str) -> str:
         """The id of a relation, without the text that was shown behind it, or from that text alone."""
         form = form.strip().strip("'\"")
-        profile = self.bench.kg.profile
+        profile = self.context.kg.profile
         noted = _WITH_NOTE.fullmatch(form)
         if form in self._offered() or read_iri(form, profile, relation=True) is not None:
             return form
         if noted and read_iri(noted[1], profile, relation=True) is not None:
             return noted[1]
-        texts = relation_texts(self.bench.kg, self._offered())
+        texts = relation_texts(self.context.kg, self._offered())
         found = [r for r, text in texts.items() if text.label.casefold() == form.casefold()]
         return self._repair(form, found[0]) if len(found) == 1 else form
 
@@ -107,7 +112,7 @@ class Resolver:
         node = self.node(form)
         if node.startswith(("?", "<", '"', "'")) or is_bare(node) or _DATELIKE.fullmatch(node):
             return node
-        return node if read_iri(node, self.bench.kg.profile) else self._quote(node)
+        return node if read_iri(node, self.context.kg.profile) else self._quote(node)
 
     def pattern(self, form: str) -> str:
         """A pattern of `add_union` or `add_not` with every part resolved."""
@@ -121,7 +126,7 @@ class Resolver:
 
     def triple(self, parts: Sequence[str]) -> list[str]:
         """The parts of a triple, type or filter."""
-        parts = self.joined(parts, 3)
+        parts = join_names(parts, 3, self.context.memory.names)
         if len(parts) != 3:
             return parts
         subject, middle, end = parts
@@ -135,8 +140,8 @@ class Resolver:
     def shown(self, form: str) -> str:
         """A form as it stands in observations and memory: the short id of an IRI."""
         whole = form.startswith("<") and form.endswith(">")  # not the operators < and <=
-        iri = read_iri(form, self.bench.kg.profile) if whole else None
-        return form if iri is None else self.bench.kg.profile.short(iri)
+        iri = read_iri(form, self.context.kg.profile) if whole else None
+        return form if iri is None else self.context.kg.profile.short(iri)
 
     def entity(self, form: str) -> Term:
         """The term an exploring action starts from.
@@ -147,12 +152,12 @@ class Resolver:
         form = self.node(form.strip())
         literal = read_literal(form)
         # Models quote ids and names; text is only a node if it was linked, or carries a language or datatype.
-        if literal is not None and (form in self._linked_names() or not form.endswith(form[0])):
+        if literal is not None and (form in self.context.memory.names or not form.endswith(form[0])):
             return literal
         form = form if literal is None else literal.value
-        iri = None if form.startswith("?") else read_iri(form, self.bench.kg.profile)
+        iri = None if form.startswith("?") else read_iri(form, self.context.kg.profile)
         if iri is None:
-            linked = list(self.bench.memory.linked)
+            linked = list(self.context.memory.linked)
             raise ActionError(
                 "unknown_entity",
                 f"{form!r} is neither an entity id nor the name of a linked entity: {', '.join(linked)}",
@@ -160,20 +165,6 @@ class Resolver:
                 linked=linked,
             )
         return iri
-
-    def joined(self, arguments: Iterable[str], due: int) -> list[str]:
-        """Arguments with neighbours joined where a comma inside a known name has split it, down to `due`."""
-        parts = list(arguments)
-        names = self._linked_names()
-        longest = max((name.count(", ") + 1 for name in names), default=1)
-        i = 0
-        while len(parts) > due and i < len(parts) - 1:
-            widest = min(longest, len(parts) - due + 1)
-            width = next((w for w in range(widest, 1, -1) if _join(parts, i, w) in names), 0)
-            if width:
-                parts[i : i + width] = [_join(parts, i, width)]
-            i += 1
-        return parts
 
     def detail(self) -> dict[str, object]:
         """What was repaired, for `Feedback.detail`."""
@@ -192,17 +183,17 @@ class Resolver:
             literal = None
         if literal is not None:
             return literal
-        return read_iri(known, self.bench.kg.profile)
+        return read_iri(known, self.context.kg.profile)
 
     def _is_literal(self, form: str) -> bool:
         try:
-            return read_literal(form) is not None and form.strip("'\"") not in self._linked_names()
+            return read_literal(form) is not None and form.strip("'\"") not in self.context.memory.names
         except ActionError:
             return True
 
     def _known_id(self, form: str) -> str | None:
         """The id that a form stands for, None if it is one itself or means nothing known."""
-        memory, profile = self.bench.memory, self.bench.kg.profile
+        memory, profile = self.context.memory, self.context.kg.profile
         bare = form.strip("'\"")
         ids = set(memory.linked) | set(memory.seen)
         if form in ids:
@@ -224,8 +215,8 @@ class Resolver:
 
     def _seen_by_name(self, name: str) -> str | None:
         """The one entity seen so far that has a name."""
-        profile, kg = self.bench.kg.profile, self.bench.kg
-        seen = {i: iri for i in self.bench.memory.seen if (iri := read_iri(i, profile)) is not None}
+        profile, kg = self.context.kg.profile, self.context.kg
+        seen = {i: iri for i in self.context.memory.seen if (iri := read_iri(i, profile)) is not None}
         labels = kg.labels(seen.values()) if seen else {}
         found = [i for i, iri in seen.items() if labels.get(iri, "").casefold() == name.casefold()]
         return found[0] if len(found) == 1 else None
@@ -235,27 +226,25 @@ class Resolver:
         self.repaired[form] = known
         if read_literal(known) is not None:
             return known
-        iri = read_iri(known, self.bench.kg.profile)
-        return known if iri is None else write_iri(iri, self.bench.kg.profile)
+        iri = read_iri(known, self.context.kg.profile)
+        return known if iri is None else write_iri(iri, self.context.kg.profile)
 
     def _safe(self, form: str) -> str:
         """A form that cannot be torn apart at its commas."""
         plain = form.startswith(("?", '"', "'")) or is_bare(form)
-        iri = None if plain else read_iri(form, self.bench.kg.profile)
-        return form if iri is None else write_iri(iri, self.bench.kg.profile)
+        iri = None if plain else read_iri(form, self.context.kg.profile)
+        return form if iri is None else write_iri(iri, self.context.kg.profile)
 
     def _quote(self, form: str) -> str:
         """A bare word as a text literal."""
         self.repaired[form] = text(form).n3()
         return self.repaired[form]
 
-    def _linked_names(self) -> set[str]:
-        memory = self.bench.memory
-        return {*memory.linked, *memory.linked.values(), *memory.seen}
-
     def _offered(self) -> list[str]:
         """All relations that were shown so far."""
-        shown = (r for sides in self.bench.memory.looked_up.values() for side in sides.values() for r in side)
+        shown = (
+            r for sides in self.context.memory.looked_up.values() for side in sides.values() for r in side
+        )
         return list(dict.fromkeys(shown))
 
 
@@ -265,7 +254,3 @@ def is_bare(form: str) -> bool:
         return read_bare(form) is not None
     except ActionError:
         return False
-
-
-def _join(parts: list[str], start: int, width: int) -> str:
-    return ", ".join(parts[start : start + width])

@@ -1,19 +1,195 @@
-"""A toolset: actions by name, with everything that is derived from their declarations."""
+"""Actions, declared once: prompts, function-calling schemas and argument checks are derived from them.
+
+An action takes an `ActionContext` (what the environment knows in this step) and arguments as text, and
+returns `Feedback`. It never raises for what a model wrote: `ActionError` becomes interpreter feedback.
+A `Toolset` holds actions by name.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+from typing import Literal as OneOf
 
-from triplewise.tools.actions.action import Action, ActionContext, Parameter, unknown_action, whole
-from triplewise.tools.actions.terms import Resolver
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.pyql import PyQL
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+ParameterKind = OneOf["node", "entity", "relation", "variable", "operator", "value", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of an action."""
+
+    name: str
+    kind: ParameterKind
+    doc: str
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningMemory:
+    """What was linked, looked up, bound and tried so far (the RM of QueryAgent, Algorithm 1).
+
+    Attributes:
+        linked: short id -> label of every linked entity.
+        looked_up: entity or `?variable` -> its relations as last offered,
+            {"forward": [...], "backward": [...]}.
+        bound: `?variable` names of the current program, in order of appearance.
+        seen: short ids seen in any observation.
+        tried: call text -> number of times tried; failed: the ones that ended in an error.
+        doubted: those of them that failed on the very program that is there now (or, for `last`, was then).
+        last: text of the last call; steps, budget: how many steps were used, and how many there are.
+        calls: texts of all calls in order, failed ones too.
+        planned: short ids of the relations that the plan's verified rules use.
+    """
+
+    linked: dict[str, str] = field(default_factory=dict)
+    looked_up: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    bound: tuple[str, ...] = ()
+    seen: frozenset[str] = frozenset()
+    tried: dict[str, int] = field(default_factory=dict)
+    failed: frozenset[str] = frozenset()
+    doubted: frozenset[str] = frozenset()
+    last: str = ""
+    steps: int = 0
+    budget: int = 0
+    calls: tuple[str, ...] = ()
+    planned: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """Ids and labels of all entities that were linked, and ids of those that were seen."""
+        return {*self.linked, *self.linked.values(), *self.seen}
+
+
+Ranker = Callable[[list[str], list[str]], tuple[list[str], list[str]]]
+"""(forward, backward) short relation ids -> the same, cut and ordered for the question."""
+
+
+@dataclass(frozen=True)
+class ActionContext:
+    """All that an action may use in one step.
+
+    `preview` is how many values are shown. `path_hops`, `path_limit` and `path_seconds` bound one search for
+    paths: triples a path, paths, and seconds (None leaves those to the KG).
+    """
+
+    kg: KnowledgeGraph
+    question: str = ""
+    program: str = ""
+    memory: ReasoningMemory = field(default_factory=ReasoningMemory)
+    rank: Ranker = lambda forward, backward: (forward, backward)
+    preview: int = 5
+    services: Mapping[str, Any] = field(default_factory=dict)
+    path_hops: int = 3
+    path_limit: int = 100
+    path_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """The single declaration of an action.
+
+    Attributes:
+        name: as the agent writes it.
+        doc: one or two sentences for the prompt.
+        parameters: in order. `variadic`: the last one may repeat.
+        run: what it does; may raise `ActionError`.
+        example: a legal call, for documentation and tests.
+        finishes: whether a successful call ends the reasoning.
+    """
+
+    name: str
+    doc: str
+    parameters: tuple[Parameter, ...]
+    run: Callable[[ActionContext, tuple[str, ...]], Feedback]
+    example: str
+    variadic: bool = False
+    finishes: bool = False
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def signature(self) -> str:
+        """E.g. `add_fact(head, relation, tail)`."""
+        return f"{self.name}({', '.join(p.name for p in self.parameters)})"
+
+    @property
+    def required(self) -> int:
+        """The least number of arguments."""
+        return sum(p.required for p in self.parameters)
+
+    def fit_arguments(self, arguments: tuple[str, ...], memory: ReasoningMemory) -> tuple[str, ...]:
+        """Return arguments, joined where a comma in a known name split them. Raises `arity` if they misfit."""
+        least, most = self.required, len(self.parameters)
+        if not self.variadic and len(arguments) > most:
+            arguments = tuple(join_names(arguments, most, memory.names))
+        got = len(arguments)
+        if got >= least and (self.variadic or got <= most):
+            return arguments
+        due = f"{least} or more" if self.variadic else str(least) if least == most else f"{least} to {most}"
+        raise ActionError(
+            "arity",
+            f"{self.signature} takes {due} parameters, not {got}",
+            got=got,
+            due=most,
+            least=least,
+            name=self.name,
+            signature=self.signature,
+        )
+
+    def schema(self) -> dict[str, Any]:
+        """Return the action as a function. Strict mode wants every property; optional ones may be null."""
+        properties: dict[str, Any] = {
+            p.name: {"type": "string" if p.required else ["string", "null"], "description": p.doc}
+            for p in self.parameters
+        }
+        if self.variadic:
+            last = self.parameters[-1]
+            strings = {"type": "array", "items": {"type": "string"}}
+            properties[last.name] = {**strings, "description": last.doc}
+        return {
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": f"{self.doc} For example: {self.example}",
+                "strict": True,
+                "parameters": {
+                    "type": "object",
+                    "properties": properties,
+                    "required": list(properties),
+                    "additionalProperties": False,
+                },
+            },
+        }
+
+
+def whole(text: str) -> str:
+    """The text with U+FFFD for halves of surrogate pairs: JSON may carry them, no engine or file can."""
+    if not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def join_names(arguments: Iterable[str], due: int, names: Collection[str]) -> list[str]:
+    """Return arguments with neighbours joined where a comma inside a name has split it, down to `due`."""
+    parts = list(arguments)
+    longest = max((name.count(", ") + 1 for name in names), default=1)
+    i = 0
+    while len(parts) > due and i < len(parts) - 1:
+        for width in range(min(longest, len(parts) - due + 1), 1, -1):
+            if (joined := ", ".join(parts[i : i + width])) in names:
+                parts[i : i + width] = [joined]
+                break
+        i += 1
+    return parts
 
 
 @dataclass(frozen=True)
@@ -22,33 +198,25 @@ class Toolset(Collection[str]):
 
     Attributes:
         name: as in `TOOLSETS`.
-        actions: by name, in the order they are documented.
+        declared: its actions, in the order they are documented.
         to_pyql: the program of a run's state (`ActionContext.program`): what gives SPARQL and proof.
         spelled: a model's reply, with the toolset's own ways to write an action made `Action: name(...)`.
     """
 
     name: str
-    actions: Mapping[str, Action]
+    declared: tuple[Action, ...]
     to_pyql: Callable[[str, Profile], PyQL] = PyQL.parse
     spelled: Callable[[str], str] = str
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        actions: Iterable[Action],
-        *,
-        to_pyql: Callable[[str, Profile], PyQL] = PyQL.parse,
-        spelled: Callable[[str], str] = str,
-    ) -> Toolset:
-        """A toolset of some actions."""
-        return cls(name, {action.name: action for action in actions}, to_pyql, spelled)
+    @cached_property
+    def actions(self) -> Mapping[str, Action]:
+        """The actions by name."""
+        return {action.name: action for action in self.declared}
 
     @cached_property
     def _by_name(self) -> dict[str, Action]:
         """Actions by every spelling that is accepted."""
-        named = {alias: a for a in self.actions.values() for alias in a.aliases}
-        return {**named, **self.actions}
+        return {alias: a for a in self.declared for alias in a.aliases} | dict(self.actions)
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
@@ -60,111 +228,85 @@ class Toolset(Collection[str]):
         return len(self._by_name)
 
     def action(self, name: str) -> Action:
-        """The action of a name or alias. Raises `ActionError` with code `unknown_action`."""
+        """Return the action of a name or alias. Raises `ActionError` with code `unknown_action`."""
         if (action := self._by_name.get(name)) is None:
-            raise unknown_action(name, list(self.actions))
+            legal = sorted(self.actions)
+            message = f"{name} is no action: {', '.join(legal)}"
+            raise ActionError("unknown_action", message, name=name, legal=legal)
         return action
 
-    def execute(self, bench: ActionContext, call: Call) -> Feedback:
+    def execute(self, context: ActionContext, call: Call) -> Feedback:
         """Carry out a call. What is wrong with the call comes back as feedback with an `error`.
 
         Raises:
             RunError: if the KG is lost for good. Never for anything that a model wrote.
         """
-        call = Call(whole(call.name), tuple(map(whole, call.arguments)))
-        name = call.name
+        name, arguments = whole(call.name), tuple(map(whole, call.arguments))
         try:
-            action = self.action(call.name)
+            action = self.action(name)
             name = action.name
-            arguments = _fitted(bench, action, call.arguments)
-            feedback = action.run(bench, arguments)
+            feedback = action.run(context, action.fit_arguments(arguments, context.memory))
         except ActionError as error:
             return Feedback(
                 action=name,
-                arguments=call.arguments,
+                arguments=arguments,
                 error=error.code,
                 message=error.message,
                 detail=dict(error.detail),
-                program=bench.program,
+                program=context.program,
             )
-        return replace(feedback, action=name, arguments=feedback.arguments or call.arguments)
+        return replace(feedback, action=name, arguments=feedback.arguments or arguments)
 
     def document(self) -> str:
-        """The numbered tool document for a prompt (QueryAgent, table 10; SymAgent, figure 5)."""
+        """Return the numbered tool document for a prompt (QueryAgent, table 10; SymAgent, figure 5)."""
         lines = []
-        for number, action in enumerate(self.actions.values(), 1):
+        for number, action in enumerate(self.declared, 1):
             lines.append(f"{number}. {action.signature}: {action.doc} For example: {action.example}")
             lines += [f"   - {p.name}: {p.doc}" for p in action.parameters]
         return "\n".join(lines)
 
     def brief(self) -> str:
-        """The same document in a line an action: of parameters, those with a form are explained.
+        """Return the same document in a line an action: of parameters, those with a form are explained.
 
-        What nodes, relations and variables look like is for the prompt's rules to say, once; what was said of
-        one action is not said again of the next.
+        What nodes, relations and variables look like is for the prompt's rules to say, once; what stands in
+        the text of one action is not repeated in the next.
         """
-        said: set[str] = set()
-        return "\n".join(
-            f"{n}. {_in_a_line(action, said)}" for n, action in enumerate(self.actions.values(), 1)
-        )
+        lines, words = [], set[str]()
+        for number, action in enumerate(self.declared, 1):
+            notes = []
+            for p in action.parameters:
+                own = set(re.findall(r"[^\s,;:()]+", f"{p.name} {p.doc}"))
+                explains = p.kind in _FORMS or len(p.doc) > _LONG
+                if explains and len(own - words) > _NEWS * len(own):
+                    notes.append(f"{p.name}: {p.doc}")
+                    words |= own
+            example = f" E.g. {action.example}" if action.variadic and notes else ""
+            explained = f" ({'; '.join(notes)})" if notes else ""
+            lines.append(f"{number}. {action.signature}: {action.doc}{explained}{example}")
+        return "\n".join(lines)
 
     def schemas(self) -> list[dict[str, Any]]:
-        """The actions as function-calling tools in OpenAI's strict JSON form."""
-        return [_schema(action) for action in self.actions.values()]
+        """Return the actions as function-calling tools in OpenAI's strict JSON form."""
+        return [action.schema() for action in self.declared]
 
     def from_tool_call(self, name: str, args: Mapping[str, Any]) -> Call:
-        """The call that a native tool call means. What does not fit shows when it is executed."""
-        if name not in self:
-            return Call(name, tuple(t for v in args.values() for t in _texts(v)))
-        parameters = self.action(name).parameters
-        known = {p.name for p in parameters}
-        values = [args.get(p.name) for p in parameters] + [v for k, v in args.items() if k not in known]
+        """Return the call that a native tool call means. What does not fit shows when it is executed."""
+        values = list(args.values())
+        if name in self:
+            parameters = [p.name for p in self.action(name).parameters]
+            values = [args.get(p) for p in parameters] + [v for k, v in args.items() if k not in parameters]
         return Call(name, tuple(text for value in values for text in _texts(value)))
 
 
-def _fitted(bench: ActionContext, action: Action, arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments, joined where a comma in a known name split them. Raises `arity` if they do not fit."""
-    least = sum(p.required for p in action.parameters)
-    most = None if action.variadic else len(action.parameters)
-    if most is not None and len(arguments) > most:
-        arguments = tuple(Resolver(bench).joined(arguments, most))
-    got = len(arguments)
-    if got >= least and (most is None or got <= most):
-        return arguments
-    due = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
-    raise ActionError(
-        "arity",
-        f"{action.signature} takes {due} parameters, not {got}",
-        got=got,
-        due=len(action.parameters),
-        least=least,
-        name=action.name,
-        signature=action.signature,
-    )
-
-
 _FORMS = ("value", "operator", "text")
-_TELLING = 60
+_LONG = 60
 """Characters from which on the text of a parameter says more than what kind of thing it is."""
 _NEWS = 0.4
-"""Share of words that are not yet said, below which a text is no news."""
-
-
-def _in_a_line(action: Action, said: set[str]) -> str:
-    """Signature and text of an action, with what its parameters need beyond that and beyond what was said."""
-    notes = []
-    for p in action.parameters:
-        words = set(re.findall(r"[^\s,;:()]+", f"{p.name} {p.doc}"))
-        if (p.kind in _FORMS or len(p.doc) > _TELLING) and len(words - said) > _NEWS * len(words):
-            notes.append(f"{p.name}: {p.doc}")
-            said |= words
-    example = f" E.g. {action.example}" if action.variadic and notes else ""
-    explained = f" ({'; '.join(notes)})" if notes else ""
-    return f"{action.signature}: {action.doc}{explained}{example}"
+"""Share of new words, below which a text says nothing new."""
 
 
 def _texts(value: Any) -> list[str]:
-    """A JSON value as argument texts."""
+    """Return a JSON value as argument texts."""
     match value:
         case None:
             return []
@@ -174,29 +316,3 @@ def _texts(value: Any) -> list[str]:
             return ["true" if value else "false"]
         case _:
             return [str(value).strip()]
-
-
-def _schema(action: Action) -> dict[str, Any]:
-    """One action as a function. Strict mode wants every property required, so optional ones may be null."""
-    last = action.parameters[-1].name if action.variadic else None
-    return {
-        "type": "function",
-        "function": {
-            "name": action.name,
-            "description": f"{action.doc} For example: {action.example}",
-            "strict": True,
-            "parameters": {
-                "type": "object",
-                "properties": {p.name: _property(p, p.name == last) for p in action.parameters},
-                "required": [p.name for p in action.parameters],
-                "additionalProperties": False,
-            },
-        },
-    }
-
-
-def _property(parameter: Parameter, repeats: bool) -> dict[str, Any]:
-    """The JSON schema of one parameter."""
-    if repeats:
-        return {"type": "array", "items": {"type": "string"}, "description": parameter.doc}
-    return {"type": "string" if parameter.required else ["string", "null"], "description": parameter.doc}

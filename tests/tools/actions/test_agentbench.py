@@ -18,21 +18,15 @@ from tests.support.pyql_programs import DATE, ENTITIES, NUMBER, RELATIONS, graph
 from triplewise.guidelines import load_guidelines
 from triplewise.nodes.act import read_reply
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
-from triplewise.tools.actions.agentbench_sets import (
-    Best,
-    Intersection,
-    Joined,
-    Made,
-    Neighbors,
-    Number,
-    Sets,
-)
+from triplewise.tools.actions.agentbench_sets import Sets, set_script, to_pyql, unsayable
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule, script
 from triplewise.tools.core.terms import Literal, Term, Triple
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.text import write_iri
 
 AGENTBENCH, GUIDELINES = TOOLSETS["agentbench"], load_guidelines()
 TURTLE = """
@@ -52,16 +46,16 @@ DATA = os.environ.get("TRIPLEWISE_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="TRIPLEWISE_DATA names no folder")
 
 
-def borders(profile: Profile) -> EmbeddedKG:
-    """The small graph of this file."""
+def opened(turtle: str, profile: Profile) -> EmbeddedKG:
+    """A small graph."""
     store = ox.Store()
-    store.load(TURTLE.encode(), format=ox.RdfFormat.TURTLE)
-    return EmbeddedKG(store, profile, "borders")
+    store.load(turtle.encode(), format=ox.RdfFormat.TURTLE)
+    return EmbeddedKG(store, profile, "small")
 
 
 @pytest.fixture(scope="module")
 def kg() -> EmbeddedKG:
-    return borders(load_profile("wikidata"))
+    return opened(TURTLE, load_profile("wikidata"))
 
 
 def run(kg: EmbeddedKG, *calls: str) -> tuple[Feedback, ReasoningMemory]:
@@ -110,7 +104,7 @@ def _sorted(observation: str) -> str:
 
 
 def test_inverse_relations_are_offered_only_where_the_graph_has_none(kg: EmbeddedKG) -> None:
-    both = borders(replace(load_profile("wikidata"), reciprocal=True))
+    both = opened(TURTLE, replace(load_profile("wikidata"), reciprocal=True))
     assert "^P17" in run(kg, "get_relations(Q40)")[0].observation
     assert "^" not in run(both, "get_relations(Q40)")[0].observation
     assert run(both, "get_neighbors(Q40, ^P17)")[0].values == {"#0": ["Vienna"]}
@@ -167,7 +161,7 @@ def test_a_final_answer_is_read_in_every_form(reply: str) -> None:
     _, _, call = read_reply(reply, AGENTBENCH)
     assert isinstance(call, Call)
     assert AGENTBENCH.action(call.name).name == "answer"
-    assert Sets((Number(0),) * 4).number(*call.arguments) == 3
+    assert Sets((Call("count", ("#0",)),) * 4).number(*call.arguments) == 3
 
 
 def test_a_final_answer_beside_an_action_is_two_actions() -> None:
@@ -178,51 +172,53 @@ def test_a_final_answer_beside_an_action_is_two_actions() -> None:
 
 
 PROFILE = Profile(prefixes={"ex": "http://example.org/"})
+MARKS, SUPERLATIVES = st.sampled_from(["", "^"]), st.sampled_from(["argmax", "argmin"])
 
 
 @st.composite
 def sets(draw: st.DrawFn) -> Sets:
     """Up to six sets, each from those before it; counts come last, as nothing is made from them."""
-    made: list[Made] = []
+    calls: list[Call] = []
     for n in range(draw(st.integers(1, 6))):
-        before = st.integers(0, n - 1) if n else st.nothing()
-        relation = st.sampled_from(RELATIONS)
-        options: list[st.SearchStrategy[Made]] = [
-            st.builds(Neighbors, st.sampled_from(ENTITIES), relation, st.booleans())
-        ]
+        before = st.sampled_from([f"#{i}" for i in range(n)])
+        relation = st.builds(lambda m, r: m + write_iri(r, PROFILE, True), MARKS, st.sampled_from(RELATIONS))
+        entity = st.sampled_from([write_iri(e, PROFILE) for e in ENTITIES])
+        measure = st.sampled_from([write_iri(r, PROFILE, True) for r in (NUMBER, DATE)])
+        options = [st.builds(lambda *a: Call("get_neighbors", a), entity, relation)]
         if n:
             options += [
-                st.builds(Neighbors, before, relation, st.booleans()),
-                st.builds(Intersection, before, before),
-                st.builds(Joined, before, before),
-                st.builds(Best, before, st.sampled_from([NUMBER, DATE]), st.booleans()),
+                st.builds(lambda *a: Call("get_neighbors", a), before, relation),
+                st.builds(lambda *a: Call("intersection", a), before, before),
+                st.builds(lambda *a: Call("union", a), before, before),
+                st.builds(lambda name, *a: Call(name, a), SUPERLATIVES, before, measure),
             ]
-        made.append(draw(st.one_of(options)))
+        calls.append(draw(st.one_of(options)))
     if draw(st.booleans()):
-        made.append(Number(draw(st.integers(0, len(made) - 1))))
-    return Sets(tuple(made))
+        calls.append(Call("count", (f"#{draw(st.integers(0, len(calls) - 1))}",)))
+    return Sets(tuple(calls))
 
 
-def members(graph: set[Triple], made: tuple[Made, ...], n: int) -> set[Term]:
+def members(graph: set[Triple], calls: tuple[Call, ...], form: str) -> set[Term]:
     """The members of a set, told without SPARQL."""
-    match made[n]:
-        case Neighbors(source, relation, forward):
-            start = members(graph, made, source) if isinstance(source, int) else {source}
+    if not form.startswith("#"):
+        return {PROFILE.expand(form)}  # type: ignore[arg-type]
+    call = calls[int(form[1:])]
+    first, *rest = call.arguments
+    among = members(graph, calls, first)
+    match call.name:
+        case "get_neighbors":
+            relation, forward = PROFILE.expand(rest[0].lstrip("^"), relation=True), rest[0][0] != "^"
             ways = [(t.subject, t.object) if forward else (t.object, t.subject) for t in graph
                     if t.relation == relation]  # fmt: skip
-            return {end for begin, end in ways if begin in start}
-        case Intersection(left, right):
-            return members(graph, made, left) & members(graph, made, right)
-        case Joined(left, right):
-            return members(graph, made, left) | members(graph, made, right)
-        case Best(source, attribute, largest):
-            among = members(graph, made, source)
-            values = [
-                (_key(t.object), t.subject) for t in graph if t.relation == attribute and t.subject in among
-            ]
-            best = (max if largest else min)(values, default=None, key=lambda v: v[0])
-            return {who for value, who in values if best is not None and value == best[0]}
-    raise AssertionError(made[n])
+            return {end for begin, end in ways if begin in among}
+        case "intersection":
+            return among & members(graph, calls, rest[0])
+        case "union":
+            return among | members(graph, calls, rest[0])
+    attribute = PROFILE.expand(rest[0], relation=True)
+    values = [(_key(t.object), t.subject) for t in graph if t.relation == attribute and t.subject in among]
+    best = (max if call.name == "argmax" else min)(values, default=None, key=lambda v: v[0])
+    return {who for value, who in values if best is not None and value == best[0]}
 
 
 def _key(term: Term) -> float | str:
@@ -236,16 +232,15 @@ def test_sparql_means_the_same_sets(made: Sets, graph: set[Triple]) -> None:
     lines = "\n".join(f"{t.subject.n3()} {t.relation.n3()} {t.object.n3()} ." for t in graph)
     store.load(lines.encode(), format=ox.RdfFormat.N_TRIPLES)
     kg = EmbeddedKG(store, PROFILE, "random")
-    n = len(made.made) - 1
-    assert Sets.parse(made.text(PROFILE), PROFILE) == made
-    result = kg.query(made.pyql().sparql(PROFILE))
+    assert Sets.parse(made.text()) == made
+    program = to_pyql(made.text(), PROFILE)
+    result = kg.query(program.sparql(PROFILE))
     found = set(result.column(result.variables[0])) if result.rows else set()
-    counted = made.made[n]
-    if isinstance(counted, Number):
-        assert {t.value for t in found} == {str(len(members(graph, made.made, counted.source)))}
+    counted = made.calls[-1]
+    if counted.name == "count":
+        assert {t.value for t in found} == {str(len(members(graph, made.calls, counted.arguments[0])))}
     else:
-        assert found == members(graph, made.made, n)
-        program = made.pyql()
+        assert found == members(graph, made.calls, f"#{len(made.calls) - 1}")
         assert PyQL.parse(program.text(PROFILE), PROFILE) == program
 
 
@@ -259,7 +254,63 @@ HOSTILE = st.text(max_size=12) | st.sampled_from(
 def test_no_argument_raises(kg: EmbeddedKG, name: str, arguments: list[str]) -> None:
     program = "get_neighbors(Q40, P47)\nget_neighbors(Q39, P47)"
     feedback = AGENTBENCH.execute(ActionContext(kg, program=program), Call(name, tuple(arguments)))
-    assert feedback.error or Sets.parse(feedback.program, kg.profile)
+    assert feedback.error or Sets.parse(feedback.program)
+
+
+FILM_FACTS = """
+@prefix wd: <http://www.wikidata.org/entity/> . @prefix wdt: <http://www.wikidata.org/prop/direct/> .
+wd:Q1 wdt:P57 wd:Q10 ; wdt:P161 wd:Q20, wd:Q21 ; wdt:P2047 90 .
+wd:Q2 wdt:P57 wd:Q10 ; wdt:P161 wd:Q21 ; wdt:P2047 120 .
+wd:Q3 wdt:P57 wd:Q11 ; wdt:P161 wd:Q21 ; wdt:P2047 120 . wd:Q20 wdt:P19 wd:Q30 . wd:Q21 wdt:P19 wd:Q31 .
+"""
+FILMS = (Atom("P57", False, "film"),)
+CAST = (*FILMS, Atom("P161", True, "actor"))
+MEETS = Constraint("meets", "film", (Atom("P161", False, "film"),), value="Q21")
+LONGEST = Constraint("max", "film", (Atom("P2047", True, "minutes"),))
+SCRIPTED = {
+    "chain": Rule("Q10", CAST),
+    "meets": Rule("Q10", FILMS, (MEETS,)),
+    "meets on the way": Rule("Q10", (*CAST, Atom("P19", True, "place")), (MEETS,)),
+    "superlative": Rule("Q10", FILMS, (LONGEST,)),
+    "least that meets": Rule("Q10", FILMS, (MEETS, Constraint("min", "film", LONGEST.atoms))),
+    "count": Rule("Q10", FILMS, (Constraint("count", "count", value="?film"),)),
+    "either": Rule("", (), (Constraint("either", "film", FILMS, operator="Q10", value="Q11"),)),
+    "longest of either": Rule(
+        "", (), (Constraint("either", "film", FILMS, operator="Q10", value="Q11"), LONGEST)
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def films() -> EmbeddedKG:
+    return opened(FILM_FACTS, load_profile("wikidata"))
+
+
+def answers(kg: EmbeddedKG, toolset: str, calls: tuple[Call, ...]) -> set[str]:
+    """What some calls end with."""
+    program = ""
+    for call in calls:
+        feedback = TOOLSETS[toolset].execute(ActionContext(kg, program=program), call)
+        assert not feedback.error, (call.text(), feedback.message)
+        program = feedback.program
+    assert feedback.finished
+    return set(feedback.answers)
+
+
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_sets_reach_what_the_query_reaches(films: EmbeddedKG, name: str) -> None:
+    rule = SCRIPTED[name]
+    assert unsayable(rule) == ""
+    found = answers(films, "agentbench", set_script(rule))
+    assert found
+    assert found == answers(films, "pyql", script(rule))
+
+
+@pytest.mark.parametrize(
+    "kind", ["type", "filter", "distinct", "not", "most", "least", "ask", "holds", "max"]
+)
+def test_what_sets_cannot_say_is_told(kind: ConstraintKind) -> None:
+    assert unsayable(Rule("Q10", FILMS, (Constraint(kind, "film", value="Q5"),)))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from triplewise.tools.actions import TOOLSETS
-from triplewise.tools.actions.action import ActionContext
+from triplewise.tools.actions.toolset import ActionContext
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.kg import open_kg
 

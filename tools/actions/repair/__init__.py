@@ -1,7 +1,7 @@
 """Verified corrections: what may have been meant by a step that failed, tried on the KG before it is offered.
 
 ```python
-found = find_fixes(bench, toolset, feedback, budget=12, most=3, encoder=encoder)
+found = find_fixes(context, toolset, feedback, budget=12, most=3, encoder=encoder)
 for fix in found.fixes:
     fix.text()            # add_fact(?x, P36, Q1490) -> ?x: Japan
 ```

@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from triplewise.tools.actions.action import ActionContext, ReasoningMemory
 from triplewise.tools.actions.repair.budget import QueryBudget, SpentError
-from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.actions.toolset import ActionContext, ReasoningMemory, Toolset
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
@@ -95,14 +94,14 @@ class FailedStep:
     """A step that failed, with all that is known for mending it.
 
     Attributes:
-        bench: the workbench before the step: its program does not hold the failed action, its memory does not
+        context: the workbench before the step: its program does not hold the failed action, its memory does not
             know it, and its KG is an `QueryBudget`.
         feedback: what the environment said of the step.
         toolset: the actions there are.
         similarity: compares texts with the question.
     """
 
-    bench: ActionContext
+    context: ActionContext
     kg: QueryBudget
     feedback: Feedback
     toolset: Toolset
@@ -116,7 +115,7 @@ class FailedStep:
     @property
     def memory(self) -> ReasoningMemory:
         """The reasoning memory before the step."""
-        return self.bench.memory
+        return self.context.memory
 
     @property
     def cause(self) -> str:
@@ -132,7 +131,7 @@ class FailedStep:
     def program(self) -> PyQL:
         """The program before the step; empty where it cannot be read."""
         try:
-            return PyQL.parse(self.bench.program, self.kg.profile)
+            return PyQL.parse(self.context.program, self.kg.profile)
         except ActionError:
             return PyQL()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from triplewise.tools.actions.action import Action
 from triplewise.tools.actions.repair.failed_step import EMPTY, FOUND, FailedStep, Fix, kind, nearness
 from triplewise.tools.actions.replies import parse_call
 from triplewise.tools.actions.terms import UNNAMED, is_bare
+from triplewise.tools.actions.toolset import Action
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.pyql import PyQL
@@ -114,7 +114,7 @@ def anchors(step: FailedStep) -> Iterator[tuple[str, float]]:
     """Known nodes a fact may start from: the newest variable first, linked entities not used yet."""
     for age, variable in enumerate(reversed(step.bound)):
         yield variable, POSSIBLE / (age + 1)
-    used = set(step.bench.program.replace("(", " ").replace(",", " ").replace(")", " ").split())
+    used = set(step.context.program.replace("(", " ").replace(",", " ").replace(")", " ").split())
     for entity in step.memory.linked:
         yield entity, 0.0 if entity in used else POSSIBLE
 
@@ -142,7 +142,7 @@ def freed(step: FailedStep) -> Iterator[Fix]:
     if (ends := _ends(step)) is None:
         return
     subject, relation, object_ = ends
-    first = step.bench.question.split(" ", 1)[0].casefold()
+    first = step.context.question.split(" ", 1)[0].casefold()
     wh_word = first.startswith(("wh", "how", "which", "name", "list", "give", "find"))
     if "ask" in step.toolset:
         asked = (Call("ask"), step.call(subject, relation, object_))
@@ -417,6 +417,6 @@ def through(step: FailedStep) -> Iterator[Fix]:
     for form in step.args:
         if set(step.feedback.values.get(form[1:], ())) != {UNNAMED}:
             continue
-        for call, relation in beyond(step, form, step.bench.program):
+        for call, relation in beyond(step, form, step.context.program):
             new = next(a for a in call.arguments if a.startswith("?") and a != form)
             yield Fix("", (call, Call("set_answer", (new,))), relation, 0.2)

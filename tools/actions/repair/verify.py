@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from triplewise.tools.actions.action import ActionContext
 from triplewise.tools.actions.repair.budget import QueryBudget, SpentError
 from triplewise.tools.actions.repair.failed_step import FailedStep, Fix, TextSimilarity, candidates
 from triplewise.tools.actions.repair.fixes import beyond
 from triplewise.tools.actions.terms import UNNAMED, relation_names
-from triplewise.tools.actions.toolset import Toolset
+from triplewise.tools.actions.toolset import ActionContext, Toolset
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError, KGUnavailableError
 from triplewise.tools.core.terms import IRI, Literal
@@ -80,7 +79,7 @@ class Repair:
 
 
 def find_fixes(
-    bench: ActionContext,
+    context: ActionContext,
     toolset: Toolset,
     feedback: Feedback,
     *,
@@ -91,15 +90,17 @@ def find_fixes(
     """Mends of a failed step that find something on the KG.
 
     Args:
-        bench: what actions had before the step: program and memory without it.
+        context: what actions had before the step: program and memory without it.
         toolset: the actions there are.
         feedback: what the environment said of the step.
         budget: KG queries that all of this may take.
         most: fixes to verified_fix.
         encoder: compares relations with the question; None compares letters.
     """
-    kg = QueryBudget(bench.kg, budget)
-    step = FailedStep(replace(bench, kg=kg), kg, feedback, toolset, TextSimilarity(bench.question, encoder))
+    kg = QueryBudget(context.kg, budget)
+    step = FailedStep(
+        replace(context, kg=kg), kg, feedback, toolset, TextSimilarity(context.question, encoder)
+    )
     proposed = [m for m in candidates(step) if _changes(step, m)]
     if not proposed:
         return Repair(queries=kg.used)
@@ -219,14 +220,14 @@ def carried_out(step: FailedStep, fix: Fix) -> Feedback:
     Raises:
         SpentError: the budget does not allow it.
     """
-    bench = step.bench
+    context = step.context
     if len(fix.calls) > 1:
         try:
             before = _applied(step, fix.calls[:-1])
         except ActionError as error:
             return Feedback(error=error.code, message=error.message)
-        bench = replace(bench, program=before.text(step.kg.profile))
-    feedback = step.toolset.execute(bench, fix.calls[-1])
+        context = replace(context, program=before.text(step.kg.profile))
+    feedback = step.toolset.execute(context, fix.calls[-1])
     return _answered(step, feedback)
 
 
