@@ -14,7 +14,8 @@ from triplewise.nodes.text import denies, form_of
 from triplewise.tools.actions import Toolset
 from triplewise.tools.actions.agentbench_sets import set_script, unsayable
 from triplewise.tools.actions.results import compared
-from triplewise.tools.actions.terms import UNNAMED, Resolver
+from triplewise.tools.actions.pyql import execute_program
+from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.actions.toolset import ActionContext
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
@@ -22,8 +23,8 @@ from triplewise.tools.core.rules import Atom, Rule, script
 from triplewise.tools.core.terms import Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.pyql import PyQL
-from triplewise.tools.pyql.text import apply, write_node
+from triplewise.tools.planning.bodies import rule_program
+from triplewise.tools.pyql.text import write_node
 
 FAN_OUT = 12
 """Most entities expanded at one hop where each is looked at alone."""
@@ -303,31 +304,22 @@ def whole_program(state: State, actions: ActionContext, toolset: Toolset) -> tup
     """
     if state.steps or not state.rules or toolset.name != "pyql":
         return None
-    rule = state.rules[0]
-    calls = [c for c in script(rule) if c.name != "get_relation"]
-    program = _built(actions, calls[:-1])
-    if program is None:
+    rule, kg = state.rules[0], actions.kg
+    try:
+        program = rule_program(kg, rule)
+        for n, clause in enumerate(program.clauses):
+            before = replace(program, clauses=program.clauses[:n])
+            fitted = compared(kg, before, replace(before, clauses=(*before.clauses, clause)))
+            program = replace(program, clauses=(*fitted.clauses, *program.clauses[n + 1 :]))
+        feedback = execute_program(actions, program)
+    except ActionError:
         return None
-    feedback = toolset.execute(replace(actions, program=program.text(actions.kg.profile)), calls[-1])
     shown = {label for labels in feedback.values.values() for label in labels}
     if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED) or not feedback.finished or UNNAMED in shown:
         return None
     if feedback.answers in ((), ("false",)):
         return None
     # The rule as an argument tells this run from an `execute()` that a later step makes.
-    feedback = replace(feedback, arguments=(rule.text(),))
+    feedback = replace(feedback, action="execute", arguments=(rule.text(),))
     thought = f"The best rule, {rule.text()} ({rule.provenance}), is run as one program."
-    return thought, "\n".join(call.text() for call in calls), feedback
-
-
-def _built(actions: ActionContext, calls: list[Call]) -> PyQL | None:
-    """The program of some construct calls, without looking at what each finds; None if one does not fit."""
-    program, profile = PyQL(), actions.kg.profile
-    resolver = Resolver(actions)
-    try:
-        for call in calls:
-            forms = resolver.comparison(*call.arguments) if call.name == "add_filter" else call.arguments
-            program = compared(actions.kg, program, apply(program, call.name, forms, profile))
-    except ActionError:
-        return None
-    return program
+    return thought, f"{program.text(kg.profile)}\nexecute()", feedback

@@ -177,9 +177,15 @@ def _values(context: ActionContext, program: PyQL, result: Result) -> Feedback:
 
 def _execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Run the whole query and finish. The only variable there is need not be set (figure 7, step 8)."""
-    kg, program = context.kg, _program(context)
+    program = _program(context)
     if not program.answer and not program.boolean and len(program.variables) == 1:
         program = program.set_answer(program.variables[0])
+    return execute_program(context, program)
+
+
+def execute_program(context: ActionContext, program: PyQL) -> Feedback:
+    """Return what `execute` says of a program, whatever the context's own. Raises `ActionError`."""
+    kg = context.kg
     program.check_complete()
     result = kg.query(program.sparql(kg.profile))
     if result.boolean is not None:
@@ -187,8 +193,8 @@ def _execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         answers: tuple[str, ...] = ("true" if result.boolean else "false",)
     else:
         feedback = _values(context, program, result)
-        found = dict.fromkeys(value for row in result.rows for value in row if value is not None)
-        answers = tuple(short_ids(kg, found))
+        values = dict.fromkeys(value for row in result.rows for value in row if value is not None)
+        answers = tuple(short_ids(kg, values))
     detail = {**feedback.detail, **program_facts(program, None, kg.profile)}
     text, done = program.text(kg.profile), result.outcome.ok
     return replace(feedback, program=text, answers=answers, detail=detail, finished=done)
