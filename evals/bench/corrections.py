@@ -22,8 +22,7 @@ from triplewise.evals.bench.gold_programs import GRAPHS, Fact, GoldQuestion, gol
 from triplewise.evals.data import graph
 from triplewise.evals.kgs import prepared
 from triplewise.tools.actions import TOOLSETS, ActionContext, Call, ReasoningMemory
-from triplewise.tools.actions.repair import find_fixes
-from triplewise.tools.actions.repair.verify import finds
+from triplewise.tools.actions.repair import find_fixes, finds
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.vocabulary import relation_texts

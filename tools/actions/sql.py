@@ -16,8 +16,8 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.database import RelationalDatabase
 from triplewise.tools.sql.program import (
-    FOLDED,
     column_name,
+    condition_arguments,
     find_column,
     find_table,
     read,
@@ -115,13 +115,12 @@ def _add_condition(context: ActionContext, arguments: tuple[str, ...]) -> Feedba
     """Keep the rows that meet one more comparison, and see what is left."""
     database, query = _begun(context)
     condition = read_condition(database.schema, arguments, _tables(query))
-    name = column_name(database.schema, condition.column)
     after = query
     if condition not in query.conditions:
         after = replace(query, conditions=(*query.conditions, condition))
     found = database.run(replace(after, answer=None), context.preview)
     detail = _situation(context, database, query, condition, found)
-    shown = (name, condition.operator, str(condition.value), *([FOLDED] if condition.folded else []))
+    shown = condition_arguments(database.schema, condition)
     return replace(_preview(context, database, after, found), arguments=shown, detail=detail)
 
 

@@ -127,7 +127,7 @@ class Action:
         return sum(p.required for p in self.parameters)
 
     def fit_arguments(self, arguments: tuple[str, ...], memory: ReasoningMemory) -> tuple[str, ...]:
-        """Return arguments, joined where a comma in a known name split them. Raises `arity` if they misfit."""
+        """Return arguments, joined where a comma in a known name split them; else raise `arity`."""
         least, most = self.required, len(self.parameters)
         if not self.variadic and len(arguments) > most:
             arguments = tuple(join_names(arguments, most, memory.names))

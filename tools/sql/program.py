@@ -44,6 +44,12 @@ def column_name(schema: Schema, column: Column) -> str:
     return column.name if len(same) == 1 else column.id
 
 
+def condition_arguments(schema: Schema, condition: Condition) -> tuple[str, ...]:
+    """Return a condition as `add_condition` reads it."""
+    folded = [FOLDED] if condition.folded else []
+    return (column_name(schema, condition.column), condition.operator, str(condition.value), *folded)
+
+
 def find_column(schema: Schema, form: str, near: Iterable[str] = ()) -> Column:
     """The column that a form means: by name, or `table.name`; case, accents and spaces do not matter.
 

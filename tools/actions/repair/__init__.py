@@ -1,16 +1,16 @@
 """Verified corrections: what may have been meant by a step that failed, tried on the KG before it is offered.
 
 ```python
-found = find_fixes(context, toolset, feedback, budget=12, most=3, encoder=encoder)
-for fix in found.fixes:
+for fix in find_fixes(context, toolset, feedback, budget=12, most=3, encoder=encoder).fixes:
     fix.text()            # add_fact(?x, P36, Q1490) -> ?x: Japan
 ```
 Kinds of fix are registered in `fixes`; a new one is a function with `@kind(...)`.
 """
 
-from triplewise.tools.actions.repair.budget import QueryBudget, SpentError
-from triplewise.tools.actions.repair.failed_step import KINDS, FailedStep, Fix, candidates, kind
-from triplewise.tools.actions.repair.verify import Repair, VerifiedFix, find_fixes, verified
+# Importing the module registers the kinds.
+from triplewise.tools.actions.repair import fixes
+from triplewise.tools.actions.repair.failed_step import KINDS, FailedStep, Fix, QueryBudget, SpentError, kind
+from triplewise.tools.actions.repair.verify import Repair, VerifiedFix, find_fixes, finds
 
 __all__ = [
     "KINDS",
@@ -20,8 +20,8 @@ __all__ = [
     "Repair",
     "SpentError",
     "VerifiedFix",
-    "candidates",
     "find_fixes",
+    "finds",
+    "fixes",
     "kind",
-    "verified",
 ]

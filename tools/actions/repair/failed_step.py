@@ -1,6 +1,6 @@
 """What fixes are made from: the step that failed, and the kinds of fix that serve it.
 
-A kind of fix is a function from a `FailedStep` to candidate `Fix`s, registered under the codes and outcomes
+A kind of fix is a function from a `FailedStep` to candidate `Fix`es, registered under the codes and outcomes
 it serves; nothing but the registration has to be added for a new kind.
 """
 
@@ -14,51 +14,82 @@ from typing import NamedTuple
 
 import numpy as np
 
-from triplewise.tools.actions.repair.budget import QueryBudget, SpentError
 from triplewise.tools.actions.toolset import ActionContext, ReasoningMemory, Toolset
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import IRI, Variable
+from triplewise.tools.core.terms import Variable
+from triplewise.tools.kg.engine import Engine, Layer
 from triplewise.tools.kg.labels import similarity
-from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, metered, shared_of
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.program import fresh
 from triplewise.tools.pyql.text import read_iri, read_variable
 from triplewise.tools.retrieval.encoder import Encoder
 
+PATIENCE = 5.0
+"""Seconds that one query of a correction may take at most."""
+TIMEOUTS = 2
+"""So many time-outs end the trying: what is left would most likely time out too."""
 SEEN = 200
 """Nodes of past observations whose names are compared with a label at most."""
 
 
-def nearness(text: str, other: str) -> float:
-    """How alike two names are by their letters, 0 to 1."""
-    one, two = normalise(text), normalise(other)
-    return similarity(one, two) if one and two else 0.0
+class SpentError(Exception):
+    """The budget is spent, or the KG does not answer: what was not tried yet stays untried."""
 
 
-class TextSimilarity:
-    """Compares texts with a question by vectors, or by their letters where there is no encoder.
+class QueryBudget(Layer):
+    """A KG that asks the one below at most `budget` queries, each once; one more raises `SpentError`.
 
-    The encoder keeps the vectors of texts it has seen, so nothing is embedded twice.
+    Corrections must stay cheap and may never hang a run. Queries count for the meter of the KG below too,
+    and what is remembered of it holds here.
     """
 
-    def __init__(self, question: str, encoder: Encoder | None = None) -> None:
-        self.question, self._encoder = question, encoder
+    def __init__(self, origin: KnowledgeGraph, budget: int) -> None:
+        super().__init__(origin)
+        self.budget, self.used = budget, 0
+        self.timeout = min(origin.timeout, PATIENCE)
+        if isinstance(origin, Engine):
+            self._labels = origin._labels
+        self._failures: dict[Outcome, int] = {}
+        self._results: dict[tuple[str, int | None], Result] = {}
 
-    def to_question(self, texts: Sequence[str]) -> list[float]:
-        """Of each text to the question."""
-        return self.between(self.question, texts)
+    @property
+    def shared(self) -> KnowledgeGraph:  # type: ignore[override]
+        """The KG below: what is kept for it (texts of relations) holds for this one too."""
+        return shared_of(self.origin)
 
-    def between(self, text: str, texts: Sequence[str]) -> list[float]:
-        """Of each text to one text: a cosine, or the similarity of their letters."""
-        if not text.strip() or not texts:
-            return [0.0] * len(texts)
-        if self._encoder is None:
-            return [nearness(text, other) for other in texts]
-        vectors = self._encoder.encode([text, *texts])
-        return [float(x) for x in np.asarray(vectors[1:] @ vectors[0])]
+    @property
+    def left(self) -> int:
+        """Queries left; 0 once the KG has stopped answering."""
+        failures = self._failures
+        lost = failures.get(Outcome.UNAVAILABLE, 0) or failures.get(Outcome.TIMEOUT, 0) >= TIMEOUTS
+        return 0 if lost else self.budget - self.used
+
+    def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
+        """Run one query, or return the result it had before. Raises `SpentError` where none is left."""
+        key = (sparql, limit)
+        if key not in self._results:
+            if self.left < 1:
+                raise SpentError(f"no query is left of {self.budget}")
+            seconds = self.timeout if timeout is None else min(timeout, self.timeout)
+            with metered(self.origin) as meter:
+                result = self._results[key] = self.origin.query(sparql, timeout=seconds, limit=limit)
+            self.used += meter.queries
+            if not result.outcome.ok:
+                self._failures[result.outcome] = self._failures.get(result.outcome, 0) + 1
+        return self._results[key]
+
+    def close(self) -> None:
+        """The KG below belongs to others: nothing is closed."""
+
+
+def name_similarity(text: str, other: str) -> float:
+    """Return how alike two names are by their letters, 0 to 1."""
+    one, two = normalise(text), normalise(other)
+    return similarity(one, two) if one and two else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +97,19 @@ class Fix:
     """What might have been meant: one call, or a few in a row.
 
     Attributes:
-        kind: name of the kind of fix it is.
         calls: to be made one after the other in place of the failed one.
         relation: short id of the relation that its similarity is judged by, "" if it has none.
         prior: how likely this kind is right wherever it finds something, on the scale of a cosine.
+        kind: name of the kind of fix it is, set by `candidates`.
     """
 
-    kind: str
     calls: tuple[Call, ...]
     relation: str = ""
     prior: float = 0.0
+    kind: str = ""
 
     def text(self) -> str:
-        """The calls as the agent would write them."""
+        """Return the calls as the agent would write them."""
         return ", then ".join(call.text() for call in self.calls)
 
 
@@ -91,21 +122,21 @@ class Around(NamedTuple):
 
 @dataclass
 class FailedStep:
-    """A step that failed, with all that is known for mending it.
+    """A step that failed, with all that is known for fixing it.
 
     Attributes:
-        context: the workbench before the step: its program does not hold the failed action, its memory does not
-            know it, and its KG is an `QueryBudget`.
+        context: what actions had before the step: its program does not hold the failed action, its memory
+            does not know it, and its KG is `kg`.
         feedback: what the environment said of the step.
         toolset: the actions there are.
-        similarity: compares texts with the question.
+        encoder: compares texts by vectors; None compares their letters.
     """
 
     context: ActionContext
     kg: QueryBudget
     feedback: Feedback
     toolset: Toolset
-    similarity: TextSimilarity
+    encoder: Encoder | None = None
 
     @property
     def action(self) -> str:
@@ -126,6 +157,11 @@ class FailedStep:
     def args(self) -> tuple[str, ...]:
         """The arguments as written, without surrounding space."""
         return tuple(a.strip() for a in self.feedback.arguments)
+
+    @property
+    def fact(self) -> tuple[str, str, str] | None:
+        """Subject, relation and object, where the arguments are a triple or a comparison."""
+        return (self.args[0], self.args[1], self.args[2]) if len(self.args) == 3 else None
 
     @cached_property
     def program(self) -> PyQL:
@@ -149,60 +185,67 @@ class FailedStep:
         labels = self.kg.labels(terms.values()) if terms else {}
         return linked | {i: labels.get(iri, i) for i, iri in terms.items()}
 
-    def call(self, *arguments: str, name: str = "") -> Call:
-        """A call of the failed action, or of another one, with other arguments."""
-        return Call(name or self.action, arguments)
+    def fix(self, *arguments: str, relation: str = "", prior: float = 0.0) -> Fix:
+        """Return a fix: the failed action with other arguments."""
+        return Fix((Call(self.action, arguments),), relation, prior)
 
-    def with_argument(self, place: int, value: str) -> Call:
-        """The failed call with another argument at one place."""
-        return Call(self.action, (*self.args[:place], value, *self.args[place + 1 :]))
+    def with_argument(self, place: int, value: str, relation: str = "", prior: float = 0.0) -> Fix:
+        """Return a fix: the failed call with another argument at one place."""
+        return self.fix(*self.args[:place], value, *self.args[place + 1 :], relation=relation, prior=prior)
 
     def is_new(self, form: str) -> bool:
         """Whether a form is a variable that nothing binds yet."""
         return form.startswith("?") and form not in self.bound
 
-    def is_node(self, form: str) -> bool:
-        """Whether a form is an entity (not a variable, not a literal)."""
-        return not form.startswith(("?", '"', "'")) and read_iri(form, self.kg.profile) is not None
-
     def new_variable(self, name: str = "x") -> str:
-        """A variable that neither the program nor the failed call names."""
+        """Return a variable that neither the program nor the failed call names."""
         taken = {v[1:] for v in (*self.bound, *self.args) if v.startswith("?")}
         taken |= {v.name for v in self.program.local_variables}
         return f"?{fresh(name.lstrip('?') or 'x', taken)}"
 
     def around(self, node: str) -> Around:
-        """Relations of an entity or a bound variable: as offered before, else asked from the KG."""
+        """Return relations of an entity or a bound variable: as offered before, else asked from the KG."""
         if node in self.memory.looked_up:
             offered = self.memory.looked_up[node]
             return Around(tuple(offered.get("forward", ())), tuple(offered.get("backward", ())))
         return self.relations(node, self.program)
 
     def relations(self, node: str, program: PyQL) -> Around:
-        """Relations of an entity, or of a variable of a program, asked from the KG."""
-        term = self._term(node)
-        where = program.where(self.kg.profile) if isinstance(term, Variable) else ""
+        """Return relations of an entity, or of a variable of a program, asked from the KG."""
+        try:
+            term = read_variable(node) if node.startswith("?") else read_iri(node, self.kg.profile)
+        except ActionError:
+            term = None
         if term is None or (isinstance(term, Variable) and term not in program.variables):
             return Around()
-        found = self.kg.relations(term, where)
+        found = self.kg.relations(term, program.where(self.kg.profile) if isinstance(term, Variable) else "")
         short = self.kg.profile.short
         return Around(tuple(map(short, found.forward)), tuple(map(short, found.backward)))
 
-    def _term(self, node: str) -> IRI | Variable | None:
-        if not node.startswith("?"):
-            return read_iri(node, self.kg.profile)
-        try:
-            return read_variable(node)
-        except ActionError:
-            return None
+    def beyond(self, variable: str, program: PyQL) -> list[Fix]:
+        """Return facts that lead on from a variable of a program to something new."""
+        around, new = self.relations(variable, program), self.new_variable()
+        if new[1:] in {v.name for v in program.variables}:
+            new = f"{new}_2"
+        onward = [Fix((Call("add_fact", (variable, r, new)),), r) for r in around.forward]
+        return onward + [Fix((Call("add_fact", (new, r, variable)),), r) for r in around.backward]
 
-    def texts(self, relations: Iterable[str]) -> dict[str, str]:
-        """How relations read."""
-        wanted = list(dict.fromkeys(relations))
+    def relation_names(self, relations: Iterable[str]) -> dict[str, str]:
+        """Return how relations read."""
+        ids = list(dict.fromkeys(relations))
         if self.kg.profile.relation_text == "dotted":  # such ids read by themselves
-            terms = {r: self.kg.profile.expand(r, relation=True) for r in wanted}
+            terms = {r: self.kg.profile.expand(r, relation=True) for r in ids}
             return {r: self.kg.profile.relation_label(iri).label if iri else r for r, iri in terms.items()}
-        return {r: text.label for r, text in relation_texts(self.kg, wanted).items()}
+        return {r: text.label for r, text in relation_texts(self.kg, ids).items()}
+
+    def similarity(self, text: str, texts: Sequence[str]) -> list[float]:
+        """Return the similarity of each text to one: a cosine, or by their letters."""
+        if not text.strip() or not texts:
+            return [0.0] * len(texts)
+        if self.encoder is None:
+            return [name_similarity(text, other) for other in texts]
+        vectors = self.encoder.encode([text, *texts])
+        return [float(x) for x in np.asarray(vectors[1:] @ vectors[0])]
 
 
 Maker = Callable[[FailedStep], Iterator[Fix]]
@@ -211,7 +254,6 @@ Maker = Callable[[FailedStep], Iterator[Fix]]
 class _Kind(NamedTuple):
     """A registered kind of fix."""
 
-    name: str
     causes: frozenset[str]
     actions: frozenset[str]
     make: Maker
@@ -231,26 +273,22 @@ def kind(name: str, causes: Iterable[str], actions: Iterable[str] = ()) -> Calla
     """
 
     def register(make: Maker) -> Maker:
-        KINDS[name] = _Kind(name, frozenset(causes), frozenset(actions), make)
+        KINDS[name] = _Kind(frozenset(causes), frozenset(actions), make)
         return make
 
     return register
 
 
 def candidates(step: FailedStep) -> list[Fix]:
-    """All fixes that any kind proposes, each once, without what has failed before; not yet tried."""
-    dead = {*step.memory.failed, Call(step.action, step.feedback.arguments).text()}
-    found: dict[tuple[Call, ...], Fix] = {}
-    for one in KINDS.values():
-        if step.cause not in one.causes or (one.actions and step.action not in one.actions):
+    """Return all fixes that any kind proposes, each once, without what has failed before; not yet tried."""
+    failed = {*step.memory.failed, Call(step.action, step.feedback.arguments).text()}
+    fixes: dict[tuple[Call, ...], Fix] = {}
+    for name, (causes, actions, make) in KINDS.items():
+        if step.cause not in causes or (actions and step.action not in actions):
             continue
         # A kind that would need more queries than are left gives way to the ones that need none.
         with suppress(SpentError):
-            for fix in one.make(step):
-                if fix.calls and fix.calls[0].text() not in dead:
-                    found.setdefault(fix.calls, replace(fix, kind=one.name))
-    return list(found.values())
-
-
-EMPTY = str(Outcome.EMPTY)
-FOUND = (str(Outcome.ROWS), str(Outcome.TRUNCATED))
+            for fix in make(step):
+                if fix.calls[0].text() not in failed:
+                    fixes.setdefault(fix.calls, replace(fix, kind=name))
+    return list(fixes.values())

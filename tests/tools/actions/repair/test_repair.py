@@ -20,10 +20,10 @@ from triplewise.tools.actions.repair import (
     SpentError,
     VerifiedFix,
     find_fixes,
+    finds,
     kind,
 )
 from triplewise.tools.actions.repair.fixes import readings
-from triplewise.tools.actions.repair.verify import finds
 from triplewise.tools.core.call import Call
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.labels import LabelIndex, Name
@@ -82,29 +82,29 @@ LINKED = {"Q17": "Japan", "Q90": "Paris"}
 
 
 def after(kg: KnowledgeGraph, *calls: str, question: str = "", **memory: object) -> ActionContext:
-    """The workbench after some steps that work."""
+    """The workcontext after some steps that work."""
     known = ReasoningMemory(linked=LINKED if kg.profile.name == "wikidata" else {"m.01": "Rachel"})
-    bench = ActionContext(kg, question, memory=replace(known, **memory))  # type: ignore[arg-type]
+    context = ActionContext(kg, question, memory=replace(known, **memory))  # type: ignore[arg-type]
     for call in calls:
-        feedback = PYQL.execute(bench, parse_call(call, PYQL))
+        feedback = PYQL.execute(context, parse_call(call, PYQL))
         assert finds(feedback), feedback
-        bench = replace(bench, program=feedback.program)
-    return bench
+        context = replace(context, program=feedback.program)
+    return context
 
 
-def fix(bench: ActionContext, call: str, budget: int = 12, most: int = 3) -> Repair:
+def fix(context: ActionContext, call: str, budget: int = 12, most: int = 3) -> Repair:
     """What is offered for a call that fails."""
-    feedback = PYQL.execute(bench, parse_call(call, PYQL))
-    return find_fixes(bench, PYQL, feedback, budget=budget, most=most)
+    feedback = PYQL.execute(context, parse_call(call, PYQL))
+    return find_fixes(context, PYQL, feedback, budget=budget, most=most)
 
 
-def again(bench: ActionContext, verified_fix: VerifiedFix) -> Feedback:
-    """Carry out an verified_fix as an agent would: call after call."""
+def again(context: ActionContext, offer: VerifiedFix) -> Feedback:
+    """Carry out an offer as an agent would: call after call."""
     feedback = Feedback()
-    for call in verified_fix.fix.calls:
-        feedback = PYQL.execute(bench, call)
+    for call in offer.fix.calls:
+        feedback = PYQL.execute(context, call)
         assert not feedback.error, feedback.message
-        bench = replace(bench, program=feedback.program)
+        context = replace(context, program=feedback.program)
     return feedback
 
 
@@ -162,10 +162,10 @@ CASES: dict[str, tuple[tuple[str, ...], str, str]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_was_meant_is_offered(name: str, kg: Moody) -> None:
     before, broken, meant = CASES[name]
-    bench = after(kg, *before, question="What is the capital of Japan?")
-    found = fix(bench, broken, most=4)
+    context = after(kg, *before, question="What is the capital of Japan?")
+    found = fix(context, broken, most=4)
     assert any(o.text().startswith(meant) for o in found.fixes), [o.text() for o in found.fixes]
-    assert all(finds(again(bench, o)) for o in found.fixes)
+    assert all(finds(again(context, o)) for o in found.fixes)
 
 
 def test_a_turned_fact_comes_before_other_relations(kg: Moody) -> None:
@@ -174,18 +174,20 @@ def test_a_turned_fact_comes_before_other_relations(kg: Moody) -> None:
 
 
 def test_a_mediator_that_was_left_out_is_put_in() -> None:
-    bench = after(opened(FREEBASE, "freebase"), question="Who is Rachel married to?")
-    found = fix(bench, "add_fact(m.01, people.marriage.spouse, ?who)")
+    context = after(opened(FREEBASE, "freebase"), question="Who is Rachel married to?")
+    found = fix(context, "add_fact(m.01, people.marriage.spouse, ?who)")
     texts = [o.text() for o in found.fixes]
     pair = "add_fact(m.01, people.person.spouse_s, ?node), then add_fact(?node, people.marriage.spouse, ?who)"
     assert {f"{pair} -> ?who: Daniel, Rachel", f"{pair} -> ?who: Rachel, Daniel"} & set(texts)
-    assert all(finds(again(bench, o)) for o in found.fixes)
+    assert all(finds(again(context, o)) for o in found.fixes)
 
 
 def test_an_unnamed_answer_is_looked_through() -> None:
     kg = opened(FREEBASE, "freebase")
-    bench = after(kg, "add_fact(m.01, people.person.spouse_s, ?marriage)", question="Where did Rachel marry?")
-    found = fix(bench, "set_answer(?marriage)")
+    context = after(
+        kg, "add_fact(m.01, people.person.spouse_s, ?marriage)", question="Where did Rachel marry?"
+    )
+    found = fix(context, "set_answer(?marriage)")
     assert (
         "add_fact(?marriage, people.marriage.location_of_ceremony, ?x), then set_answer(?x) -> ?x: New York"
         in [o.text() for o in found.fixes]
@@ -193,25 +195,26 @@ def test_an_unnamed_answer_is_looked_through() -> None:
 
 
 def test_a_relation_that_ends_at_mediators_goes_on_behind_them() -> None:
-    bench = after(opened(FREEBASE, "freebase"), question="To whom is Rachel married, her spouse?")
-    found = fix(bench, "add_fact(m.01, people.person.husband, ?who)")
+    context = after(opened(FREEBASE, "freebase"), question="To whom is Rachel married, her spouse?")
+    found = fix(context, "add_fact(m.01, people.person.husband, ?who)")
     (onward,) = [o for o in found.fixes if o.fix.relation == "people.person.spouse_s"]
     assert len(onward.fix.calls) == 2
     assert "Daniel" in onward.finds or "New York" in onward.finds
 
 
 def test_what_failed_before_is_not_offered_again(kg: Moody) -> None:
-    bench = after(kg, failed=frozenset({"add_fact(Q17, P36, ?x)"}))
-    found = fix(bench, "add_fact(?x, P36, Q17)")
+    context = after(kg, failed=frozenset({"add_fact(Q17, P36, ?x)"}))
+    found = fix(context, "add_fact(?x, P36, Q17)")
     assert "add_fact(Q17, P36, ?x)" not in [o.fix.text() for o in found.fixes]
 
 
 def test_a_yes_no_fact_is_offered_only_where_it_holds(kg: Moody) -> None:
-    bench = after(kg, question="Is Tokyo the capital of Japan?", seen=frozenset({"Q1490"}))
+    context = after(kg, question="Is Tokyo the capital of Japan?", seen=frozenset({"Q1490"}))
     assert (
-        fix(bench, "add_fact(Q17, P36, Q1490)").fixes[0].fix.text() == "ask(), then add_fact(Q17, P36, Q1490)"
+        fix(context, "add_fact(Q17, P36, Q1490)").fixes[0].fix.text()
+        == "ask(), then add_fact(Q17, P36, Q1490)"
     )
-    wrong = fix(bench, "add_fact(Q17, P36, Q90)")
+    wrong = fix(context, "add_fact(Q17, P36, Q90)")
     assert not any(o.fix.text().startswith("ask()") for o in wrong.fixes)
 
 
@@ -225,18 +228,18 @@ def test_readings_of_dates_and_numbers() -> None:
 
 
 def test_the_same_trouble_gets_the_same_offers(kg: Moody) -> None:
-    bench = after(kg, question="What is the capital?")
-    texts = [[o.text() for o in fix(bench, "add_fact(Q17, P99, ?x)").fixes] for _ in range(3)]
+    context = after(kg, question="What is the capital?")
+    texts = [[o.text() for o in fix(context, "add_fact(Q17, P99, ?x)").fixes] for _ in range(3)]
     assert texts[0] == texts[1] == texts[2] != []
 
 
 @pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.UNAVAILABLE])
 def test_a_kg_that_does_not_answer_says_nothing_of_a_mend(outcome: Outcome, kg: Moody) -> None:
-    bench = after(kg)
-    feedback = PYQL.execute(bench, parse_call("add_fact(?x, P36, Q17)", PYQL))
+    context = after(kg)
+    feedback = PYQL.execute(context, parse_call("add_fact(?x, P36, Q17)", PYQL))
     kg.fails_at, kg.outcome = "SELECT", outcome
-    with metered(bench.kg) as meter:
-        found = find_fixes(bench, PYQL, feedback, budget=12, most=3)
+    with metered(context.kg) as meter:
+        found = find_fixes(context, PYQL, feedback, budget=12, most=3)
     assert (found.fixes, found.empty) == ((), 0)
     assert found.untried == found.proposed > 0
     assert meter.queries <= 3, "what does not answer is not asked again and again"
@@ -244,10 +247,10 @@ def test_a_kg_that_does_not_answer_says_nothing_of_a_mend(outcome: Outcome, kg: 
 
 def test_mends_are_tried_one_by_one_where_the_joint_test_times_out(kg: Moody) -> None:
     looked_up = {"Q17": {"forward": ["P36", "P30", "P31"], "backward": ["P17"]}}
-    bench = after(kg, looked_up=looked_up)
-    feedback = PYQL.execute(bench, parse_call("add_fact(?x, P36, Q17)", PYQL))
+    context = after(kg, looked_up=looked_up)
+    feedback = PYQL.execute(context, parse_call("add_fact(?x, P36, Q17)", PYQL))
     kg.fails_at = "UNION"
-    found = find_fixes(bench, PYQL, feedback, budget=12, most=3)
+    found = find_fixes(context, PYQL, feedback, budget=12, most=3)
     assert found.fixes[0].fix.kind == "swapped"
 
 
@@ -271,7 +274,7 @@ def test_a_new_kind_is_one_function(kg: Moody, monkeypatch: pytest.MonkeyPatch) 
 
     @kind("flattened", causes=("arity",), actions=("ask",))
     def without_arguments(step: FailedStep) -> Iterator[Fix]:
-        yield Fix("", (Call("ask"), Call("add_fact", ("Q17", "P36", "?x"))))
+        yield Fix((Call("ask"), Call("add_fact", ("Q17", "P36", "?x"))))
 
     assert "flattened" in registered
     assert [o.fix.kind for o in fix(after(kg), "ask(Q17)").fixes][-1:] == ["flattened"]
@@ -307,13 +310,13 @@ def test_every_offer_finds_something_within_the_budget(
     most: int,
     wrapped: Callable[[KnowledgeGraph], KnowledgeGraph],
 ) -> None:
-    bench = after(wrapped(SHARED), *program, question="What is the capital of Japan?")
-    feedback = PYQL.execute(bench, broken)
-    with metered(bench.kg) as meter:
-        found = find_fixes(bench, PYQL, feedback, budget=budget, most=most)
+    context = after(wrapped(SHARED), *program, question="What is the capital of Japan?")
+    feedback = PYQL.execute(context, broken)
+    with metered(context.kg) as meter:
+        found = find_fixes(context, PYQL, feedback, budget=budget, most=most)
     assert meter.queries == found.queries <= budget
     assert len(found.fixes) <= most
-    for verified_fix in found.fixes:
-        done = again(bench, verified_fix)
-        assert finds(done), (verified_fix.text(), done)
+    for offer in found.fixes:
+        done = again(context, offer)
+        assert finds(done), (offer.text(), done)
         assert not done.values or any(done.values.values())
