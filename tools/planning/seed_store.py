@@ -1,7 +1,7 @@
 """Seed questions mined once and kept for a KG, so that no later question mines them again.
 
-One SQLite file for each graph, set of seed questions and caps: the questions by their masked text, and what
-the seeds that were drawn gave. It lies where the graph's other derived things do (a folder made by
+One file of JSON lines for each graph, set of seed questions and caps: the questions by their masked text, and
+what the seeds that were drawn gave. It lies where the graph's other derived things do (a folder made by
 `triplewise kg load`, else the user's cache folder), never beside a user's own file. It is written under
 another name and moved into place when it is complete: what is broken off goes on where it was, and no reader
 sees half of it.
@@ -12,20 +12,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass
 from functools import lru_cache
 from importlib import resources
 from itertools import chain
 from pathlib import Path
 from threading import Lock
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
+from triplewise.tools.core.locks import exclusive
 from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, metered, shared_of
 from triplewise.tools.planning.bodies import Signature
@@ -44,64 +42,64 @@ from triplewise.tools.planning.seeds import (
 )
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
-FORMAT = 3
+FORMAT = 4
 FOLDER = "seeds"
 """Where a KG's folder keeps them."""
-COMMIT_SECONDS = 1.0
-"""What a kill can cost."""
 Tell = Callable[[str, int, "int | None"], None]
 """Called with stage, done, total."""
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT);
-CREATE TABLE IF NOT EXISTS seeds (text TEXT, question TEXT, topics TEXT, answers TEXT, ids TEXT);
-CREATE TABLE IF NOT EXISTS mined (digest BLOB PRIMARY KEY, bodies TEXT);
-"""
-
 
 class SeedFile(Mapping[str, Sequence[Seed]]):
-    """A finished file opened to read, from many threads: seeds by masked text, read when they are needed."""
+    """A file of indexed seeds: seeds by masked text, parsed when they are needed.
+
+    One JSON value a line: an object with `caps` and the masked `texts`; the seeds of each text; then the
+    digest and the bodies of each seed that was mined. A last line that was broken off is left out.
+
+    Attributes:
+        caps: how far its seeds were mined. size: bytes of its whole lines. bodies: of each mined seed, by
+            its digest.
+
+    Raises:
+        DataError: the file is damaged.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._db = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
-        self._lock = Lock()
-        self.about = {str(name): str(value) for name, value in self.rows("SELECT name, value FROM about")}
-        texts = self.rows("SELECT text FROM seeds GROUP BY text ORDER BY MIN(rowid)")
-        self._texts = dict.fromkeys(row[0] for row in texts)
-
-    def rows(self, sql: str, *values: object) -> list[Any]:
-        """Return the rows of a query. Raises `DataError` if the file is damaged."""
+        self._path = path
         try:
-            with self._lock:
-                return self._db.execute(sql, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise DataError(f"{error}; remove it and index the seeds again", self.path) from error
+            content = path.read_bytes()
+            self.size = content.rfind(b"\n") + 1
+            lines = content[: self.size].splitlines()
+            header = json.loads(lines[0])
+            self.caps, texts = Caps(**header["caps"]), header["texts"]
+            self._lines = dict(zip(texts, lines[1 : len(texts) + 1], strict=True))
+            self.bodies: dict[str, Mined] = {
+                digest: {
+                    _signature(body): Quality(precision, recall, returns, condition, _signature(other))
+                    for body, precision, recall, returns, condition, other in bodies
+                }
+                for digest, bodies in map(json.loads, lines[len(texts) + 1 :])
+            }
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise DataError(f"{error}; remove it and index the seeds again", path) from error
 
     def mined(self, seed: Seed) -> Mined | None:
         """Return what a seed gave, None if it was not mined."""
-        rows = self.rows("SELECT bodies FROM mined WHERE digest = ?", _digest(seed))
-        return _read_mined(rows[0][0]) if rows else None
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
+        return self.bodies.get(_digest(seed))
 
     def __getitem__(self, masked: str) -> Sequence[Seed]:
-        if masked not in self._texts:
-            raise KeyError(masked)
-        columns = "question, topics, answers, ids"
-        rows = self.rows(f"SELECT {columns} FROM seeds WHERE text = ? ORDER BY rowid", masked)
-        return [Seed(q, *(tuple(json.loads(part)) for part in parts)) for q, *parts in rows]
+        try:
+            return [Seed(q, *map(tuple, parts)) for q, *parts in json.loads(self._lines[masked])]
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{error}; remove it and index the seeds again", self._path) from error
 
     def __contains__(self, masked: object) -> bool:
-        return masked in self._texts
+        return masked in self._lines
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
+        return iter(self._lines)
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self._lines)
 
 
 _indexes: WeakKeyDictionary[KnowledgeGraph, dict[str, SeedIndex]] = WeakKeyDictionary()
@@ -123,7 +121,7 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
     """
     mark = kg_mark(source, kg)
     if path is None:
-        files = [f for folder in _folders(kg) for f in folder.glob(f"{_prefix(mark)}*.sqlite")]
+        files = [f for folder in _folders(kg) for f in folder.glob(f"{_prefix(mark)}*.jsonl")]
         latest = max(files, key=lambda f: (f.stat().st_mtime_ns, f.name), default=None)
         return None if latest is None else _opened(latest)
     name = _file_name(mark, _seeds_mark(path), caps)
@@ -149,8 +147,7 @@ def _read(path: str, kg: KnowledgeGraph) -> Iterator[Seed]:
 def _opened(path: Path) -> SeedIndex:
     """Return the index of a file, opened once per process."""
     file = SeedFile(path)
-    caps = Caps(**json.loads(file.about.get("caps", "{}")))
-    return SeedIndex(file, file.mined, caps)
+    return SeedIndex(file, file.mined, file.caps)
 
 
 def _folders(kg: KnowledgeGraph) -> list[Path]:
@@ -162,7 +159,7 @@ def _folders(kg: KnowledgeGraph) -> list[Path]:
 def _file_name(mark: str, seeds: str, caps: Caps) -> str:
     """Return the name of the file for a graph, seeds and caps."""
     key = f"{FORMAT}\0{mark}\0{seeds}\0{json.dumps(asdict(caps))}"
-    return f"{_prefix(mark)}{hashlib.sha256(key.encode()).hexdigest()[:16]}.sqlite"
+    return f"{_prefix(mark)}{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsonl"
 
 
 def _prefix(mark: str) -> str:
@@ -178,7 +175,7 @@ def kg_mark(source: str, kg: KnowledgeGraph) -> str:
     """
     path = Path(source).expanduser()
     if source == DEMO:
-        content = _demo()
+        content = _file_mark(Path(str(resources.files("triplewise.tools.kg.demo") / "demo.nt.gz")), 0)
     elif path.is_dir() and is_store(path):
         content = (path / MANIFEST).read_bytes()
     elif path.is_file():
@@ -186,13 +183,6 @@ def kg_mark(source: str, kg: KnowledgeGraph) -> str:
     else:
         content = kg.name.encode()
     return hashlib.sha256(content + b"\0" + kg.profile.name.encode()).hexdigest()
-
-
-@lru_cache(maxsize=1)
-def _demo() -> bytes:
-    """Return what tells one version of the demo graph from another."""
-    facts = (resources.files("triplewise.tools.kg.demo") / "demo.nt.gz").read_bytes()
-    return hashlib.sha256(facts).digest()
 
 
 @lru_cache(maxsize=32)
@@ -212,17 +202,9 @@ def _seeds_mark(path: str) -> str:
     return hashlib.sha256(b"".join(marks)).hexdigest()
 
 
-def _digest(seed: Seed) -> bytes:
+def _digest(seed: Seed) -> str:
     """Return what a mined seed is found by."""
-    return hashlib.sha256(json.dumps(astuple(seed)).encode()).digest()[:16]
-
-
-def _read_mined(written: str) -> Mined:
-    """Return what a seed gave, out of JSON."""
-    return {
-        _signature(body): Quality(precision, recall, returns, condition, _signature(other))
-        for body, precision, recall, returns, condition, other in json.loads(written)
-    }
+    return hashlib.sha256(json.dumps(astuple(seed)).encode()).hexdigest()[:32]
 
 
 def _signature(body: Sequence[Sequence[object]]) -> Signature:
@@ -284,21 +266,25 @@ def index_seeds(
     finished, before, timeouts = final.is_file() and not again, 0, 0
     if not finished:
         partial = final.with_suffix(".partial")
-        if again:
-            partial.unlink(missing_ok=True)
-        about = {"kg": mark, "source": source, "seeds": path, "caps": json.dumps(asdict(caps))}
-        with _writing(partial) as db:
-            _write_seeds(db, groups, about)
-            before, timeouts = _mine(db, kg, caps, encoder or open_encoder(), groups, tell)
-        with closing(SeedFile(partial)):
-            os.replace(partial, final)
+
+        def refuse() -> None:
+            raise ConfigurationError(f"another process indexes these seeds now ({partial})")
+
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with exclusive(final.with_suffix(".lock"), refuse):
+                if again:
+                    partial.unlink(missing_ok=True)
+                before, timeouts = _mine(partial, kg, caps, encoder or open_encoder(), groups, tell)
+                os.replace(partial, final)
+        except OSError as error:
+            raise DataError(f"cannot be written: {error}", partial) from error
         if is_store(folder.parent):
             # A folder that is this graph's alone: what was kept for an earlier state of it goes.
-            for old in [*folder.glob("*.sqlite"), *folder.glob("*.partial")]:
+            for old in folder.iterdir():
                 if not old.name.startswith(_prefix(mark)):
                     old.unlink(missing_ok=True)
-    with closing(SeedFile(final)) as file:
-        mined = [_read_mined(row[0]) for row in file.rows("SELECT bodies FROM mined")]
+    mined = list(SeedFile(final).bodies.values())
     return IndexReport(
         final,
         seeds=sum(map(len, groups.values())),
@@ -318,70 +304,42 @@ def _is_writable(folder: Path) -> bool:
     return there.is_dir() and os.access(there, os.W_OK)
 
 
-@contextmanager
-def _writing(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the file for this process alone; what is done is kept however it ends."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(path, timeout=0.0)) as db:
-            db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            db.executescript(_TABLES)
-            try:
-                yield db
-            finally:
-                with suppress(sqlite3.Error):
-                    db.commit()
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise ConfigurationError(f"another process indexes these seeds now ({path})") from error
-        raise DataError(f"cannot be written: {error}", path) from error
-    except (sqlite3.DatabaseError, OSError) as error:
-        raise DataError(f"cannot be used: {error}; remove it and index the seeds again", path) from error
-
-
-def _write_seeds(
-    db: sqlite3.Connection, groups: Mapping[str, Sequence[Seed]], about: Mapping[str, str]
-) -> None:
-    """Write the seeds, all or none, unless they are there."""
-    if db.execute("SELECT COUNT(*) FROM about").fetchone()[0]:
-        return
-    rows = (
-        (text, s.question, *(json.dumps(part) for part in (s.topics, s.answers, s.ids)))
-        for text, seeds in groups.items()
-        for s in seeds
-    )
-    db.executemany("INSERT INTO seeds VALUES (?, ?, ?, ?, ?)", rows)
-    db.execute("CREATE INDEX IF NOT EXISTS by_text ON seeds (text)")
-    db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-    db.commit()
-
-
 def _mine(
-    db: sqlite3.Connection,
+    path: Path,
     kg: KnowledgeGraph,
     caps: Caps,
     encoder: Encoder,
     groups: Mapping[str, Sequence[Seed]],
     tell: Tell | None,
 ) -> tuple[int, int]:
-    """Mine what is not there; how many seeds were, and how many queries were not answered in time."""
+    """Write the seeds, and mine those the file lacks; how many it had, and how many queries timed out."""
+    try:
+        file = SeedFile(path)
+        os.truncate(path, file.size)
+        done = set(file.bodies)
+    except DataError:
+        done = set()
+        header = {"caps": asdict(caps), "texts": list(groups)}
+        seeds = ([astuple(seed) for seed in group] for group in groups.values())
+        path.write_text("".join(json.dumps(line) + "\n" for line in chain([header], seeds)), "utf-8")
     miner = Miner(kg, caps, MinedSeeds(), encoder)
     chosen = [s for seeds in groups.values() for s in miner.choose(seeds)]
-    before, timeouts, saved = 0, 0, time.monotonic()
-    for number, seed in enumerate(chosen):
-        if tell is not None:
-            tell("mining seed questions", number, len(chosen))
-        if db.execute("SELECT 1 FROM mined WHERE digest = ?", (_digest(seed),)).fetchone():
-            before += 1
-            continue
-        with metered(kg) as meter:
-            mined = miner.of_seed(seed)
-        if meter.outcomes.get(Outcome.UNAVAILABLE):
-            raise KGUnavailableError("the graph does not answer; run the same command again to go on")
-        timeouts += meter.outcomes.get(Outcome.TIMEOUT, 0)
-        bodies = json.dumps([[body, *astuple(quality)] for body, quality in mined.items()])
-        db.execute("INSERT OR REPLACE INTO mined VALUES (?, ?)", (_digest(seed), bodies))
-        if time.monotonic() - saved > COMMIT_SECONDS:
-            db.commit()
-            saved = time.monotonic()
+    before, timeouts = 0, 0
+    # Each line is handed to the system when it is complete, so that a kill costs the seed in hand.
+    with path.open("a", encoding="utf-8", buffering=1) as lines:
+        for number, seed in enumerate(chosen):
+            if tell is not None:
+                tell("mining seed questions", number, len(chosen))
+            digest = _digest(seed)
+            if digest in done:
+                before += 1
+                continue
+            with metered(kg) as meter:
+                mined = miner.of_seed(seed)
+            if meter.outcomes.get(Outcome.UNAVAILABLE):
+                raise KGUnavailableError("the graph does not answer; run the same command again to go on")
+            timeouts += meter.outcomes.get(Outcome.TIMEOUT, 0)
+            bodies = [[body, *astuple(quality)] for body, quality in mined.items()]
+            lines.write(json.dumps([digest, bodies]) + "\n")
+            done.add(digest)
     return before, timeouts
