@@ -77,19 +77,20 @@ def parse_yaml(text: str, path: Path | str) -> YamlDocument:
     return YamlDocument(value, path, root)
 
 
-def _refuse_duplicates(node: yaml.Node, path: Path | str) -> None:
+def _refuse_duplicates(root: yaml.Node, path: Path | str) -> None:
     """Raise a `DataError` where a key stands twice in one mapping."""
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _refuse_duplicates(item, path)
-    elif isinstance(node, yaml.MappingNode):
-        keys = set()
-        for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in keys:
-                line = key.start_mark.line + 1
-                raise DataError(f"{key.value}: stands twice in one mapping; drop one", path, line)
-            keys.add(key.value if isinstance(key, yaml.ScalarNode) else None)
-            _refuse_duplicates(value, path)
+    nodes = [root]
+    for node in nodes:
+        if isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+        elif isinstance(node, yaml.MappingNode):
+            keys = set()
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in keys:
+                    line = key.start_mark.line + 1
+                    raise DataError(f"{key.value}: stands twice in one mapping; drop one", path, line)
+                keys.add(key.value if isinstance(key, yaml.ScalarNode) else None)
+                nodes.append(value)
 
 
 def read_yaml(path: Path) -> YamlDocument:

@@ -127,16 +127,28 @@ class Profile:
         `relation` says whether the form stands where a relation does: it decides which namespaces are
         looked at first. That an IRI comes back does not say that the KG knows it.
         """
-        form = form.strip()
-        if form.startswith("<") and form.endswith(">"):
-            return _iri(form[1:-1]) if _SCHEME.match(form[1:-1]) else None
+        form, value = form.strip(), ""
         prefix, colon, local = form.partition(":")
-        if colon and prefix in self.prefixes:
+        if form.startswith("<") and form.endswith(">"):
+            value = form[1:-1] if _SCHEME.match(form[1:-1]) else ""
+        elif colon and prefix in self.prefixes:
             namespace = self.prefixes[prefix]
-            return _iri(namespace + (encode_name(local) if self._is_named(namespace) else local))
-        if _WEB.fullmatch(form):
-            return _iri(form)
-        return self._expand_bare(form, relation)
+            value = namespace + (encode_name(local) if self._is_named(namespace) else local)
+        elif _WEB.fullmatch(form):
+            value = form
+        else:
+            kinds = [
+                (self.entity_namespaces, self._entity_name),
+                (self.relation_namespaces, self._relation_name),
+            ]
+            for namespaces, pattern in reversed(kinds) if relation else kinds:
+                if namespaces and form and pattern.fullmatch(form):
+                    value = namespaces[0] + (encode_name(form) if self.percent_names else form)
+                    break
+        try:
+            return IRI(value) if value else None
+        except ValueError:
+            return None
 
     def name_iri(self, name: str, relation: bool = False) -> IRI:
         """The IRI of something known by name only, in the first namespace of its kind.
@@ -221,16 +233,6 @@ class Profile:
             if value.startswith(namespace):
                 local = value[len(namespace) :]
                 yield f"{prefix}:{self._readable(local) if self._is_named(namespace) else local}", False
-
-    def _expand_bare(self, form: str, relation: bool) -> IRI | None:
-        kinds = [
-            (self.entity_namespaces, self._entity_name),
-            (self.relation_namespaces, self._relation_name),
-        ]
-        for namespaces, pattern in reversed(kinds) if relation else kinds:
-            if namespaces and form and pattern.fullmatch(form):
-                return _iri(namespaces[0] + (encode_name(form) if self.percent_names else form))
-        return None
 
     def _is_named(self, namespace: str) -> bool:
         own = namespace in self.entity_namespaces or namespace in self.relation_namespaces
@@ -402,13 +404,6 @@ def _dotted_text(path: str, fetched: str | None) -> RelationText:
     words += [w for i, w in enumerate(split_words(name).split()) if i or w != (words[-1] if words else "")]
     aliases = (fetched,) if fetched else ()
     return RelationText(" ".join(words), aliases=aliases, subject_type=split_words(kind))
-
-
-def _iri(value: str) -> IRI | None:
-    try:
-        return IRI(value)
-    except ValueError:
-        return None
 
 
 def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str] | None:

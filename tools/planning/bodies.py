@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Constraint, Rule, no_return
-from triplewise.tools.core.terms import Term, Variable
+from triplewise.tools.core.terms import IRI, Node, Term, Variable
 from triplewise.tools.kg.profile import Profile, RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.vocabulary import relation_texts
@@ -111,65 +111,54 @@ def rule_program(kg: KnowledgeGraph, rule: Rule) -> PyQL:
     """
     profile, asks = kg.profile, any(c.kind == "ask" for c in rule.constraints)
     # Facts with both ends fixed are allowed in a yes-or-no question alone.
-    program = _walk(PyQL(boolean=asks), profile, rule.anchor, rule.body)
-    for constraint in rule.constraints:
-        program = _constrain(program, profile, constraint)
+    program = PyQL(boolean=asks)
+    body = Constraint("meets", atoms=rule.body, value=rule.anchor)
+    for constraint in (body, *rule.constraints):
+        kind, atoms, value = constraint.kind, constraint.atoms, constraint.value
+        if kind == "ask":
+            continue
+        if kind in ("not", "either"):
+            sides = []
+            for start in (value,) if kind == "not" else (constraint.operator, value):
+                fact = _read_fact(profile, start, atoms[0], f"?{atoms[0].variable}")
+                sides.append(PyQL().add_fact(*fact).facts())
+            program = program.add_not(*sides) if kind == "not" else program.add_union(*sides)
+            continue
+        start = value if kind == "meets" else constraint.variable
+        start = start if kind in ("meets", "holds") else f"?{start}"
+        for atom in atoms:
+            end = value if kind == "holds" else f"?{atom.variable}"
+            program = program.add_fact(*_read_fact(profile, start, atom, end))
+            start = end
+        if kind in ("meets", "holds"):
+            continue
+        variable = Variable(constraint.variable)
+        target = Variable(atoms[-1].variable) if atoms else variable
+        match kind:
+            case "type":
+                program = program.add_type(variable, read_node(value, profile))
+            case "filter":
+                program = program.add_filter(target, constraint.operator, read_value(value, profile))
+            case "distinct":
+                program = program.add_filter(variable, "!=", read_value(value, profile))
+            case "max":
+                program = program.add_max(target)
+            case "min":
+                program = program.add_min(target)
+            case "most":
+                program = program.add_most(target, variable)
+            case "least":
+                program = program.add_least(target, variable)
+            case "count":
+                program = program.add_count(read_node(value, profile), variable)
     return program if asks else program.set_answer(Variable(rule.answer))
 
 
-def _walk(program: PyQL, profile: Profile, start: str, body: Body) -> PyQL:
-    """Add the facts of a chain."""
-    for atom in body:
-        here = f"?{atom.variable}"
-        program = _add_fact(program, profile, start, atom, here)
-        start = here
-    return program
-
-
-def _add_fact(program: PyQL, profile: Profile, start: str, atom: Atom, end: str) -> PyQL:
-    """Add one fact, walked from `start` to `end`."""
+def _read_fact(profile: Profile, start: str, atom: Atom, end: str) -> tuple[Node, IRI, Node]:
+    """Return the fact of an atom that is walked from `start` to `end`."""
     subject, object_ = (start, end) if atom.forward else (end, start)
     relation = read_relation(atom.relation, profile)
-    return program.add_fact(read_node(subject, profile), relation, read_node(object_, profile))
-
-
-def _constrain(program: PyQL, profile: Profile, constraint: Constraint) -> PyQL:
-    """Add one constraint."""
-    kind, atoms, value = constraint.kind, constraint.atoms, constraint.value
-    if kind == "ask":
-        return program
-    if kind == "holds":
-        return _add_fact(program, profile, constraint.variable, atoms[0], value)
-    variable = Variable(constraint.variable)
-    if kind in ("filter", "type", "distinct", "max", "min", "most", "least"):
-        program = _walk(program, profile, variable.n3(), atoms)
-    target = Variable(atoms[-1].variable) if atoms else variable
-    match kind:
-        case "meets":
-            return _walk(program, profile, value, atoms)
-        case "type":
-            return program.add_type(variable, read_node(value, profile))
-        case "filter":
-            return program.add_filter(target, constraint.operator, read_value(value, profile))
-        case "distinct":
-            return program.add_filter(variable, "!=", read_value(value, profile))
-        case "max":
-            return program.add_max(target)
-        case "min":
-            return program.add_min(target)
-        case "most":
-            return program.add_most(target, variable)
-        case "least":
-            return program.add_least(target, variable)
-        case "count":
-            return program.add_count(read_node(value, profile), variable)
-        case "not":
-            single = _add_fact(PyQL(), profile, value, atoms[0], f"?{atoms[0].variable}")
-            return program.add_not(single.facts())
-        case "either":
-            ends = (constraint.operator, value)
-            sides = [_add_fact(PyQL(), profile, end, atoms[0], f"?{atoms[0].variable}") for end in ends]
-            return program.add_union(*(side.facts() for side in sides))
+    return read_node(subject, profile), relation, read_node(object_, profile)
 
 
 def run(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> Result:

@@ -59,26 +59,26 @@ class Names:
 
     def __call__(self, node: Node) -> str:
         """The term in SPARQL."""
+        if isinstance(node, Variable):
+            return f"?{node.name}"
         if isinstance(node, IRI):
-            return self._iri(node)
-        if isinstance(node, Literal) and node.datatype.startswith(XSD) and node.datatype != XSD + "string":
+            for namespace, prefix in self._namespaces:
+                local = node.value.removeprefix(namespace)
+                if local != node.value and _LOCAL.fullmatch(local):
+                    self.used[prefix] = namespace
+                    return f"{prefix}:{local}"
+            return f"<{node.value}>"
+        if node.datatype.startswith(XSD) and node.datatype != XSD + "string":
             # A number or boolean stands bare where that is the same literal.
             pattern = _BARE.get(node.datatype[len(XSD) :])
             if pattern and re.fullmatch(pattern, node.value):
                 return node.value
-            return node.n3().rpartition("^^")[0] + "^^" + self._iri(IRI(node.datatype))
+            return node.n3().rpartition("^^")[0] + "^^" + self(IRI(node.datatype))
         return node.n3()
 
     def header(self) -> str:
         """The PREFIX lines of all prefixes used so far."""
         return "".join(f"PREFIX {prefix}: <{self.used[prefix]}>\n" for prefix in sorted(self.used))
-
-    def _iri(self, iri: IRI) -> str:
-        for namespace, prefix in self._namespaces:
-            if iri.value.startswith(namespace) and _LOCAL.fullmatch(local := iri.value[len(namespace) :]):
-                self.used[prefix] = namespace
-                return f"{prefix}:{local}"
-        return iri.n3()
 
 
 @dataclass(frozen=True, slots=True)

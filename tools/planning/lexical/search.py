@@ -115,7 +115,9 @@ class Search:
             return self._boolean()
         rules = self._of_two_topics() if len(self.topics) > 1 else []
         if not (rules and self._excluded):
-            rules += [r for t in self.topics for r in self._chains(t)] + self._members()
+            for topic in self.topics:
+                rules += self._chains(topic, self.bodies(topic))
+            rules += self._members()
         return self._apply_constraints(self._execute_and_filter(self.rank(rules)))
 
     def scorer(self, topic: str) -> Scorer:
@@ -232,10 +234,10 @@ class Search:
         alone, together = self.scorer(rule.anchor).partial([rule.body, (*rule.body, *added)])
         return replace(rule, score=rule.score + together - alone)
 
-    def _chains(self, topic: str) -> list[Rule]:
-        """Return chains from one topic, best first."""
+    def _chains(self, topic: str, bodies: Sequence[tuple[Body, float]]) -> list[Rule]:
+        """Return the best bodies of one topic as rules."""
         note = "fits the words of the question"
-        best = self.bodies(topic)[: self.settings.checked]
+        best = bodies[: self.settings.checked]
         return [replace(ground(topic, body), score=score, provenance=note) for body, score in best]
 
     def _short(self, topic: str, hops: int = 2) -> list[Body]:
@@ -364,7 +366,7 @@ class Search:
         if members or view.unlinked:
             # With an unknown name in the question, that a relation exists proves nothing about the two.
             return members
-        chains = self._execute_and_filter(self._chains(topics[0]))
+        chains = self._execute_and_filter(self._chains(topics[0], self.bodies(topics[0])))
         return [constrained(r, Constraint("ask")) for r in chains]
 
     def _is_member(self, topic: str) -> list[Rule]:
