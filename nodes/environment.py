@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from itertools import islice
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from langgraph.runtime import Runtime
@@ -25,7 +24,7 @@ from triplewise.nodes.context import ENVIRONMENT, Context
 from triplewise.nodes.state import State, Usage
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.facts import ExtractedFact, FactStatus, Passage
+from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg import KnowledgeGraph, Meter, open_kg
 from triplewise.tools.kg.answer_cache import AnswerCache
 from triplewise.tools.kg.open import open_rdflib
@@ -257,13 +256,9 @@ class Environment:
         """The user's documents, where the context names some. Raises `DataError` if there are none."""
         if self.context.documents is None:
             return None
-        if isinstance(self.context.documents, str | Path):
-            from triplewise.tools.retrieval.documents import open_documents
+        from triplewise.tools.retrieval.documents import open_documents
 
-            return open_documents(self.context.documents)
-        if hasattr(self.context.documents, "find"):
-            return cast("Documents", self.context.documents)
-        return cast("Documents", RetrieverDocuments(self.context.documents))
+        return open_documents(self.context.documents)
 
     @cached_property
     def caps(self) -> Caps:
@@ -291,38 +286,6 @@ class Environment:
         from triplewise.tools.planning.seed_store import seeds_for
 
         return seeds_for(self.context.name_of("kg"), self.kg, self.context.seeds, self.caps)
-
-
-class RetrieverDocuments:
-    """A LangChain retriever as documents: its passages that name the entity."""
-
-    def __init__(self, retriever: Any) -> None:
-        self._retriever = retriever
-
-    def find(
-        self,
-        name: str,
-        relation: str = "",
-        question: str = "",
-        *,
-        aliases: Sequence[str] = (),
-        limit: int = 10,
-    ) -> tuple[Passage, ...]:
-        """Passages about an entity, in the retriever's order; those that name it nowhere are left out."""
-        found = self._retriever.invoke(" ".join(filter(None, (name, relation))) or question)
-        passages = (
-            Passage(d.page_content, str(d.metadata.get("title", "")), str(d.metadata.get("source", "")))
-            for d in found
-        )
-        names = [n.casefold() for n in (name, *aliases) if n]
-        named = (
-            p for p in passages if not names or any(n in f"{p.title} {p.text}".casefold() for n in names)
-        )
-        return tuple(islice(named, limit))
-
-    def search(self, name: str, relation: str, limit: int = 10) -> list[str]:
-        """The texts of `find`; none without a name."""
-        return [p.text for p in self.find(name, relation, limit=limit)] if name else []
 
 
 @lru_cache(maxsize=4)

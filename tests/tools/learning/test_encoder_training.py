@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +36,10 @@ from triplewise.tools.retrieval.encoder import EMBEDDED, open_encoder
 from triplewise.tools.retrieval.learned_encoder import ADAPTER, LearnedEncoder, read_adapter
 from triplewise.tools.retrieval.vectors import vectors_of
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 RELATIONS = ("alpha", "beta", "gamma", "delta")
 ASKED = {"alpha": "grumbled at", "beta": "twisted by", "gamma": "polished with", "delta": "sung under"}
 SMALL = TrainingSettings(upper=1, rank=8, epochs=8, batch=8, negatives=3, rate=3e-3)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Threads that wait for each other cost more than such small matrices."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

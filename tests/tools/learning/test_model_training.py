@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from triplewise.tools.learning.model_training import (
 )
 from triplewise.tools.learning.trajectory import Trajectory, Turn
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 SETTINGS = LoraSettings(learning_rate=5e-3, epochs=6.0, max_tokens=512, dropout=0.0, save_steps=2)
 
 
@@ -57,17 +57,6 @@ def trajectory(number: int) -> Trajectory:
 
 
 TRAJECTORIES = [trajectory(n) for n in range(6)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Threads that wait for each other cost more than such small matrices."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,10 @@ __all__ = [
 
 
 class RetrieverDocuments:
-    """Any LangChain retriever as documents: its passages in its order. Who asks checks what they say.
+    """Any LangChain retriever as documents: its passages that name the entity, in its order.
 
     Args:
-        retriever: asked for the names, the relation and the question together.
+        retriever: given the name and the relation together, or the question where there is no name.
     """
 
     def __init__(self, retriever: BaseRetriever) -> None:
@@ -44,22 +45,28 @@ class RetrieverDocuments:
         aliases: Sequence[str] = (),
         limit: int = SHOWN,
     ) -> tuple[Passage, ...]:
-        """Passages for an entity, best first; see `Documents.find`."""
-        query = " ".join(part for part in (name, relation, question) if part)
-        documents = self._retriever.invoke(query) if query else []
-        return tuple(
+        """Return passages about an entity, best first; see `Documents.find`."""
+        query = " ".join(filter(None, (name, relation))) or question
+        passages = (
             Passage(d.page_content, str(d.metadata.get("title", "")), str(d.metadata.get("source", "")))
-            for d in documents[:limit]
+            for d in (self._retriever.invoke(query) if query else ())
         )
+        names = [n.casefold() for n in (name, *aliases) if n]
+        named = (
+            p for p in passages if not names or any(n in f"{p.title} {p.text}".casefold() for n in names)
+        )
+        return tuple(islice(named, limit))
 
 
-def open_documents(source: str | Path | BaseRetriever, encoder: Encoder | None = None) -> Documents:
-    """The documents of a source; a folder and a wiki are opened once per process.
+def open_documents(
+    source: str | Path | Documents | BaseRetriever, encoder: Encoder | None = None
+) -> Documents:
+    """Open the documents of a source; a folder and a wiki are opened once per process.
 
     Args:
         source: a folder of .txt, .md and .html files; `wikipedia` for the English one online; `wikipedia:de`
-            for another language; `wikipedia:https://wiki.example.org/w/api.php` for any MediaWiki; or a
-            LangChain retriever.
+            for another language; `wikipedia:https://wiki.example.org/w/api.php` for any MediaWiki; a
+            LangChain retriever; or documents themselves, which are returned as they are.
         encoder: makes the vectors of passages; None for the embedded one.
 
     Raises:
@@ -67,7 +74,7 @@ def open_documents(source: str | Path | BaseRetriever, encoder: Encoder | None =
         ConfigurationError: an address of a MediaWiki that is none.
     """
     if not isinstance(source, str | Path):
-        return RetrieverDocuments(source)
+        return source if isinstance(source, Documents) else RetrieverDocuments(source)
     if isinstance(source, str) and (source == WIKIPEDIA or source.startswith(f"{WIKIPEDIA}:")):
         return open_wikipedia(source, encoder)
     return open_folder(source, encoder)

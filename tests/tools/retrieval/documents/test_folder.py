@@ -209,11 +209,15 @@ def test_a_langchain_retriever_serves_as_documents() -> None:
             self, query: str, *, run_manager: CallbackManagerForRetrieverRun
         ) -> list[Document]:
             queries.append(query)
-            return [Document("Ann paints.", metadata={"title": "Ann", "source": "x"}), Document("More.")]
+            first = Document("Ann paints.", metadata={"title": "Ann", "source": "x"})
+            return [first, Document("Bo."), Document("ANN sings."), Document("By A. Lee.")]
 
     documents = open_documents(Retriever())
     assert isinstance(documents, Documents)
     assert documents.find("Ann", "job", "What?", limit=1) == (Passage("Ann paints.", "Ann", "x"),)
-    assert documents.find("Ann")[1] == Passage("More.", "", "")
+    texts = [p.text for p in documents.find("Ann", aliases=["A. Lee"])]
+    assert texts == ["Ann paints.", "ANN sings.", "By A. Lee."], "those that name the entity nowhere go"
+    assert len(documents.find("", question="What?")) == 4
     assert documents.find("") == ()
-    assert queries == ["Ann job What?", "Ann"]
+    assert queries == ["Ann job", "Ann", "What?"]
+    assert open_documents(documents) is documents
