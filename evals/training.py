@@ -82,7 +82,7 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
 
 
 def training_questions(path: Path, kg: KnowledgeGraph, topics: int | None = None) -> list[Question]:
-    """Training questions whose answers the graph holds, with the entities that their gold query names.
+    """Return training questions whose answers the graph holds, with the entities that their gold query names.
 
     Of several queries for one question the first that finds anything counts.
 
@@ -96,21 +96,17 @@ def training_questions(path: Path, kg: KnowledgeGraph, topics: int | None = None
     questions: dict[str, Question] = {}
     for record in read_records(path, "id", "question"):
         sparql = str(record.get("sparql11") or record.get("sparql") or "")
-        given = [str(a) for a in record.get("answers") or [] if a is not None]
-        answers = (given or _answers(kg, sparql)) if sparql else []
+        answers = [str(a) for a in record.get("answers") or [] if a is not None] if sparql else []
+        if sparql and not answers:
+            result = kg.query(sparql, limit=ROWS)
+            for term in result.column(result.variables[0]) if result.rows else ():
+                answers.append(kg.profile.short(term) if isinstance(term, IRI) else term.value)
+            answers = list(dict.fromkeys(answers))
         entities = dict(_entities(record, sparql, kg, topics)) if answers else {}
         if entities:
             question = Question(record["id"], record["question"], entities, tuple(answers))
             questions.setdefault(question.id, question)
     return list(questions.values())
-
-
-def _answers(kg: KnowledgeGraph, sparql: str) -> list[str]:
-    """What a training question's query finds on the graph."""
-    result = kg.query(sparql, limit=ROWS)
-    values = result.column(result.variables[0]) if result.rows else []
-    texts = (kg.profile.short(v) if isinstance(v, IRI) else str(getattr(v, "value", v)) for v in values)
-    return list(dict.fromkeys(texts))
 
 
 def _entities(
@@ -130,8 +126,7 @@ def _entities(
 
 def entities_of(sparql: str) -> tuple[str, ...]:
     """The entities that a gold query names, without the classes it asks for unless it names nothing else."""
-    found = _ENTITY.findall(_CLASS.sub(" ", sparql)) or _ENTITY.findall(sparql)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(_ENTITY.findall(_CLASS.sub(" ", sparql)) or _ENTITY.findall(sparql)))
 
 
 def mention_of(question: str, name: str) -> str:

@@ -210,12 +210,21 @@ class BenchmarkTask:
             ids = answerable_ids(name, records, file, kg, self.judge)
             flags = {} if ids is None else {str(record["id"]): str(record["id"]) in ids for record in records}
         only = options.get("kg_exact") or options.get("answerable") or options.get("asked") == "answerable"
-        samples = [
-            _sample(record, self.read(record), gold_linking, flags.get(str(record["id"]), False))
-            for record in records
-            if (not only or flags.get(str(record["id"]), True))
-            and (options.get("asked") != "topic" or record.get("kg_topic_degree", True))
-        ]
+        samples = []
+        for record in records:
+            if only and not flags.get(str(record["id"]), True):
+                continue
+            if options.get("asked") == "topic" and not record.get("kg_topic_degree", True):
+                continue
+            question = self.read(record)
+            metadata = {
+                "entities": dict(question.entities) if gold_linking else {},
+                "answerable": flags.get(str(record["id"]), False),
+                "tags": {tag: str(v) for tag, v in question.tags.items() if v not in (None, "", [])},
+                **question.metadata,
+            }
+            gold = list(question.gold)
+            samples.append(Sample(id=record["id"], input=question.text, target=gold, metadata=metadata))
         if not samples:
             raise ConfigurationError(
                 f"no question of {self.name} is left: the graph can answer none that was asked for; ask "
@@ -242,20 +251,6 @@ class BenchmarkTask:
         if not given and path.name == name.rpartition("/")[2]:
             return read_records(path, *self.keys, *filter(None, [flag])), file
         return (read_published(own.name, path) if sniff(path) else read_records(path, *self.keys)), file
-
-
-def _sample(record: Record, question: Question, gold_linking: bool, answerable: bool) -> Sample:
-    return Sample(
-        id=record["id"],
-        input=question.text,
-        target=list(question.gold),
-        metadata={
-            "entities": dict(question.entities) if gold_linking else {},
-            "answerable": answerable,
-            "tags": {tag: str(value) for tag, value in question.tags.items() if value not in (None, "", [])},
-            **question.metadata,
-        },
-    )
 
 
 def draw(samples: Sequence[Sample], n: int | None, sample_seed: int) -> list[Sample]:

@@ -6,9 +6,9 @@ What WikiSQL does with its tables is in `wikisql.py`.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from statistics import fmean, mode
 from typing import Any
 
 from triplewise.evals.answerable import Reach, has_fact
@@ -231,18 +231,15 @@ def _read_creak(record: Record) -> Question:
     return Question(record["sentence"], [label], linked, {"type": label}, {"majority": record["majority"]})
 
 
-def _majority(records: Sequence[Record]) -> tuple[str, int]:
-    """The commoner verdict of claims, and how many have it."""
-    return Counter(record["label"] for record in records).most_common(1)[0]
-
-
 def _with_majority(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
-    return [{**record, "majority": _majority(records)[0]} for record in records]
+    """Add `majority`: the commoner verdict of the claims."""
+    majority = mode(record["label"] for record in records) if records else ""
+    return [{**record, "majority": majority} for record in records]
 
 
 def _creak_note(records: Sequence[Record]) -> str:
-    label, count = _majority(records)
-    return f'always saying "{label}" is right for {count / len(records):.1%} of all claims'
+    share = fmean(record["label"] == record["majority"] for record in records)
+    return f'always saying "{records[0]["majority"]}" is right for {share:.1%} of all claims'
 
 
 def _read_slot(record: Record) -> Question:

@@ -69,15 +69,12 @@ class Explorer:
         """Return the reward of a rule's answers (equation 6)."""
         key = (question.id, rule.text() + str(signature(rule.body)))
         if key not in self.rewards:
-            found = answers(self.kg, without_topic(self.kg, rule), ROWS)
-            labels = self.kg.labels([value for value in found if isinstance(value, IRI)])
+            terms = answers(self.kg, without_topic(self.kg, rule), ROWS)
+            labels = self.kg.labels([term for term in terms if isinstance(term, IRI)])
             values = [
-                self.kg.profile.short(v) if isinstance(v, IRI) else str(getattr(v, "value", v)) for v in found
+                self.kg.profile.short(t) if isinstance(t, IRI) else str(getattr(t, "value", t)) for t in terms
             ]
-            names = [
-                labels.get(v, text) if isinstance(v, IRI) else text
-                for v, text in zip(found, values, strict=True)
-            ]
+            names = [labels.get(t, text) for t, text in zip(terms, values, strict=True)]
             self.rewards[key] = reward_of(values, names, short_answers(self.kg, question.answers))
         return self.rewards[key]
 

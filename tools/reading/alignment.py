@@ -17,7 +17,7 @@ from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.reading.entity_names import mint, resolve
-from triplewise.tools.reading.relation_ends import End, Ends, Features, RelationEnds, name_form
+from triplewise.tools.reading.relation_ends import End, Features, RelationEnds, name_form
 from triplewise.tools.reading.values import agree, literal
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.vectors import vectors_of
@@ -106,7 +106,12 @@ class _Aligner:
         if relation is None:
             return None
         ends = self._ends.of(relation.iri)
-        subject, obj = names if self._is_forward(names, relation, ends) else names[::-1]
+        # The first name is the subject as the words say, unless the KG clearly says otherwise.
+        ahead = self._similarity(names[0], ends.subjects) * self._similarity(names[1], ends.objects)
+        back = self._similarity(names[1], ends.subjects) * self._similarity(names[0], ends.objects)
+        as_worded, turned = (ahead, back) if relation.forward else (back, ahead)
+        is_forward = relation.forward != (turned > CLEARLY * as_worded)
+        subject, obj = names if is_forward else names[::-1]
         head, tail = self._node(subject, ends.subjects), self._object(obj, ends.objects)
         if head is None or tail is None or head.term == tail.term or not isinstance(head.term, IRI):
             return None
@@ -173,13 +178,6 @@ class _Aligner:
         if any(literal(name, d) is not None for d in end.datatypes):
             return max(best, end.literal)
         return best or end.similarity(frozenset({name_form(name)}))
-
-    def _is_forward(self, names: tuple[str, str], relation: _Relation, ends: Ends) -> bool:
-        """Whether the first name is the subject: as the words say, unless the KG says otherwise."""
-        ahead = self._similarity(names[0], ends.subjects) * self._similarity(names[1], ends.objects)
-        back = self._similarity(names[1], ends.subjects) * self._similarity(names[0], ends.objects)
-        as_worded, turned = (ahead, back) if relation.forward else (back, ahead)
-        return relation.forward != (turned > CLEARLY * as_worded)
 
     def _object(self, name: str, end: End) -> _Term | None:
         """An object: a literal where the relation has such objects, else a node."""

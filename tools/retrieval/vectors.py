@@ -270,7 +270,7 @@ _opening = Lock()
 
 
 def vectors_of(kg: KnowledgeGraph, encoder: Encoder) -> VectorStore:
-    """The vectors of a KG's texts by an encoder: opened once per process, shared by all questions.
+    """Return the vectors of a KG's texts by an encoder: opened once per process, shared by all questions.
 
     They lie in the first of the KG's cache folders that can be written, or in memory where it has none.
     """
@@ -278,13 +278,12 @@ def vectors_of(kg: KnowledgeGraph, encoder: Encoder) -> VectorStore:
     with _opening:
         stores = _stores.setdefault(kg, {})
         if id(encoder) not in stores:  # the store holds its encoder, so the id stays its own
-            folders: Sequence[Path] = getattr(kg, "cache_dirs", ())
-            folder = next((f / FOLDER for f in folders if _is_writable(f / FOLDER)), None)
+            folder = None
+            for cache in getattr(kg, "cache_dirs", ()):
+                path: Path = cache / FOLDER  # need not be there yet
+                existing = next((f for f in (path, *path.parents) if f.exists()), path)
+                if existing.is_dir() and os.access(existing, os.W_OK):
+                    folder = path
+                    break
             stores[id(encoder)] = VectorStore(encoder, folder)
         return stores[id(encoder)]
-
-
-def _is_writable(folder: Path) -> bool:
-    """Whether files can be made in a folder, which need not be there yet."""
-    existing = next((f for f in (folder, *folder.parents) if f.exists()), folder)
-    return existing.is_dir() and os.access(existing, os.W_OK)

@@ -78,14 +78,14 @@ def passages(text: str) -> Iterator[str]:
 
 def _joined(pieces: Iterable[str], sign: str) -> Iterator[str]:
     """Pieces, joined up to the length of a passage: paragraphs by line ends, so that headings end there."""
-    held = ""
+    passage = ""
     for piece in filter(None, pieces):
-        if held and len(held) + len(piece) >= PASSAGE:
-            yield held
-            held = ""
-        held = f"{held}{sign}{piece}" if held else piece
-    if held:
-        yield held
+        if passage and len(passage) + len(piece) >= PASSAGE:
+            yield passage
+            passage = ""
+        passage = f"{passage}{sign}{piece}" if passage else piece
+    if passage:
+        yield passage
 
 
 def _plain(data: bytes, file: Path) -> tuple[str, str]:
@@ -103,29 +103,26 @@ def _plain(data: bytes, file: Path) -> tuple[str, str]:
 
 
 def _html(data: bytes, file: Path) -> tuple[str, str]:
-    """Title and visible text."""
+    """Return title and visible text."""
     try:
         page = BeautifulSoup(data, "html.parser")
         title = page.title.get_text() if page.title is not None else ""
         for tag in page.find_all(_UNREAD):
             tag.decompose()
         heading = page.find("h1")
-        return title or (heading.get_text() if heading is not None else ""), _visible(page)
+        title = title or (heading.get_text() if heading is not None else "")
+        # A blank line around every block, a semicolon between the cells of a row.
+        parts: list[str] = []
+        for node in page.descendants:
+            if isinstance(node, Tag):
+                if node.name in _BLOCKS:
+                    parts.append("\n\n")
+                elif node.name in _CELLS and node.find_previous_sibling(list(_CELLS)) is not None:
+                    parts.append(" ; ")
+            elif isinstance(node, NavigableString) and not isinstance(node, PreformattedString):
+                parts.append(re.sub(r"\s+", " ", str(node)))
+                if node.parent is not None and node.next_sibling is None and node.parent.name in _BLOCKS:
+                    parts.append("\n\n")
+        return title, "".join(parts)
     except (RecursionError, ValueError, AssertionError) as error:
         raise DataError(f"cannot read the document as HTML: {type(error).__name__}", file) from error
-
-
-def _visible(page: BeautifulSoup) -> str:
-    """The text of a page: a blank line around every block, a semicolon between the cells of a row."""
-    parts: list[str] = []
-    for node in page.descendants:
-        if isinstance(node, Tag):
-            if node.name in _BLOCKS:
-                parts.append("\n\n")
-            elif node.name in _CELLS and node.find_previous_sibling(list(_CELLS)) is not None:
-                parts.append(" ; ")
-        elif isinstance(node, NavigableString) and not isinstance(node, PreformattedString):
-            parts.append(re.sub(r"\s+", " ", str(node)))
-            if node.parent is not None and node.next_sibling is None and node.parent.name in _BLOCKS:
-                parts.append("\n\n")
-    return "".join(parts)

@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import os
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from time import monotonic as _now
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.facts import Passage
+from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.retrieval.documents.files import ENDINGS, LONGEST, PASSAGE, read_file
 from triplewise.tools.retrieval.documents.passage_index import SHOWN, PassageIndex
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
@@ -85,7 +85,7 @@ class _Opened:
     took: float
 
 
-_opened: OrderedDict[tuple[str, int], _Opened] = OrderedDict()
+_opened = LRUCache[tuple[str, int], _Opened](OPEN_FOLDERS)
 _lock = Lock()
 
 
@@ -117,9 +117,6 @@ def open_folder(folder: str | Path, encoder: Encoder | None = None) -> FolderDoc
         else:
             documents = FolderDocuments(_read(path, stamps), encoder)
         _opened[key] = _Opened(documents, stamps, _now(), took)
-        _opened.move_to_end(key)
-        while len(_opened) > OPEN_FOLDERS:
-            _opened.popitem(last=False)
         return documents
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import time
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 
 from triplewise.tools.core.errors import ConfigurationError, DocumentsUnavailableError
 from triplewise.tools.core.facts import Passage
+from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.names import normalise
 from triplewise.tools.retrieval.documents.files import passages
 from triplewise.tools.retrieval.documents.passage_index import SHOWN, PassageIndex
@@ -30,8 +30,8 @@ PAGES = 3
 """Pages of one search."""
 CHARACTERS = 30_000
 """Characters read of one page."""
-KEPT, OPEN_WIKIS = 256, 8
-"""Searches of a wiki whose pages are kept, and wikis held open; the oldest ones leave first."""
+REMEMBERED, OPEN_WIKIS = 256, 8
+"""Searches of a wiki whose pages are remembered, and wikis held open; the least recent ones leave first."""
 
 _AGENT = "triplewise (https://github.com/triplewise/triplewise)"
 _client = Lock()
@@ -55,7 +55,7 @@ class WikipediaDocuments:
         self.url = url
         self._encoder = encoder
         self._seconds = (request_seconds, search_seconds)
-        self._pages: OrderedDict[str, PassageIndex] = OrderedDict()
+        self._pages = LRUCache[str, PassageIndex](REMEMBERED)
 
     def find(
         self,
@@ -78,8 +78,6 @@ class WikipediaDocuments:
             pages, encoder = self._fetch(sought), self._encoder
             index = PassageIndex(pages, lambda: VectorStore(encoder or open_encoder()))
             self._pages[normalise(sought)] = index
-            while len(self._pages) > KEPT:
-                self._pages.popitem(last=False)
         names = [n for n in (name, *aliases) if n.strip()]
         return index.find(names, " ".join(p for p in (name, relation, question) if p), limit)
 
@@ -114,7 +112,7 @@ class WikipediaDocuments:
         return fetched
 
 
-_opened: OrderedDict[tuple[str, int], WikipediaDocuments] = OrderedDict()
+_opened = LRUCache[tuple[str, int], WikipediaDocuments](OPEN_WIKIS)
 
 
 def open_wikipedia(source: str, encoder: Encoder | None = None) -> WikipediaDocuments:
@@ -133,11 +131,10 @@ def open_wikipedia(source: str, encoder: Encoder | None = None) -> WikipediaDocu
             f"{WIKIPEDIA}, {WIKIPEDIA}:de, or {WIKIPEDIA}:https://wiki.example.org/w/api.php"
         )
     with _client:
-        if (url, id(encoder)) not in _opened:
-            _opened[url, id(encoder)] = WikipediaDocuments(url, encoder)
-            while len(_opened) > OPEN_WIKIS:
-                _opened.popitem(last=False)
-        return _opened[url, id(encoder)]
+        documents = _opened.get((url, id(encoder)))
+        if documents is None:
+            documents = _opened[url, id(encoder)] = WikipediaDocuments(url, encoder)
+        return documents
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from langchain_core.retrievers import BaseRetriever
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.facts import Passage
+from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.retrieval.documents import Documents, open_documents
 from triplewise.tools.retrieval.documents import folder as folder_module
 from triplewise.tools.retrieval.documents.files import LONGEST, passages, read_file
@@ -163,7 +164,7 @@ def test_no_passage_is_embedded_twice(tmp_path: Path) -> None:
     first, again = Counting(open_encoder()), Counting(open_encoder())
     assert len(search(open_documents(tmp_path, first), "Ann Lee", "painted")) == 5
     assert len(first.asked) == 5 + 1, "five passages and the query"
-    folder_module._opened.clear()
+    folder_module._opened = LRUCache(8)
     (tmp_path / "0.txt").rename(tmp_path / "moved.txt")
     (tmp_path / "moved.txt").touch()
     (tmp_path / "1.txt").write_text("Ann Lee painted something else.")
@@ -178,7 +179,7 @@ def test_what_is_kept_is_read_again_when_it_is_damaged(tmp_path: Path, cache: Pa
     (kept,) = cache.glob("*/passages.jsonl")
     for damage in ("", "nonsense", kept.read_text()[:-9], "\n".join([folder_module.FORMAT, "[1]"])):
         kept.write_text(damage)
-        folder_module._opened.clear()
+        folder_module._opened = LRUCache(8)
         assert search(open_documents(tmp_path), "Ann Lee") == ["Ann Lee paints."]
 
 
