@@ -271,6 +271,8 @@ def test_impossible_and_empty_choices_are_refused(sets: Path) -> None:
 
 def test_own_linking_gives_no_entities_and_gold_linking_only_those_the_graph_has(sets: Path) -> None:
     assert (_samples(cwq(linking="own"))["c1"].metadata or {})["entities"] == {}
+    (linked,) = _samples(qald10(linking="gold", **DEMO)).values()
+    assert (linked.id, (linked.metadata or {})["entities"]) == ("q1", {"Adams": "Q1"})
     assert _about(agentbench_kg())["phases"]["link"] == "known"
     assert "Q525" in (_samples(wikiwebquestions(**DEMO))["w1"].metadata or {})["entities"].values()
 

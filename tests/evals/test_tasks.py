@@ -14,7 +14,7 @@ import pytest
 from inspect_ai import Task
 from inspect_ai.log import EvalLog
 
-from triplewise.evals import Run, command, metaqa, qald10, run, solver, webqsp
+from triplewise.evals import Run, command, metaqa, qald10, run, solver
 from triplewise.evals.command import print_summary
 from triplewise.evals.evaluation import crashes, scores_of
 from triplewise.graphs import Answer
@@ -184,52 +184,18 @@ def test_the_command_prints_scores_and_names_what_a_person_has_to_mend(
     assert "unknown hops 7; choose one of: 1, 2, 3" in capsys.readouterr().err
 
 
-def test_qald10_and_webqsp_records_become_samples(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _write(data / "qald10" / "test_en.jsonl.gz", QALD)
-    _write(data / "webqsp" / "test.jsonl.gz", WEBQSP)
-    given: dict[str, Any] = {"settings": {"kg": "demo"}}
-    answered = {s.id: list(s.target) for s in qald10(**given).dataset}
-    assert answered == {"q1": ["Q42"], "q2": ["false"]}
-    linked = list(qald10(linking="gold", kg_exact=False, **given).dataset)
-    assert [(s.id, (s.metadata or {})["entities"]) for s in linked] == [("q1", {"Adams": "Q1"})]
-    (sample,) = webqsp(gold_derived=False, **given).dataset
-    assert (sample.metadata or {})["gold_sets"] == [["m.1", "m.2"], ["m.2"]]
-    assert (sample.metadata or {})["entities"] == {"it": "m.0"}
-    about = webqsp(kg_exact=False, **given).metadata or {}
-    assert (about["answerable"], about["asked"], about["drawn"]) == (1, 2, 2)
-
-
 def test_yes_no_questions_have_an_accuracy(data: Path, stub: list[Any], tmp_path: Path) -> None:
-    _write(data / "qald10" / "test_en.jsonl.gz", QALD)
+    questions = [
+        {"id": "q1", "question": "Who?", "answers": ["Q42"], "kg_exact": True},
+        {"id": "q2", "question": "Is it?", "answers": [False], "kg_exact": True},
+    ]
+    (data / "qald10").mkdir(exist_ok=True)
+    with gzip.open(data / "qald10" / "test_en.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(question) + "\n" for question in questions)
     ANSWERS["Is it?"] = Answer("answered", ("false",), ("false",))
     scores = scores_of(run(qald10(settings={"kg": "demo"}), log_dir=tmp_path))
     assert (scores["accuracy.mean"], scores["accuracy.count"]) == (1.0, 1.0)
     assert scores["f1.mean"] == 0.5
-
-
-QALD: list[dict[str, Any]] = [
-    {"id": "q1", "question": "Who?", "answers": ["Q42"], "kg_exact": True, "topic_entity": {"Q1": "Adams"}},
-    {"id": "q2", "question": "Is it?", "answers": [False], "kg_exact": True},
-    {"id": "q3", "question": "How many?", "answers": ["+3"], "kg_exact": False},
-]
-WEBQSP: list[dict[str, Any]] = [
-    {
-        "id": f"w{i}",
-        "question": "what?",
-        "answers": ["m.1", "m.2"],
-        "alt_answer_sets": [["m.1", "m.2"], ["m.2"]],
-        "entity_linking": {"it": "m.0", "then": '"2010"^^<http://www.w3.org/2001/XMLSchema#gYear>'},
-        "kg_exact": i == 0,
-        "kg_exact_observed_only": i == 0,
-    }
-    for i in range(2)
-]
-
-
-def _write(path: Path, records: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    with gzip.open(path, "wt", encoding="utf-8") as file:
-        file.writelines(json.dumps(record) + "\n" for record in records)
 
 
 @pytest.fixture

@@ -32,16 +32,13 @@ def test_forms_of_data_sets(tmp_path: Path) -> None:
         Question("line-2", "what?", {"Alien": None}, ("1979", "true")),
         Question("c", "where?", {"Alien": None, "Ripley": None}, ("x",)),
     ]
-
-
-def test_a_compressed_file(tmp_path: Path) -> None:
-    path = tmp_path / "q.jsonl.gz"
-    path.write_bytes(gzip.compress(b'{"question": "who?", "answers": ["a"]}\n'))
-    assert [q.question for q in read_questions(path)] == ["who?"]
+    packed = tmp_path / "q.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read_questions(packed) == read_questions(path)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"question": "who?"}\n', "q.jsonl:1: not a question"),
         ("[]\n", "q.jsonl:1: not a question"),
@@ -50,16 +47,13 @@ def test_a_compressed_file(tmp_path: Path) -> None:
         ('{"question": "who?", "answers": []}\n', "no question with answers"),
     ],
 )
-def test_what_cannot_be_used_is_said(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_name_file_line_and_reason(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "q.jsonl"
-    path.write_text(text)
-    with pytest.raises(DataError, match=said):
-        read_questions(path)
-
-
-def test_a_missing_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot read questions"):
-        read_questions(tmp_path / "none.jsonl")
+        read_questions(path)
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_questions(path)
 
 
 QUESTIONS = [Question(str(n), f"who is {n}?", {}, ("a",)) for n in range(20)]
@@ -80,15 +74,19 @@ def test_a_share_that_leaves_nothing_is_refused(share: float) -> None:
         split(QUESTIONS, share, seed=0)
 
 
-def test_the_reward_is_recall() -> None:
-    found = reward_of(["Q1", "Q9"], ["Alaska", "Yukon"], ["Q1", "Q2", "Q3", "Q4"])
-    assert (found.recall, found.predicted) == (0.25, ("Q1", "Q9"))
-    assert found.f1 == pytest.approx(2 * 0.5 * 0.25 / 0.75)
-
-
-def test_gold_answers_may_be_names() -> None:
-    found = reward_of(["Q1", "Q9"], ["Alaska", "Yukon"], ["alaska"])
-    assert (found.recall, found.predicted) == (1.0, ("Alaska", "Yukon"))
+@pytest.mark.parametrize(
+    ("gold", "recall", "f1", "predicted"),
+    [
+        (["Q1", "Q2", "Q3", "Q4"], 0.25, 1 / 3, ("Q1", "Q9")),
+        (["alaska"], 1.0, 2 / 3, ("Alaska", "Yukon")),
+    ],
+)
+def test_the_reward_is_recall_of_ids_or_names(
+    gold: list[str], recall: float, f1: float, predicted: tuple[str, ...]
+) -> None:
+    reward = reward_of(["Q1", "Q9"], ["Alaska", "Yukon"], gold)
+    assert (reward.recall, reward.predicted) == (recall, predicted)
+    assert reward.f1 == pytest.approx(f1)
 
 
 @pytest.mark.parametrize("gold", [["a"], []])

@@ -72,8 +72,10 @@ def test_rows_are_unit_vectors_in_input_order(encoder: EmbeddedEncoder) -> None:
         assert np.allclose(alone.encode([texts[i]])[0], vectors[i], atol=1e-5)
 
 
-def test_empty_list_and_single_text(encoder: EmbeddedEncoder) -> None:
+def test_an_encoder_is_opened_once_and_takes_a_list_of_texts(encoder: EmbeddedEncoder) -> None:
     assert encoder.encode([]).shape == (0, 384)
+    assert open_encoder() is open_encoder("embedded")
+    assert isinstance(open_encoder(), Encoder)
     with pytest.raises(TypeError, match="list of texts"):
         encoder.encode("one text")
 
@@ -96,10 +98,7 @@ def test_each_text_is_embedded_once() -> None:
     assert np.array_equal(first[0], first[2])
     assert np.array_equal(encoder.encode(["b", "c"])[0], first[1])
     assert encoder.embedded == ["a", "b", "c"]
-
-
-def test_memory_is_bounded_and_keeps_what_was_used_last() -> None:
-    encoder = _Counting(cached=2)
+    encoder = _Counting(cached=2)  # memory is bounded and keeps what was used last
     encoder.encode(["a", "b"])
     encoder.encode(["a", "c"])
     encoder.embedded.clear()
@@ -165,17 +164,9 @@ def test_damaged_weights_are_named(tmp_path: Path) -> None:
             MiniLM(tmp_path, cache)
 
 
-def test_open_encoder_opens_once() -> None:
-    assert open_encoder() is open_encoder("embedded")
-    assert isinstance(open_encoder(), Encoder)
-
-
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"there is no such folder.*give 'embedded'"):
         open_encoder(str(tmp_path / "no-model"))
-
-
-def test_a_folder_that_holds_no_model_is_told(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ConfigurationError, match="cannot be loaded"):
         open_encoder(str(tmp_path))

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.words import Words
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple
+from triplewise.tools.core.terms import IRI, Literal, Triple
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
@@ -136,22 +136,19 @@ class TestWhatIsRead:
         return graph(*[(f"m{i}", "member", "hub") for i in range(500)], *small, ("hub", "capital", "city"))
 
     def test_a_hub_is_cut_and_said(self, hub: EmbeddedKG) -> None:
-        result = observe(hub, "capital", [iri("hub")], Words(), ObserveSettings(depth=1, facts=60, seed=4))
+        small = ObserveSettings(depth=1, facts=60, seed=4)
+        result = observe(hub, "capital", [iri("hub")], Words(), small)
         assert facts_of(result)[0] == ("hub", "capital", "city")
-        (said,) = result.cuts
-        assert "member 500" in said
-        assert "seed 4" in said
-        assert result == observe(
-            hub, "capital", [iri("hub")], Words(), ObserveSettings(depth=1, facts=60, seed=4)
-        )
+        (cut,) = result.cuts
+        assert "member 500" in cut
+        assert "seed 4" in cut
+        assert result == observe(hub, "capital", [iri("hub")], Words(), small)
+        assert observe(hub, "capital", [iri("hub")], Words(), ObserveSettings(depth=1)).cuts == ()
 
     def test_relations_far_from_the_question_go_first(self, hub: EmbeddedKG) -> None:
         result = observe(hub, "member", [iri("hub")], Words(), ObserveSettings(depth=1, facts=8))
         assert [f[1] for f in facts_of(result)].count("member") == 1
         assert any("left out (14 relations altogether)" in cut for cut in result.cuts)
-
-    def test_what_fits_is_not_cut(self, hub: EmbeddedKG) -> None:
-        assert observe(hub, "capital", [iri("hub")], Words(), ObserveSettings(depth=1)).cuts == ()
 
     @pytest.mark.parametrize("count", [1, 12, 60])
     def test_queries_do_not_grow_with_nodes(self, count: int) -> None:
@@ -239,6 +236,7 @@ class TestRanking:
         encoder = Words()
         found = self.best(tmp_path, encoder, PAIRS, 10)
         assert len(set(found) & set(self.exhaustive(PAIRS, 10))) >= 8
+        assert len(set(self.best(tmp_path, Words(), PAIRS, 10)) & set(found)) >= 8, "by vectors of before"
         assert sum(" ".join(p) in set(encoder.encoded) for p in PAIRS) < len(PAIRS) / 3
 
     def test_with_vectors_fewer_still(self, tmp_path: Path) -> None:
@@ -257,12 +255,6 @@ class TestRanking:
         encoder = Words()
         assert self.best(tmp_path, encoder, PAIRS, 10) == self.exhaustive(PAIRS, 10)
         assert encoder.encoded == [QUESTION]
-
-    def test_exact_vectors_are_kept(self, tmp_path: Path) -> None:
-        first = self.best(tmp_path, Words(), PAIRS, 10)
-        encoder = Words()
-        kept = set(self.best(tmp_path, encoder, PAIRS, 10))
-        assert len(kept & set(first)) >= 8
 
     def test_pairs_that_read_alike_share_a_score(self, tmp_path: Path) -> None:
         kg = Home(tmp_path)
@@ -294,13 +286,6 @@ class TestRanking:
         vectors = encoder.encode([" ".join(p) for p in pairs])
         scores = vectors @ encoder.encode([QUESTION])[0]
         return [int(i) for i in np.argsort(-scores, kind="stable")[:width]]
-
-
-def test_terms_of_the_observation_are_those_of_the_graph() -> None:
-    terms: set[Term] = {
-        t.object for s in observe(WORKS, "author", [iri("wild")], Words()).facts for t in s.hops
-    }
-    assert iri("london") in terms
 
 
 class TestVectorsOfAGraph:
