@@ -17,7 +17,7 @@ import numpy as np
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.embedded import GIVE_UP, Ways, decide, whole_program
+from triplewise.nodes.embedded import GIVE_UP, decide, whole_program
 from triplewise.nodes.environment import Environment, ModelNeeded, environment
 from triplewise.nodes.extract import extractor
 from triplewise.nodes.history import encode
@@ -95,7 +95,7 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
     context, env = runtime.context, environment(runtime)
     if context.fast_path and (whole := whole_program(state, action_context(state, context), env.toolset)):
         return _recorded(state, *whole)
-    choice = decide(state, env.kg, env.toolset.name, Ways(together=context.walk_width))
+    choice = decide(state, env.kg, env.toolset.name, context.walk_width)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
     if choice.call != GIVE_UP:
         return {"attempt": choice.attempt, **carry_out(state, context, choice.thought, choice.call, "")}

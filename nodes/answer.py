@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from langgraph.runtime import Runtime
@@ -13,7 +12,16 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
-from triplewise.nodes.text import decides, denies, form_of, node_labels, normal_values, slot_of, triple_text
+from triplewise.nodes.text import (
+    contains_name,
+    decides,
+    denies,
+    form_of,
+    node_labels,
+    normal_values,
+    slot_of,
+    triple_text,
+)
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.kg import KnowledgeGraph
@@ -45,30 +53,23 @@ class Route:
 
 
 def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
-    """Readable text of answer values, in their order."""
+    """Return the readable text of answer values, in their order; numbers are grouped, dates are in words."""
     values = list(values)
     iris = {v: iri for v in values if (iri := kg.profile.expand(v)) is not None}
-    found = kg.labels(iris.values())
-    return tuple(found.get(iris[v], v) if v in iris else _literal_text(v) for v in values)
-
-
-def _literal_text(value: str) -> str:
-    """A literal as people write it: numbers grouped, dates in words."""
-    if value.lstrip("-").replace(".", "", 1).isdigit():
-        return readable(Literal(value, XSD + ("decimal" if "." in value else "integer")))
-    return readable_text(value)
-
-
-def _proof(kg: KnowledgeGraph, triples: Iterable[Triple]) -> tuple[ProofTriple, ...]:
-    """Facts with their readable text."""
-    kept = list(dict.fromkeys(triples))[:PROOF_LIMIT]
-    return tuple(
-        ProofTriple(t, text) for t, text in zip(kept, triple_text(kg, kept, exact=False), strict=True)
-    )
+    labels = kg.labels(iris.values())
+    texts = []
+    for value in values:
+        if value in iris:
+            texts.append(labels.get(iris[value], value))
+        elif value.lstrip("-").replace(".", "", 1).isdigit():
+            texts.append(readable(Literal(value, XSD + ("decimal" if "." in value else "integer"))))
+        else:
+            texts.append(readable_text(value))
+    return tuple(texts)
 
 
 def sentence(labels: tuple[str, ...]) -> str:
-    """The answer in words."""
+    """Return the answer in words."""
     if labels in (("true",), ("false",)):
         return "Yes." if labels == ("true",) else "No."
     if len(labels) > 1:
@@ -76,34 +77,31 @@ def sentence(labels: tuple[str, ...]) -> str:
     return f"{labels[0]}." if labels else ""
 
 
-def _status(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
-    """How the run ended, and why, in words."""
-    verdict = state.verdict
-    if verdict is not None and verdict.status == "spent":
+def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
+    """Return how the run ended, and why, in words."""
+    if state.verdict is not None and state.verdict.status == "spent":
         so_far = "the answer is what was proven so far" if values else "nothing was proven so far"
-        return "budget_spent", f"{verdict.note}; {so_far}"
+        return "budget_spent", f"{state.verdict.note}; {so_far}"
     if values:
         return "answered", ""
     if not state.linked:
         return "not_found", "no entity of the question was found in the knowledge graph"
     if not state.steps:
         return "not_found", "no action was taken"
-    if state.last.feedback.action == "give_up":
-        return "not_found", _nothing(state)
-    tried = f"{len(state.corrections)} corrections" if state.corrections else "no correction was needed"
-    return "not_found", f"every way tried gave no result ({len(state.steps)} steps, {tried})"
-
-
-def _nothing(state: State) -> str:
-    """Why a run gave up."""
-    names, slot = " and ".join(e.label for e in state.linked), slot_of(state.question)
+    if state.last.feedback.action != "give_up":
+        tried = f"{len(state.corrections)} corrections" if state.corrections else "no correction was needed"
+        return "not_found", f"every way tried gave no result ({len(state.steps)} steps, {tried})"
     if state.rules:
-        return state.last.thought.rstrip(".")
+        return "not_found", state.last.thought.rstrip(".")
+    names, slot = " and ".join(e.label for e in state.linked), slot_of(state.question)
     if slot is not None:
-        return f'the knowledge graph holds no "{slot[1]}" of {names}'
-    if form_of(state.question) == "claim":
-        return f"nothing the knowledge graph holds about {names} proves or contradicts the claim"
-    return f"nothing the knowledge graph holds about {names} fits the words of the question"
+        return "not_found", f'the knowledge graph holds no "{slot[1]}" of {names}'
+    lacks = (
+        "proves or contradicts the claim"
+        if form_of(state.question) == "claim"
+        else "fits the words of the question"
+    )
+    return "not_found", f"nothing the knowledge graph holds about {names} {lacks}"
 
 
 def _build(
@@ -114,14 +112,19 @@ def _build(
     proof: Iterable[Triple],
     note: str = "",
 ) -> Update:
-    """The answer value; `note` is its reason where it is an answer."""
+    """Return the update with the answer; `note` is the reason of one that was found."""
     kg = environment(context).kg
-    status, reason = _status(state, values)
-    reason = reason or note or _guessed(state, context)
+    status, reason = _ending(state, values)
+    rule = state.rules[state.attempt] if state.attempt < len(state.rules) else None
+    guess = GUESS if context.embedded and rule is not None and rule.provenance == GUESS else ""
+    reason = reason or note or guess
     if status == "not_found" and context.closed_world and decides(state.question):
         values, status = (str(denies(state.question)).lower(),), "answered"
         reason = f"{reason}; assumed, for what the graph does not prove counts as untrue (closed_world)"
-    labels, facts = labels_of(kg, values), with_documents(kg, _proof(kg, proof))
+    shown = list(dict.fromkeys(proof))[:PROOF_LIMIT]
+    texts = triple_text(kg, shown, exact=False)
+    facts = with_documents(kg, [ProofTriple(*fact) for fact in zip(shown, texts, strict=True)])
+    labels = labels_of(kg, values)
     answer = Answer(
         status=status,
         values=values,
@@ -135,168 +138,128 @@ def _build(
     return {"answer": answer}
 
 
-def _guessed(state: State, context: Context) -> str:
-    """That the rule which was followed is a guess, or ""."""
-    followed = state.rules[state.attempt] if context.embedded and state.attempt < len(state.rules) else None
-    return GUESS if followed is not None and followed.provenance == GUESS else ""
-
-
-def _best_effort(program: PyQL, kg: KnowledgeGraph) -> tuple[PyQL, tuple[str, ...]]:
-    """When the budget ran out before `execute()`: the newest variable of the query so far."""
-    if not program.answer and program.variables and not program.boolean:
-        program = program.set_answer(program.variables[-1])
-    result = kg.query(program.sparql(kg.profile))
-    if result.boolean is not None:
-        return program, (str(result.boolean).lower(),)
-    terms = result.column(result.variables[0]) if result.rows else ()
-    return program, tuple(kg.profile.short(t) for t in terms)
-
-
 def program(state: State, runtime: Runtime[Context]) -> Update:
-    """Answer from the query that was built (QueryAgent)."""
-    kg = environment(runtime.context).kg
+    """Answer from the query that was built (QueryAgent).
+
+    Where the budget ran out before `execute()`, the query so far is asked for its newest variable.
+    """
+    context, kg = runtime.context, environment(runtime).kg
     if not state.program:
         return memory(state, runtime)
-    query = environment(runtime.context).toolset.to_pyql(state.program, kg.profile)
+    query = environment(runtime).toolset.to_pyql(state.program, kg.profile)
     finished = bool(state.steps) and state.last.feedback.finished
     values: tuple[str, ...] = state.last.feedback.answers if finished else ()
     if state.verdict is not None and state.verdict.status == "spent" and not finished:
-        query, values = _best_effort(query, kg)
-    proof = _query_proof(query, kg) if values else ()
-    rule = _judging(state, runtime.context)
-    if rule is not None and values in (("true",), ("false",)):
-        proof = proof or _other_values(rule, kg)
-        values = (str((values == ("true",)) != denies(state.question)).lower(),)
-    note = rule.provenance if rule is not None and values else ""
-    proof = () if note == LINKED else proof
-    return _build(state, runtime.context, values, query.sparql(kg.profile), proof, note)
+        if not query.answer and query.variables and not query.boolean:
+            query = query.set_answer(query.variables[-1])
+        result = kg.query(query.sparql(kg.profile))
+        if result.boolean is not None:
+            values = (str(result.boolean).lower(),)
+        else:
+            terms = result.column(result.variables[0]) if result.rows else ()
+            values = tuple(kg.profile.short(t) for t in terms)
+    proof: Sequence[Triple] = ()
+    if values:
+        result = kg.query(query.sparql(kg.profile))
+        answers = result.column(result.variables[0])[:PROOF_LIMIT] if result.rows else ()
+        instances = kg.query(query.proof_sparql(kg.profile, answers), limit=PROOF_LIMIT * 4)
+        proof = query.proof(kg.profile, instances)
+    rule, note = _claim_rule(state, context), ""
+    if rule is not None and values:
+        note = rule.provenance
+        if values in (("true",), ("false",)):
+            proof = proof or _contradictions(rule, kg)
+            values = (str((values == ("true",)) != denies(state.question)).lower(),)
+        proof = () if note == LINKED else proof
+    return _build(state, context, values, query.sparql(kg.profile), proof, note)
 
 
-def _judging(state: State, context: Context) -> Rule | None:
-    """The rule by which the policy without a model judged a claim; None for anything else."""
-    judged = context.embedded and form_of(state.question) == "claim" and state.attempt < len(state.rules)
-    return state.rules[state.attempt] if judged else None
+def _claim_rule(state: State, context: Context) -> Rule | None:
+    """Return the rule by which the policy without a model judged a claim; None for anything else."""
+    is_judged = context.embedded and form_of(state.question) == "claim" and state.attempt < len(state.rules)
+    return state.rules[state.attempt] if is_judged else None
 
 
-def _other_values(rule: Rule, kg: KnowledgeGraph) -> tuple[Triple, ...]:
-    """The facts that contradict a claim: what the graph holds in the place of the fact that is asked for."""
-    held = next((c for c in rule.constraints if c.kind == "holds"), None)
+def _contradictions(rule: Rule, kg: KnowledgeGraph) -> tuple[Triple, ...]:
+    """Return what the graph holds in the place of the fact that a claim states."""
+    stated = next((c for c in rule.constraints if c.kind == "holds"), None)
     subject = kg.profile.expand(rule.anchor)
-    relation = kg.profile.expand(held.atoms[0].relation, relation=True) if held is not None else None
-    if held is None or subject is None or relation is None:
+    relation = kg.profile.expand(stated.atoms[0].relation, relation=True) if stated is not None else None
+    if subject is None or relation is None:
         return ()
     return kg.neighbours(subject, relation, "forward", limit=PROOF_LIMIT).triples
-
-
-def _query_proof(query: PyQL, kg: KnowledgeGraph) -> tuple[Triple, ...]:
-    """The facts behind the first answers of a query."""
-    result = kg.query(query.sparql(kg.profile))
-    answers = result.column(result.variables[0])[:PROOF_LIMIT] if result.rows else ()
-    instances = kg.query(query.proof_sparql(kg.profile, answers), limit=PROOF_LIMIT * 4)
-    return query.proof(kg.profile, instances)
 
 
 def memory(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from memory alone (ODA 2.2), with the paths of memory that prove it.
 
-    Those that lead to the answer; for true and false, those between what the question names.
+    Those that lead to the answer, or to it over facts seen in any step where memory holds none; for true and
+    false, those between what the question names.
     """
-    context, kg = runtime.context, environment(runtime.context).kg
+    context, kg = runtime.context, environment(runtime).kg
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
-    values = normal_values(state.question, given)
-    rule = _judging(state, context)
+    values, rule = normal_values(state.question, given), _claim_rule(state, context)
+    memorised = [t for path in state.memory for t in path]
+    seen = [t for s in state.steps if not s.rolled_back for t in s.feedback.triples]
+    starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
+    query, routes = None, list[Route]()
     if values in (("true",), ("false",)):
-        routes = _routes_between(state, kg)
-        query = _asking(routes) if values == ("true",) else None
-    else:
-        routes = _routes(state, kg, values)
+        routes = _routes_between(state.question, memorised, starts, kg)
+        facts = dict.fromkeys(triple for route in routes for triple, _ in route.hops)
+        if values == ("true",) and facts:
+            query = PyQL().ask()
+            for triple in facts:
+                query = query.add_fact(triple.subject, triple.relation, triple.object)
+    elif values:
+        for facts_of_source in (memorised, seen):
+            routes = routes or find_routes(
+                facts_of_source, starts, lambda node: kg.profile.short(node) in values
+            )
         query = route_query(routes)
     sparql = query.sparql(kg.profile) if query is not None else ""
-    proof = [triple for r in routes for triple, _ in r.hops]
+    proof = [triple for route in routes for triple, _ in route.hops]
     if rule is not None and values:
-        proof = [] if rule.provenance == LINKED else _speaking(rule, state, kg) or proof
+        proof = [] if rule.provenance == LINKED else _rule_facts(rule, memorised, kg) or proof
         return _build(state, context, values, sparql, proof, rule.provenance)
-    return _build(state, context, values, sparql, proof, _forgotten(state, kg, proof, context))
+    # Facts like those of the proof that were seen, and that memory does not keep.
+    relations = {t.relation for t in proof} & {t.relation for t in memorised}
+    lost = {
+        t
+        for t in set(seen) - set(memorised)
+        if t.relation in relations and (t.subject in starts or t.object in starts)
+    }
+    limit = f"memory keeps {context.reflect_limit} facts a step (reflect_limit)"
+    note = f"{limit}; {len(lost)} more like these were seen" if lost else ""
+    return _build(state, context, values, sparql, proof, note)
 
 
-def _speaking(rule: Rule, state: State, kg: KnowledgeGraph) -> list[Triple]:
-    """The facts of memory by which a rule holds or does not: those of its relation and topic."""
-    relations = set(rule.relations)
-    known = [t for t in _sources(state)[0] if kg.profile.short(t.relation) in relations]
-    held = next((c for c in rule.constraints if c.kind == "holds"), None)
-    if held is None:
-        return known
-    same = [t for t in known if rule.anchor in _forms(t, kg)]
-    return [t for t in same if held.value in _forms(t, kg)] or same
+def _rule_facts(rule: Rule, facts: Sequence[Triple], kg: KnowledgeGraph) -> list[Triple]:
+    """Return the facts by which a rule holds or does not: those of its relations and topic."""
+    short = kg.profile.short
+    own = [t for t in facts if short(t.relation) in rule.relations]
+    stated = next((c for c in rule.constraints if c.kind == "holds"), None)
+    if stated is None:
+        return own
+    ends = {t: [write_node(node, kg.profile) for node in (t.subject, t.object)] for t in own}
+    about_topic = [t for t in own if rule.anchor in ends[t]]
+    return [t for t in about_topic if stated.value in ends[t]] or about_topic
 
 
-def _forms(triple: Triple, kg: KnowledgeGraph) -> tuple[str, ...]:
-    """Both ends of a fact as rules write them."""
-    return tuple(write_node(n, kg.profile) for n in (triple.subject, triple.object))
-
-
-def _forgotten(state: State, kg: KnowledgeGraph, proof: Sequence[Triple], context: Context) -> str:
-    """Says where more facts like those that prove an answer were seen than memory keeps; "" otherwise."""
-    kept, seen = (set(facts) for facts in _sources(state))
-    like = {t.relation for t in proof} & {t.relation for t in kept}
-    lost = [t for t in seen - kept if t.relation in like and {t.subject, t.object} & set(_starts(state, kg))]
-    limit = context.reflect_limit
-    return (
-        f"memory keeps {limit} facts a step (reflect_limit); {len(lost)} more like these were seen"
-        if lost
-        else ""
-    )
-
-
-def _starts(state: State, kg: KnowledgeGraph) -> list[Term]:
-    """The entities of the question."""
-    return [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
-
-
-def _sources(state: State) -> tuple[list[Triple], list[Triple]]:
-    """Facts that may prove an answer: memory, then those seen in any step."""
-    return (
-        [t for path in state.memory for t in path],
-        [t for s in state.steps if not s.rolled_back for t in s.feedback.triples],
-    )
-
-
-def _routes(state: State, kg: KnowledgeGraph, values: tuple[str, ...]) -> list[Route]:
-    """Chains of memory that lead to the answer; facts seen in any step serve where memory holds none."""
-    wanted, short, starts = set(values), kg.profile.short, _starts(state, kg)
-    found = (find_routes(facts, starts, lambda node: short(node) in wanted) for facts in _sources(state))
-    return next((routes for routes in found if routes), []) if wanted else []
-
-
-def _routes_between(state: State, kg: KnowledgeGraph) -> list[Route]:
-    """Chains of memory between what the question names, each once: linked nodes, and those in its words."""
-    facts, starts = _sources(state)[0], _starts(state, kg)
+def _routes_between(
+    question: str, facts: Sequence[Triple], starts: Sequence[Term], kg: KnowledgeGraph
+) -> list[Route]:
+    """Return chains between what a question names, each once: linked nodes, and those in its words."""
     labels = node_labels(kg, [n for t in facts for n in (t.subject, t.object)])
-    text = state.question.casefold()
-    named = dict.fromkeys([*starts, *(n for n, label in labels.items() if _stands_in(label, text))])
-    found = [r for r in find_routes(facts, named, named.__contains__) if r.start in named and r.end in named]
-    kept: dict[frozenset[Triple], Route] = {}
-    for route in found:
-        kept.setdefault(frozenset(t for t, _ in route.hops), route)
-    return list(kept.values())
-
-
-def _stands_in(label: str, text: str) -> bool:
-    """Whether a name stands in a text (in small letters), as whole words."""
-    return bool(label) and re.search(rf"(?<!\w){re.escape(label.casefold())}(?!\w)", text) is not None
-
-
-def _asking(routes: Sequence[Route]) -> PyQL | None:
-    """The query that asks whether the facts of some chains hold; None without any."""
-    facts = dict.fromkeys(triple for route in routes for triple, _ in route.hops)
-    query = PyQL().ask()
-    for triple in facts:
-        query = query.add_fact(triple.subject, triple.relation, triple.object)
-    return query if facts else None
+    named = dict.fromkeys([*starts, *(n for n, label in labels.items() if contains_name(question, label))])
+    routes: dict[frozenset[Triple], Route] = {}
+    for route in find_routes(facts, named, named.__contains__):
+        if route.start in named and route.end in named:
+            routes.setdefault(frozenset(t for t, _ in route.hops), route)
+    return list(routes.values())
 
 
 def with_documents(kg: KnowledgeGraph, proof: Iterable[ProofTriple]) -> tuple[ProofTriple, ...]:
-    """A proof in which each fact that stands in no KG names its document and sentence."""
+    """Return a proof in which each fact that stands in no KG names its document and sentence."""
     read = facts_of(kg)
     return tuple(
         replace(p, document=fact.document, source=fact.source, sentence=fact.sentence, fact=fact.id)
@@ -307,7 +270,7 @@ def with_documents(kg: KnowledgeGraph, proof: Iterable[ProofTriple]) -> tuple[Pr
 
 
 def from_documents(proof: Sequence[ProofTriple]) -> str:
-    """How many facts of a proof were read from documents, in a sentence; "" if none were."""
+    """Return how many facts of a proof were read from documents, in a sentence; "" if none were."""
     count = sum(bool(p.fact) for p in proof)
     if not count:
         return ""
@@ -321,51 +284,39 @@ def from_documents(proof: Sequence[ProofTriple]) -> str:
 def find_routes(
     facts: Iterable[Triple], starts: Iterable[Term], is_answer: Callable[[Term], bool]
 ) -> list[Route]:
-    """The shortest chain from every start to every answer; without one, the facts that name an answer.
+    """Return the shortest chain from every start to every answer; without one, the facts that name an answer.
 
     No chain leads through another start: what that one leads to is its own.
     """
-    known = list(dict.fromkeys(facts))
-    around: dict[Term, list[tuple[Triple, bool]]] = {}
-    for triple in known:
-        around.setdefault(triple.subject, []).append((triple, True))
-        around.setdefault(triple.object, []).append((triple, False))
-    anchors = dict.fromkeys(starts)
-    routes = [r for start in anchors for r in _from(start, around, anchors, is_answer)]
+    facts, anchors = list(dict.fromkeys(facts)), dict.fromkeys(starts)
+    edges: dict[Term, list[tuple[Term, Triple, bool]]] = {}
+    for triple in facts:
+        edges.setdefault(triple.subject, []).append((triple.object, triple, True))
+        edges.setdefault(triple.object, []).append((triple.subject, triple, False))
+    routes: list[Route] = []
+    for start in anchors:
+        chains: dict[Term, tuple[tuple[Triple, bool], ...]] = {start: ()}
+        queue = deque([start])
+        while queue:
+            node = queue.popleft()
+            if node != start and node in anchors:
+                continue
+            for neighbour, triple, forward in edges.get(node, ()):
+                if neighbour not in chains:
+                    chains[neighbour] = (*chains[node], (triple, forward))
+                    queue.append(neighbour)
+        routes += [Route(start, end, hops) for end, hops in chains.items() if hops and is_answer(end)]
     reached = {route.end for route in routes}
-    for triple in known:
-        for start, end, forward in (
-            (triple.subject, triple.object, True),
-            (triple.object, triple.subject, False),
-        ):
+    for triple in facts:
+        head, tail = triple.subject, triple.object
+        for start, end, forward in ((head, tail, True), (tail, head, False)):
             if is_answer(end) and end not in reached:
                 routes.append(Route(start, end, ((triple, forward),)))
     return routes
 
 
-def _from(
-    start: Term,
-    around: Mapping[Term, Sequence[tuple[Triple, bool]]],
-    anchors: Collection[Term],
-    is_answer: Callable[[Term], bool],
-) -> list[Route]:
-    """Shortest chains from one node to answers, breadth first, ending where they meet another anchor."""
-    chains: dict[Term, tuple[tuple[Triple, bool], ...]] = {start: ()}
-    queue = deque([start])
-    while queue:
-        node = queue.popleft()
-        if node != start and node in anchors:
-            continue
-        for triple, forward in around.get(node, ()):
-            far = triple.object if forward else triple.subject
-            if far not in chains:
-                chains[far] = (*chains[node], (triple, forward))
-                queue.append(far)
-    return [Route(start, end, hops) for end, hops in chains.items() if hops and is_answer(end)]
-
-
 def route_query(routes: Sequence[Route]) -> PyQL | None:
-    """The query that routes stand for: starts stay, every other node becomes a variable; None without routes.
+    """Return the query that routes stand for: starts stay, others become variables; None without routes.
 
     Chains of several starts are joined where each leads to all the answers; otherwise the chain that leads
     to most of them is taken.
@@ -380,20 +331,14 @@ def route_query(routes: Sequence[Route]) -> PyQL | None:
     for key in sorted(ends, key=lambda k: -len(ends[k])):
         best.setdefault(key[0], key)
     joined = [key for key in best.values() if ends[key] == answers]
-    chosen = joined or [max(best.values(), key=lambda k: len(ends[k]))]
-    return _join(chosen)
-
-
-def _join(chains: Collection[tuple[Term, Shape]]) -> PyQL:
-    """Chains that end in one variable."""
     query, answer, used = PyQL(), Variable("answer"), 0
-    for start, shape in chains:
+    for start, shape in joined or [max(best.values(), key=lambda k: len(ends[k]))]:
         node: Node = start
         for place, (relation, forward) in enumerate(shape, 1):
             used += place < len(shape)
             following = answer if place == len(shape) else Variable(f"x{used}")
-            ends = (node, following) if forward else (following, node)
-            query, node = query.add_fact(ends[0], relation, ends[1]), following
+            subject, object_ = (node, following) if forward else (following, node)
+            query, node = query.add_fact(subject, relation, object_), following
     return query.set_answer(answer)
 
 

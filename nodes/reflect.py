@@ -15,6 +15,7 @@ from triplewise.nodes.models import ModelCall
 from triplewise.nodes.phase import Phase, Steps, Update, model_phase
 from triplewise.nodes.state import State, Step, Usage
 from triplewise.nodes.text import (
+    contains_name,
     form_of,
     made_up,
     memory_texts,
@@ -134,7 +135,10 @@ def oda(state: State, runtime: Runtime[Context]) -> Steps:
     if context.embedded or not triples:
         return guided(state, runtime)
     kg, reply = environment(context).kg, (yield _question(state, context, "reflect")).text
-    if invented := made_up(kg, reply, _given(state)):
+    shown = [t for step in reversed(state.steps) for t in step.feedback.triples]
+    observed = [s.triple for s in state.observation]
+    given = list(dict.fromkeys([*shown, *observed, *(t for path in state.memory for t in path)]))
+    if invented := made_up(kg, reply, given):
         environment(context).record(Usage(hallucinated=len(invented)))
     kept = parse_triples(kg, reply, triples)[: context.reflect_limit]
     return _update(state, context, tuple(kept))
@@ -161,13 +165,6 @@ def guided(state: State, runtime: Runtime[Context]) -> Update:
     return _update(state, context, kept)
 
 
-def _given(state: State) -> list[Triple]:
-    """All triples that the KG has shown so far."""
-    shown = [t for step in reversed(state.steps) for t in step.feedback.triples]
-    observed = [s.triple for s in state.observation]
-    return list(dict.fromkeys([*shown, *observed, *(t for path in state.memory for t in path)]))
-
-
 @model_phase
 def generated(state: State, runtime: Runtime[Context]) -> Steps:
     """Let the model write K facts of its own instead of keeping triples (ablation, ODA 4.2).
@@ -181,19 +178,13 @@ def generated(state: State, runtime: Runtime[Context]) -> Steps:
     kg, reply = environment(context).kg, (yield _question(state, context, "generate")).text
     lines = (_BULLET.sub("", line).strip() for line in reply.splitlines())
     facts = list(dict.fromkeys(line for line in lines if line))[: context.reflect_limit]
-    said = "\n".join(facts).casefold()
-    labels = kg.labels([t.object for t in triples])
-    named = tuple(t for t in triples if _names(said, labels.get(t.object, "")))
+    labels, text = kg.labels([t.object for t in triples]), "\n".join(facts)
+    named = tuple(t for t in triples if contains_name(text, labels.get(t.object, "")))
     return {
         "written": tuple(dict.fromkeys([*state.written, *facts])),
         "focus": _focus(state, context, named),
         "steps": _settle(state),
     }
-
-
-def _names(said: str, label: str) -> bool:
-    """Whether a text (in small letters) names something, as whole words."""
-    return bool(label) and re.search(rf"(?<!\w){re.escape(label.casefold())}(?!\w)", said) is not None
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:

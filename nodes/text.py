@@ -102,6 +102,12 @@ def node_labels(kg: KnowledgeGraph, terms: Iterable[Term], exact: bool = True) -
     }
 
 
+def contains_name(text: str, name: str) -> bool:
+    """Return whether a name stands in a text as whole words, in any case; an empty one never does."""
+    pattern = rf"(?<!\w){re.escape(name.casefold())}(?!\w)"
+    return bool(name) and re.search(pattern, text.casefold()) is not None
+
+
 def triple_text(
     kg: KnowledgeGraph, triples: Sequence[Triple], ids: bool = False, exact: bool = True
 ) -> list[str]:

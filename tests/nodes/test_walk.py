@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triplewise.graphs import State
-from triplewise.nodes.embedded import Choice, Ways, decide
+from triplewise.nodes.embedded import Choice, decide
 from triplewise.nodes.state import Step
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.actions.toolset import ActionContext
@@ -28,11 +28,11 @@ def kg(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
     return open_kg(path, profile=load_profile("generic"))
 
 
-def walk(kg: KnowledgeGraph, rule: Rule, ways: Ways) -> list[Step]:
+def walk(kg: KnowledgeGraph, rule: Rule) -> list[Step]:
     """All steps of the policy on one rule."""
     state = State(question="Who?", rules=(rule,))
     while True:
-        choice: Choice = decide(state, kg, "symbolic", ways)
+        choice: Choice = decide(state, kg, "symbolic")
         bench = ActionContext(kg, "Who?")
         feedback = TOOLSETS["symbolic"].execute(bench, choice.call)
         step = Step(len(state.steps) + 1, choice.thought, choice.call.text(), feedback, feedback.observation)
@@ -60,17 +60,17 @@ def actions(steps: list[Step]) -> list[str]:
 
 
 def test_many_entities_are_looked_at_in_one_step(kg: KnowledgeGraph) -> None:
-    steps = walk(kg, body("writer", "^writer", "director"), Ways())
+    steps = walk(kg, body("writer", "^writer", "director"))
     assert actions(steps) == ["get_rules", "search_neighbor", "search_neighbor", "search_each", "finish"]
     assert answers(steps) == {"carlos", "dora"}, "the writer may be the director: only Rio itself is left out"
 
 
 def test_there_and_back_does_not_end_where_it_began(kg: KnowledgeGraph) -> None:
-    assert answers(walk(kg, body("writer", "^writer"), Ways())) == {"rio2", "ice", "old"}
-    three = walk(kg, body("writer", "^writer", "writer"), Ways())
+    assert answers(walk(kg, body("writer", "^writer"))) == {"rio2", "ice", "old"}
+    three = walk(kg, body("writer", "^writer", "writer"))
     assert answers(three) == {"dora"}, "from a film back to a writer, but not to the one it was reached by"
 
 
 def test_no_more_entities_than_asked_for_are_looked_at(kg: KnowledgeGraph) -> None:
-    steps = walk(kg, body("writer", "^writer", "director"), Ways(together=1))
+    steps = walk(kg, body("writer", "^writer", "director"), 1)
     assert actions(steps).count("search_each") == 0
