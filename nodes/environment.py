@@ -166,11 +166,7 @@ class Environment:
     @property
     def action_kg(self) -> KnowledgeGraph:
         """The KG as actions see it: with labels one by one where the published loop is compared with."""
-        return self.kg if self.context.label_batch else self._unbatched
-
-    @cached_property
-    def _unbatched(self) -> KnowledgeGraph:
-        return UnbatchedLabels(self.kg)
+        return self.kg if self.context.label_batch else UnbatchedLabels(self.kg)
 
     @cached_property
     def database(self) -> RelationalDatabase:

@@ -18,7 +18,6 @@ from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.retrieval.relation_ranking import rank_relations
 from triplewise.tools.sql.program import read
 from triplewise.tools.sql.schema import Rows, SqlQuery
-from triplewise.tools.sql.values import Value
 
 PROOF_ROWS = 20
 """Most rows shown as proof."""
@@ -77,60 +76,45 @@ def start(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def answer(state: State, runtime: Runtime[Context]) -> Update:
-    """The values, the SQL that gives them, and the rows that prove them."""
-    database = environment(runtime.context).database
-    query = _query(state, database.schema)
+    """Answer with the values, the SQL that gives them, and the rows that prove them."""
+    database = environment(runtime).database
+    try:
+        query = read(state.program, database.schema)
+    except ActionError:
+        query = SqlQuery()
     finished = bool(state.steps) and state.last.feedback.finished and state.last.feedback.action == "execute"
     values = state.last.feedback.answers if finished else ()
-    spent = state.verdict is not None and state.verdict.status == "spent"
-    if spent and not finished and query.answer is not None:
-        found = database.run(query)
-        values = tuple(dict.fromkeys(str(r[0]) for r in found.rows if r[0] is not None))
-    status, reason = _status(state, values, spent)
-    rows = database.rows(query, PROOF_ROWS) if values else None
-    made = Answer(
-        status=status,
-        values=values,
-        labels=values,
-        text=sentence(values) or f"Not found: {reason}.",
-        sql=database.sql(query) if values else "",
-        rows=_lines(rows) if rows is not None else (),
-        reason=reason,
-        corrections=state.corrections,
-    )
-    return {"answer": made}
-
-
-def _query(state: State, schema: object) -> SqlQuery:
-    """The query that was built."""
-    try:
-        return read(state.program, schema)  # type: ignore[arg-type]
-    except ActionError:
-        return SqlQuery()
-
-
-def _status(state: State, values: Sequence[str], spent: bool) -> tuple[AnswerStatus, str]:
-    """How the run ended, and why, in words."""
-    if spent:
+    status: AnswerStatus = "not_found"
+    reason = f"every way tried gave no result ({len(state.steps)} steps)"
+    if state.verdict is not None and state.verdict.status == "spent":
+        if not finished and query.answer is not None:
+            rows = database.run(query).rows
+            values = tuple(dict.fromkeys(str(row[0]) for row in rows if row[0] is not None))
         so_far = "the answer is what was found so far" if values else "nothing was found so far"
-        return "budget_spent", f"{state.verdict.note if state.verdict else ''}; {so_far}"
-    if values:
-        return "answered", ""
-    if not state.steps:
-        return "not_found", "no action was taken"
-    return "not_found", f"every way tried gave no result ({len(state.steps)} steps)"
+        status, reason = "budget_spent", f"{state.verdict.note}; {so_far}"
+    elif values:
+        status, reason = "answered", ""
+    elif not state.steps:
+        reason = "no action was taken"
+    return {
+        "answer": Answer(
+            status=status,
+            values=values,
+            labels=values,
+            text=sentence(values) or f"Not found: {reason}.",
+            sql=database.sql(query) if values else "",
+            rows=_lines(database.rows(query, PROOF_ROWS)) if values else (),
+            reason=reason,
+            corrections=state.corrections,
+        )
+    }
 
 
 def _lines(rows: Rows) -> tuple[str, ...]:
-    """Rows as text: `column: value; ...`, values too long cut, empty ones left out."""
-    return tuple(
-        "; ".join(
-            f"{name}: {_cell(cell)}" for name, cell in zip(rows.columns, row, strict=True) if cell is not None
-        )
-        for row in rows.rows
-    )
-
-
-def _cell(cell: Value) -> str:
-    text = str(cell)
-    return text if len(text) <= CELL else f"{text[: CELL - 1]}…"
+    """Return rows as text: `column: value; ...`, values too long cut, empty ones left out."""
+    lines = []
+    for row in rows.rows:
+        cells = [(name, str(cell)) for name, cell in zip(rows.columns, row, strict=True) if cell is not None]
+        short = (f"{name}: {cell if len(cell) <= CELL else f'{cell[: CELL - 1]}…'}" for name, cell in cells)
+        lines.append("; ".join(short))
+    return tuple(lines)

@@ -28,11 +28,11 @@ def kg(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
     return open_kg(path, profile=load_profile("generic"))
 
 
-def walk(kg: KnowledgeGraph, rule: Rule) -> list[Step]:
+def walk(kg: KnowledgeGraph, rule: Rule, width: int = 200) -> list[Step]:
     """All steps of the policy on one rule."""
     state = State(question="Who?", rules=(rule,))
     while True:
-        choice: Choice = decide(state, kg, "symbolic")
+        choice: Choice = decide(state, kg, "symbolic", width)
         bench = ActionContext(kg, "Who?")
         feedback = TOOLSETS["symbolic"].execute(bench, choice.call)
         step = Step(len(state.steps) + 1, choice.thought, choice.call.text(), feedback, feedback.observation)
