@@ -19,7 +19,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.graphs.presets import choose_phases, find_preset
 from triplewise.nodes.context import Context
-from triplewise.nodes.phase import Phase, metered_phase
+from triplewise.nodes.phase import Phase, PhaseNode
 from triplewise.nodes.review import review
 from triplewise.nodes.state import Input, State
 
@@ -66,8 +66,8 @@ def build_graph(
         State, context_schema=Context, input_schema=Input
     )
     for name, phase in chosen.items():
-        graph.add_node(name, metered_phase(phase, found.settings))
-    graph.add_node("review", metered_phase(review, found.settings))
+        graph.add_node(name, PhaseNode(phase, found.settings))
+    graph.add_node("review", PhaseNode(review, found.settings))
     graph.add_edge(START, "link")
     graph.add_edge("link", "plan")
     graph.add_edge("plan", "observe")

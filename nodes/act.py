@@ -22,7 +22,7 @@ from triplewise.nodes.environment import Environment, ModelNeeded, environment
 from triplewise.nodes.extract import extractor
 from triplewise.nodes.history import encode
 from triplewise.nodes.models import ModelCall
-from triplewise.nodes.phase import ModelPhase, Phase, Steps, Update, model_phase
+from triplewise.nodes.phase import ModelPhase, Phase, Steps, Update
 from triplewise.nodes.plan import rule_service
 from triplewise.nodes.sql import sql_services, table_lines
 from triplewise.nodes.state import State, Step
@@ -115,7 +115,7 @@ def _policy(steps: Callable[[State, Runtime[Context]], Steps]) -> ModelPhase:
                 return _recorded(state, *whole)
         return (yield from steps(state, runtime))
 
-    return model_phase(first)
+    return ModelPhase(first)
 
 
 def prompt_values(state: State, context: Context) -> dict[str, Any]:
@@ -216,20 +216,19 @@ def tools(state: State, runtime: Runtime[Context]) -> Steps:
         {"role": "user", "content": env.prompt.render("turn_tools", **values)},
     ]
     reply = yield ModelCall.of(_with_earlier_attempt(messages, context), schemas=env.toolset.schemas())
-    call = yield from _with_values(_tool_call(reply, env.toolset), env, values)
-    written = "; ".join(env.toolset.from_tool_call(*c).text() for c in reply.tool_calls)
-    return (yield from _carry_out(state, context, reply.text.strip(), call, written))
-
-
-def _tool_call(reply: Reply, toolset: Toolset) -> Call | ActionError:
-    """The one native tool call of a reply, or what is wrong with it."""
+    calls = [env.toolset.from_tool_call(*c) for c in reply.tool_calls]
+    call: Call | ActionError
     if reply.invalid_calls:
         name, arguments = reply.invalid_calls[0]
-        return ActionError("bad_arguments", f"the arguments of {name} are no JSON object: {arguments}")
-    if len(reply.tool_calls) == 1:
-        return toolset.from_tool_call(*reply.tool_calls[0])
-    code = "several_actions" if reply.tool_calls else "no_action"
-    return ActionError(code, f"{len(reply.tool_calls)} tool calls in one reply; exactly one is due")
+        call = ActionError("bad_arguments", f"the arguments of {name} are no JSON object: {arguments}")
+    elif len(calls) == 1:
+        call = calls[0]
+    else:
+        code = "several_actions" if calls else "no_action"
+        call = ActionError(code, f"{len(calls)} tool calls in one reply; exactly one is due")
+    call = yield from _with_values(call, env, values)
+    written = "; ".join(c.text() for c in calls)
+    return (yield from _carry_out(state, context, reply.text.strip(), call, written))
 
 
 LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
@@ -332,11 +331,11 @@ def action_context(state: State, context: Context) -> ActionContext:
     )
 
 
-def _as_asked(state: State, runtime: Runtime[Context]) -> Steps:
-    """The policy that the context asks for: Thought/Action text, native tool calls, or no model."""
+def auto(state: State, runtime: Runtime[Context]) -> Steps:
+    """Follow the policy that the context asks for: Thought/Action text, native tool calls, or no model."""
     policy = tools if runtime.context.calling == "tools" else react
     return (yield from policy.steps(state, runtime))
 
 
-act = ModelPhase(_as_asked, without_model=embedded)
+act = ModelPhase(auto, without_model=embedded)
 VARIANTS: dict[str, Phase] = {"auto": act, "react": react, "tools": tools, "embedded": embedded}

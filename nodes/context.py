@@ -17,6 +17,14 @@ OPEN = ("toolset", "prompt", "max_steps")
 RANKINGS = ("none", "hybrid", "sentence-transformers", "openai")
 """Strategies of relation ranking (QueryAgent, table 7)."""
 
+_CHOICES = {
+    "calling": ("react", "tools"),
+    "observe_direction": ("both", "outgoing"),
+    "overlay": ("none", "accepted", "proposed"),
+    "history": ("short", "full", "chat"),
+    "ranking": RANKINGS,
+}
+
 
 class _Named:
     """Shows a setting as a text to Studio, where no object can be given."""
@@ -202,18 +210,9 @@ class Context:
             value = getattr(self, name)
             if not isinstance(value, int | float) or value <= 0:
                 raise ConfigurationError(f"setting {name} must be a number above 0, got {value!r}")
-        if self.calling not in ("react", "tools"):
-            raise ConfigurationError.unknown("calling", self.calling, ("react", "tools"))
-        if self.observe_direction not in ("both", "outgoing"):
-            raise ConfigurationError.unknown(
-                "observe_direction", self.observe_direction, ("both", "outgoing")
-            )
-        if self.overlay not in ("none", "accepted", "proposed"):
-            raise ConfigurationError.unknown("overlay", self.overlay, ("none", "accepted", "proposed"))
-        if self.history not in ("short", "full", "chat"):
-            raise ConfigurationError.unknown("history", self.history, ("short", "full", "chat"))
-        if self.ranking not in RANKINGS:
-            raise ConfigurationError.unknown("ranking", self.ranking, RANKINGS)
+        for name, legal in _CHOICES.items():
+            if getattr(self, name) not in legal:
+                raise ConfigurationError.unknown(name, getattr(self, name), legal)
         if self.max_steps is not None and self.max_steps <= 0:
             raise ConfigurationError(f"setting max_steps must be above 0, got {self.max_steps!r}")
         if self.documents is not None and self.embedded:

@@ -53,18 +53,14 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     fixes = verified_fixes(state, runtime.context)
     observation = f"ERROR_INFO: {state.verdict.text}"
     if fixes:
-        values = [{"calls": _calls(o), "finds": o.finds} for o in fixes]
+        calls = [f.call.text() if isinstance(f, SqlFix) else f.fix.text() for f in fixes]
+        values = [{"calls": call, "finds": f.finds} for call, f in zip(calls, fixes, strict=True)]
         observation = f"{observation} {_words().render('fixes', fixes=values)}"
     return _roll_back(state, observation, fixes)
 
 
-def _calls(verified_fix: VerifiedFix | SqlFix) -> str:
-    """The calls of a fix, as the agent would write them."""
-    return verified_fix.call.text() if isinstance(verified_fix, SqlFix) else verified_fix.fix.text()
-
-
 def verified_fixes(state: State, context: Context) -> tuple[VerifiedFix | SqlFix, ...]:
-    """Mends of the last step that find something; none where they are switched off.
+    """Return fixes of the last step that find something; none where they are switched off.
 
     The policy without a model reads no observations, so nothing is tried for it.
     """
@@ -96,20 +92,20 @@ def raw(state: State, runtime: Runtime[Context]) -> Update:
 
 def zero_shot(state: State, runtime: Runtime[Context]) -> Update:
     """Ask for a second look in general words, the same whatever went wrong (table 3, zero-shot SC)."""
-    return _roll_back(state, _said(state, "zero_shot"))
+    return _roll_back(state, _fixed_text(state, "zero_shot"))
 
 
 def few_shot(state: State, runtime: Runtime[Context]) -> Update:
     """Show a fixed set of explained corrections (table 3, few-shot SC)."""
-    return _roll_back(state, _said(state, "few_shot"))
+    return _roll_back(state, _fixed_text(state, "few_shot"))
 
 
 def silent(state: State, runtime: Runtime[Context]) -> Update:
     """Undo the step without a word of what was wrong."""
-    return _roll_back(state, _said(state, "neutral"))
+    return _roll_back(state, _fixed_text(state, "neutral"))
 
 
-def _said(state: State, part: str) -> str:
+def _fixed_text(state: State, part: str) -> str:
     """One of the fixed texts."""
     return _words().render(part, step=state.last.number + 1)
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import openai
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage
-    from langchain_openai import ChatOpenAI
 
 OPENAI_URL = "https://api.openai.com/v1"
 MODEL_FORMS = ("embedded", "openai:NAME")
@@ -187,8 +186,22 @@ def open_model(
 
 @lru_cache(maxsize=32)
 def _opened(settings: ModelSettings) -> ChatModel:
-    """One model per settings, so that connections are reused."""
-    return ChatModel(_chat_openai(settings), settings.name, load_prices(settings.prices), settings)
+    """Return one model per settings, so that connections are reused."""
+    from langchain_openai import ChatOpenAI
+    from pydantic import SecretStr
+
+    streaming = {} if settings.stream is None else {"streaming": settings.stream}
+    chat = ChatOpenAI(
+        model=settings.name,
+        base_url=settings.base_url,
+        api_key=SecretStr(settings.api_key),
+        timeout=settings.timeout,
+        max_retries=settings.max_retries,
+        use_responses_api=False,
+        stream_usage=True,
+        **streaming,
+    )
+    return ChatModel(chat, settings.name, load_prices(settings.prices), settings)
 
 
 class ChatModel:
@@ -233,13 +246,13 @@ class ChatModel:
 
     def reply(self, call: ModelCall) -> Reply:
         """Ask, and wait for the reply in this thread."""
-        return self._finished(on_loop(self._ask(call)).result())
+        reply = on_loop(self._ask(call)).result()
+        self._record(reply.usage)
+        return reply
 
     async def areply(self, call: ModelCall) -> Reply:
         """Ask, without holding a thread while waiting."""
-        return self._finished(await asyncio.wrap_future(on_loop(self._ask(call))))
-
-    def _finished(self, reply: Reply) -> Reply:
+        reply = await asyncio.wrap_future(on_loop(self._ask(call)))
         self._record(reply.usage)
         return reply
 
@@ -273,9 +286,11 @@ class ChatModel:
                 if not is_malformed(error) or malformed > MALFORMED_RETRIES:
                     raise explained(error, self.settings) from error
                 continue
-            if not self._is_stopped_thought(message, call):
+            is_unclosed = _UNCLOSED.search(_THOUGHT.sub("", str(message.text))) is not None
+            is_stopped = message.response_metadata.get("finish_reason") == "stop"
+            if not (call.stop and "stop" not in self._dropped and is_stopped and is_unclosed):
                 return message
-            # A stop word ended the model's reasoning block: asked again without any.
+            # A stop word ended the model's reasoning block: ask again without any.
             self._dropped.add("stop")
 
     def _request(self, call: ModelCall) -> tuple[Any, dict[str, Any]]:
@@ -293,15 +308,6 @@ class ChatModel:
         if is_openai(settings.base_url) != ("max_tokens" in self._dropped):
             return self.chat, {**request, "max_completion_tokens": settings.max_tokens}
         return self.chat, {**request, "extra_body": {"max_tokens": settings.max_tokens}}
-
-    def _is_stopped_thought(self, message: AIMessage, call: ModelCall) -> bool:
-        """Whether a stop word fell inside a reasoning block, so that nothing was answered."""
-        return (
-            bool(call.stop)
-            and "stop" not in self._dropped
-            and message.response_metadata.get("finish_reason") == "stop"
-            and _UNCLOSED.search(_THOUGHT.sub("", str(message.text))) is not None
-        )
 
     def _read(self, message: AIMessage, call: ModelCall) -> Reply:
         """The reply, with tokens as reported, or estimated where the server reports none."""
@@ -349,23 +355,6 @@ def chat_model(chat: BaseChatModel, prices: str | None) -> ChatModel:
     """A LangChain chat model that the caller made, as it is."""
     name = getattr(chat, "model_name", None) or getattr(chat, "model", None) or type(chat).__name__
     return ChatModel(chat, str(name), load_prices(prices))
-
-
-def _chat_openai(settings: ModelSettings) -> ChatOpenAI:
-    from langchain_openai import ChatOpenAI
-    from pydantic import SecretStr
-
-    streaming = {} if settings.stream is None else {"streaming": settings.stream}
-    return ChatOpenAI(
-        model=settings.name,
-        base_url=settings.base_url,
-        api_key=SecretStr(settings.api_key),
-        timeout=settings.timeout,
-        max_retries=settings.max_retries,
-        use_responses_api=False,
-        stream_usage=True,
-        **streaming,
-    )
 
 
 @cache

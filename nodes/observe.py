@@ -38,16 +38,12 @@ def _direction(context: Context) -> Direction:
 
 
 def _update(state: State, observation: Observation) -> Update:
-    return {
-        "observation": tuple(_scored(fact) for fact in observation.facts),
-        "observation_cuts": observation.cuts,
-        "observed": state.focus,
-    }
-
-
-def _scored(fact: ScoredFact) -> ScoredTriple:
-    *through, last = fact.hops
-    return ScoredTriple(last, fact.score, through[0] if through else None)
+    """Return the update of an observation; a fact of two hops is seen through its mediator."""
+    triples = tuple(
+        ScoredTriple(fact.hops[-1], fact.score, fact.hops[0] if len(fact.hops) > 1 else None)
+        for fact in observation.facts
+    )
+    return {"observation": triples, "observation_cuts": observation.cuts, "observed": state.focus}
 
 
 def _observe(state: State, context: Context, depth: int) -> Update:

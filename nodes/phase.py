@@ -1,7 +1,7 @@
 """What every phase shares: its signature, its bookkeeping, waiting for a model, and the budget.
 
 A phase is a callable `(state, runtime) -> update`. One that asks a language model is written once, as a
-generator that yields what it asks and is sent the reply (`model_phase`): run plainly it waits in its thread,
+generator that yields what it asks and is sent the reply (`ModelPhase`): run plainly it waits in its thread,
 run with `ainvoke` it waits without holding one.
 """
 
@@ -63,11 +63,6 @@ class ModelPhase:
         return drive(self.steps(state, runtime), environment(runtime).ask)
 
 
-def model_phase(steps: Callable[[State, Runtime[Context]], Steps]) -> ModelPhase:
-    """A generator function as a phase."""
-    return ModelPhase(steps)
-
-
 def drive(steps: Generator[ModelCall, Reply, T], ask: Callable[[ModelCall], Reply]) -> T:
     """Run a generator to its end, asking what it yields."""
     try:
@@ -126,11 +121,6 @@ class PhaseNode(Runnable[State, Update]):
             else:
                 run.update = cast(Update, await _in_thread(phase, input, run.runtime))
         return run.result
-
-
-def metered_phase(phase: Phase, settings: Mapping[str, Any]) -> PhaseNode:
-    """A phase as a node of a graph; `settings` are the preset's."""
-    return PhaseNode(phase, settings)
 
 
 async def _drive_async(steps: Steps, run: _Run) -> Update:

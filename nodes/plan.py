@@ -16,7 +16,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.link import link
 from triplewise.nodes.models import ModelCall
-from triplewise.nodes.phase import Phase, Steps, Update, model_phase
+from triplewise.nodes.phase import ModelPhase, Phase, Steps, Update
 from triplewise.nodes.state import State
 from triplewise.nodes.text import form_of, slot_of
 from triplewise.tools.actions.symbolic import RuleService
@@ -67,7 +67,7 @@ def mined(state: State, runtime: Runtime[Context]) -> Update:
     return {"rules": plan.rules, "dropped": plan.dropped}
 
 
-@model_phase
+@ModelPhase
 def proposed(state: State, runtime: Runtime[Context]) -> Steps:
     """The model proposes rule bodies, shown like seed questions with their own mined ones (SymAgent, eq. 3).
 

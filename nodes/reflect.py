@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.models import ModelCall
-from triplewise.nodes.phase import Phase, Steps, Update, model_phase
+from triplewise.nodes.phase import ModelPhase, Phase, Steps, Update
 from triplewise.nodes.state import State, Step, Usage
 from triplewise.nodes.text import (
     contains_name,
@@ -124,7 +124,7 @@ def _question(state: State, context: Context, part: str) -> ModelCall:
     return ModelCall.of(prompt)
 
 
-@model_phase
+@ModelPhase
 def oda(state: State, runtime: Runtime[Context]) -> Steps:
     """Let the model pick the triples that help to answer (ODA, table 8).
 
@@ -165,7 +165,7 @@ def guided(state: State, runtime: Runtime[Context]) -> Update:
     return _update(state, context, kept)
 
 
-@model_phase
+@ModelPhase
 def generated(state: State, runtime: Runtime[Context]) -> Steps:
     """Let the model write K facts of its own instead of keeping triples (ablation, ODA 4.2).
 

@@ -16,10 +16,9 @@ from langgraph.types import interrupt
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update
-from triplewise.nodes.state import State, Step
+from triplewise.nodes.state import State
 from triplewise.nodes.text import triple_text
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
-from triplewise.tools.core.terms import Triple
 from triplewise.tools.kg.overlay.overlay import overlaid
 
 ASKED = 'Which facts may be used? "all", "none", or {"id": true | false}.'
@@ -34,29 +33,37 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
     context, waiting = runtime.context, state.unreviewed
     if not waiting:
         return {}
-    said = ask(waiting, environment(context).kg)
+    decisions = ask(waiting, environment(context).kg)
+    accepted = [f for f in waiting if decisions[f.id]]
+    rejected = [f for f in waiting if not decisions[f.id]]
     store = environment(context).fact_store
     store.add(waiting)
-    store.accept([f.id for f in waiting if said[f.id]])
-    store.reject([f.id for f in waiting if not said[f.id]])
-    facts = tuple(replace(f, status=_status(said[f.id])) if f.id in said else f for f in state.facts)
-    gone = frozenset(f.triple for f in waiting if not said[f.id])
-    return {"facts": facts, "steps": _without(state.steps, gone, [f for f in waiting if not said[f.id]])}
-
-
-def _status(yes: bool) -> FactStatus:
-    return "accepted" if yes else "rejected"
+    store.accept([f.id for f in accepted])
+    store.reject([f.id for f in rejected])
+    status: dict[str, FactStatus] = {f.id: "accepted" for f in accepted}
+    status |= {f.id: "rejected" for f in rejected}
+    facts = tuple(replace(f, status=status.get(f.id, f.status)) for f in state.facts)
+    if not rejected:
+        return {"facts": facts}
+    dropped, steps = {f.triple for f in rejected}, []
+    for step in state.steps:
+        triples = tuple(t for t in step.feedback.triples if t not in dropped)
+        steps.append(replace(step, feedback=replace(step.feedback, triples=triples)))
+    sources = "; ".join(f.sentence for f in rejected)
+    note = f"A person rejected {len(rejected)} of these triples, do not use what was read from: {sources}"
+    steps[-1] = replace(steps[-1], observation=f"{steps[-1].observation}\n{note}")
+    return {"facts": facts, "steps": tuple(steps)}
 
 
 def ask(facts: Sequence[ExtractedFact], kg: Any) -> dict[str, bool]:
-    """A person's word on each fact, by id. What is left out, or is no word on it, is asked for again."""
-    said: dict[str, bool] = {}
+    """Return a person's decision on each fact, by id. What a reply leaves open is asked for again."""
+    decisions: dict[str, bool] = {}
     error = ""
-    while left := [f for f in facts if f.id not in said]:
+    while left := [f for f in facts if f.id not in decisions]:
         reply = interrupt(payload(left, kg, error))
-        said |= (answers := read(reply, left))
+        decisions |= (answers := read_decisions(reply, left))
         error = "" if answers else f"{reply!r} says nothing about them"
-    return said
+    return decisions
 
 
 def payload(facts: Sequence[ExtractedFact], kg: Any, error: str = "") -> dict[str, Any]:
@@ -78,8 +85,8 @@ def payload(facts: Sequence[ExtractedFact], kg: Any, error: str = "") -> dict[st
     return {"review": ASKED, "facts": shown, **({"error": error} if error else {})}
 
 
-def read(reply: Any, facts: Sequence[ExtractedFact]) -> dict[str, bool]:
-    """A reply as a word on facts by id; {} for one that says nothing about them."""
+def read_decisions(reply: Any, facts: Sequence[ExtractedFact]) -> dict[str, bool]:
+    """Return the decisions of a reply on facts by id; {} for one that says nothing about them."""
     if isinstance(reply, Mapping):
         words = {str(i): _word(word) for i, word in reply.items()}
         return {
@@ -97,20 +104,3 @@ def _word(word: Any) -> bool | None:
     if isinstance(word, str):
         return _YES.get(word.strip().lower())
     return word if isinstance(word, bool) else None
-
-
-def _without(
-    steps: Sequence[Step], gone: frozenset[Triple], rejected: Sequence[ExtractedFact]
-) -> tuple[Step, ...]:
-    """The steps without rejected triples; the newest one says so to the agent."""
-    if not gone:
-        return tuple(steps)
-    kept = [
-        replace(
-            s, feedback=replace(s.feedback, triples=tuple(t for t in s.feedback.triples if t not in gone))
-        )
-        for s in steps
-    ]
-    names = "; ".join(f.sentence for f in rejected)
-    note = f"A person rejected {len(rejected)} of these triples, do not use what was read from: {names}"
-    return (*kept[:-1], replace(kept[-1], observation=f"{kept[-1].observation}\n{note}"))

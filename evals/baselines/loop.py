@@ -21,7 +21,7 @@ from langgraph.runtime import Runtime
 from triplewise.graphs.build import RECURSION_LIMIT
 from triplewise.graphs.presets import PRESETS, choose_phases
 from triplewise.nodes.context import Context
-from triplewise.nodes.phase import Phase, Update, metered_phase, spent
+from triplewise.nodes.phase import Phase, PhaseNode, Update, spent
 from triplewise.nodes.plan import none
 from triplewise.nodes.state import Input, State, Verdict
 from triplewise.tools.core.errors import ConfigurationError
@@ -64,7 +64,7 @@ def build_loop(
     )
     phases = {"link": checked_link, "plan": plan, "check": check, "act": act, "answer": answer}
     for phase, run in phases.items():
-        graph.add_node(phase, metered_phase(run, settings or {}))
+        graph.add_node(phase, PhaseNode(run, settings or {}))
     graph.add_edge(START, "link")
     graph.add_edge("link", "plan")
     graph.add_edge("plan", "check")

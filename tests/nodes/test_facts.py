@@ -16,7 +16,7 @@ from tests.support.early_frost import EX, QUESTION, film_model, write_films
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
 from triplewise.nodes.environment import environment
-from triplewise.nodes.review import read
+from triplewise.nodes.review import read_decisions
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Triple
@@ -171,7 +171,7 @@ OTHER = replace(FACT, triple=Triple(IRI(EX + "f5"), IRI(EX + "directedBy"), IRI(
     ],
 )
 def test_words_of_a_person(reply: Any, said: dict[str, bool]) -> None:
-    assert read(reply, [FACT, OTHER]) == said
+    assert read_decisions(reply, [FACT, OTHER]) == said
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.graphs import Answer, Context, State
 from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Update, metered_phase, spent
+from triplewise.nodes.phase import PhaseNode, Update, spent
 from triplewise.nodes.state import Correction, Usage
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -33,7 +33,7 @@ def test_a_phase_is_billed_for_its_queries(runtime: Runtime[Context], state: Cal
         return {"answer": Answer("answered")}
 
     before = state(GOETHE, usage=Usage(calls=1, queries=5))
-    update = metered_phase(asks, {}).invoke(before, runtime=runtime)
+    update = PhaseNode(asks, {}).invoke(before, runtime=runtime)
     assert (update["usage"].queries, update["usage"].calls) == (7, 1)
     assert update["answer"].usage == update["usage"]
     assert update["usage"].seconds > 0
@@ -41,7 +41,7 @@ def test_a_phase_is_billed_for_its_queries(runtime: Runtime[Context], state: Cal
 
 def test_what_a_phase_returns_is_left_alone(runtime: Runtime[Context], state: Callable[..., State]) -> None:
     own: Update = {"focus": ("Q1",)}
-    metered_phase(lambda state, runtime: own, {}).invoke(state(), runtime=runtime)
+    PhaseNode(lambda state, runtime: own, {}).invoke(state(), runtime=runtime)
     assert own == {"focus": ("Q1",)}
 
 
@@ -52,7 +52,7 @@ def test_the_unknown_keys_are_named(runtime: Runtime[Context], state: Callable[.
     with pytest.raises(
         ConfigurationError, match="phase my_phase returned unknown state keys: ardour, zeal; legal keys"
     ):
-        metered_phase(my_phase, {}).invoke(state(), runtime=runtime)
+        PhaseNode(my_phase, {}).invoke(state(), runtime=runtime)
 
 
 def test_every_budget_has_its_words(context: Context, state: Callable[..., State]) -> None:
