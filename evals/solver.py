@@ -13,8 +13,9 @@ from anyio import CapacityLimiter, to_thread
 from inspect_ai.model import ModelOutput
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
+from triplewise.evals.baselines import check_model
 from triplewise.evals.record import Run
-from triplewise.evals.systems import Graph, build_system, check_model
+from triplewise.evals.systems import Graph, build_system
 from triplewise.graphs import Answer, Context, State
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.environment import environment

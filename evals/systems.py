@@ -63,14 +63,6 @@ def parts_of(name: str) -> set[str]:
     return {*VARIANTS, *own}
 
 
-def check_model(name: str, context: Context) -> None:
-    """Raise `ConfigurationError` where a baseline needs a language model and the context has none."""
-    if name in BASELINES and not BASELINES[name].embedded:
-        from triplewise.evals.baselines.loop import needs_model
-
-        needs_model(name)(context)
-
-
 @dataclass(frozen=True, slots=True)
 class System:
     """What a system is.
@@ -95,15 +87,7 @@ def systems() -> list[System]:
     """Return all presets and baselines."""
     presets = {**PRESETS, **{f"{name}-faithful": preset for name, preset in FAITHFUL.items()}}
     listed = [
-        System(
-            name,
-            "preset",
-            p.summary,
-            SOURCES.get(name, ""),
-            dict(p.phases),
-            dict(p.settings),
-            needs_model=False,
-        )
+        System(name, "preset", p.summary, SOURCES.get(name, ""), dict(p.phases), dict(p.settings), False)
         for name, p in presets.items()
     ]
     for name, b in BASELINES.items():

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from triplewise.tools.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from triplewise.nodes.context import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ BASELINES: Mapping[str, Baseline] = {
     "documents": Baseline(
         "answers read from passages that are retrieved for the question",
         "SymAgent (2025), table 1: document retrieval augmentation",
-        "documents:build",
+        "knowledge:documents",
         embedded=False,
     ),
     "rog": Baseline(
@@ -96,3 +101,12 @@ BASELINES: Mapping[str, Baseline] = {
     ),
 }
 """Name -> baseline."""
+
+
+def check_model(name: str, context: Context) -> None:
+    """Raise `ConfigurationError` where a baseline needs a language model and the context has none."""
+    if context.embedded and name in BASELINES and not BASELINES[name].embedded:
+        raise ConfigurationError(
+            f"baseline {name} needs a language model: --set model=openai:NAME "
+            "(and base_url=URL, for a server of your own)"
+        )

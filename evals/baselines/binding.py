@@ -195,13 +195,10 @@ class Binder:
                     except ActionError:
                         continue
                     cost = b.cost + i + j + rank + (0 if as_drafted else self.beam)
-                    yield Bound(program, cost, (*b.substitutes, *self._substitute(relation, iri)))
-
-    def _substitute(self, written: str, relation: IRI) -> tuple[tuple[str, str], ...]:
-        """What a relation's name was taken for, where that is another."""
-        short = self.kg.profile.short(relation)
-        name, label = written.strip("\"'"), relation_texts(self.kg, [short])[short].label
-        return () if normalise(name) in (normalise(short), normalise(label)) else ((name, label),)
+                    short, name = self.kg.profile.short(iri), relation.strip("\"'")
+                    label = relation_texts(self.kg, [short])[short].label
+                    same = normalise(name) in (normalise(short), normalise(label))
+                    yield Bound(program, cost, (*b.substitutes, *(() if same else ((name, label),))))
 
     def _relations(self, program: PyQL, node: Node, written: str) -> Iterator[tuple[IRI, bool, int]]:
         """The relations around a node that a name may mean, likeliest first: relation, outgoing, rank."""

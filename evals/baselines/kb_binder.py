@@ -20,7 +20,7 @@ the drafts; binding and vote are the same. That is our stand-in: without seed qu
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
 
@@ -39,7 +39,7 @@ from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import node_labels
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.rules import Rule, script
+from triplewise.tools.core.rules import script
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
@@ -83,28 +83,25 @@ def build(
     def act(state: State, runtime: Runtime[Context]) -> Update:
         """Draft one more program, bind it and run it; the last draft ends the run."""
         context, number = runtime.context, len(state.steps)
-        binder = Binder(environment(context).kg, environment(context).encoder, state.linked, beam)
-        if not context.embedded:
-            reply = _ask_draft(state, context, shots, seed)
+        if context.embedded:
+            ours = [d for e in exemplars(state, context, drafts, spread=False) if (d := transferred(e))]
+            draft, last = (ours[number], number + 1 >= len(ours)) if ours else ((), True)
+            reply = draft_text(draft)
+        else:
+            shown = exemplars(state, context, shots)[::-1]
+            if number:  # an order of this draft's own, the nearest not always last
+                random.Random(f"{seed} {number} {state.question}").shuffle(shown)
+            reply = ask(
+                state, context, "kb_binder", "draft",
+                entities=[e.label for e in state.linked],
+                exemplars=[{"question": e.question, "program": draft_text(e.draft)} for e in shown],
+            ).text  # fmt: skip
             draft, last = read_draft(reply), number + 1 >= drafts
-            return add_step(state, _step(state, context, draft, reply, binder.execute(draft), last))
-        ours = [d for e in exemplars(state, context, drafts, spread=False) if (d := transferred(e))]
-        if not ours:
-            return add_step(state, _step(state, context, (), "", Executed(error=NO_SEEDS), True))
-        draft, last = ours[number], number + 1 >= len(ours)
-        return add_step(state, _step(state, context, draft, draft_text(draft), binder.execute(draft), last))
+        binder = Binder(environment(context).kg, environment(context).encoder, state.linked, beam)
+        executed = binder.execute(draft) if reply else Executed(error=NO_SEEDS)
+        return add_step(state, _step(state, context, draft, reply, executed, last))
 
     return build_loop("kb-binder", act, vote, link=link, settings={"temperature": float(temperature)})
-
-
-def _ask_draft(state: State, context: Context, shots: int, seed: int) -> str:
-    """The model's draft, with the exemplars in an order of this draft's own, the nearest not always last."""
-    shown = exemplars(state, context, shots)[::-1]
-    if state.steps:
-        random.Random(f"{seed} {len(state.steps)} {state.question}").shuffle(shown)
-    texts = [{"question": e.question, "program": draft_text(e.draft)} for e in shown]
-    entities = [e.label for e in state.linked]
-    return ask(state, context, "kb_binder", "draft", entities=entities, exemplars=texts).text
 
 
 def _step(state: State, context: Context, draft: Draft, reply: str, executed: Executed, last: bool) -> Step:
@@ -229,7 +226,14 @@ def _exemplar(seed: Seed, asked: tuple[LinkedEntity, ...], context: Context, min
     """A seed with the program that reproduces its answers best; None where drafts cannot say it."""
     kg = environment(context).kg
     anchors = miner.anchors(seed)
-    rule = _best_rule(seed, list(anchors.values()), context, miner) if anchors else None
+    bodies = miner.of_seed(seed) if anchors else {}
+    good = [(body, quality) for body, quality in bodies.items() if quality.f1 >= LEAST_F1]
+    if not good:
+        return None
+    # The one that reproduces the seed's answers best, a short one of equals.
+    body, quality = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
+    constraints = Constraints(kg, environment(context).encoder, view(seed.question, seed.spans))
+    rule = miner.rule(list(anchors.values()), body, quality, constraints)
     if rule is None:
         return None
     calls = [c for c in script(rule) if c.name not in ("get_relation", "execute")]
@@ -257,13 +261,3 @@ def _exemplar(seed: Seed, asked: tuple[LinkedEntity, ...], context: Context, min
     except ActionError:
         return None
     return Exemplar(without_brackets(seed.question), draft, tuple(anchors), asked)
-
-
-def _best_rule(seed: Seed, anchors: Sequence[str], context: Context, miner: Miner) -> Rule | None:
-    """The rule that reproduces a seed's answers best, a short one of equals; None without a good one."""
-    good = [(body, quality) for body, quality in miner.of_seed(seed).items() if quality.f1 >= LEAST_F1]
-    if not good:
-        return None
-    body, quality = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
-    kg, encoder = environment(context).kg, environment(context).encoder
-    return miner.rule(anchors, body, quality, Constraints(kg, encoder, view(seed.question, seed.spans)))

@@ -1,7 +1,8 @@
-"""Baselines that ask a language model for what it knows, without a look at the knowledge graph.
+"""Baselines that answer without a look at the knowledge graph: from what a model knows, or from documents.
 
-Direct answers, chains of thought (Wei et al. 2022), and the majority of several such chains (Wang et al.
-2023). The graph only gives the answers their ids, so that they can be scored like all others.
+Direct answers, chains of thought (Wei et al. 2022), the majority of several such chains (Wang et al. 2023),
+and passages that are retrieved for the question as a whole and read once (SymAgent, table 1). The graph only
+gives the answers their ids, so that they can be scored like all others.
 """
 
 from __future__ import annotations
@@ -17,18 +18,27 @@ from triplewise.evals.baselines.answering import (
     conclude,
     majority,
     make_answer,
+    make_step,
     name_answers,
     named_in,
+    plain_question,
     read_answers,
     why_no_answer,
 )
-from triplewise.evals.baselines.loop import Graph, build_loop, check_number, needs_model
+from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
+from triplewise.nodes.extract import fitting_texts
 from triplewise.nodes.phase import Update
 from triplewise.nodes.state import State, Step
+from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.facts import Passage
+from triplewise.tools.core.names import normalise
 from triplewise.tools.core.values import normal_text
 
+PASSAGES = 10
+"""Passages that are read for a question."""
 SAMPLES, TEMPERATURE = 10, 0.7
 """Chains of thought and their temperature: Wang et al. take up to 40, and 0.7 for their larger models."""
 
@@ -42,7 +52,7 @@ def direct(*, link: str = "index") -> Graph:
         named = name_answers(read_answers(reply), state, runtime.context)
         return add_step(state, answer_step(state, "", named, why_no_answer(reply)))
 
-    return build_loop("direct", act, conclude, link=link, check_context=needs_model("direct"))
+    return build_loop("direct", act, conclude, link=link)
 
 
 def cot(*, link: str = "index") -> Graph:
@@ -52,7 +62,7 @@ def cot(*, link: str = "index") -> Graph:
         """Ask for a chain of thought that ends with the answer."""
         return add_step(state, _chain_of_thought(state, runtime.context))
 
-    return build_loop("cot", act, conclude, link=link, check_context=needs_model("cot"))
+    return build_loop("cot", act, conclude, link=link)
 
 
 def self_consistency(
@@ -85,7 +95,6 @@ def self_consistency(
         vote,
         link=link,
         settings={"temperature": float(temperature)},
-        check_context=needs_model("self-consistency"),
     )
 
 
@@ -116,3 +125,54 @@ def _chain_of_thought(state: State, context: Context) -> Step:
     if reply.truncated and not named:
         why = f"the chain of thought was cut at {context.max_reply_tokens} tokens (max_reply_tokens)"
     return answer_step(state, reply.text, named, why)
+
+
+def documents(*, passages: int = PASSAGES, link: str = "index") -> Graph:
+    """Retrieve passages for the question and read the answers in them.
+
+    Args:
+        passages: to be read for a question. link: variant of the linking phase.
+
+    Raises:
+        ConfigurationError: fewer than one passage.
+    """
+    check_number("passages", passages)
+
+    def check_documents(context: Context) -> None:
+        if context.documents is None:
+            raise ConfigurationError(
+                "baseline documents needs documents to read: --set documents=FOLDER of text files, "
+                "or documents=wikipedia (online)"
+            )
+
+    def act(state: State, runtime: Runtime[Context]) -> Update:
+        """Retrieve, then read."""
+        return read(state, runtime.context) if state.steps else retrieve(state, runtime.context, passages)
+
+    return build_loop("documents", act, conclude, link=link, check_context=check_documents)
+
+
+def retrieve(state: State, context: Context, limit: int) -> Update:
+    """Find passages for the question, best first, by BM25 and by vectors (Faiss)."""
+    store = environment(context).documents
+    # Plain words, as the index of the documents has them.
+    question = normalise(plain_question(state).replace("[SEP]", " "))
+    passages = store.find("", question=question, limit=limit) if store is not None else ()
+    feedback = Feedback(
+        action="retrieve",
+        arguments=(question,),
+        observation="\n".join(f"{p.title}: {p.text}" if p.title else p.text for p in passages)
+        or "no passage was found",
+        detail={"passages": [{"text": p.text, "title": p.title, "source": p.source} for p in passages]},
+    )
+    return add_step(
+        state, make_step(state, "Which passages may tell?", Call("retrieve", (question,)), feedback)
+    )
+
+
+def read(state: State, context: Context) -> Update:
+    """Have the model read the answers in as many passages as fit into the prompt."""
+    passages = [Passage(**fields) for fields in state.steps[0].feedback.detail["passages"]]
+    reply = ask(state, context, "documents", "read", passages=fitting_texts(passages)).text
+    named = name_answers(read_answers(reply), state, context)
+    return add_step(state, answer_step(state, "", named, why_no_answer(reply)))

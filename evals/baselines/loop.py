@@ -18,6 +18,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
+from triplewise.evals.baselines import check_model
 from triplewise.graphs.build import RECURSION_LIMIT
 from triplewise.graphs.presets import PRESETS, choose_phases
 from triplewise.nodes.context import Context
@@ -57,6 +58,7 @@ def build_loop(
 
     def checked_link(state: State, runtime: Runtime[Context]) -> Any:
         check_context(runtime.context)
+        check_model(name, runtime.context)
         return linking(state, runtime)
 
     graph: StateGraph[State, Context, Any, Any] = StateGraph(
@@ -85,19 +87,6 @@ def check(state: State, runtime: Runtime[Context]) -> Update:
 def after_check(state: State) -> Literal["act", "answer"]:
     """One more step, or the answer."""
     return "act" if state.verdict is not None and state.verdict.status == "ok" else "answer"
-
-
-def needs_model(baseline: str) -> Callable[[Context], None]:
-    """Return a check that the context names a language model."""
-
-    def check_model(context: Context) -> None:
-        if context.embedded:
-            raise ConfigurationError(
-                f"baseline {baseline} needs a language model: --set model=openai:NAME "
-                "(and base_url=URL, for a server of your own)"
-            )
-
-    return check_model
 
 
 def check_number(name: str, value: object, least: int = 1) -> None:

@@ -38,6 +38,14 @@ def build(*, link: str = "index") -> Graph:
     Args:
         link: variant of the linking phase.
     """
+
+    def check_examples(context: Context) -> None:
+        if context.toolset not in TOOLSETS and context.prompt is None and not context.embedded:
+            raise ConfigurationError(
+                f"baseline react has worked examples for the toolsets {' and '.join(TOOLSETS)}, not for "
+                f"{context.toolset!r}: choose one of them, or give a prompt of your own (--set prompt=FILE)"
+            )
+
     return build_loop(
         "react",
         act,
@@ -45,7 +53,7 @@ def build(*, link: str = "index") -> Graph:
         link=link,
         plan=for_policy,
         settings=SETTINGS,
-        check_context=_check_examples,
+        check_context=check_examples,
     )
 
 
@@ -58,12 +66,3 @@ def act(state: State, runtime: Runtime[Context]) -> Update:
     feedback = step.feedback
     seen = step.observation or feedback.message or f"the query returned: {feedback.outcome or 'nothing'}"
     return {**update, "steps": (*before, replace(step, observation=seen))}
-
-
-def _check_examples(context: Context) -> None:
-    """Raise `ConfigurationError` on a toolset without worked examples."""
-    if context.toolset not in TOOLSETS and context.prompt is None and not context.embedded:
-        raise ConfigurationError(
-            f"baseline react has worked examples for the toolsets {' and '.join(TOOLSETS)}, not for "
-            f"{context.toolset!r}: choose one of them, or give a prompt of your own (--set prompt=FILE)"
-        )

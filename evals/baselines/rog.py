@@ -9,7 +9,6 @@ without a model the paths are mined from seed questions, and their ends are weig
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
@@ -28,7 +27,7 @@ from triplewise.evals.baselines.answering import (
     why_no_answer,
 )
 from triplewise.evals.baselines.loop import Graph, build_loop, check_number
-from triplewise.nodes.answer import Route, find_routes, labels_of, route_query, with_documents
+from triplewise.nodes.answer import find_routes, labels_of, route_query, with_documents
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update
@@ -84,39 +83,30 @@ def build(*, plans: int = PLANS, link: str = "index") -> Graph:
 def plan(state: State, context: Context, limit: int) -> Update:
     """Plan relation paths that may answer the question (RoG's planning module)."""
     thought = "Which relation paths lead from the question's entities to its answer?"
-    paths = Plan()
+    paths, kg, encoder = Plan(), environment(context).kg, environment(context).encoder
+    settings, seeds = replace(settings_of(context), documents=False), environment(context).seeds
     if state.linked and context.embedded:
-        paths = Plan(tuple(_mined(state, context)[:limit]))
+        # Paths of the seed questions most like this one; without seeds, those whose words fit it best.
+        if seeds is not None:
+            mined = seed_rules(state.question, state.linked, kg, encoder, seeds, PlanSettings())
+            rules = sorted(mined, key=lambda rule: -rule.score)
+        else:
+            rules = list(make_plan(state.question, state.linked, kg, encoder, None, settings).rules)
+        paths = Plan(tuple(rules[:limit]))
     elif state.linked:
-        thought, paths = _proposed(state, context, limit)
+        thought = ask(
+            state, context, "rog", "plan",
+            demonstrations=demonstrations_for(state, context),
+            rules=[], relations=relations_around(kg, encoder, state), limit=limit,
+        ).text  # fmt: skip
+        # What the model writes is aligned to relations of the graph.
+        grounder = Grounder(kg, encoder, state.linked, settings, Plan())
+        paths = with_proposals(Plan(), parse_bodies(thought), grounder, limit)
     text = "; ".join(rule.text() for rule in paths.rules)
     why = "; ".join(f"{d.text}: {d.reason}" for d in paths.dropped) or "no relation path fits the question"
     feedback = Feedback(action="plan", observation=text or why, message="" if text else why)
     step = make_step(state, thought, Call("plan"), feedback)
     return add_step(state, step, rules=paths.rules, dropped=paths.dropped)
-
-
-def _mined(state: State, context: Context) -> list[Rule]:
-    """Paths of the seed questions most like this one; without seeds, those whose words fit it best."""
-    kg, encoder, seeds = environment(context).kg, environment(context).encoder, environment(context).seeds
-    if seeds is not None:
-        rules = seed_rules(state.question, state.linked, kg, encoder, seeds, PlanSettings())
-        return sorted(rules, key=lambda rule: -rule.score)
-    settings = replace(settings_of(context), documents=False)
-    return list(make_plan(state.question, state.linked, kg, encoder, None, settings).rules)
-
-
-def _proposed(state: State, context: Context, limit: int) -> tuple[str, Plan]:
-    """Paths that the model writes, aligned to relations of the graph; its reply too."""
-    kg, encoder = environment(context).kg, environment(context).encoder
-    demonstrations, relations = demonstrations_for(state, context), relations_around(kg, encoder, state)
-    reply = ask(
-        state, context, "rog", "plan",
-        demonstrations=demonstrations, rules=[], relations=relations, limit=limit,
-    ).text  # fmt: skip
-    settings = replace(settings_of(context), documents=False)
-    grounder = Grounder(kg, encoder, state.linked, settings, Plan())
-    return reply, with_proposals(Plan(), parse_bodies(reply), grounder, limit)
 
 
 def retrieve(state: State, context: Context) -> Update:
@@ -178,7 +168,10 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the retrieved paths that lead to the answers as proof."""
     context, kg = runtime.context, environment(runtime.context).kg
     named, note = last_answer(state)
-    routes = _routes(kg, state, {n.value for n in named})
+    starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
+    retrieved = [triple for path in state.memory for triple in path]
+    values = {n.value for n in named}
+    routes = find_routes(retrieved, starts, lambda node: kg.profile.short(node) in values) if named else []
     query = route_query(routes)
     if named and not routes and not context.embedded:
         note = "no retrieved path leads to the answer: it is what the model knows"
@@ -187,10 +180,3 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     proof = with_documents(kg, list(map(ProofTriple, facts, texts)))
     sparql = query.sparql(kg.profile) if query is not None else ""
     return {"answer": make_answer(state, context, named, note, proof=proof, sparql=sparql)}
-
-
-def _routes(kg: KnowledgeGraph, state: State, values: Sequence[str] | set[str]) -> list[Route]:
-    """The chains of retrieved facts from the question's entities to some values."""
-    starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
-    facts = [triple for path in state.memory for triple in path]
-    return find_routes(facts, starts, lambda node: kg.profile.short(node) in values) if values else []

@@ -161,31 +161,24 @@ def relations_around(paths: Sequence[Path], question: str, context: Context) -> 
     at: dict[Term, list[Bundle]] = {}
     for bundle in sorted(sizes, key=lambda b: b.place):
         at.setdefault(bundle.node, []).append(bundle)
-    ways = []
+    encoder, ways = environment(context).ranking_encoder, []
+    store = None if encoder is None else vectors_of(kg, encoder)
     for path in paths:
         back = Step(path.hops[-1].triple.relation, not path.hops[-1].forward) if path.hops else None
-        bundles = at.pop(path.end, [])
-        steps = [
-            step for b in bundles if (step := Step(b.relation, b.forward)) and (step != back or sizes[b] > 1)
-        ]
-        ways.append(_most_alike(kg, steps, question, context))
+        sides = [(Step(b.relation, b.forward), sizes[b]) for b in at.pop(path.end, [])]
+        steps = [step for step, size in sides if step != back or size > 1]
+        texts = step_texts(kg, steps)
+        ranked = rank_relations(
+            question,
+            [(str(i), texts[s]) for i, s in enumerate(steps)],
+            method=context.ranking,
+            encoder=encoder,
+            cut=context.relation_cut,
+            shuffle_seed=context.shuffle_seed,
+            vectors=None if store is None else lambda words: store.vectors(words, encoder),
+        )
+        ways.append([steps[int(i)] for i in ranked])
     return ways, trouble
-
-
-def _most_alike(kg: KnowledgeGraph, steps: Sequence[Step], question: str, context: Context) -> list[Step]:
-    """As many relations as may be offered at once, those most like the question first."""
-    texts, encoder = step_texts(kg, steps), environment(context).ranking_encoder
-    store = None if encoder is None else vectors_of(kg, encoder)
-    ranked = rank_relations(
-        question,
-        [(str(i), texts[s]) for i, s in enumerate(steps)],
-        method=context.ranking,
-        encoder=encoder,
-        cut=context.relation_cut,
-        shuffle_seed=context.shuffle_seed,
-        vectors=None if store is None else lambda words: store.vectors(words, encoder),
-    )
-    return [steps[int(i)] for i in ranked]
 
 
 def facts_ahead(paths: Sequence[Path], seed: int, context: Context) -> tuple[list[list[Hop]], str]:

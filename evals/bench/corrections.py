@@ -36,6 +36,8 @@ MISTAKES = ("direction", "relation", "variable", "label", "misspelt")
 label of an entity that was not linked, and a linked entity's label with a letter left out."""
 SIMILAR = 5
 """A wrong relation is drawn among so many that read most like the right one."""
+BUDGET, OFFERS = 12, 3
+"""KG queries that a correction may take, and fixes offered at one: as many as an agent has."""
 TOOLSET = TOOLSETS["pyql"]
 
 
@@ -44,16 +46,13 @@ def corrections(
         GRAPHS
     ),
     questions: Annotated[int, typer.Option(min=1, help="Questions drawn on each graph.")] = 200,
-    seed: Annotated[int, typer.Option(help="Seed for drawing and breaking.")] = 0,
-    budget: Annotated[int, typer.Option(min=1, help="KG queries a correction may take.")] = 12,
-    offers: Annotated[int, typer.Option(min=1, help="Fixes offered at one correction.")] = 3,
 ) -> list[dict[str, Any]]:
     """Break the steps of gold programs and see how often the gold step is among the verified corrections."""
     encoder, rows = open_encoder(), []
     for name in graphs.split(","):
         kg = open_kg(prepared(graph(name)).path)
         every = list(gold_questions(name, kg.profile))
-        order = random.Random(seed)
+        order = random.Random(0)
         drawn = order.sample(every, min(questions, len(every)))
         relations = sorted({fact[1] for question in every for fact in question.facts})
         breaker = _Breaker(kg, encoder, relations, order)
@@ -63,7 +62,7 @@ def corrections(
                 for way in MISTAKES:
                     broken = breaker.broken(way, context, fact)
                     if broken and broken != fact:
-                        tried[way].append(breaker.repaired(way, context, fact, broken, budget, offers))
+                        tried[way].append(breaker.repaired(way, context, fact, broken))
         rows += [_row(name, way, outcomes) for way, outcomes in tried.items()]
     return rows
 
@@ -156,9 +155,7 @@ class _Breaker:
                 return (name, relation, end) if place == 0 else (subject, relation, name)
         return None
 
-    def repaired(
-        self, way: str, context: ActionContext, fact: Fact, broken: Fact, budget: int, most: int
-    ) -> Outcome | None:
+    def repaired(self, way: str, context: ActionContext, fact: Fact, broken: Fact) -> Outcome | None:
         """What comes of the broken step; None where it does not fail.
 
         A longer fix that begins with the gold step counts.
@@ -170,7 +167,7 @@ class _Breaker:
         if finds(feedback) and len(new) < 2:
             return None
         start, profile = time.perf_counter(), self.kg.profile
-        repair = find_fixes(context, TOOLSET, feedback, budget=budget, most=most, encoder=self.encoder)
+        repair = find_fixes(context, TOOLSET, feedback, budget=BUDGET, most=OFFERS, encoder=self.encoder)
         seconds = time.perf_counter() - start
         program = PyQL.parse(context.program, profile)
         gold, place = apply(program, "add_fact", fact, profile), None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from triplewise.evals.data import DataFile, Record, locate, read_records
@@ -51,9 +51,14 @@ def gold_questions(name: str, profile: Profile) -> Iterator[GoldQuestion]:
     """
     paths, read = _SOURCES[name]
     for path in paths:
-        for record in read_records(locate(DataFile(path, "", "the benchmark's own site")), "question"):
+        for record in question_records(path):
             if facts := in_order(read(record, profile)):
                 yield GoldQuestion(re.sub(r"[\[\]]", "", record["question"]), facts)
+
+
+def question_records(path: str) -> Iterator[Record]:
+    """Yield the records of a question file in the folder of data. Raises `DataError` as `gold_questions`."""
+    yield from read_records(locate(DataFile(path, "", "the benchmark's own site")), "question")
 
 
 def _from_path(record: Record, profile: Profile) -> list[Fact]:
@@ -95,18 +100,20 @@ def facts_of_sparql(record: Record, profile: Profile) -> list[Fact]:
             if len(terms) != 3 or not all(_TERM.fullmatch(t) for t in terms):
                 return []
             subject = terms[0]
-            forms = [agent_form(t, prefixes, profile, i == 1) for i, t in enumerate(terms)]
+            iris = [query_iri(t, prefixes) for t in terms]
+            forms = [t if n is None else write_iri(n, profile) for t, n in zip(terms, iris, strict=True)]
+            if iris[1] is not None:
+                forms[1] = write_iri(iris[1], profile, True)
             facts.append((forms[0], forms[1], forms[2]))
     return facts if all(all(fact) and not fact[1].startswith("?") for fact in facts) else []
 
 
-def agent_form(term: str, prefixes: dict[str, str], profile: Profile, relation: bool) -> str:
-    """Return a term of a query as an agent writes it."""
+def query_iri(term: str, prefixes: Mapping[str, str]) -> IRI | None:
+    """Return the IRI that a term of a query stands for; None for a variable."""
     if term.startswith("?"):
-        return term
+        return None
     prefix, _, local = term.partition(":")
-    iri = IRI(term[1:-1] if term.startswith("<") else prefixes.get(prefix, "") + local)
-    return write_iri(iri, profile, relation)
+    return IRI(term[1:-1] if term.startswith("<") else prefixes.get(prefix, "") + local)
 
 
 def in_order(facts: Sequence[Fact]) -> tuple[Fact, ...]:

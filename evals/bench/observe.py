@@ -19,7 +19,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from triplewise.evals.data import DataFile, graph, locate, read_records
+from triplewise.evals.bench.gold_programs import question_records
+from triplewise.evals.data import graph
 from triplewise.evals.kgs import prepared
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI
@@ -50,10 +51,7 @@ def observe(
     Texts come from the partial Wikidata, where TRIPLEWISE_DATA names its folder.
     """
     sizes = sorted(size or (1_000, 10_000, 50_000))
-    records = read_records(
-        locate(DataFile("qald10/test_en.jsonl.gz", "", "the benchmark's own site")), "question"
-    )
-    texts = [str(record["question"]) for record in records]
+    texts = [str(record["question"]) for record in question_records("qald10/test_en.jsonl.gz")]
     asked = random.Random(SEED).sample(texts, min(questions, len(texts)))
     pool = real_pairs(open_kg(prepared(graph("wikidata_kg")).path), max(sizes) + MAP_PAIRS)
     encoder, rows = EmbeddedEncoder(cached=0), []
@@ -83,7 +81,8 @@ def of_size(
     start = time.perf_counter()
     exact = remembering.encode([" ".join(pair) for pair in pairs])
     exhaustive = time.perf_counter() - start
-    warm_kg, seen_kg = _kg(root / "warm"), _kg(root / "seen")
+    warm_kg: Any = _Folder(root / "warm")
+    seen_kg: Any = _Folder(root / "seen")
     warm, seen = vectors_of(warm_kg, encoder), vectors_of(seen_kg, remembering)
     warm.add(sorted({text for pair in (*pairs, *spare) for text in pair}))
     fit_map(warm, spare)
@@ -98,7 +97,8 @@ def of_size(
             if state is not None:
                 shutil.copytree(state, folder)
             start = time.perf_counter()
-            best = PairRanker(_kg(folder), question, encoder).best(pairs, WIDTH)
+            kg: Any = _Folder(folder)
+            best = PairRanker(kg, question, encoder).best(pairs, WIDTH)
             seconds.append(time.perf_counter() - start)
             shutil.rmtree(folder, ignore_errors=True)
             gold = np.argsort(-(exact @ encoder.encode([question])[0]), kind="stable")[:WIDTH]
@@ -112,13 +112,8 @@ def of_size(
 class _Folder:
     """Stands for a KG: all that ranking wants of one is where its vectors lie."""
 
-    cache_dirs: tuple[Path, ...]
-
-
-def _kg(folder: Path) -> Any:
-    stand_in = _Folder()
-    stand_in.cache_dirs = (folder,)
-    return stand_in
+    def __init__(self, folder: Path) -> None:
+        self.cache_dirs = (folder,)
 
 
 def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:

@@ -26,7 +26,7 @@ from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.protocol import Outcome
 
-SPACE, RELATIONS, FACTS_A_NODE = "http://skewed.example/", 40, 8
+SPACE, RELATIONS, FACTS_A_NODE, SEED = "http://skewed.example/", 40, 8, 0
 LOW, HUBS = 20, 10_000
 """Most facts of a node that counts as low; one node in so many is a hub: those with the most facts."""
 PATIENCE = 10.0
@@ -39,7 +39,6 @@ def paths(
     hops: Annotated[int, typer.Option(min=1, max=4, help="Longest path.")] = 3,
     seconds: Annotated[float, typer.Option(min=0.01, help="What one search may take.")] = 1.0,
     limit: Annotated[int, typer.Option(min=1, help="Most paths of one search.")] = 100,
-    seed: Annotated[int, typer.Option(help="Of graph and pairs.")] = 0,
 ) -> list[dict[str, Any]]:
     """Time and outcome of path searches in a large generated graph on disk, between low nodes and hubs.
 
@@ -47,9 +46,9 @@ def paths(
     share of searches cut by time or a cap on edges, `full` of those that found more paths than asked for.
     """
     with tempfile.TemporaryDirectory(prefix="triplewise-bench-") as scratch:
-        folder, degrees = Path(scratch) / "kg", write_graph(Path(scratch) / "graph.nt", size, seed)
+        folder, degrees = Path(scratch) / "kg", write_graph(Path(scratch) / "graph.nt", size)
         load_kg([Path(scratch) / "graph.nt"], folder)
-        pairs = draw_pairs(degrees, count, seed)
+        pairs = draw_pairs(degrees, count)
         rows = []
         for name, drawn in pairs.items():
             for search in SEARCHES:
@@ -66,9 +65,9 @@ def paths(
     return rows
 
 
-def write_graph(path: Path, triples: int, seed: int) -> np.ndarray:
+def write_graph(path: Path, triples: int) -> np.ndarray:
     """Write the graph as N-Triples and return the number of facts of every node."""
-    nodes, draw = max(2, triples // FACTS_A_NODE), np.random.default_rng(seed)
+    nodes, draw = max(2, triples // FACTS_A_NODE), np.random.default_rng(SEED)
 
     def zipf(most: int) -> np.ndarray:
         return np.minimum((most + 1.0) ** draw.random(triples) - 1, most - 1).astype(np.int64)
@@ -80,11 +79,11 @@ def write_graph(path: Path, triples: int, seed: int) -> np.ndarray:
     return np.bincount(subjects, minlength=nodes) + np.bincount(objects, minlength=nodes)
 
 
-def draw_pairs(degrees: np.ndarray, count: int, seed: int) -> dict[str, list[tuple[IRI, IRI]]]:
+def draw_pairs(degrees: np.ndarray, count: int) -> dict[str, list[tuple[IRI, IRI]]]:
     """Return random pairs of different nodes by degree: low with low, low with hub, hub with hub."""
     hubs = np.argsort(degrees, kind="stable")[-max(3, len(degrees) // HUBS) :].tolist()
     low = np.flatnonzero((degrees > 0) & (degrees <= LOW)).tolist()
-    draw, pairs = random.Random(seed), dict[str, list[tuple[IRI, IRI]]]()
+    draw, pairs = random.Random(SEED), dict[str, list[tuple[IRI, IRI]]]()
     for name, pools in {"low-low": (low, low), "low-hub": (low, hubs), "hub-hub": (hubs, hubs)}.items():
         pairs[name] = []
         while len(pairs[name]) < count:
@@ -94,13 +93,13 @@ def draw_pairs(degrees: np.ndarray, count: int, seed: int) -> dict[str, list[tup
     return pairs
 
 
+Terms = tuple[int, float, int]
+"""Longest path, seconds, most paths."""
 Found = tuple[float, float, Outcome, int]
 """Seconds, processor seconds, outcome, number of paths."""
 
 
-def _searched(
-    folder: Path, search: str, pairs: Sequence[tuple[IRI, IRI]], terms: tuple[int, float, int]
-) -> list[Found]:
+def _searched(folder: Path, search: str, pairs: Sequence[tuple[IRI, IRI]], terms: Terms) -> list[Found]:
     """The outcomes of one kind of search, in a process of its own, which is ended where it hangs."""
     found: list[Found] = []
     spawn = get_context("spawn")
@@ -124,7 +123,7 @@ def _answer(
     folder: Path,
     search: str,
     pairs: Sequence[tuple[IRI, IRI]],
-    terms: tuple[int, float, int],
+    terms: Terms,
 ) -> None:
     """Send the outcome of each search."""
     kg = open_kg(folder)
@@ -136,18 +135,13 @@ def _answer(
         pipe.send((time.perf_counter() - start, time.process_time() - worked, outcome, count))
 
 
-def _whole_numbers(
-    kg: KnowledgeGraph, source: IRI, target: IRI, terms: tuple[int, float, int]
-) -> tuple[Outcome, int]:
+def _stored(kg: KnowledgeGraph, source: IRI, target: IRI, terms: Terms) -> tuple[Outcome, int]:
     """As a graph is searched that `kg load` loaded."""
-    hops, seconds, limit = terms
-    found = kg.paths(source, target, hops, timeout=seconds, limit=limit)
+    found = kg.paths(source, target, terms[0], timeout=terms[1], limit=terms[2])
     return found.outcome, len(found.paths)
 
 
-def _joins(
-    kg: KnowledgeGraph, source: IRI, target: IRI, terms: tuple[int, float, int]
-) -> tuple[Outcome, int]:
+def _joins(kg: KnowledgeGraph, source: IRI, target: IRI, terms: Terms) -> tuple[Outcome, int]:
     """One query that joins patterns without properties, a chain for each shape of simple paths."""
     hops, seconds, limit = terms
     branches = []
@@ -165,8 +159,7 @@ def _joins(
     return found.outcome, len(found.rows)
 
 
-Search = Callable[[KnowledgeGraph, IRI, IRI, tuple[int, float, int]], tuple[Outcome, int]]
-SEARCHES: dict[str, Search] = {
-    "whole numbers": _whole_numbers,
+SEARCHES: dict[str, Callable[[KnowledgeGraph, IRI, IRI, Terms], tuple[Outcome, int]]] = {
+    "whole numbers": _stored,
     "SPARQL joins": _joins,
 }

@@ -13,17 +13,16 @@ import re
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
-from triplewise.evals.bench.gold_programs import PREFIX
-from triplewise.evals.data import DataFile, Record, graph, locate, read_records
+from triplewise.evals.bench.gold_programs import PREFIX, query_iri, question_records
+from triplewise.evals.data import graph
 from triplewise.evals.kgs import prepared
-from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts
 from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder
@@ -51,21 +50,11 @@ class Case(NamedTuple):
 
 def ranking(
     graphs: Annotated[list[str] | None, typer.Option("--graph", help="freebase_kg, wikidata_kg.")] = None,
-    openai: Annotated[str | None, typer.Option(help="Embedding model of a server, ranked besides.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="The server; OpenAI by default.")] = None,
 ) -> list[dict[str, Any]]:
     """Where each strategy ranks the relation of the gold query (QueryAgent, table 7); no language model.
 
     Rows with the method `shuffled` are the default's forty in random order, as in the paper.
     """
-
-    def fresh(method: str) -> Encoder:
-        """An encoder that has embedded nothing yet."""
-        if method != "openai":
-            return EmbeddedEncoder()
-        from triplewise.nodes.embeddings import open_embeddings
-
-        return open_embeddings(str(openai), base_url)
 
     rows = []
     for name in graphs or FILES:
@@ -76,28 +65,17 @@ def ranking(
         described = relation_descriptions(kg, names)
         longer = {n: f"{label}: {described[n]}" if described.get(n) else label for n, label in labels.items()}
         methods = [("none", labels), ("hybrid", labels), (DEFAULT, labels), (DEFAULT, longer)]
-        for method, texts in [*methods, *([("openai", labels)] if openai else [])]:
+        for method, texts in methods:
             with tempfile.TemporaryDirectory(prefix="triplewise-bench-") as folder:
-                _, cold = ranked(found, method, texts, fresh(method), Path(folder))
-                orders, warm = ranked(found, method, texts, fresh(method), Path(folder))
-            about = {
-                "graph": name,
-                "method": method,
-                "text": "label" if texts is labels else "with description",
-            }
-            rows.append({**about, **places(found, orders), "ms, cold": cold, "ms, warm": warm})
+                _, cold = ranked(found, method, texts, EmbeddedEncoder(), Path(folder))
+                orders, warm = ranked(found, method, texts, EmbeddedEncoder(), Path(folder))
+            about = {"graph": name, "text": "label" if texts is labels else "with description"}
+            seconds = {"ms, cold": cold, "ms, warm": warm}
+            rows.append({"method": method, **about, **places(found, orders), **seconds})
             if (method, texts) == (DEFAULT, labels):
                 shown = [order[:CUT] for order in orders]
                 mixed = [random.Random(0).sample(order, len(order)) for order in shown]
-                rows.append(
-                    {
-                        **about,
-                        "method": "shuffled",
-                        **places(found, mixed),
-                        "ms, cold": cold,
-                        "ms, warm": warm,
-                    }
-                )
+                rows.append({"method": "shuffled", **about, **places(found, mixed), **seconds})
     return rows
 
 
@@ -127,13 +105,8 @@ def places(found: Sequence[Case], orders: Sequence[Sequence[str]]) -> dict[str, 
     at = [order.index(c.gold) + 1 for c, order in zip(found, orders, strict=True) if c.gold in order]
     array = np.array([*at, *[np.inf] * (len(found) - len(at))], dtype=float)
     shares = {f"@{n}": float((array <= n).mean()) if found else 0.0 for n in (CUT, 10, 1)}
-    mean = statistics.fmean(at) if at else 0.0
-    return {
-        "cases": len(found),
-        **shares,
-        "MRR": float((1 / array).mean()) if found else 0.0,
-        "mean place": mean,
-    }
+    reciprocal = float((1 / array).mean()) if found else 0.0
+    return {"cases": len(found), **shares, "MRR": reciprocal, "mean place": statistics.fmean(at or [0])}
 
 
 def cases(name: str, kg: KnowledgeGraph) -> list[Case]:
@@ -143,31 +116,16 @@ def cases(name: str, kg: KnowledgeGraph) -> list[Case]:
         DataError: a missing or broken file.
     """
     found: dict[Case, None] = {}
-    for file in FILES[name]:
-        for record in read_records(locate(DataFile(file, "", "the benchmark's own site")), "question"):
-            if record.get("kg_exact"):
-                found.update(dict.fromkeys(_cases_of(record, kg)))
+    for record in (r for file in FILES[name] for r in question_records(file) if r.get("kg_exact")):
+        sparql = str(record.get("sparql11") or record["sparql"])
+        prefixes = dict(PREFIX.findall(sparql))
+        for ends, relation in ((fact[::2], fact[1]) for fact in _FACT.findall(sparql)):
+            entities = [iri for end in ends if (iri := query_iri(end, prefixes)) is not None]
+            gold = query_iri(relation, prefixes)
+            if len(entities) != 1 or gold is None or not kg.profile.linkable(entities[0].value):
+                continue
+            around, short = kg.relations(entities[0]), kg.profile.short
+            names = tuple(dict.fromkeys(short(r) for r in (*around.forward, *around.backward)))
+            if len(names) >= LEAST and short(gold) in names:
+                found[Case(record["question"], short(entities[0]), names, short(gold))] = None
     return list(found)
-
-
-def _cases_of(record: Record, kg: KnowledgeGraph) -> Iterator[Case]:
-    """The cases of one question: each fact of its gold query that joins an entity with a variable."""
-    sparql = str(record.get("sparql11") or record["sparql"])
-    prefixes = dict(PREFIX.findall(sparql))
-
-    def iri(term: str) -> IRI | None:
-        if term.startswith("<"):
-            return IRI(term[1:-1])
-        prefix, _, local = term.partition(":")
-        return IRI(prefixes[prefix] + local) if prefix in prefixes else None
-
-    for subject, relation, object_ in _FACT.findall(sparql):
-        if subject.startswith("?") == object_.startswith("?"):
-            continue
-        entity, gold = iri(object_ if subject.startswith("?") else subject), iri(relation)
-        if entity is None or gold is None or not kg.profile.linkable(entity.value):
-            continue
-        around, short = kg.relations(entity), kg.profile.short
-        names = tuple(dict.fromkeys(short(r) for r in (*around.forward, *around.backward)))
-        if len(names) >= LEAST and short(gold) in names:
-            yield Case(record["question"], short(entity), names, short(gold))

