@@ -1,38 +1,31 @@
 """Entity linking: which nodes of the KG a question speaks of.
 
 Names are found by the KG's label index: exact spans first, near names for what is quoted or capitalised and
-matched none. Which spans are mentions is decided in `linking.mentions`; which node of that name is
-meant, here: by capitals, popularity, and, where an encoder is given, by how well label and description fit
-the question.
+matched none. A span is the likelier a mention the rarer its words are, and where capitals agree with the label;
+words that questions use to say what is asked ("name", "director") weigh little (`words.yaml`). Which node of
+that name is meant is decided by capitals, popularity, and, where an encoder is given, by how well label and
+description fit the question.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib import resources
+
+import yaml
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
-from triplewise.tools.core.names import Span, normalise, spans
+from triplewise.tools.core.names import Span, normalise, spans, tokens
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.core.terms import text as literal
 from triplewise.tools.kg.labels import Candidate, Entry, SpanMatch, similarity
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
-from triplewise.tools.linking.mentions import (
-    TAKEN,
-    Mention,
-    Question,
-    bracketed,
-    choose,
-    overlap,
-    parts_of,
-    read_question,
-    same_case,
-    unnamed_runs,
-    weigh,
-)
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
+from triplewise.tools.kg.vocabulary import singulars
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -50,6 +43,22 @@ _IN_CONTEXT = 6
 """Candidates of one mention that are compared with the question by vectors."""
 _ASKED_SPANS = 120
 """Spans that a graph without label index is asked for, longest first."""
+
+
+TAKEN = 0.75
+"""From this weight on, a span is taken for a mention."""
+DOUBTFUL = 0.2
+"""Below it, a span is never a mention; between the two, only if there is no other."""
+
+_MOST_PARTS = 8
+"""Parts of a run that are tried for near names."""
+
+_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
+_QUOTES = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
+_JOINING = frozenset(
+    {"of", "the", "and", "de", "la", "von", "van", "der", "du", "da", "in", "for", "on", "to"}
+)
+_VALUE = {"function": 0.05, "common": 0.3, "number": 0.6, "other": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,43 @@ class LinkedEntity:
     candidates: tuple[EntityCandidate, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A span taken for a name, the nodes that bear it, its weight, and whether capitals agree with one."""
+
+    span: Span
+    entries: tuple[Entry, ...]
+    weight: float
+    agrees: bool = False
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with what its writing tells.
+
+    Attributes:
+        text: the question. cased: whether its capitals mean something (it has some behind its first word).
+        first: end of its first word. quoted: spans in quotation marks.
+        relation_words: words by which the graph's profile reads its relations: questions ask by them.
+    """
+
+    text: str
+    cased: bool
+    first: int
+    quoted: tuple[Span, ...]
+    relation_words: frozenset[str] = frozenset()
+
+    def kind_of(self, word: str) -> str:
+        """Return `function`, `common`, `number`, or `other`."""
+        if word in _words("function"):
+            return "function"
+        if word in _words("common") or not self.relation_words.isdisjoint(singulars(word)):
+            return "common"
+        if len(word) == 1 and word.isascii() and word.isalpha():
+            return "common"
+        return "number" if word.isdigit() else "other"
+
+
 def link(
     question: str,
     kg: KnowledgeGraph,
@@ -110,12 +156,12 @@ def link(
     linker = _Linker(kg, read_question(question, kg.profile), encoder, limit)
     if given:
         return tuple(linker.given(mention, id_) for mention, id_ in given.items())
-    marked = [m for span in bracketed(question) if (m := linker.named(span)) is not None]
+    marked = [m for span in _marked(_BRACKETS, question) if (m := linker.named(span)) is not None]
     return tuple(linker.linked(mention) for mention in marked or linker.mentions())
 
 
 def without_brackets(question: str) -> str:
-    """The question without the brackets around its mentions."""
+    """Return the question without the brackets around its mentions."""
     return re.sub(r"\[([^\[\]]+)\]", r"\1", question)
 
 
@@ -129,22 +175,24 @@ class _Linker:
     limit: int
 
     def mentions(self) -> tuple[Mention, ...]:
-        """The question's mentions: what is quoted, then names found in full, then near names."""
-        matches = self._matches(self.question.text)
+        """Return the question's mentions: what is quoted, then names found in full, then near names."""
+        text, index = self.question.text, self.kg.index
+        matches = index.spans(text) if index is not None else self._exact_labels(list(spans(text)))
         quoted = [m for span in self.question.quoted if (m := self.named(span)) is not None]
-        weighed = (weigh(self.question, match) for match in matches)
-        kept = choose(weighed, quoted)
-        return self._with_near_names(kept)
+        return self._with_near_names(choose((weigh(self.question, match) for match in matches), quoted))
 
     def named(self, span: Span) -> Mention | None:
-        """A span that is known to be a mention, with the nodes of that name or a near one."""
-        entries = self._exact(span)
-        if not entries:
-            entries = self._close(span.text, _NEAR)
+        """Return a span that is known to be a mention, with the nodes of that name or a near one."""
+        index = self.kg.index
+        if index is not None:
+            entries = index.exact(span.text)
+        else:
+            entries = next((match.entries for match in self._exact_labels([span])), ())
+        entries = entries or self._close(span.text, _NEAR)
         return Mention(span, entries, 10.0) if entries else None
 
     def linked(self, mention: Mention) -> LinkedEntity:
-        """A mention with its candidates in order."""
+        """Return a mention with its candidates in order."""
         candidates = self._ranked(mention)
         best = candidates[0]
         span = mention.span
@@ -153,16 +201,16 @@ class _Linker:
         )
 
     def given(self, mention: str, id_: str | None) -> LinkedEntity:
-        """An entity that the caller names."""
+        """Return an entity that the caller names."""
         start = self.question.text.casefold().find(mention.casefold())
         end = start + len(mention) if start >= 0 else -1
         if id_ is None:
-            found = self.named(Span(start, end, mention, normalise(mention)))
-            if found is None:
+            named = self.named(Span(start, end, mention, normalise(mention)))
+            if named is None:
                 raise ConfigurationError(
                     f"nothing in {self.kg.name} is called {mention!r}{self._hint(mention)}"
                 )
-            return self.linked(found)
+            return self.linked(named)
         term = read_term(id_, self.kg.profile)
         if term is None or not self._exists(term):
             raise ConfigurationError(f"{self.kg.name} has no entity {id_!r}{self._hint(mention)}")
@@ -173,29 +221,25 @@ class _Linker:
         candidate = EntityCandidate(short, label, 1.0, "given")
         return LinkedEntity(mention, start, end, short, label, 1.0, (candidate,))
 
-    def _with_near_names(self, kept: tuple[Mention, ...]) -> tuple[Mention, ...]:
-        """Also try near names for runs that look like a name and matched none, or only in part."""
-        result = list(kept)
-        for run in unnamed_runs(self.question, kept):
+    def _with_near_names(self, mentions: tuple[Mention, ...]) -> tuple[Mention, ...]:
+        """Return mentions with near names for runs that look like a name and matched none, or only in part."""
+        result = list(mentions)
+        for run in unnamed_runs(self.question, mentions):
             inside = [m for m in result if overlap(m.span, run)]
             if any(m.span.start <= run.start and run.end <= m.span.end for m in inside):
                 continue
             strong = any(m.weight >= TAKEN for m in inside)
             for part in [run] if strong else parts_of(self.question, run):
-                close = self._close(
-                    part.text, self._least(part, strong), part == run or not self.question.cased
-                )
+                # Nearer where it displaces one in full, or is one plain word.
+                plain = not self.question.cased and " " not in part.norm
+                least = _NEARER if strong or plain else _NEAR
+                close = self._close(part.text, least, part == run or not self.question.cased)
                 if close:
                     result = [m for m in result if not overlap(m.span, part)]
                     result.append(Mention(part, close, 1.5))
                     break
         sure = [m for m in result if m.weight >= TAKEN]
         return tuple(sorted(sure or result, key=lambda m: -m.weight))
-
-    def _least(self, part: Span, strong: bool) -> float:
-        """How near a name must be: nearer where it displaces one in full, or is one plain word."""
-        plain = not self.question.cased and " " not in part.norm
-        return _NEARER if strong or plain else _NEAR
 
     def _ranked(self, mention: Mention) -> tuple[EntityCandidate, ...]:
         entries = [*mention.entries, *self._longer(mention)]
@@ -213,24 +257,24 @@ class _Linker:
         return self._in_context(ranked)
 
     def _longer(self, mention: Mention) -> list[Entry]:
-        """Nodes whose name goes on where the question has a part of it: `Goethe`, `the United States`.
+        """Return nodes whose name goes on where the question has a part of it: `Goethe`, `the United States`.
 
         Only those far better known to the graph than any node that has the name in full.
         """
         index, norm = self.kg.index, mention.span.norm
-        known = math.log1p(max(entry.popularity for entry in mention.entries))
+        best = math.log1p(max(entry.popularity for entry in mention.entries))
         written = any(entry.popularity and entry.text == mention.span.text for entry in mention.entries)
         lower = self.question.cased and mention.span.text.islower()
-        if index is None or written or lower or (known and self.question.kind_of(norm) != "other"):
+        if index is None or written or lower or (best and self.question.kind_of(norm) != "other"):
             return []
-        found = [candidate.entry for candidate in index.longer(norm)]
-        if not known:
+        longer = [candidate.entry for candidate in index.longer(norm)]
+        if not best:
             words = set(norm.split())
-            found += [c.entry for c in self._near(norm) if words < set(normalise(c.entry.text).split())]
-        return [entry for entry in found if math.log1p(entry.popularity) > _BETTER_KNOWN * known]
+            longer += [c.entry for c in self._near(norm) if words < set(normalise(c.entry.text).split())]
+        return [entry for entry in longer if math.log1p(entry.popularity) > _BETTER_KNOWN * best]
 
     def _agreement(self, span: Span, entry: Entry, written: str) -> tuple[float, str]:
-        """How well a name agrees with what is written, 0 to 1, and the kind of agreement."""
+        """Return how well a name agrees with what is written, 0 to 1, and the kind of agreement."""
         other = normalise(entry.text)
         if span.norm != other:
             return 0.7 * similarity(span.norm, other), "fuzzy"
@@ -242,7 +286,7 @@ class _Linker:
         return (0.4 if self.question.cased else 0.45), kind
 
     def _in_context(self, ranked: Sequence[tuple[float, str, Entry]]) -> tuple[EntityCandidate, ...]:
-        """Candidates, the best of them ordered anew by what the question is about."""
+        """Return candidates, the best of them ordered anew by what the question is about."""
         scores = [score for score, _, _ in ranked]
         if self.encoder is not None and len(ranked) > 1:
             texts = [f"{e.label}, {e.description}" if e.description else e.label for _, _, e in ranked]
@@ -252,26 +296,20 @@ class _Linker:
             for i in range(len(vectors) - 1, len(ranked)):
                 scores[i] *= 1 - _CONTEXT
         made = [
-            EntityCandidate(self._short(e), e.label, round(min(s, 1.0), 4), kind, e.description, e.popularity)
+            EntityCandidate(
+                self.kg.profile.short(e.iri),
+                e.label,
+                round(min(s, 1.0), 4),
+                kind,
+                e.description,
+                e.popularity,
+            )
             for s, (_, kind, e) in zip(scores, ranked, strict=True)
         ]
         return tuple(sorted(made, key=lambda c: -c.score))
 
-    def _short(self, entry: Entry) -> str:
-        return self.kg.profile.short(entry.iri)
-
-    def _matches(self, text: str) -> Sequence[SpanMatch]:
-        index = self.kg.index
-        return index.spans(text) if index is not None else _asked(self.kg, self.question, list(spans(text)))
-
-    def _exact(self, span: Span) -> tuple[Entry, ...]:
-        index = self.kg.index
-        if index is not None:
-            return index.exact(span.text)
-        return next((match.entries for match in _asked(self.kg, self.question, [span])), ())
-
     def _close(self, text: str, least: float, longer: bool = True) -> tuple[Entry, ...]:
-        """Entries with nearly this name, or whose name goes on; those far behind the best are left out."""
+        """Return entries with nearly this name, or whose name goes on; those far behind the best are left out."""
         index = self.kg.index
         if index is None or len(normalise(text)) < _LEAST_LETTERS:
             return ()
@@ -280,9 +318,9 @@ class _Linker:
             # A part of a longer name that the graph does not know: "Christopher" of Christopher Nolan.
             words = len(normalise(text).split())
             near = [c for c in near if len(normalise(c.entry.text).split()) == words]
-        found = [*near, *(index.longer(text) if longer else ())]
-        best = max((c.score for c in found), default=0.0)
-        return tuple(c.entry for c in found if c.score >= best - 0.1)
+        candidates = [*near, *(index.longer(text) if longer else ())]
+        best = max((c.score for c in candidates), default=0.0)
+        return tuple(c.entry for c in candidates if c.score >= best - 0.1)
 
     def _near(self, text: str) -> tuple[Candidate, ...]:
         index = self.kg.index
@@ -300,70 +338,62 @@ class _Linker:
         return answer.boolean is not False
 
     def _hint(self, mention: str) -> str:
-        near = ", ".join(f"{c.label} ({self._short(c.entry)})" for c in self._near(mention)[:5])
+        near = ", ".join(f"{c.label} ({self.kg.profile.short(c.entry.iri)})" for c in self._near(mention)[:5])
         return f"; near ones: {near}" if near else "; check the id's spelling and the profile"
 
+    def _exact_labels(self, runs: Sequence[Span]) -> list[SpanMatch]:
+        """Return the nodes labelled like spans, from a graph without label index.
 
-def _asked(kg: KnowledgeGraph, question: Question, runs: Sequence[Span]) -> list[SpanMatch]:
-    """Exact labels of spans, from a graph without label index: one query for labels, one for popularity."""
-    wanted = [run for run in runs if _worth_asking(question, run)][:_ASKED_SPANS]
-    if not wanted:
-        return []
-    result = kg.query(_label_query(kg.profile, wanted))
-    if not result.outcome.ok:
-        raise KGUnavailableError(_unasked(kg, result))
-    found: dict[str, list[tuple[IRI, str]]] = {}
-    for label, node in result.rows:
-        if isinstance(node, IRI) and isinstance(label, Literal) and kg.profile.linkable(node.value):
-            found.setdefault(normalise(label.value), []).append((node, label.value))
-    counts = _degrees(kg, {node for nodes in found.values() for node, _ in nodes})
-    matches = []
-    for run in wanted:
-        entries = {n: Entry(n, text, text, False, counts.get(n, 0)) for n, text in found.get(run.norm, ())}
-        if entries:
-            matches.append(SpanMatch(run, tuple(sorted(entries.values(), key=lambda e: -e.popularity))))
-    return matches
-
-
-def _unasked(kg: KnowledgeGraph, result: Result) -> str:
-    """Why no entity could be looked for, and the mend."""
-    if result.outcome is Outcome.UNAVAILABLE:
-        return result.message if kg.name in result.message else f"{kg.name} does not answer: {result.message}"
-    return (
-        f"the knowledge graph {kg.name} could not look for the question's entities ({result.outcome}): "
-        f"{result.message}; give them yourself (mention and id), or allow more time (query_timeout)"
-    )
-
-
-def _worth_asking(question: Question, run: Span) -> bool:
-    kinds = [question.kind_of(word) for word in run.norm.split()]
-    return bool(kinds) and ("other" in kinds or "number" in kinds or any(c.isupper() for c in run.text))
-
-
-def _label_query(profile: Profile, runs: Iterable[Span]) -> str:
-    """The nodes whose label is one of the spans, as written or with capitals, tagged or plain."""
-    texts = dict.fromkeys(t for run in runs for t in (run.text, run.text.title(), _sentence(run.text)))
-    values = " ".join(f"{literal(t).n3()} {literal(t, profile.language).n3()}" for t in texts)
-    predicates = "|".join(f"<{p}>" for p in profile.label_predicates)
-    return f"SELECT DISTINCT ?label ?node WHERE {{ VALUES ?label {{ {values} }} ?node {predicates} ?label }}"
-
-
-def _degrees(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> dict[IRI, int]:
-    values = " ".join(sorted(node.n3() for node in nodes))
-    if not values:
-        return {}
-    rows = kg.query(
-        f"SELECT ?node (COUNT(?o) AS ?n) WHERE {{ VALUES ?node {{ {values} }} ?node ?p ?o }} GROUP BY ?node"
-    ).rows
-    return {n: int(float(c.value)) for n, c in rows if isinstance(n, IRI) and isinstance(c, Literal)}
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+        One query for labels, as written or with capitals, tagged or plain; one for popularity.
+        """
+        kg, candidates = self.kg, []
+        for run in runs:
+            kinds = [self.question.kind_of(word) for word in run.norm.split()]
+            if kinds and ("other" in kinds or "number" in kinds or _has_capital(run.text)):
+                candidates.append(run)
+        candidates = candidates[:_ASKED_SPANS]
+        if not candidates:
+            return []
+        forms = ((run.text, run.text.title(), run.text[:1].upper() + run.text[1:]) for run in candidates)
+        texts = dict.fromkeys(text for texts in forms for text in texts)
+        values = " ".join(f"{literal(t).n3()} {literal(t, kg.profile.language).n3()}" for t in texts)
+        links = "|".join(f"<{p}>" for p in kg.profile.label_predicates)
+        result = kg.query(
+            f"SELECT DISTINCT ?label ?node WHERE {{ VALUES ?label {{ {values} }} ?node {links} ?label }}"
+        )
+        if not result.outcome.ok:
+            message = result.message
+            if result.outcome is not Outcome.UNAVAILABLE:
+                message = (
+                    f"the knowledge graph {kg.name} could not look for the question's entities "
+                    f"({result.outcome}): {message}; give them yourself (mention and id), or allow more time "
+                    "(query_timeout)"
+                )
+            elif kg.name not in message:
+                message = f"{kg.name} does not answer: {message}"
+            raise KGUnavailableError(message)
+        named: dict[str, dict[IRI, str]] = {}
+        for label, node in result.rows:
+            if isinstance(node, IRI) and isinstance(label, Literal) and kg.profile.linkable(node.value):
+                named.setdefault(normalise(label.value), {})[node] = label.value
+        counts: dict[IRI, int] = {}
+        if nodes := " ".join(sorted({node.n3() for labels in named.values() for node in labels})):
+            facts = f"VALUES ?node {{ {nodes} }} ?node ?p ?o"
+            rows = kg.query(f"SELECT ?node (COUNT(?o) AS ?n) WHERE {{ {facts} }} GROUP BY ?node").rows
+            counts = {
+                n: int(float(c.value)) for n, c in rows if isinstance(n, IRI) and isinstance(c, Literal)
+            }
+        matches = []
+        for run in candidates:
+            labels = named.get(run.norm, {})
+            entries = [Entry(n, text, text, False, counts.get(n, 0)) for n, text in labels.items()]
+            if entries:
+                matches.append(SpanMatch(run, tuple(sorted(entries, key=lambda e: -e.popularity))))
+        return matches
 
 
 def _same_words(text: str, name: str) -> bool:
-    """Whether every word of a text stands in a name, but for slips: "Chris Nolan" is no Chris Lee.
+    """Return whether every word of a text stands in a name, but for slips: "Chris Nolan" is no Chris Lee.
 
     Words that run together or apart ("blade runner", "bladerunner") agree as a whole.
     """
@@ -376,9 +406,158 @@ def _same_words(text: str, name: str) -> bool:
 
 
 def _is_word(word: str, other: str) -> bool:
-    """The same word, an initial of it, or a slip of it: one letter in four may differ."""
+    """Return whether it is the same word, an initial of it, or a slip of it: one letter in four may differ."""
     from rapidfuzz.distance import OSA
 
     if min(len(word), len(other)) == 1:
         return word[0] == other[0]
     return OSA.distance(word, other) <= max(len(word), len(other)) // 4
+
+
+def read_question(text: str, profile: Profile) -> Question:
+    """Return how a question is written."""
+    words = [token for token in tokens(text) if token.word]
+    first = words[0].end if words else 0
+    # A first word written as a name counts too: `iPhone`, `USA`.
+    cased = any(map(_has_capital, [*(w.text[1:] for w in words[:1]), *(w.text for w in words[1:])]))
+    return Question(text, cased, first, _marked(_QUOTES, text), _relation_words(profile))
+
+
+@lru_cache(maxsize=32)
+def _relation_words(profile: Profile) -> frozenset[str]:
+    """Return the words by which a profile reads its relations."""
+    docs = profile.relations.values()
+    texts = (t for d in docs for t in (d.label, d.inverse, d.description, d.subject_type, *d.aliases))
+    return frozenset(word for text in texts for word in _word_forms(text))
+
+
+def weigh(question: Question, match: SpanMatch) -> Mention:
+    """Return a span that is a name, with its weight."""
+    span, entries = match.span, match.entries
+    kinds = [question.kind_of(word) for word in _word_forms(span.text)]
+    weight = sum(_VALUE[kind] for kind in kinds if kind != "common")
+    weight += min(_VALUE["common"] * kinds.count("common"), 0.6)
+    if not kinds:
+        weight = (
+            0.5 if any(entry.text == span.text for entry in entries) and span.text not in "?.!,;:-" else 0
+        )
+    agree = any(same_case(span.text, entry.text) for entry in entries)
+    capital = _has_capital(span.text) and span.end > question.first and len(span.norm) > 1
+    if agree and (capital or "number" in kinds):
+        weight += 0.7 + 0.3 * len(kinds)
+    elif question.cased and not _has_capital(span.text):
+        weight *= 0.8 if agree else 0.4
+    if not agree and len(kinds) > 1 and "function" in (kinds[0], kinds[-1]):
+        weight -= 0.06  # "in Turkey" is Turkey, unless it is written like a title
+    if weight >= DOUBTFUL:
+        weight += 0.05 * math.log1p(max(entry.popularity for entry in entries))
+    return Mention(span, entries, weight, agree)
+
+
+def choose(mentions: Iterable[Mention], taken: Sequence[Mention] = ()) -> tuple[Mention, ...]:
+    """Return mentions that do not overlap, heaviest first: all that are heavy enough, else the one best."""
+    ranked = sorted(mentions, key=lambda m: (-m.weight, m.span.start))
+    ranked = [m for m in ranked if m.weight >= DOUBTFUL]
+    chosen = list(taken)
+    for mention in ranked:
+        free = not any(overlap(mention.span, other.span) for other in chosen)
+        if free and mention.weight >= TAKEN and not _inside_stronger(mention, ranked):
+            chosen.append(mention)
+    return tuple(chosen or ranked[:1])
+
+
+def unnamed_runs(question: Question, mentions: Sequence[Mention]) -> tuple[Span, ...]:
+    """Return spans that look like names but matched none in full: what was quoted, and runs of capitals.
+
+    Where the question has no capitals, and nothing was found: runs of rare words.
+    """
+    named = {(m.span.start, m.span.end) for m in mentions}
+    runs = list(question.quoted)
+    if question.cased:
+        runs += _runs(question, lambda word: _has_capital(word) or word.isdigit())
+    elif not any(mention.weight >= TAKEN for mention in mentions):
+        runs += _runs(question, lambda word: question.kind_of(word.lower()) == "other")
+    return tuple(run for run in runs if (run.start, run.end) not in named)
+
+
+def parts_of(question: Question, run: Span) -> tuple[Span, ...]:
+    """Return the run and, longest first, the runs of words in it that are not all words of every day."""
+    shifted = (
+        Span(s.start + run.start, s.end + run.start, s.text, s.norm) for s in spans(run.text) if s.norm
+    )
+    quoted = {(span.start, span.end) for span in question.quoted}
+    parts: list[Span] = []
+    for span in dict.fromkeys(shifted):
+        words = _word_forms(span.text)
+        rare = bool(words) and question.kind_of(words[0]) == "other" == question.kind_of(words[-1])
+        if rare or (span.start, span.end) in quoted:
+            parts.append(span)
+    return tuple(parts[:_MOST_PARTS])
+
+
+def same_case(written: str, label: str) -> bool:
+    """Return whether two names agree in every letter, capitals included (accents and signs aside)."""
+    return _letters(written) == _letters(label)
+
+
+def overlap(a: Span, b: Span) -> bool:
+    """Return whether two spans share characters."""
+    return a.start < b.end and b.start < a.end
+
+
+def _inside_stronger(mention: Mention, ranked: Sequence[Mention]) -> bool:
+    """Return whether a longer span that is heavy enough holds this one: the longest match wins.
+
+    Capitals come first: in "the Changeling", a node called Changeling, not one called The Changeling.
+    """
+    return any(
+        other.weight >= TAKEN
+        and (other.agrees or (other.weight >= mention.weight and not mention.agrees))
+        and other.span.start <= mention.span.start
+        and mention.span.end <= other.span.end
+        and other.span.end - other.span.start > mention.span.end - mention.span.start
+        for other in ranked
+    )
+
+
+def _runs(question: Question, chosen: Callable[[str], bool]) -> list[Span]:
+    """Return runs of chosen words, with joining words (`of the`) inside them."""
+    runs: list[tuple[int, int]] = []
+    start, end = -1, -1
+    for token in tokens(question.text):
+        word = token.text
+        opening = token.end <= question.first and question.kind_of(word.lower()) in ("function", "common")
+        if token.word and chosen(word) and not opening:
+            start, end = (token.start if start < 0 else start), token.end
+        elif not (start >= 0 and (word.lower() in _JOINING or word in ("-", ".", "&", "'s", "’s", "'"))):
+            runs.append((start, end))
+            start = -1
+    runs.append((start, end))
+    return [_span(question.text, a, b) for a, b in runs if a >= 0]
+
+
+def _marked(pattern: re.Pattern[str], text: str) -> tuple[Span, ...]:
+    places = (match.span(match.lastindex or 0) for match in pattern.finditer(text))
+    return tuple(_span(text, start, end) for start, end in places if normalise(text[start:end]))
+
+
+def _span(text: str, start: int, end: int) -> Span:
+    return Span(start, end, text[start:end], normalise(text[start:end]))
+
+
+def _word_forms(text: str) -> list[str]:
+    return [token.text.lower() for token in tokens(text) if token.word]
+
+
+def _has_capital(text: str) -> bool:
+    return any(c.isupper() for c in text)
+
+
+def _letters(text: str) -> str:
+    return "".join(c for c in text if c.isalnum()) or text.strip()
+
+
+@cache
+def _words(kind: str) -> frozenset[str]:
+    text = resources.files("triplewise.tools.linking").joinpath("words.yaml").read_text(encoding="utf-8")
+    return frozenset(yaml.safe_load(text)[kind].split())
