@@ -1,9 +1,9 @@
 """Entity linking: which nodes of the KG a question speaks of.
 
-Names are found by the KG's label index: exact spans first, near names for what is quoted or capitalised and
-matched none. A span is the likelier a mention the rarer its words are, and where capitals agree with the label;
-words that questions use to say what is asked ("name", "director") weigh little (`words.yaml`). Which node of
-that name is meant is decided by capitals, popularity, and, where an encoder is given, by how well label and
+Names are found by the label index of the KG: exact spans first, near names for what is quoted or capitalised
+and matched none. A span weighs more the rarer its words are, and where capitals agree with the label; words
+that questions use to say what is asked ("name", "director") weigh little (`words.yaml`). Which node of that
+name is meant is decided by capitals, popularity, and, where an encoder is given, by how well label and
 description fit the question.
 """
 
@@ -222,7 +222,7 @@ class _Linker:
         return LinkedEntity(mention, start, end, short, label, 1.0, (candidate,))
 
     def _with_near_names(self, mentions: tuple[Mention, ...]) -> tuple[Mention, ...]:
-        """Return mentions with near names for runs that look like a name and matched none, or only in part."""
+        """Return mentions, with near names for runs that look like a name and matched none or in part."""
         result = list(mentions)
         for run in unnamed_runs(self.question, mentions):
             inside = [m for m in result if overlap(m.span, run)]
@@ -295,21 +295,15 @@ class _Linker:
                 scores[i] = (1 - _CONTEXT) * scores[i] + _CONTEXT * max(float(cosine), 0.0)
             for i in range(len(vectors) - 1, len(ranked)):
                 scores[i] *= 1 - _CONTEXT
-        made = [
-            EntityCandidate(
-                self.kg.profile.short(e.iri),
-                e.label,
-                round(min(s, 1.0), 4),
-                kind,
-                e.description,
-                e.popularity,
-            )
-            for s, (_, kind, e) in zip(scores, ranked, strict=True)
-        ]
-        return tuple(sorted(made, key=lambda c: -c.score))
+        candidates = []
+        for score, (_, kind, entry) in zip(scores, ranked, strict=True):
+            short, score = self.kg.profile.short(entry.iri), round(min(score, 1.0), 4)
+            details = (entry.description, entry.popularity)
+            candidates.append(EntityCandidate(short, entry.label, score, kind, *details))
+        return tuple(sorted(candidates, key=lambda c: -c.score))
 
     def _close(self, text: str, least: float, longer: bool = True) -> tuple[Entry, ...]:
-        """Return entries with nearly this name, or whose name goes on; those far behind the best are left out."""
+        """Return entries with nearly this name, or whose name goes on, without those far behind the best."""
         index = self.kg.index
         if index is None or len(normalise(text)) < _LEAST_LETTERS:
             return ()
@@ -406,7 +400,7 @@ def _same_words(text: str, name: str) -> bool:
 
 
 def _is_word(word: str, other: str) -> bool:
-    """Return whether it is the same word, an initial of it, or a slip of it: one letter in four may differ."""
+    """Return whether a word is another, an initial of it, or a slip of it: one letter in four may differ."""
     from rapidfuzz.distance import OSA
 
     if min(len(word), len(other)) == 1:
