@@ -9,9 +9,17 @@ Adding a guideline needs YAML only; `NAMES`, `FILTERS` and `TESTS` say what its 
 """
 
 from triplewise.guidelines.counts import Counts, guideline_counts
+from triplewise.guidelines.guideline import (
+    SEVERITIES,
+    SHIPPED,
+    SOURCES,
+    Example,
+    Guideline,
+    Guidelines,
+    Match,
+    load_guidelines,
+)
 from triplewise.guidelines.language import FILTERS, NAMES, TESTS
-from triplewise.guidelines.loader import SHIPPED, load_guidelines
-from triplewise.guidelines.match import SEVERITIES, SOURCES, Example, Guideline, Guidelines, Match
 
 __all__ = [
     "FILTERS",

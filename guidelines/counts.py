@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from triplewise.guidelines.loader import load_guidelines
-from triplewise.guidelines.match import SOURCES, Guidelines
+from triplewise.guidelines.guideline import SOURCES, Guidelines, load_guidelines
 
 UNKNOWN: Final = "unknown"
 """Source of an id that none of the loaded guidelines has."""

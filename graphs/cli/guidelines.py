@@ -52,7 +52,7 @@ def list_guidelines(
 ) -> None:
     """List the guidelines by source: those for every toolset first, each group in the order it is tried."""
     from triplewise.guidelines import SOURCES, load_guidelines
-    from triplewise.guidelines.match import TOOLSETS
+    from triplewise.guidelines.guideline import TOOLSETS
 
     for name in source or ():
         if name not in SOURCES:
@@ -63,9 +63,9 @@ def list_guidelines(
     console = out()
     for name in source or SOURCES:
         rows = []
-        for g in sorted(listed, key=lambda g: g.toolsets):
+        for g in sorted(listed, key=lambda g: g.toolset):
             if g.source == name:
-                notes = "; ".join(filter(None, (g.severity.replace("error", ""), *g.toolsets, g.paper)))
+                notes = "; ".join(filter(None, (g.severity.replace("error", ""), *g.toolset, g.paper)))
                 rows.append((g.id, " ".join(g.when.split()) + (f"  [{notes}]" if notes else "")))
         console.print(pairs(f"{name}: {len(rows)} guidelines", rows))
         console.print()
@@ -86,7 +86,7 @@ def show_guideline(
     except KeyError:
         raise ConfigurationError.unknown("guideline", id, (g.id for g in guidelines)) from None
     example = guideline.example
-    match = guidelines.match(example.feedback, example.memory, **example.given)
+    match = guidelines.match(example.feedback, example.memory, **guideline.given)
     feedback = {name: value for name, value in asdict(example.feedback).items() if value}
     rows = [
         ("file", f"{guideline.path}:{guideline.line}"),

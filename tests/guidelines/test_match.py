@@ -159,7 +159,7 @@ def test_no_step_makes_a_shipped_guideline_fail(feedback: Feedback, memory: Reas
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
     handler.emit = records.append  # type: ignore[assignment]
-    logger = logging.getLogger("triplewise.guidelines.match")
+    logger = logging.getLogger("triplewise.guidelines.guideline")
     logger.addHandler(handler)
     try:
         match = fresh.match(feedback, memory, actions=("add_fact(head, relation, tail)",))

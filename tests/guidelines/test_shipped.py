@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from triplewise.guidelines import SHIPPED, SOURCES, Guideline, load_guidelines
-from triplewise.guidelines.match import TOOLSETS
+from triplewise.guidelines.guideline import TOOLSETS
 from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.call import Feedback
 
@@ -47,7 +47,7 @@ def test_examples_trigger_their_own_guideline_and_say_what_they_should() -> None
 @pytest.mark.parametrize("guideline", GUIDELINES, ids=lambda g: g.id)
 def test_an_error_ends_by_asking_for_the_next_step_and_a_note_does_not(guideline: Guideline) -> None:
     example = guideline.example
-    match = GUIDELINES.match(example.feedback, example.memory, **example.given)
+    match = GUIDELINES.match(example.feedback, example.memory, **guideline.given)
     assert match is not None
     ending = re.search(r"Thought (\d+) and Action (\d+)\.$", match.text)
     if guideline.severity == "note":

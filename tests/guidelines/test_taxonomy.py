@@ -79,7 +79,7 @@ def test_a_count_or_ask_in_the_program_settles_it() -> None:
 @pytest.mark.parametrize("id", DOUBTS)
 def test_a_doubted_answer_may_be_insisted_on(id: str) -> None:
     example = GUIDELINES[id].example
-    given, call = dict(example.given), Call(example.feedback.action, example.feedback.arguments).text()
+    given, call = GUIDELINES[id].given, Call(example.feedback.action, example.feedback.arguments).text()
     assert GUIDELINES.triggered(example.feedback, example.memory, **given)[0] == id
     again = replace(example.memory, doubted=frozenset({call}), last=call, calls=(call,))
     assert id not in GUIDELINES.triggered(example.feedback, again, **given)

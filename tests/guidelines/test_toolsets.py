@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from triplewise.guidelines import load_guidelines
-from triplewise.guidelines.match import TOOLSETS as KNOWN
+from triplewise.guidelines.guideline import TOOLSETS as KNOWN
 from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.call import Feedback

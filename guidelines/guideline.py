@@ -1,0 +1,441 @@
+"""Which guideline fits a step: detection and distinction of errors (QueryAgent 3.3, Algorithm 1 line 11).
+
+Guidelines are read from YAML files, and checked in full when they are (the shipped ones, by the tests).
+
+A file is a list of mappings:
+
+```yaml
+- id: count_of_unknown
+  source: interpreter+memory          # the environments whose feedback it needs
+  when: feedback.error == "unknown_variable" and feedback.action == "add_count"
+  guideline: There is no {{ args[0] }}. Count one of {{ program_variables|names }}. {% include "closing" %}
+  example:                            # a step that must trigger it, and what the text must say
+    feedback: {action: add_count, arguments: ["?x", "?n"], error: unknown_variable}
+    memory: {bound: ["?film"]}
+    expect: Count one of ?film
+  severity: error                     # or `note`: the step stands and the text is appended
+  paper: table 13                     # where it comes from, optional
+  toolset: pyql                       # or a list: the actions it is for, optional; left out, it is for all
+```
+In an example, a number for `answers` stands for that many of them, and `question`, `budget_left`, `actions`
+and `step` may be given beside `feedback` and `memory`. It is a step of the first `toolset` named.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache, cached_property
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated, Any, Final, get_args
+from typing import Literal as OneOf
+
+import yaml
+from jinja2 import Environment, Template, TemplateError, TemplateSyntaxError, meta, nodes
+from jinja2.runtime import Context
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictInt, ValidationError
+
+from triplewise.guidelines.language import NAMES, environment, situation
+from triplewise.tools.actions.toolset import ReasoningMemory
+from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.yaml_lines import YamlDocument, parse_yaml
+
+Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
+Severity = OneOf["error", "note"]
+ToolsetName = OneOf["pyql", "explore", "symbolic", "agentbench", "sql"]
+
+SOURCES: Final[tuple[Source, ...]] = get_args(Source)
+SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+TOOLSETS: Final[tuple[ToolsetName, ...]] = get_args(ToolsetName)
+"""Toolsets that a guideline may be for; the first is the one taken where none is named."""
+
+SHIPPED: Final = (
+    "sql.yaml",
+    "agentbench.yaml",
+    "interpreter.yaml",
+    "interpreter_memory.yaml",
+    "memory.yaml",
+    "kb_memory.yaml",
+    "kb.yaml",
+    "fallback.yaml",
+)
+"""The package's own files, in order of precedence."""
+
+_log = logging.getLogger(__name__)
+_SPACES = re.compile(r"[ \t]{2,}")
+# What an expression can do on input its author did not think of. Anything else is a fault of ours.
+_ODD_INPUT = (
+    TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "feedback": tuple(f.name for f in fields(Feedback)),
+    "memory": tuple(f.name for f in fields(ReasoningMemory)),
+}
+_JINJA: Final = "https://jinja.palletsprojects.com/templates/"
+_Text = Annotated[str, Field(min_length=1)]
+_AS_LIST = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+
+
+def _known_fields(name: str) -> BeforeValidator:
+    """Refuses fields that feedback or memory has not; a number of `answers` stands for that many of them."""
+
+    def check(written: Any) -> Any:
+        if not isinstance(written, dict):
+            return written
+        for field in written:
+            if field not in _FIELDS[name]:
+                raise ValueError(f"no field {field!r}{_did_you_mean(str(field), _FIELDS[name])}")
+        if type(count := written.get("answers")) is int:
+            return {**written, "answers": [f"answer {i}" for i in range(1, count + 1)]}
+        return written
+
+    return BeforeValidator(check)
+
+
+class Example(BaseModel):
+    """A step that must trigger its guideline, and what the text must then say."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    feedback: Annotated[Feedback, _known_fields("feedback")]
+    memory: Annotated[ReasoningMemory, _known_fields("memory")] = ReasoningMemory()
+    expect: Annotated[list[_Text], Field(min_length=1), _AS_LIST]
+    question: str = ""
+    budget_left: StrictInt | None = None
+    actions: list[str] = []
+    step: StrictInt | None = None
+
+
+class Guideline(BaseModel):
+    """One situation that ERASER recognises, and what to do about it, as a file has it.
+
+    Attributes:
+        when: Jinja expression: true where the situation is present.
+        guideline: Jinja template of the text.
+        paper: table or figure of QueryAgent it comes from, "" if it is ours.
+        toolset: the toolsets whose steps it judges; empty for all.
+    """
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
+
+    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    source: Source
+    when: _Text
+    guideline: _Text
+    example: Example
+    severity: Severity = "error"
+    paper: str = ""
+    toolset: Annotated[list[ToolsetName], Field(min_length=1), _AS_LIST] = []
+    _path: str = PrivateAttr("")
+    _line: int = PrivateAttr(0)
+    _env: Environment = PrivateAttr()
+
+    @property
+    def path(self) -> str:
+        """The file it is written in."""
+        return self._path
+
+    @property
+    def line(self) -> int:
+        """The line at which it begins."""
+        return self._line
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What `Guidelines.match` is given with the step of its example."""
+        given = self.example.model_dump(include={"question", "budget_left", "actions", "step"})
+        return {**given, "toolset": self.toolset[0]} if self.toolset else given
+
+    def serves(self, toolset: str) -> bool:
+        """Whether it judges the steps of a toolset."""
+        return not self.toolset or toolset in self.toolset
+
+    # Templates are compiled when they are first used: most texts of a run never are.
+
+    @cached_property
+    def trigger(self) -> Template:
+        """`when`, as an assignment: the value is read from the context and not from rendered text."""
+        return self._env.from_string("{% set result = (" + self.when + ") %}")
+
+    @cached_property
+    def text(self) -> Template:
+        """The text as a template."""
+        return self._env.from_string(self.guideline)
+
+    @cached_property
+    def plain(self) -> Template:
+        """The text used when `text` fails."""
+        return self._env.from_string('{% include "plain" %}')
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The guideline that fits a step.
+
+    Attributes:
+        id, source: which guideline, and the environments whose feedback it needs (table 8).
+        severity: `error`: the step is rolled back and the text is its observation; `note`: the step
+            stands and the text is appended to its observation.
+        text: what the agent is told; for a note, the texts of all notes that fit, one a line.
+    """
+
+    id: str
+    source: Source
+    severity: Severity
+    text: str
+
+
+class Guidelines:
+    """Guidelines in order. Errors come before notes; among equals the first that matches wins.
+
+    A `when` that fails on odd input counts as no match, and a text that fails is replaced by a plain
+    one; both are logged once per guideline (logger `triplewise.guidelines.guideline`). Nothing raises out
+    of a run.
+    """
+
+    def __init__(self, guidelines: Sequence[Guideline]) -> None:
+        self._all = tuple(guidelines)
+        self._ranked = tuple(sorted(self._all, key=lambda g: SEVERITIES.index(g.severity)))
+        self._reported: set[str] = set()
+
+    def __iter__(self) -> Iterator[Guideline]:
+        """In the order of the files."""
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._all)
+
+    def __getitem__(self, id: str) -> Guideline:
+        """The guideline with this id; KeyError if there is none."""
+        for guideline in self._all:
+            if guideline.id == id:
+                return guideline
+        raise KeyError(id)
+
+    def match(
+        self,
+        feedback: Feedback,
+        memory: ReasoningMemory,
+        *,
+        question: str = "",
+        budget_left: int | None = None,
+        actions: Sequence[str] = (),
+        step: int | None = None,
+        toolset: str = TOOLSETS[0],
+        mentions: Sequence[tuple[int, int]] = (),
+    ) -> Match | None:
+        """The first guideline whose situation is present, with its text; None if nothing is wrong.
+
+        Args:
+            feedback: what the environment said about the step just made.
+            memory: the reasoning memory before that step.
+            budget_left: steps that remain after it.
+            actions: signatures of the legal actions.
+            step: number of the next step (both numbers are taken from the memory if left out).
+            toolset: the actions in use: guidelines of another toolset are passed over.
+            mentions: where the question names entities (start, end).
+        """
+        values = situation(
+            feedback,
+            memory,
+            question=question,
+            budget_left=budget_left,
+            actions=actions,
+            step=step,
+            mentions=mentions,
+        )
+        triggered = self._triggered(values, toolset)
+        found = next(triggered, None)
+        if found is None:
+            return None
+        text = self._render(found, values)
+        if found.severity == "note":
+            # Errors come first, so that all others are notes too; a step that stands may deserve several.
+            text = "\n".join([text, *(self._render(note, values) for note in triggered)])
+        return Match(found.id, found.source, found.severity, text)
+
+    def triggered(
+        self, feedback: Feedback, memory: ReasoningMemory, *, toolset: str = TOOLSETS[0], **given: Any
+    ) -> tuple[str, ...]:
+        """Ids of all guidelines whose situation is present, the winner first. Arguments as in `match`."""
+        return tuple(g.id for g in self._triggered(situation(feedback, memory, **given), toolset))
+
+    def check(self) -> tuple[str, ...]:
+        """Run every example: one sentence for each that its own guideline does not win or word as said."""
+        return tuple(problem for guideline in self._all if (problem := self._check(guideline)))
+
+    def _check(self, guideline: Guideline) -> str:
+        """Return what is wrong with an example; "" if nothing is."""
+        example, where = guideline.example, f"{guideline.path}:{guideline.line}: {guideline.id}"
+        ids = self.triggered(example.feedback, example.memory, **guideline.given)
+        if guideline.id not in ids:
+            return f"{where}: its example does not trigger it: fix `when` or the example"
+        if ids[0] != guideline.id:
+            return f"{where}: its example is caught by {ids[0]} first: narrow one of the two, or move it up"
+        match = self.match(example.feedback, example.memory, **guideline.given)
+        text = match.text if match else ""
+        missing = [part for part in example.expect if part not in text]
+        return f"{where}: the text lacks {', '.join(map(repr, missing))}; it reads: {text}" if missing else ""
+
+    def _triggered(self, values: dict[str, Any], toolset: str) -> Iterator[Guideline]:
+        """Return the guidelines whose situation is present."""
+        context: Context | None = None
+        for guideline in self._ranked:
+            if not guideline.serves(toolset):
+                continue
+            # One context for all: making one costs more than most expressions do.
+            context = context or guideline.trigger.new_context(values, shared=True)
+            try:
+                for _ in guideline.trigger.root_render_func(context):
+                    pass
+                holds = bool(context.vars["result"])
+            except _ODD_INPUT as error:
+                self._report(guideline, "when", error)
+                continue
+            if holds:
+                yield guideline
+
+    def _render(self, guideline: Guideline, values: dict[str, Any]) -> str:
+        """Return the text of a guideline."""
+        try:
+            text = guideline.text.render(values)
+        except _ODD_INPUT as error:
+            self._report(guideline, "guideline", error)
+            text = guideline.plain.render(values)
+        return _SPACES.sub(" ", text).strip()
+
+    def _report(self, guideline: Guideline, key: str, error: Exception) -> None:
+        """Log a template that failed, once."""
+        where = f"{guideline.path}:{guideline.line}: {guideline.id}: {key}"
+        if where not in self._reported:
+            self._reported.add(where)
+            _log.warning("%s failed on odd input and was passed over: %s", where, error)
+
+
+def load_guidelines(paths: Sequence[Path | str] = (), *, instead: bool = False) -> Guidelines:
+    """Read guidelines. The order is that of the files, then that inside each file.
+
+    Args:
+        paths: the user's files, which come before the shipped ones.
+        instead: leave the shipped ones out.
+
+    Raises:
+        DataError: names file, line, key and how to fix it.
+    """
+    env = _shared_environment()
+    guidelines = [guideline for path in paths for guideline in _read(env, Path(path), str(path))]
+    if not instead:
+        guidelines += [guideline for name in SHIPPED for guideline in _shipped(name)]
+    first: dict[str, Guideline] = {}
+    for guideline in guidelines:
+        other = first.setdefault(guideline.id, guideline)
+        if other is not guideline:
+            # Between files the earlier one is the user's, and theirs to fix.
+            late, early = (guideline, other) if guideline.path == other.path else (other, guideline)
+            raise DataError(
+                f"id: {late.id!r} is also the id of {early.path}:{early.line}; "
+                "give one of them another name (the first that matches wins, whatever its id)",
+                late.path,
+                late.line,
+            )
+    return Guidelines(guidelines)
+
+
+@cache
+def _shared_environment() -> Environment:
+    text = resources.files("triplewise.guidelines").joinpath("snippets.yaml").read_text(encoding="utf-8")
+    return environment(yaml.safe_load(text))
+
+
+@cache
+def _shipped(name: str) -> tuple[Guideline, ...]:
+    file = resources.files("triplewise.guidelines").joinpath(name)
+    return tuple(_read(_shared_environment(), file, f"guidelines/{name}", checked=True))
+
+
+def _read(env: Environment, file: Path | Traversable, path: str, checked: bool = False) -> list[Guideline]:
+    """The guidelines of a file; `checked`: its templates are known to be good, so none is compiled yet."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", path) from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"is not UTF-8 text at byte {error.start}; save it as UTF-8", path) from error
+    document = parse_yaml(text, path)
+    if document.value is not None and not isinstance(document.value, list):
+        raise document.error("must be a list of guidelines: begin each with '- id: ...'")
+    guidelines = []
+    for index, entry in enumerate(document.value or ()):
+        if not isinstance(entry, dict):
+            raise document.error("a guideline must be a mapping with the key 'id'", index)
+        try:
+            guideline = Guideline.model_validate(entry)
+        except ValidationError as error:
+            raise _refusal(document, index, error) from error
+        guideline._path, guideline._line, guideline._env = path, document.line(index) or 0, env
+        if not checked:
+            _check_template(env, document, (index, "when"), "{% set result = (" + guideline.when + ") %}")
+            _check_template(env, document, (index, "guideline"), guideline.guideline)
+        guidelines.append(guideline)
+    return guidelines
+
+
+def _refusal(document: YamlDocument, index: int, error: ValidationError) -> DataError:
+    """The first thing that is wrong with an entry."""
+    first = next((e for e in error.errors() if e["type"] == "extra_forbidden"), error.errors()[0])
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        model = Example if first["loc"][0] == "example" else Guideline
+        message = f"unknown key{_did_you_mean(str(first['loc'][-1]), model.model_fields)}"
+    return document.error(f"{'.'.join(map(str, first['loc']))}: {message}", index, *first["loc"])
+
+
+def _check_template(env: Environment, document: YamlDocument, place: tuple[int, str], source: str) -> None:
+    """Raise a `DataError` for a template that is no Jinja, or names what there is not."""
+    try:
+        for problem in _misused(env, env.parse(source)):
+            raise document.error(f"{place[1]}: {problem}", *place)
+        env.from_string(source)
+    except TemplateSyntaxError as error:
+        line = (document.first_line(*place) or 0) + error.lineno - 1
+        message = f"{place[1]}: is not valid Jinja: {error.message}; see {_JINJA}"
+        raise DataError(message, document.path, line) from error
+
+
+def _misused(env: Environment, tree: nodes.Template) -> Iterator[str]:
+    """What Jinja would only find at run time: unknown names, fields, filters, tests and snippets."""
+    for node in tree.find_all(nodes.Node):
+        match node:
+            case nodes.Getattr(node=nodes.Name(name=owner), attr=attribute):
+                if owner in _FIELDS and attribute not in _FIELDS[owner]:
+                    yield f"{owner} has no field {attribute!r}{_did_you_mean(attribute, _FIELDS[owner])}"
+            case nodes.Filter(name=name) if name not in env.filters:
+                yield f"unknown filter {name!r}{_did_you_mean(name, env.filters)}"
+            case nodes.Test(name=name) if name not in env.tests:
+                yield f"unknown test {name!r}{_did_you_mean(name, env.tests)}"
+            case nodes.Include() | nodes.Import() | nodes.FromImport() | nodes.Extends():
+                snippets = env.loader.list_templates() if env.loader else []
+                included = getattr(getattr(node, "template", None), "value", None)
+                if not isinstance(node, nodes.Include) or included not in snippets:
+                    yield f"may only include, by name, one of the snippets: {', '.join(snippets)}"
+    for name in sorted(meta.find_undeclared_variables(tree) - set(NAMES)):
+        yield f"unknown name {name!r}{_did_you_mean(name, NAMES)}"
+
+
+def _did_you_mean(given: str, legal: Iterable[str]) -> str:
+    names = sorted(legal)
+    close = difflib.get_close_matches(given, names, 1)
+    return f"; did you mean {close[0]!r}?" if close else f"; choose from: {', '.join(names)}"
