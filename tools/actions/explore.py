@@ -8,7 +8,7 @@ from triplewise.tools.actions.terms import Resolver, names, short_ids, triple_li
 from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple
+from triplewise.tools.core.terms import IRI, Literal, Triple
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 
 SHOWN_TRIPLES = 50
@@ -22,36 +22,30 @@ def _get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedba
     resolver, kg = Resolver(context), context.kg
     entity = resolver.entity(arguments[0])
     found = kg.neighbours(entity)
-    lines = triple_lines(kg, found.triples, SHOWN_TRIPLES)
+    triples = found.triples
+    lines = triple_lines(kg, triples, SHOWN_TRIPLES)
     return Feedback(
         arguments=(kg.profile.short(entity),),
         outcome=found.outcome,
         message=found.message,
-        observation=_observation(found.outcome.ok, found.message, lines, "This entity has no neighbors."),
+        observation="\n".join(lines) or "This entity has no neighbors."
+        if found.outcome.ok
+        else found.message,
         program=context.program,
-        relations=sides(kg, found.triples, entity),
-        ids={"neighbors": entity_ids(kg, found.triples)},
-        triples=found.triples,
+        relations={
+            "forward": short_ids(kg, dict.fromkeys(t.relation for t in triples if t.subject == entity)),
+            "backward": short_ids(kg, dict.fromkeys(t.relation for t in triples if t.object == entity)),
+        },
+        ids={"neighbors": entity_ids(kg, triples)},
+        triples=triples,
         detail=resolver.detail(),
     )
-
-
-def sides(kg: KnowledgeGraph, triples: Sequence[Triple], node: Term) -> dict[str, list[str]]:
-    """Relations that leave and that arrive at a node, as short ids."""
-    return {
-        "forward": short_ids(kg, dict.fromkeys(t.relation for t in triples if t.subject == node)),
-        "backward": short_ids(kg, dict.fromkeys(t.relation for t in triples if t.object == node)),
-    }
 
 
 def entity_ids(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[str]:
     """Short ids of all entities in some triples."""
     ends = (end for t in triples for end in (t.subject, t.object) if isinstance(end, IRI))
     return short_ids(kg, dict.fromkeys(ends))
-
-
-def _observation(ok: bool, message: str, lines: Sequence[str], nothing: str) -> str:
-    return ("\n".join(lines) or nothing) if ok else message
 
 
 def _get_path(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
@@ -81,7 +75,7 @@ def _get_path(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         arguments=tuple(short_ids(kg, (source, target))),
         outcome=outcome,
         message=found.message,
-        observation=_observation(outcome.ok, found.message, lines, nothing),
+        observation="\n".join(lines) or nothing if outcome.ok else found.message,
         program=context.program,
         ids={"neighbors": entity_ids(kg, triples)},
         triples=triples,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from triplewise.tools.actions.results import compared, hierarchy_facts, program_facts, rebound, result_facts
+from triplewise.tools.actions.results import compared, hierarchy_facts, program_facts, result_facts
 from triplewise.tools.actions.terms import UNNAMED, Resolver, list_values, names, relation_names, short_ids
 from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg.protocol import Outcome, Result
-from triplewise.tools.pyql import OPERATORS, PyQL
+from triplewise.tools.pyql import OPERATORS, Fact, PyQL
 from triplewise.tools.pyql.text import apply, read_variable
 
 ROWS_A_VALUE = 10
@@ -35,7 +35,13 @@ def _get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
     if form.startswith("?"):
         variable = read_variable(form)
         if variable not in program.variables:
-            raise _unbound(form, program)
+            existing = [v.n3() for v in program.variables]
+            raise ActionError(
+                "unknown_variable",
+                f"{form} is not a created variable; existing variables: {', '.join(existing) or 'none'}",
+                given=form,
+                existing=existing,
+            )
         found = kg.relations(variable, program.where(kg.profile))
         shown = form
     else:
@@ -53,16 +59,6 @@ def _get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
         program=context.program,
         relations={"forward": forward, "backward": backward},
         detail=resolver.detail(),
-    )
-
-
-def _unbound(form: str, program: PyQL) -> ActionError:
-    existing = [v.n3() for v in program.variables]
-    return ActionError(
-        "unknown_variable",
-        f"{form} is not a created variable; existing variables: {', '.join(existing) or 'none'}",
-        given=form,
-        existing=existing,
     )
 
 
@@ -97,7 +93,7 @@ def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback
         after = compared(context.kg, before, after)
         feedback = preview(context, after)
         if feedback.outcome == Outcome.EMPTY and name == "add_fact":
-            feedback = _begun_anew(context, before, after) or feedback
+            feedback = _replace_earlier_fact(context, before, after) or feedback
         profile, empty = context.kg.profile, feedback.outcome == Outcome.EMPTY
         detail = {
             **resolver.detail(),
@@ -110,26 +106,32 @@ def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback
     return run
 
 
-def _begun_anew(context: ActionContext, before: PyQL, after: PyQL) -> Feedback | None:
-    """What is found if a fact that finds nothing replaces one that led to mediators only; None if it may not.
+def _replace_earlier_fact(context: ActionContext, before: PyQL, after: PyQL) -> Feedback | None:
+    """Return what is found if a fact that finds nothing replaces an earlier one (QueryAgent, figure 7, step 7).
 
-    The guideline for empty facts says to choose another relation, and agents do so under the old name.
+    Both must join the same known node with the same variable, on which nothing else hangs, and the earlier
+    fact must lead to mediators only: the guideline for empty facts says to choose another relation, and
+    agents do so under the old name. None if that is not so.
     """
-    found = rebound(before, after)
-    if found is None:
+    newest, profile = after.clauses[-1], context.kg.profile
+    if not isinstance(newest, Fact) or len(newest.mentions) != 1:
         return None
-    program, variable, earlier = found
-    names_before = preview(context, before).values.get(variable.name, [])
-    if not names_before or set(names_before) != {UNNAMED}:
+    variable = newest.mentions[0]
+    hanging = [clause for clause in before.clauses if variable in clause.mentions]
+    if len(hanging) != 1 or not isinstance(earlier := hanging[0], Fact):
         return None
-    feedback = preview(context, program)
+    if (earlier.subject, earlier.object) != (newest.subject, newest.object):
+        return None
+    if set(preview(context, before).values.get(variable.name, [])) != {UNNAMED}:
+        return None
+    feedback = preview(context, replace(after, clauses=tuple(c for c in after.clauses if c != earlier)))
     if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
         return None
-    relation = context.kg.profile.short(earlier.relation)
-    said = (
-        f"(The fact over {relation}, which led {variable.n3()} only to nodes without a name, was left out.)"
+    note = (
+        f"(The fact over {profile.short(earlier.relation)}, which led {variable.n3()} only to nodes without "
+        "a name, was left out.)"
     )
-    return replace(feedback, observation=f"{feedback.observation} {said}")
+    return replace(feedback, observation=f"{feedback.observation} {note}")
 
 
 def preview(context: ActionContext, program: PyQL) -> Feedback:

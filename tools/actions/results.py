@@ -27,7 +27,7 @@ _COMPARABLE = {XSD + "date", XSD + "dateTime"}
 
 
 def compared(kg: KnowledgeGraph, before: PyQL, after: PyQL) -> PyQL:
-    """The program `after` a filter or superlative was added, with values compared as what they are.
+    """Return the program `after` a filter or superlative was added, with values compared as what they are.
 
     Args:
         kg: asked for a sample of the values, with one query, only where datatypes matter.
@@ -37,67 +37,41 @@ def compared(kg: KnowledgeGraph, before: PyQL, after: PyQL) -> PyQL:
     Raises:
         ActionError: `bad_comparison` if entities are to be ordered.
     """
+    profile = kg.profile
     clause = after.clauses[-1] if len(after.clauses) == len(before.clauses) + 1 else None
-    if not isinstance(clause, Filter | Extreme) or clause.kind or not _matters(clause):
+    if not isinstance(clause, Filter | Extreme) or clause.kind:
+        return after
+    sides = (clause.left, clause.right) if isinstance(clause, Filter) else ()
+    if (isinstance(clause, Filter) and clause.operator in MATCHES) or any(isinstance(s, IRI) for s in sides):
         return after
     counts = {c.output for c in before.clauses if isinstance(c, Count)}
-    variables = [v for v in clause.mentions if v not in counts]
+    variables = tuple(v for v in clause.mentions if v not in counts)
     if not variables:
         return after
-    values = _sample(kg, before, variables)
+    sampled = replace(before, answer=variables, boolean=False, order=None)
+    result = kg.query(sampled.preview_sparql(profile, SAMPLE))
+    values = [v for row in result.rows for v in row if v is not None] if result.outcome.ok else []
+    entities = bool(values) and not any(isinstance(v, Literal) for v in values)
     if isinstance(clause, Extreme):
-        _refuse_entities(kg, clause, values)
-    if isinstance(clause, Filter):
-        clause = _named(kg, clause, values)
-        values += [side for side in (clause.left, clause.right) if isinstance(side, Literal)]
-    fitted = replace(clause, kind=kind_of(values))
-    return replace(after, clauses=(*before.clauses, fitted))
-
-
-def _refuse_entities(kg: KnowledgeGraph, clause: Extreme, values: Sequence[Term]) -> None:
-    """Raise `bad_comparison` for a superlative of entities: engines order their ids, which means nothing.
-
-    Where names are ids, a year is an entity too.
-    """
-    if values and not kg.profile.percent_names and not any(isinstance(v, Literal) for v in values):
-        form = clause.variable.n3()
-        raise ActionError(
-            "bad_comparison",
-            f"{form} holds entities, which have no order: bind a number or date of them with add_fact",
-            given=form,
-        )
-
-
-def _matters(clause: Filter | Extreme) -> bool:
-    """Whether datatypes decide what a comparison means: not for entities, nor for text matches."""
-    if isinstance(clause, Extreme):
-        return True
-    return clause.operator not in MATCHES and all(
-        isinstance(side, Literal | Variable) for side in (clause.left, clause.right)
-    )
-
-
-def _sample(kg: KnowledgeGraph, program: PyQL, variables: Iterable[Variable]) -> list[Term]:
-    """Some values of the variables; none if the engine could not tell."""
-    asked = replace(program, answer=tuple(variables), boolean=False, order=None)
-    result = kg.query(asked.preview_sparql(kg.profile, SAMPLE))
-    return [value for row in result.rows for value in row if value is not None] if result.outcome.ok else []
-
-
-def _named(kg: KnowledgeGraph, clause: Filter, values: list[Term]) -> Filter:
-    """A filter whose literal names an entity, where all values are entities with their names as ids."""
-    if not values or any(isinstance(v, Literal) for v in values) or clause.operator not in ("=", "!="):
-        return clause
-    sides = [
-        (read_iri(side.value, kg.profile) or side) if isinstance(side, Literal) and kg.profile.percent_names
-        else side
-        for side in (clause.left, clause.right)
-    ]  # fmt: skip
-    return replace(clause, left=sides[0], right=sides[1])
+        # Engines order entities by their ids, which means nothing. Where names are ids, a year is one too.
+        if entities and not profile.percent_names:
+            form = clause.variable.n3()
+            raise ActionError(
+                "bad_comparison",
+                f"{form} holds entities, which have no order: bind a number or date of them with add_fact",
+                given=form,
+            )
+    else:
+        if entities and profile.percent_names and clause.operator in ("=", "!="):
+            # A literal among entities whose names are their ids is the name of one.
+            sides = tuple((isinstance(s, Literal) and read_iri(s.value, profile)) or s for s in sides)
+            clause = replace(clause, left=sides[0], right=sides[1])
+        values += [side for side in sides if isinstance(side, Literal)]
+    return replace(after, clauses=(*before.clauses, replace(clause, kind=kind_of(values))))
 
 
 def kind_of(values: Iterable[Term]) -> Kind:
-    """How to compare values that are all to be compared with each other."""
+    """Return how to compare values that are all to be compared with each other."""
     traits = [_trait(v) for v in values if isinstance(v, Literal)]
     found = set(traits)
     dates = {t for t in found if t in TEMPORAL or t == "date"}
@@ -117,7 +91,7 @@ def is_measure(term: Term) -> bool:
 
 
 def _trait(literal: Literal) -> str:
-    """What a literal is as far as comparing goes."""
+    """Return what a literal is as far as comparing goes."""
     if literal.datatype in NUMERIC:
         return "number"
     if literal.datatype in TEMPORAL:
@@ -127,32 +101,6 @@ def _trait(literal: Literal) -> str:
     if _SAMPLE_DATE.fullmatch(literal.value):
         return "date"
     return "digits" if _SAMPLE_NUMBER.fullmatch(literal.value) else "text"
-
-
-def rebound(before: PyQL, after: PyQL) -> tuple[PyQL, Variable, Fact] | None:
-    """What a program becomes if its newest fact replaces an earlier one (QueryAgent, figure 7, step 7).
-
-    Args:
-        before: the program without the fact.
-        after: the program with it.
-
-    Returns:
-        the program with the earlier fact left out, the variable that both facts bind, and the earlier fact;
-        None unless both join the same known node with that variable, at the same ends, and nothing else
-        hangs on the variable.
-    """
-    newest = after.clauses[-1]
-    if not isinstance(newest, Fact) or len(newest.mentions) != 1:
-        return None
-    variable = newest.mentions[0]
-    hanging = [clause for clause in before.clauses if variable in clause.mentions]
-    if len(hanging) != 1 or not isinstance(hanging[0], Fact):
-        return None
-    earlier = hanging[0]
-    if (earlier.subject, earlier.object) != (newest.subject, newest.object):
-        return None
-    kept = tuple(clause for clause in after.clauses if clause != earlier)
-    return replace(after, clauses=kept), variable, earlier
 
 
 KINDS: Final = ("number", "date", "year", "boolean", "text", "dated", "entity", "unnamed", "unseen")
@@ -173,9 +121,13 @@ _TELLS_TIME = re.compile(
 
 
 def kind_of_value(term: Term, name: str | None) -> str:
-    """One of `KINDS`. `name`: as it is shown, None where that was not fetched."""
+    """Return one of `KINDS`. `name`: as it is shown, None where that was not fetched."""
     if isinstance(term, Literal):
-        return _kind_of_literal(term)
+        if term.datatype in NUMERIC:
+            return "number"
+        if term.datatype in TEMPORAL:
+            return "date"
+        return "boolean" if term.datatype == XSD + "boolean" else _kind_of_text(term.value)
     if name is None:
         return "unseen"
     if name == UNNAMED:
@@ -184,16 +136,8 @@ def kind_of_value(term: Term, name: str | None) -> str:
     return plain if plain != "text" else "dated" if _TELLS_TIME.search(name) else "entity"
 
 
-def _kind_of_literal(literal: Literal) -> str:
-    if literal.datatype in NUMERIC:
-        return "number"
-    if literal.datatype in TEMPORAL:
-        return "date"
-    return "boolean" if literal.datatype == XSD + "boolean" else _kind_of_text(literal.value)
-
-
 def _kind_of_text(text: str) -> str:
-    """The kind of a text that may be a number or a date."""
+    """Return the kind of a text that may be a number or a date."""
     text = text.strip()
     if _YEAR.fullmatch(text):
         return "year"
@@ -209,7 +153,7 @@ def result_facts(
     result: Result,
     named: Mapping[Term, str],
 ) -> dict[str, Any]:
-    """Facts about a result with rows, all plain JSON.
+    """Return facts about a result with rows, all plain JSON.
 
     Keys:
         solutions: rows fetched. kinds: variable -> kind -> how many of its distinct values.
@@ -222,7 +166,9 @@ def result_facts(
     if not result.rows:
         return {}
     columns = {v: result.column(v) for v in result.variables}
-    kinds = {v: Counter(kind_of_value(t, _name(kg, t, named)) for t in c) for v, c in columns.items()}
+    if kg.profile.percent_names:  # the name of such a term is known without a query
+        named = {t: kg.profile.short(t) for column in columns.values() for t in column} | dict(named)
+    kinds = {v: Counter(kind_of_value(t, named.get(t)) for t in c) for v, c in columns.items()}
     facts: dict[str, Any] = {
         "solutions": len(result.rows),
         "kinds": {v: dict(counts) for v, counts in kinds.items()},
@@ -237,12 +183,6 @@ def result_facts(
     if tied := _tied(program, columns, kinds):
         facts["tied"] = tied
     return {key: value for key, value in facts.items() if value}
-
-
-def _name(kg: KnowledgeGraph, term: Term, named: Mapping[Term, str]) -> str | None:
-    """The name of a term, where it is known without a query."""
-    known = named.get(term)
-    return kg.profile.short(term) if known is None and kg.profile.percent_names else known
 
 
 def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
@@ -269,7 +209,7 @@ def _are_ends(kg: KnowledgeGraph, nodes: Sequence[Term]) -> bool:
 def _topics(
     kg: KnowledgeGraph, program: PyQL, memory: ReasoningMemory, columns: Mapping[str, Sequence[Term]]
 ) -> list[str]:
-    """Linked entities that a relation leads away from and straight back to, as answers.
+    """Return linked entities that a relation leads away from and straight back to, as answers.
 
     A topic may well answer its own question over two different relations: the writer of a director's films.
     """
@@ -289,7 +229,7 @@ def _topics(
 def _tied(
     program: PyQL, columns: Mapping[str, Sequence[Term]], kinds: Mapping[str, Mapping[str, int]]
 ) -> dict[str, Any]:
-    """What a superlative, the newest clause, left several of; {} if one solution stands out."""
+    """Return what a superlative, the newest clause, left several of; {} if one solution stands out."""
     clause = program.clauses[-1] if program.clauses else None
     if not isinstance(clause, Extreme) or clause.variable.name not in columns:
         return {}
@@ -305,21 +245,21 @@ def _tied(
 
 
 def _owners(program: PyQL, variable: Variable) -> list[Variable]:
-    """The variables whose value, or whose count, another variable holds."""
+    """Return the variables whose value, or whose count, another variable holds."""
     beside = [v for fact in program.facts() if variable in fact.mentions for v in fact.mentions]
     counted = [c.per for c in program.clauses if isinstance(c, Count) and c.output == variable and c.per]
     return [v for v in dict.fromkeys([*beside, *counted]) if v != variable]
 
 
 def program_facts(program: PyQL, before: PyQL | None, profile: Profile) -> dict[str, Any]:
-    """Facts about a program: `relations` (short ids that its facts use), and `unchanged` since `before`."""
+    """Return facts about a program: `relations` (short ids that its facts use), and `unchanged` since `before`."""
     relations = dict.fromkeys(profile.short(fact.relation) for fact in _facts(program.clauses))
     facts: dict[str, Any] = {"relations": list(relations)} if relations else {}
     return {**facts, "unchanged": True} if program == before else facts
 
 
 def _facts(clauses: Iterable[object]) -> Iterator[Fact]:
-    """All triple patterns, those inside unions and negations too."""
+    """Return all triple patterns, those inside unions and negations too."""
     for clause in clauses:
         if isinstance(clause, Fact):
             yield clause
@@ -331,7 +271,7 @@ def _facts(clauses: Iterable[object]) -> Iterator[Fact]:
 
 
 def hierarchy_facts(program: PyQL, profile: Profile, empty: bool) -> dict[str, Any]:
-    """What the newest fact has to do with the hierarchy of classes.
+    """Return what the newest fact has to do with the hierarchy of classes.
 
     Keys:
         hierarchy: `type` or `subclass`, if its relation is an instance-of or a subclass-of relation.

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from triplewise.tools.actions.explore import answer, entity_ids
-from triplewise.tools.actions.terms import Resolver, names, triple_lines
+from triplewise.tools.actions.terms import Resolver, names, triple_lines, with_id
 from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Term
-from triplewise.tools.kg.frontier import Bundle, Fact, read_bundles
+from triplewise.tools.kg.frontier import Bundle, read_bundles
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.protocol import Deadline, Outcome
 from triplewise.tools.pyql.text import read_relation
@@ -76,7 +76,7 @@ def _search_neighbor(context: ActionContext, arguments: tuple[str, ...]) -> Feed
     found = kg.neighbours(entity, relation)
     ends = dict.fromkeys(t.object if t.subject == entity else t.subject for t in found.triples)
     named = names(kg, list(ends)[:SHOWN_NEIGHBORS])
-    shown = [_with_id(context, term, name) for term, name in named.items()]
+    shown = [with_id(context.kg, term, name) for term, name in named.items()]
     more = f", ... and {len(ends) - len(shown)} more" if len(ends) > len(shown) else ""
     text = f"{', '.join(shown)}{more}." if shown else NOTHING_FOUND
     return Feedback(
@@ -105,12 +105,6 @@ def _entity(context: ActionContext, resolver: Resolver, form: str) -> Term:
         return known[0]
 
 
-def _with_id(context: ActionContext, term: object, name: str) -> str:
-    """A name, with the id that the next search needs where it differs."""
-    short = context.kg.profile.short(term) if isinstance(term, IRI) else name
-    return name if short == name else f"{name} [{short}]"
-
-
 def _search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """The same search for several entities at once, in one query for some hundred of them."""
     resolver, kg = Resolver(context), context.kg
@@ -121,28 +115,24 @@ def _search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
     found, trouble = read_bundles(kg, wanted, wanted, 0, Deadline(kg.timeout))
     triples = tuple(dict.fromkeys(f.triple for f in found))
     quiet = Outcome.ROWS if found else Outcome.EMPTY
+    shown = found[:SHOWN_NEIGHBORS]
+    named = names(kg, list(dict.fromkeys(t for f in shown for t in (f.node, f.far))))
+    ends: dict[Term, list[str]] = {}
+    for fact in shown:
+        ends.setdefault(fact.node, []).append(with_id(kg, fact.far, named[fact.far]))
+    lines = [f"{with_id(kg, node, named[node])}: {', '.join(far)}." for node, far in ends.items()]
+    if len(found) > len(shown):
+        lines.append(f"... and {len(found) - len(shown)} more.")
     return Feedback(
         arguments=(kg.profile.short(relation), *(kg.profile.short(e) for e in entities)),
         outcome=trouble.partition(":")[0] or quiet,
         message=trouble,
-        observation=_by_entity(context, found) if found else trouble or NOTHING_FOUND,
+        observation="\n".join(lines) if found else trouble or NOTHING_FOUND,
         program=context.program,
         ids={"neighbors": entity_ids(kg, triples)},
         triples=triples,
         detail=resolver.detail(),
     )
-
-
-def _by_entity(context: ActionContext, found: Sequence[Fact]) -> str:
-    """The far ends of facts, a line for each entity they were found at."""
-    shown = found[:SHOWN_NEIGHBORS]
-    named = names(context.kg, list(dict.fromkeys(t for f in shown for t in (f.node, f.far))))
-    lines: dict[Term, list[str]] = {}
-    for fact in shown:
-        lines.setdefault(fact.node, []).append(_with_id(context, fact.far, named[fact.far]))
-    listed = [f"{_with_id(context, node, named[node])}: {', '.join(ends)}." for node, ends in lines.items()]
-    more = [f"... and {len(found) - len(shown)} more."] if len(found) > len(shown) else []
-    return "\n".join([*listed, *more])
 
 
 def _wiki_search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
@@ -166,7 +156,7 @@ def _wiki_search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
     return Feedback(
         arguments=(given, relation),
         outcome=Outcome.ROWS if found.passages else Outcome.EMPTY,
-        observation=_read_aloud(context, name, found),
+        observation=_passages_text(context, name, found),
         program=context.program,
         ids={"neighbors": entity_ids(kg, triples)} if triples else {},
         triples=triples,
@@ -175,24 +165,24 @@ def _wiki_search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
     )
 
 
-def _read_aloud(context: ActionContext, name: str, found: Extraction) -> str:
+def _passages_text(context: ActionContext, name: str, found: Extraction) -> str:
     """Passages and the facts read from them, as figure 7 words it (observation 3)."""
     if not found.passages:
         why = f" ({found.reasons[0]})" if found.reasons else ""
         return f"No document about {name} was found{why}."
     passages = " ; ".join(found.passages[:SHOWN_PASSAGES])[:SHOWN_CHARACTERS]
-    said = (
+    text = (
         f"By searching, {name}'s relevant documents are {passages} You should extract relevant factual "
         f"triples about {name} to answer the question. "
     )
     if not found.facts:
         why = f" ({found.reasons[0]})" if found.reasons else ""
-        return f"{said}No triple of this relation could be extracted{why}."
+        return f"{text}No triple of this relation could be extracted{why}."
     lines = triple_lines(overlaid(context.kg, found.facts), [f.triple for f in found.facts], SHOWN_NEIGHBORS)
-    told = zip(found.facts, lines, strict=False)  # more facts than lines, where there are very many
-    doubts = [f"{line} contradicts {'; '.join(fact.conflicts)}" for fact, line in told if fact.conflicts]
+    pairs = zip(found.facts, lines, strict=False)  # more facts than lines, where there are very many
+    doubts = [f"{line} contradicts {'; '.join(fact.conflicts)}" for fact, line in pairs if fact.conflicts]
     doubted = f" But {'; '.join(doubts)}." if doubts else ""
-    return f"{said}The triples extracted are {', '.join(lines)}.{doubted}"
+    return f"{text}The triples extracted are {', '.join(lines)}.{doubted}"
 
 
 def _finish(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from triplewise.tools.actions.toolset import ActionContext, join_names
@@ -19,21 +19,27 @@ UNNAMED = "UnName_Entity"
 
 
 def short_ids(kg: KnowledgeGraph, terms: Iterable[Term]) -> list[str]:
-    """Short ids and literal texts."""
+    """Return short ids and literal texts."""
     return [kg.profile.short(t) for t in terms]
 
 
 def names(kg: KnowledgeGraph, terms: Sequence[Term]) -> dict[Term, str]:
-    """The name of each term: a literal's text, a label, `UnName_Entity`, or the short id. One query."""
+    """Return the name of each term: a literal's text, a label, `UnName_Entity`, or the id. One query."""
     labels = kg.labels([t for t in terms if isinstance(t, IRI)])
-    return {t: _name(kg, t, labels) for t in terms}
+    named = {}
+    for term in terms:
+        label = labels.get(term)
+        if isinstance(term, Literal):
+            named[term] = term.value
+        else:
+            named[term] = UNNAMED if kg.profile.is_mediator(term, label) else label or kg.profile.short(term)
+    return named
 
 
-def _name(kg: KnowledgeGraph, term: Term, labels: Mapping[Term, str]) -> str:
-    if isinstance(term, Literal):
-        return term.value
-    label = labels.get(term)
-    return UNNAMED if kg.profile.is_mediator(term, label) else label or kg.profile.short(term)
+def with_id(kg: KnowledgeGraph, term: Term, name: str) -> str:
+    """Return a name, with the id that further actions need where it differs."""
+    short = kg.profile.short(term) if isinstance(term, IRI) else name
+    return name if short == name else f"{name} [{short}]"
 
 
 def list_values(values: Iterable[object], more: bool) -> str:
@@ -42,7 +48,7 @@ def list_values(values: Iterable[object], more: bool) -> str:
 
 
 def relation_names(kg: KnowledgeGraph, relations: Iterable[str]) -> list[str]:
-    """Short ids, with their text in brackets where the id alone says nothing (`P36 (capital)`)."""
+    """Return short ids, with their text in brackets where the id alone says nothing (`P36 (capital)`)."""
     ids = list(relations)
     if kg.profile.relation_text != "label":
         return ids
@@ -51,23 +57,14 @@ def relation_names(kg: KnowledgeGraph, relations: Iterable[str]) -> list[str]:
 
 
 def triple_lines(kg: KnowledgeGraph, triples: Sequence[Triple], limit: int) -> list[str]:
-    """Triples as `(subject, relation, object)` with names, the first `limit` of them."""
+    """Return triples as `(subject, relation, object)` with names, the first `limit` of them."""
     shown = triples[:limit]
-    named = names(kg, list(dict.fromkeys(t for triple in shown for t in (triple.subject, triple.object))))
-    relations = list(dict.fromkeys(kg.profile.short(t.relation) for t in shown))
-    texts = relation_texts(kg, relations)
-    lines = [
-        f"({_both(kg, t.subject, named)}, {texts[kg.profile.short(t.relation)].label}, "
-        f"{_both(kg, t.object, named)})"
-        for t in shown
-    ]
+    ends = dict.fromkeys(t for triple in shown for t in (triple.subject, triple.object))
+    forms = {term: with_id(kg, term, name) for term, name in names(kg, list(ends)).items()}
+    relations = {t.relation: kg.profile.short(t.relation) for t in shown}
+    texts = relation_texts(kg, list(relations.values()))
+    lines = [f"({forms[t.subject]}, {texts[relations[t.relation]].label}, {forms[t.object]})" for t in shown]
     return [*lines, f"... and {len(triples) - limit} more"] if len(triples) > limit else lines
-
-
-def _both(kg: KnowledgeGraph, term: Term, named: Mapping[Term, str]) -> str:
-    """A name, with the id that further actions need where it differs."""
-    short = kg.profile.short(term)
-    return named[term] if named[term] == short or isinstance(term, Literal) else f"{named[term]} [{short}]"
 
 
 _DATELIKE = re.compile(r"-?\d{4,}-[\d:.T+Z-]*")
@@ -87,7 +84,7 @@ class Resolver:
     repaired: dict[str, str] = field(default_factory=dict)
 
     def node(self, form: str) -> str:
-        """A form that PyQL reads: variables, literals and ids as they are, names as ids."""
+        """Return a form that PyQL reads: variables, literals and ids as they are, names as ids."""
         form = form.strip()
         if form.startswith(("?", "<", "(")) or self._is_literal(form):
             return form
@@ -95,7 +92,7 @@ class Resolver:
         return form if known is None else self._repair(form, known)
 
     def relation(self, form: str) -> str:
-        """The id of a relation, without the text that was shown behind it, or from that text alone."""
+        """Return the id of a relation, without the text that was shown behind it, or from that text alone."""
         form = form.strip().strip("'\"")
         profile = self.context.kg.profile
         noted = _WITH_NOTE.fullmatch(form)
@@ -108,24 +105,27 @@ class Resolver:
         return self._repair(form, found[0]) if len(found) == 1 else form
 
     def value(self, form: str) -> str:
-        """What a filter compares: a node, a bare number or date, or else a word that is taken as text."""
+        """Return what a filter compares: a node, a bare number or date, or else a word that is taken as text."""
         node = self.node(form)
         if node.startswith(("?", "<", '"', "'")) or is_bare(node) or _DATELIKE.fullmatch(node):
             return node
-        return node if read_iri(node, self.context.kg.profile) else self._quote(node)
+        if read_iri(node, self.context.kg.profile) is not None:
+            return node
+        self.repaired[node] = text(node).n3()
+        return self.repaired[node]
 
     def pattern(self, form: str) -> str:
-        """A pattern of `add_union` or `add_not` with every part resolved."""
+        """Return a pattern of `add_union` or `add_not` with every part resolved."""
         return " & ".join(f"({', '.join(self.triple(parts))})" for parts in pattern_parts(form))
 
     def comparison(self, left: str, operator: str, right: str) -> list[str]:
-        """The parts of a filter; what text is matched with stays text."""
+        """Return the parts of a filter; what text is matched with stays text."""
         if operator.strip("'\"").casefold() in MATCHES:
             return [left, operator, right if right.startswith(("?", '"', "'")) else text(right).n3()]
         return [self.value(left), operator, self.value(right)]
 
     def triple(self, parts: Sequence[str]) -> list[str]:
-        """The parts of a triple, type or filter."""
+        """Return the parts of a triple, type or filter."""
         parts = join_names(parts, 3, self.context.memory.names)
         if len(parts) != 3:
             return parts
@@ -138,13 +138,13 @@ class Resolver:
         return [self._safe(self.node(subject)), self.relation(middle), self._safe(self.node(end))]
 
     def shown(self, form: str) -> str:
-        """A form as it stands in observations and memory: the short id of an IRI."""
+        """Return a form as it stands in observations and memory: the short id of an IRI."""
         whole = form.startswith("<") and form.endswith(">")  # not the operators < and <=
         iri = read_iri(form, self.context.kg.profile) if whole else None
         return form if iri is None else self.context.kg.profile.short(iri)
 
     def entity(self, form: str) -> Term:
-        """The term an exploring action starts from.
+        """Return the term an exploring action starts from.
 
         Raises:
             ActionError: `unknown_entity` if the form is neither an id, a literal nor a known name.
@@ -167,11 +167,11 @@ class Resolver:
         return iri
 
     def detail(self) -> dict[str, object]:
-        """What was repaired, for `Feedback.detail`."""
+        """Return what was repaired, for `Feedback.detail`."""
         return {"repaired": dict(self.repaired)} if self.repaired else {}
 
     def value_or_none(self, form: str) -> Term | None:
-        """The entity or typed literal that a final value means; None for plain text."""
+        """Return the entity or typed literal that a final value means; None for plain text."""
         known = self.node(form)
         if known.startswith("?"):
             raise ActionError("bad_answer", f"{form} is a variable: give its values", given=form)
@@ -192,7 +192,7 @@ class Resolver:
             return True
 
     def _known_id(self, form: str) -> str | None:
-        """The id that a form stands for, None if it is one itself or means nothing known."""
+        """Return the id that a form stands for, None if it is one itself or means nothing known."""
         memory, profile = self.context.memory, self.context.kg.profile
         bare = form.strip("'\"")
         ids = set(memory.linked) | set(memory.seen)
@@ -214,7 +214,7 @@ class Resolver:
         return None if is_bare(form) or read_iri(form, profile) is not None else self._seen_by_name(bare)
 
     def _seen_by_name(self, name: str) -> str | None:
-        """The one entity seen so far that has a name."""
+        """Return the one entity seen so far that has a name."""
         profile, kg = self.context.kg.profile, self.context.kg
         seen = {i: iri for i in self.context.memory.seen if (iri := read_iri(i, profile)) is not None}
         labels = kg.labels(seen.values()) if seen else {}
@@ -222,7 +222,7 @@ class Resolver:
         return found[0] if len(found) == 1 else None
 
     def _repair(self, form: str, known: str) -> str:
-        """Note what a form was read as, and give it in a form that is safe among commas."""
+        """Note what a form was read as, and return it in a form that is safe among commas."""
         self.repaired[form] = known
         if read_literal(known) is not None:
             return known
@@ -230,18 +230,13 @@ class Resolver:
         return known if iri is None else write_iri(iri, self.context.kg.profile)
 
     def _safe(self, form: str) -> str:
-        """A form that cannot be torn apart at its commas."""
+        """Return a form that cannot be torn apart at its commas."""
         plain = form.startswith(("?", '"', "'")) or is_bare(form)
         iri = None if plain else read_iri(form, self.context.kg.profile)
         return form if iri is None else write_iri(iri, self.context.kg.profile)
 
-    def _quote(self, form: str) -> str:
-        """A bare word as a text literal."""
-        self.repaired[form] = text(form).n3()
-        return self.repaired[form]
-
     def _offered(self) -> list[str]:
-        """All relations that were shown so far."""
+        """Return all relations that were shown so far."""
         shown = (
             r for sides in self.context.memory.looked_up.values() for side in sides.values() for r in side
         )
