@@ -107,7 +107,7 @@ def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback
 
 
 def _replace_earlier_fact(context: ActionContext, before: PyQL, after: PyQL) -> Feedback | None:
-    """Return what is found if a fact that finds nothing replaces an earlier one (QueryAgent, figure 7, step 7).
+    """Return what is found if an empty fact replaces an earlier one (QueryAgent, figure 7, step 7).
 
     Both must join the same known node with the same variable, on which nothing else hangs, and the earlier
     fact must lead to mediators only: the guideline for empty facts says to choose another relation, and

@@ -64,8 +64,8 @@ def compared(kg: KnowledgeGraph, before: PyQL, after: PyQL) -> PyQL:
     else:
         if entities and profile.percent_names and clause.operator in ("=", "!="):
             # A literal among entities whose names are their ids is the name of one.
-            sides = tuple((isinstance(s, Literal) and read_iri(s.value, profile)) or s for s in sides)
-            clause = replace(clause, left=sides[0], right=sides[1])
+            left, right = ((read_iri(s.value, profile) or s) if isinstance(s, Literal) else s for s in sides)
+            clause, sides = replace(clause, left=left, right=right), (left, right)
         values += [side for side in sides if isinstance(side, Literal)]
     return replace(after, clauses=(*before.clauses, replace(clause, kind=kind_of(values))))
 
@@ -252,7 +252,7 @@ def _owners(program: PyQL, variable: Variable) -> list[Variable]:
 
 
 def program_facts(program: PyQL, before: PyQL | None, profile: Profile) -> dict[str, Any]:
-    """Return facts about a program: `relations` (short ids that its facts use), and `unchanged` since `before`."""
+    """Return facts about a program: `relations` (short ids), and whether it is `unchanged` since `before`."""
     relations = dict.fromkeys(profile.short(fact.relation) for fact in _facts(program.clauses))
     facts: dict[str, Any] = {"relations": list(relations)} if relations else {}
     return {**facts, "unchanged": True} if program == before else facts

@@ -105,7 +105,7 @@ class Resolver:
         return self._repair(form, found[0]) if len(found) == 1 else form
 
     def value(self, form: str) -> str:
-        """Return what a filter compares: a node, a bare number or date, or else a word that is taken as text."""
+        """Return what a filter compares: a node, a bare number or date, or else a word, taken as text."""
         node = self.node(form)
         if node.startswith(("?", "<", '"', "'")) or is_bare(node) or _DATELIKE.fullmatch(node):
             return node
