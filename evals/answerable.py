@@ -58,7 +58,7 @@ def has_fact(kg: KnowledgeGraph, topic: str, relation: str, answer: str) -> bool
 
 
 class Reach:
-    """What lies around the nodes of a graph; neighbourhoods are kept, for questions share their topics."""
+    """The neighbourhoods of nodes, remembered because questions share their topics."""
 
     def __init__(self, kg: KnowledgeGraph) -> None:
         self._kg = kg

@@ -103,7 +103,7 @@ def _entries() -> Mapping[str, Mapping[str, Any]]:
 
 
 def parameter_docs() -> Mapping[str, str]:
-    """What the parameters of tasks mean, by name."""
+    """Return the descriptions of tasks' parameters, by name."""
     return _entries()["parameters"]
 
 

@@ -90,7 +90,7 @@ def _named_query(sql: Entry, width: int) -> Record:
 
 
 def execute(table: Mapping[str, Any], query: Mapping[str, Any]) -> list[Any]:
-    """What a query gives on its table, row by row; without empty results."""
+    """Run a query on its table and return the results row by row, without empty ones."""
     types: list[str] = table["types"]
     columns = [f"c{n} {'REAL' if type_ == 'real' else 'TEXT'}" for n, type_ in enumerate(types)]
     rows = [[_lower(cell) for cell in row] for row in table["rows"]]

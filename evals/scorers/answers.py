@@ -196,7 +196,7 @@ def rows_of(run: Run) -> list[list[str]]:
 
 
 def compare_rows(given: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Overlap:
-    """How rows agree with gold rows, as sets, in the order of columns that fits best."""
+    """Return how rows agree with gold rows, as sets, in the order of columns that fits best."""
 
     def key(row: Sequence[str]) -> str:  # the same for cells that are written differently but are the same
         return "\x1f".join(read_value(cell).key if cell else "" for cell in row)

@@ -35,7 +35,7 @@ def total() -> Metric:
 
 @metric
 def count() -> Metric:
-    """How many questions were scored."""
+    """The number of questions scored."""
 
     def n(scores: list[SampleScore]) -> int:
         return len(scores)

@@ -43,7 +43,7 @@ async def names_for(state: TaskState, gold: Collection[str], compare: Compare) -
     if not run.kg or not answers or overlap(answers, gold, compare, names).exact_match:
         return names
     if run.names is None:
-        run.names = await to_thread.run_sync(_looked_up, run, gold, compare)
+        run.names = await to_thread.run_sync(_look_up, run, gold, compare)
     if compare == "names":  # keyed by the labels of the answers
         by_label: dict[str, list[str]] = {}
         for value, label in zip(run.values, run.labels, strict=True):
@@ -58,8 +58,8 @@ def benchmark_names(metadata: Mapping[str, Any]) -> dict[str, list[str]]:
     return {str(id_): [str(n) for n in names] for id_, names in (metadata.get(GOLD_NAMES) or {}).items()}
 
 
-def _looked_up(run: Run, gold: Collection[str], compare: Compare) -> dict[str, list[str]]:
-    """Names of what are ids; none where they cannot change anything."""
+def _look_up(run: Run, gold: Collection[str], compare: Compare) -> dict[str, list[str]]:
+    """Look up the names of ids; none where they cannot change anything."""
     kg = open_kg(run.kg, profile=run.profile or None)
     if compare == "names":  # labels are there already
         return names_of(kg, run.values) if kg.profile.alias_predicates else {}

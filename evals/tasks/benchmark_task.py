@@ -1,4 +1,4 @@
-"""What every benchmark's task is made from: `BenchmarkTask`, and the Inspect task that it becomes."""
+"""The description of a benchmark's task, `BenchmarkTask`, and the Inspect task that it becomes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ AGENT: Mapping[str, Any] = {"model": "embedded", "settings": None, "phases": Non
 
 
 class Question(NamedTuple):
-    """What a record of a benchmark asks.
+    """The question of a record.
 
     Attributes:
         text: the question. gold: its answers, as texts. entities: mention -> id, the benchmark's linking.

@@ -48,7 +48,7 @@ def _topics(record: Record, form: re.Pattern[str] | None = None) -> dict[str, st
 
 
 def _gold_names(record: Record) -> dict[str, dict[str, list[str]]]:
-    """What a record says that gold ids are called, as part of a sample's metadata."""
+    """Return the names of gold ids in a record, as part of a sample's metadata."""
     labels = {str(id_): [str(name)] for id_, name in (record.get("answer_labels") or {}).items() if name}
     names = record.get(GOLD_NAMES) or labels
     return {GOLD_NAMES: names} if names else {}

@@ -86,7 +86,7 @@ def _quoted(name: str) -> str:
 
 
 def read_wikisql(record: Record) -> Question:
-    """What a record of WikiSQL asks, and of which database."""
+    """Return the question of a record of WikiSQL, with its database."""
     function, conditions = record["sql"]["agg"] or "none", str(len(record["sql"]["conds"]))
     return Question(
         record["question"],

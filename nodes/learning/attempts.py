@@ -98,10 +98,10 @@ class Attempts:
     def _final_state(self, question: Question, context: Context, **phases: Phase) -> State:
         # Without checkpoints: what is done is in the journal.
         agent = self.learning.build(self.learning.config.preset, checkpointer=False, **phases)
-        asked = {"question": question.question, "entities": dict(question.entities)}
+        request = {"question": question.question, "entities": dict(question.entities)}
 
         def invoke() -> State:
-            return State.model_validate(dict(agent.invoke(asked, context=context)))
+            return State.model_validate(dict(agent.invoke(request, context=context)))
 
         # In a context of its own: inside a node's, the agent would take itself for a part of this graph.
         return Isolated().run(invoke)

@@ -118,7 +118,7 @@ class LearningContext:
         journal: explored, refined and distilled trajectories. validated: attempts at validation questions.
         learner: updates the policy.
         build: makes agents. defaults: settings of the configuration's preset.
-        report: is told how far a phase is.
+        report: called with the progress of a phase.
     """
 
     config: LearningConfig

@@ -2,7 +2,7 @@
 
 ```
 TriplewiseError
-├── UserError            the person must act: the message says what was wrong, where, and the mend
+├── UserError            the person must act: the message says what was wrong, where, and the fix
 │   ├── ConfigurationError   unknown preset, variant, profile, model; conflicting settings
 │   └── DataError            a file that cannot be read: names file, line or key
 ├── ActionError          the model must act: becomes interpreter feedback, never ends a run
@@ -26,7 +26,7 @@ class TriplewiseError(Exception):
 
 
 class UserError(TriplewiseError):
-    """Something the person who runs triplewise can mend."""
+    """Something the person who runs triplewise can fix."""
 
 
 class ConfigurationError(UserError):
@@ -42,7 +42,7 @@ class DataError(UserError):
     """A file that cannot be used.
 
     Args:
-        message: what is wrong and the mend.
+        message: what is wrong and how to fix it.
         path: the file.
         line: 1-based line number, where known.
     """

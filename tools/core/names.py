@@ -1,4 +1,4 @@
-"""How names are compared: one normal form for labels and questions, and the token spans of a question."""
+"""Comparison of names: one normal form for labels and questions, and the token spans of a question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a set of answers agrees with a set of gold answers: precision, recall, F1, Hits@1, exact match.
+"""Agreement of a set of answers with a set of gold answers: precision, recall, F1, Hits@1, exact match.
 
 Where gold and answer are both empty they agree (all figures 1); where only one is, they have nothing in
 common (all 0). None is no answer; an empty text is one. Duplicates count once, and order matters to Hits@1
@@ -26,7 +26,7 @@ from triplewise.tools.core.values import (
 
 
 class Overlap(NamedTuple):
-    """How a set of answers agrees with a gold set; all between 0 and 1."""
+    """Agreement of a set of answers with a gold set; all between 0 and 1."""
 
     precision: float
     recall: float

@@ -47,7 +47,7 @@ class Quantity(NamedTuple):
 
 
 def read_quantity(number: float, unit: str) -> Quantity | None:
-    """So much of a unit, in base units; None for what is no unit.
+    """Return an amount of a unit in base units; None for what is no unit.
 
     Args:
         number: how much. unit: a name or symbol ("km", "square kilometres", "km/h", "°F"); where the writing

@@ -126,7 +126,7 @@ def train_encoder(
         into: the new encoder's folder: missing or empty. It appears complete or not at all.
         base: `embedded`, or the folder of an encoder learned before, from which learning goes on.
         kg: has the words of the relations. seed: of the adapter, order, dropout and sampling.
-        progress: is told how far the training is.
+        progress: called with the progress of the training.
 
     Returns:
         The encoder's name for `open_encoder` and `Context.encoder`: its folder.

@@ -93,7 +93,7 @@ class Journal:
 
     Args:
         path: the file, made where it is missing.
-        notify: is told in words what was taken off.
+        notify: called with a message where a line was taken off.
 
     Raises:
         DataError: a line other than the last one is broken, or the file cannot be written.
@@ -160,5 +160,5 @@ class Journal:
 
 
 def _key(trajectory: Trajectory) -> Key:
-    """What there is one trajectory of."""
+    """Return the key of a trajectory; there is one trajectory of each."""
     return trajectory.iteration, trajectory.origin, trajectory.id

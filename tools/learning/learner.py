@@ -1,4 +1,4 @@
-"""What updates a policy: the embedded encoder, or a language model's adapter, behind one protocol."""
+"""Learners, which update a policy: the embedded encoder, or the adapter of a language model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Json: TypeAlias = Any
 """A value that JSON can hold."""
 
 Progress: TypeAlias = Callable[[str, int, int | None], object]
-"""Told what is being done, how much of it is done, and of how much (None where that is unknown)."""
+"""Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
 
 DONE = "learned.json"
 """Written last: an update's folder that holds it is complete."""
@@ -50,7 +50,7 @@ class Learner(Protocol):
             trajectories: the training set. into: a folder of this update's own, made by the learner.
             iteration: of self-learning, from 0.
             settings: those that the updates before have changed, e.g. {"encoder": ".../policy-1"}.
-            progress: is told how far the training is.
+            progress: called with the progress of the training.
 
         Returns:
             Changed settings of a `Context`, e.g. {"encoder": ".../policy-2"}.

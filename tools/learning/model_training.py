@@ -88,7 +88,7 @@ def train_adapter(
         trajectories: with `system` and `prompt`, as the model acted on them.
         into: the folder. base: the model, by hub name or folder.
         previous: an adapter to train on, instead of a new one.
-        settings: see `LoraSettings`. progress: is told the steps done.
+        settings: see `LoraSettings`. progress: called with the steps done.
 
     Returns:
         Examples, steps, and the loss at the first and the last steps.

@@ -15,7 +15,7 @@ from pathlib import Path
 from triplewise.tools.core.errors import ConfigurationError
 
 SECONDS = 120.0
-"""How long a server may take to load an adapter."""
+"""Seconds a server may take to load an adapter."""
 
 
 def serve_adapter(url: str, name: str, folder: Path, *, base: str, rank: int, key: str | None = None) -> None:

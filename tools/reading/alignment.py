@@ -30,9 +30,9 @@ NEAR_RELATION = 0.6
 LEAST_SIMILARITY = 0.12
 """Below this similarity to what a relation joins elsewhere, a node is of another kind."""
 CLEARLY = 2.0
-"""How many times better the other direction must fit to turn a triple around."""
+"""Factor by which the other direction must fit better to turn a triple around."""
 AMBIGUOUS, NEW = 0.85, 0.8
-"""What confidence is multiplied by where several nodes fit a name, and where none does."""
+"""Factors of confidence where several nodes fit a name, and where none does."""
 NOUNS, SELDOM = 0.5, 0.05
 """Share of ends written in lower case, or in the same way otherwise, below which a name is no new node."""
 MOST_RELATIONS = 80
@@ -173,7 +173,7 @@ class _Aligner:
         return _Relation(relation, forward, min(fit, 1.0)) if fit >= NEAR_RELATION else None
 
     def _similarity(self, name: str, end: End) -> float:
-        """How similar the nodes of a name, or what it may be as a value, are to one end of a relation."""
+        """Return how similar the nodes or the value of a name are to one end of a relation."""
         best = max((end.similarity(f) for f in self._kinds(name)), default=0.0)
         if any(literal(name, d) is not None for d in end.datatypes):
             return max(best, end.literal)
@@ -215,7 +215,7 @@ def _bare(name: str) -> str:
 
 
 def _existing_objects(kg: KnowledgeGraph, triples: Iterable[Triple]) -> dict[tuple[IRI, IRI], set[Term]]:
-    """What the KG has of the same subjects and relations."""
+    """Return the KG's objects of the same subjects and relations."""
     pairs = list(dict.fromkeys((t.subject, t.relation) for t in triples))
     objects: dict[tuple[IRI, IRI], set[Term]] = {}
     for start in range(0, len(pairs), PAIRS_PER_QUERY):

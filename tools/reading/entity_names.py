@@ -14,7 +14,7 @@ from triplewise.tools.kg.labels import LabelIndex
 from triplewise.tools.kg.protocol import KnowledgeGraph
 
 MINTED = "urn:triplewise:entity:"
-"""What the ids of nodes begin with that no KG gave."""
+"""The beginning of ids of nodes that no KG gave."""
 NEAR_NAME = 0.92
 """Similarity of letters from which a name is taken for a misspelling of another: a safeguard, not tuned."""
 NODES_PER_NAME = 8

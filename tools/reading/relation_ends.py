@@ -105,7 +105,7 @@ class RelationEnds:
         iris = list(dict.fromkeys(n for n in nodes if isinstance(n, IRI)))
         new = [n for n in iris if n not in self._features]
         for start in range(0, len(new), BATCH):
-            self._features |= self._described(new[start : start + BATCH])
+            self._features |= self._query_features(new[start : start + BATCH])
         return {n: self._features[n] for n in iris}
 
     def functional(self, relation: IRI) -> float | None:
@@ -132,7 +132,7 @@ class RelationEnds:
         shares = [{k: n * share for k, n in counts.items()} for counts in (features, names, datatypes)]
         return End(shares[0], samples, *shares[1:])
 
-    def _described(self, nodes: Sequence[IRI]) -> dict[IRI, Features]:
+    def _query_features(self, nodes: Sequence[IRI]) -> dict[IRI, Features]:
         """The features of some nodes, by a query for relations and one for classes."""
         values = " ".join(n.n3() for n in nodes)
         features: dict[IRI, set[str]] = {n: set() for n in nodes}
@@ -164,7 +164,7 @@ class RelationEnds:
 
 
 def name_form(name: str) -> str:
-    """How a name is written: as a number, with a digit first, with a capital, or without."""
+    """Return the form of a name: as a number, with a digit first, with a capital, or without."""
     first = next((c for c in name if c.isalnum()), "")
     if first.isdigit():
         return "digit" if any(c.isalpha() for c in name) else "number"

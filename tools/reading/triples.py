@@ -26,7 +26,7 @@ from triplewise.tools.reading.values import agree, literal, places
 TOGETHER, APART = 0.9, 0.7
 """Confidence in a triple whose sentence names both ends, or the other end alone."""
 OTHER_RELATION = 0.8
-"""What it is multiplied by where the model wrote another relation than the one asked for."""
+"""Its factor where the model wrote another relation than the one asked for."""
 ALIASES = 8
 """Other names of an entity that passages may use."""
 
@@ -43,7 +43,7 @@ _SENTENCE_END = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FactRequest:
-    """What is looked for in passages: the facts of one relation about one entity, in either direction.
+    """A request for facts in passages: those of one relation about one entity, in either direction.
 
     Attributes:
         name: of the entity. relation: of the KG.

@@ -56,7 +56,7 @@ class Encoder(Protocol):
 
     @property
     def name(self) -> str:
-        """What `open_encoder` opens it by."""
+        """The name by which `open_encoder` opens it."""
         ...
 
     @property

@@ -35,12 +35,12 @@ _LORA = re.compile(r"(encoder\.layer\..+)\.lora_([AB])(?:\.default)?\.weight$")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `encoder.json` says.
+    """The content of `encoder.json`.
 
     Attributes:
         scale: what the product of an adapter's two matrices is multiplied with (LoRA's alpha / rank).
-        path_weight: weight of the likeness of question and path beside the score of single words.
-        sure: likeness that most right paths have; the softmax of the training says nothing of its size.
+        path_weight: weight of the similarity of question and path beside the score of single words.
+        sure: similarity that most right paths have; the softmax of the training says nothing of its size.
         base: the encoder learned from. weights: sha256 of the published model's weights.
         seed, trajectories, iteration: of the training.
         accuracy: share of held-out choices that are right, at `path_weight`. before: the same, at weight 0.
@@ -77,12 +77,12 @@ class LearnedEncoder(CachingEncoder):
 
     @property
     def path_weight(self) -> float:
-        """Weight of the likeness of question and path."""
+        """Weight of the similarity of question and path."""
         return self.manifest.path_weight
 
     @property
     def sure(self) -> float:
-        """Likeness that most right paths have."""
+        """Similarity that most right paths have."""
         return self.manifest.sure
 
     @property

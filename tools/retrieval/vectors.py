@@ -36,7 +36,7 @@ FORMAT = 2
 
 _DIGEST, _NUMBER = np.dtype("<u8"), np.dtype("<f4")
 _UNIT = 0.01
-"""How far the length of a sound vector may be from 1."""
+"""Largest distance of a sound vector's length from 1."""
 _log = logging.getLogger(__name__)
 
 
@@ -73,7 +73,7 @@ class VectorStore:
     def vectors(self, texts: Sequence[str], encoder: Encoder | None = None) -> np.ndarray:
         """Vectors of the texts, float32 of shape (n, dimension), in the order given; embeds the new ones.
 
-        `encoder`: a session of the store's own encoder, where one run is to be told what embedding costs.
+        `encoder`: a session of the store's own encoder, where one run counts what embedding costs.
         """
         if isinstance(texts, str):
             raise TypeError("vectors takes a list of texts, not one text")
@@ -196,9 +196,9 @@ class _Files:
 
     def __init__(self, folder: Path, encoder: Encoder) -> None:
         self._about = {"encoder": encoder.name, "version": _version(encoder), "dimension": encoder.dimension}
-        mark = hashlib.sha256(json.dumps([FORMAT, self._about]).encode()).hexdigest()[:12]
+        fingerprint = hashlib.sha256(json.dumps([FORMAT, self._about]).encode()).hexdigest()[:12]
         name = re.sub(r"[^A-Za-z0-9]+", "-", Path(encoder.name).name).strip("-")[:40] or "encoder"
-        stem = f"{name}-{encoder.dimension}-{mark}"
+        stem = f"{name}-{encoder.dimension}-{fingerprint}"
         self.rows, self.digests = folder / f"{stem}.rows", folder / f"{stem}.digests"
         self._width = encoder.dimension
 
@@ -215,7 +215,7 @@ class _Files:
 
     @contextmanager
     def alone(self) -> Iterator[Callable[[np.ndarray, np.ndarray], None]]:
-        """What appends digests and rows, while no other process can. Raises `OSError`."""
+        """Yield a function that appends digests and rows, while no other process can. Raises `OSError`."""
         self.rows.parent.mkdir(parents=True, exist_ok=True)
         with _opened(self.rows) as rows, _opened(self.digests) as digests:
             with suppress(ImportError):  # where there are no such locks, a collision costs an embedding
@@ -248,7 +248,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _version(encoder: Encoder) -> str:
-    """What makes vectors those of this encoder: its weights, where they are known."""
+    """Return what identifies the encoder's vectors: its weights, where they are known."""
     if encoder.name == EMBEDDED:
         return WEIGHTS_SHA256
     folder = Path(encoder.name)

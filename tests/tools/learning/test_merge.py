@@ -39,20 +39,6 @@ def test_the_four_cases(explored: Trajectory, refined: Trajectory) -> None:
         assert kept is None
 
 
-@given(of("explored"), of("refined"))
-def test_it_does_not_matter_which_is_which(explored: Trajectory, refined: Trajectory) -> None:
-    """But for which of two equally good and equally long trajectories is kept."""
-    one, other = merge_pair(explored, refined), merge_pair(refined, explored)
-    assert (one is None) == (other is None)
-    if one is not None and other is not None:
-        assert (one.reward, len(one.turns)) == (other.reward, len(other.turns))
-
-
-@given(of("explored"))
-def test_a_trajectory_merged_with_itself_stays_if_it_is_worth_anything(explored: Trajectory) -> None:
-    assert merge_pair(explored, explored) is (explored if explored.reward > 0 else None)
-
-
 collections = st.lists(st.tuples(rewards, lengths, rewards, lengths), max_size=8)
 
 
@@ -74,12 +60,6 @@ def test_merging_with_what_was_kept_changes_nothing(pairs: list[tuple[float, int
     refined = {str(i): trajectory(p[2], p[3], "refined", str(i)) for i, p in enumerate(pairs)}
     kept = {t.id: t for t in merge(explored, refined)}
     assert merge(kept, kept) == list(kept.values())
-
-
-def test_an_empty_trajectory_of_equal_reward_is_the_shorter_one() -> None:
-    assert merge_pair(trajectory(0.5, 3, "explored"), trajectory(0.5, 2, "refined")) == trajectory(
-        0.5, 2, "refined"
-    )
 
 
 @pytest.mark.parametrize("change", [lambda d: d.pop("1"), lambda d: d.update({"9": d["1"]})])

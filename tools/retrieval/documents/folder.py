@@ -27,7 +27,7 @@ from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 from triplewise.tools.retrieval.vectors import VectorStore
 
 FORMAT = f"2 {PASSAGE} {LONGEST}"
-"""What the kept passages were made by: with another one they are made again."""
+"""The version of cached passages: those of another one are made again."""
 OPEN_FOLDERS = 8
 """Folders held open, the least recent ones are let go."""
 _QUICK = 0.01
@@ -115,7 +115,7 @@ def open_folder(folder: str | Path, encoder: Encoder | None = None) -> FolderDoc
         if before is not None and before.stamps == stamps:
             documents = before.documents
         else:
-            documents = FolderDocuments(_read(path, stamps), encoder)
+            documents = FolderDocuments(_read_files(path, stamps), encoder)
         _opened[key] = _Opened(documents, stamps, _now(), took)
         return documents
 
@@ -137,7 +137,7 @@ def _stamps(folder: Path) -> dict[str, _Stamp]:
     return dict(sorted(stamps.items()))
 
 
-def _read(folder: Path, stamps: dict[str, _Stamp]) -> dict[str, _File]:
+def _read_files(folder: Path, stamps: dict[str, _Stamp]) -> dict[str, _File]:
     """Return the files by path: unchanged ones from the cache, the others read."""
     cache = cache_folder() / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:20]
     path = cache / "passages.jsonl"

@@ -1,4 +1,4 @@
-"""What every source of documents offers, and the index over passages: by name, by BM25, by vectors.
+"""The protocol of documents, and the index over passages: by name, by BM25, by vectors.
 
 Which passages are about an entity is settled by an inverted index of words, in a fraction of a millisecond;
 BM25 and vectors only order those. Where no entity is named, all passages are searched by BM25 and by Faiss.

@@ -139,7 +139,7 @@ def open_wikipedia(source: str, encoder: Encoder | None = None) -> WikipediaDocu
 
 @dataclass(slots=True)
 class _Requests:
-    """What the library calls `requests`: a `get` that ends in time and asks the right server."""
+    """Stands in for the library's `requests`: a `get` that ends in time and asks the right server."""
 
     library: Any
     url: str
@@ -162,7 +162,7 @@ class _Requests:
 
 @contextmanager
 def _failures(url: str, requests: Any, exceptions: Any) -> Iterator[None]:
-    """What can go wrong between us and the wiki, as one error that says what to do."""
+    """Turn failures of the wiki into one error that says what to do."""
     server = urlsplit(url).hostname
     try:
         yield

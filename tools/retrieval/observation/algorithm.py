@@ -69,7 +69,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What one turn may add to the observation: one fact, or two that a mediator joins.
+    """A candidate for the observation: one fact, or two that a mediator joins.
 
     Attributes:
         hops: the facts, in the order they are walked from the entity of the turn.
@@ -83,7 +83,7 @@ class Candidate:
 
     @property
     def key(self) -> tuple[Triple, ...]:
-        """What makes a candidate the same from either of its ends."""
+        """The facts in an order that is the same from either end."""
         return self.hops if len(self.hops) == 1 else tuple(sorted(self.hops, key=lambda t: t.n3()))
 
 
@@ -138,7 +138,7 @@ def observe(
 
 
 class Neighbourhood:
-    """What lies around entities of a KG, read with a few queries a turn, whatever their number.
+    """The neighbourhood of entities of a KG, read with a few queries a turn, whatever their number.
 
     Args:
         kg: what is read, all of it within the KG's own time-out.
@@ -153,7 +153,7 @@ class Neighbourhood:
 
     @property
     def cuts(self) -> tuple[str, ...]:
-        """What was left out so far, in words."""
+        """Descriptions of what was left out so far."""
         return tuple(self._cuts)
 
     def update(self, nodes: Sequence[Term]) -> dict[Term, list[Candidate]]:
@@ -241,12 +241,12 @@ class Neighbourhood:
 
 
 def way_text(text: RelationText, forward: bool) -> str:
-    """How a relation reads on the way from subject to object, or back."""
+    """Return a relation as text, on the way from subject to object or back."""
     return text.label if forward else text.inverse or text.label
 
 
 def tail_text(kg: KnowledgeGraph, far: Term, labels: Mapping[Term, str]) -> str:
-    """How an end reads: its label, a literal as people write it, else its short form."""
+    """Return the text of an end: its label, a literal as people write it, else its short form."""
     if isinstance(far, Literal):
         return readable(far)
     return labels.get(far) or kg.profile.short(far)

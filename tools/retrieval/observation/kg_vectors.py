@@ -28,7 +28,7 @@ _SEED = 20240401
 
 @dataclass(frozen=True, slots=True)
 class VectorReport:
-    """What was made: texts of relations and ends, whole pairs, new vectors among them, and seconds."""
+    """The vectors made: texts of relations and ends, whole pairs, new vectors among them, and seconds."""
 
     texts: int
     pairs: int
@@ -49,7 +49,7 @@ def make_vectors(
     Args:
         folder: of the loaded graph. kg: the same graph, opened. encoder: makes the vectors.
         pairs: also encode every "relation tail", so that no question ever waits for one.
-        progress: told how far it is.
+        progress: called with the progress.
     """
     start, store = time.perf_counter(), vectors_of(kg, encoder)
     before, texts, whole = len(store), set[str](), set[str]()

@@ -24,7 +24,7 @@ from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder, open_en
 from triplewise.tools.retrieval.vectors import VectorStore, vectors_of
 
 Pair = tuple[str, str]
-"""How a relation and a tail read."""
+"""The texts of a relation and a tail."""
 
 PROMISING, FEWEST = 10, 256
 """Candidates encoded for each one that is wanted, by the map; and how many of them are encoded at least.
@@ -73,25 +73,25 @@ class PairRanker:
         texts = [f"{relation} {tail}" for relation, tail in pairs]
         rows = self._store.find(texts)
         scores = np.full(len(pairs), -np.inf, np.float32)
-        known, unknown = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
-        scores[known] = self._store.at(rows[known]) @ self._query
+        cached, missing = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
+        scores[cached] = self._store.at(rows[cached]) @ self._query
 
         def encode(places: np.ndarray) -> None:
             scores[places] = self.closeness([texts[i] for i in places.tolist()])
 
         most = max(PROMISING * width, FEWEST)
-        if len(unknown) <= most:
-            encode(unknown)
+        if len(missing) <= most:
+            encode(missing)
             return scores
-        parts, weights = _Parts([pairs[i] for i in unknown.tolist()]), load_map(self._store)
+        parts, weights = _Parts([pairs[i] for i in missing.tolist()]), load_map(self._store)
         if weights is not None and (self._store.find(parts.tails) < 0).sum() <= MISSING_TAILS:
             relations, tails = self._store.vectors(parts.relations), self._store.vectors(parts.tails)
             guess = parts.linear(relations, tails, weights @ self._query)
-            encode(unknown[_highest(guess, most)])
-        elif len(unknown) <= FEWEST_COLD:
-            encode(unknown)
+            encode(missing[_highest(guess, most)])
+        elif len(missing) <= FEWEST_COLD:
+            encode(missing)
         else:
-            self._encode_promising(parts, unknown, scores, encode, width)
+            self._encode_promising(parts, missing, scores, encode, width)
         return scores
 
     def _encode_promising(
@@ -108,14 +108,14 @@ class PairRanker:
         relations, tails = self._store.vectors(parts.relations), embedded.model.static(parts.tails)
         encode(np.random.default_rng(_SEED).choice(places, DRAWN, replace=False))
         for count in (*[DRAWN] * ROUNDS, PROMISING_COLD * width):
-            looked = np.flatnonzero(np.isfinite(scores[places]))
-            inputs = np.hstack([relations[parts.relation[looked]], tails[parts.tail[looked]]])
-            goal = scores[places[looked]]
-            inner = inputs @ inputs.T + _RIDGE * np.eye(len(looked), dtype=np.float32)
+            scored = np.flatnonzero(np.isfinite(scores[places]))
+            inputs = np.hstack([relations[parts.relation[scored]], tails[parts.tail[scored]]])
+            goal = scores[places[scored]]
+            inner = inputs @ inputs.T + _RIDGE * np.eye(len(scored), dtype=np.float32)
             weights = inputs.T @ np.linalg.solve(inner, goal - goal.mean())
             guess = parts.linear(relations, tails, weights)
-            guess[looked] = -np.inf
-            encode(places[_highest(guess, min(count, len(places) - len(looked)))])
+            guess[scored] = -np.inf
+            encode(places[_highest(guess, min(count, len(places) - len(scored)))])
 
 
 class _Parts:
