@@ -37,18 +37,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (ask.commands, learn.commands, show.commands):
-    app.add_typer(commands)
-for group, commands in (
-    ("kg", kg.commands),
-    ("plan", plan.commands),
-    ("guidelines", guidelines.commands),
-    ("facts", facts.commands),
-):
-    app.add_typer(commands, name=group)
+benchmarks = typer.Typer()
 
 
-@app.command(
+@benchmarks.command(
     "eval",
     help="Run a benchmark, a grid of ablations, or write the report of runs.",
     # What follows the name is the other app's to read, `--help` included.
@@ -78,6 +70,17 @@ def evaluate(context: typer.Context) -> object:
     command = typer.main.get_command(commands)
     result: object = command.main(list(context.args), prog_name=context.command_path, standalone_mode=False)
     return result
+
+
+for commands in (ask.commands, learn.commands, show.commands, benchmarks):
+    app.add_typer(commands)
+for group, commands in (
+    ("kg", kg.commands),
+    ("plan", plan.commands),
+    ("guidelines", guidelines.commands),
+    ("facts", facts.commands),
+):
+    app.add_typer(commands, name=group)
 
 
 def _version(shown: bool) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -115,25 +115,21 @@ def list_facts(store: Store, filters: Filters, profile: o.Profile = None, as_jso
     if as_json:
         typer.echo(json.dumps([plain(f) for f in facts], ensure_ascii=False, indent=2))
     elif facts:
-        texts = store.texts(facts, profile)
-        rows = [_row(fact, text) for fact, text in zip(facts, texts, strict=True)]
+        from rich.text import Text
+
+        rows = []
+        for stored, words in zip(facts, store.texts(facts, profile), strict=True):
+            fact, more = stored.fact, len(stored.readings) - 1
+            conflicts = f" contradicts {'; '.join(fact.conflicts)}" if fact.conflicts else ""
+            source = f"{fact.document} and {more} more" if more else fact.document
+            status = Text(fact.status, STYLES[fact.status], no_wrap=True)
+            text = Text.assemble(words, (conflicts, "red"))
+            rows.append((stored.id[:8], status, text, f"{fact.confidence:.2f}", source))
         out().print(columns(("Id", "Status", "Fact", "Sure", "Read in"), rows))
     elif count := len(opened.facts()):
         say(f"none of the {count} facts in {opened.path} matches the filters", "notice")
     else:
         say(f"no facts yet in {opened.path}; `triplewise ask ... --documents FOLDER` reads some", "notice")
-
-
-def _row(stored: StoredFact, words: str) -> list[Any]:
-    from rich.text import Text
-
-    fact = stored.fact
-    text = Text(words)
-    if fact.conflicts:
-        text.append(f" contradicts {'; '.join(fact.conflicts)}", "red")
-    more = f" and {len(stored.readings) - 1} more" if len(stored.readings) > 1 else ""
-    status = Text(fact.status, STYLES[fact.status], no_wrap=True)
-    return [stored.id[:8], status, text, f"{fact.confidence:.2f}", f"{fact.document}{more}"]
 
 
 @commands.command("show", epilog=examples("triplewise facts show 3f2a"))

@@ -158,7 +158,7 @@ def info(source: Source, profile: o.Profile = None) -> None:
     rows = [(relation, f"{text.label} ({counts[relation]:,})") for relation, text in texts.items()]
     console.print(pairs(f"\nRelations ({len(counts)} in the first {len(facts):,} facts)", rows))
     spread = facts[:: max(1, len(facts) // 6)][:6]
-    console.print(pairs("\nSome facts", [("", text) for text in triple_text(kg, spread)]))
+    console.print(pairs("\nSome facts", [("", text) for text in triple_text(kg, spread, exact=False)]))
 
 
 @commands.command(

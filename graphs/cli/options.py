@@ -177,14 +177,21 @@ def request_of(
         ConfigurationError: something that cannot be run, found before anything is opened.
     """
     from triplewise.graphs.cli.runs import RunRequest
-    from triplewise.graphs.presets import find_preset
+    from triplewise.graphs.presets import faithful_name, find_preset
 
     db = settings.get("db")
     preset = preset or (
         SQL_PRESET if db else READING_PRESET if settings.get("documents") and not faithful else DEFAULT_PRESET
     )
-    preset = faithful_preset(preset, settings) if faithful else preset
-    toolset = find_preset(preset).settings.get("toolset")
+    preset = faithful_name(preset) if faithful else preset
+    fixed = find_preset(preset).settings
+    for name in settings if faithful else ():
+        if name in fixed and settings[name] != fixed[name]:
+            raise ConfigurationError(
+                f"--faithful sets {name}={fixed[name]}; leave out --set {name}={settings[name]}, "
+                "or leave out --faithful"
+            )
+    toolset = fixed.get("toolset")
     if db and toolset != SQL_PRESET:
         raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
     if db:
@@ -202,21 +209,3 @@ def request_of(
         ids[mention] = node or None
     request = RunRequest(question.strip(), ids, preset, dict(settings))
     return request if thread is None else replace(request, thread=thread, named=True)
-
-
-def faithful_preset(preset: str, settings: Mapping[str, Any]) -> str:
-    """Return the name of a preset's faithful form.
-
-    Raises:
-        ConfigurationError: it has none, or a setting was given that this form is there to leave out.
-    """
-    from triplewise.graphs.presets import faithful_name, find_preset
-
-    name = faithful_name(preset)
-    for setting, value in find_preset(name).settings.items():
-        if setting in settings and settings[setting] != value:
-            raise ConfigurationError(
-                f"--faithful sets {setting}={value}; leave out --set {setting}={settings[setting]}, "
-                "or leave out --faithful"
-            )
-    return name

@@ -106,33 +106,6 @@ def test_mistakes_are_told_without_a_traceback(
     assert "Traceback" not in done.err
 
 
-def test_a_graph_without_facts_says_where_they_would_be(cli: Cli) -> None:
-    done = cli("facts", "list")
-    assert done.code == 0
-    assert "no facts yet in" in done.err
-    assert listed(cli, []) == []
-
-
-def test_a_file_that_is_no_store_is_told(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "no.sqlite").write_text("this is no database at all, only some text" * 40)
-    done = cli("facts", "list", "--facts", str(tmp_path / "no.sqlite"))
-    assert done.code == 2
-    assert "name another file with --facts" in done.err
-
-
-def test_help_teaches(cli: Cli) -> None:
-    assert "never in it" in cli("facts", "--help").out
-    for command in ("list", "show", "accept", "reject", "export"):
-        assert f"triplewise facts {command}" in cli("facts", command, "--help").out
-
-
-def test_review_needs_a_terminal(films: list[str], state: Path) -> None:
-    command = [sys.executable, "-m", "triplewise.graphs", "ask", QUESTION, *films, "--review"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "standard input is none" in done.stderr
-
-
 def on_a_terminal(said: str, *arguments: str) -> Done:
     """A command with a terminal for its input, on which something is typed."""
     master, slave = pty.openpty()

@@ -29,13 +29,6 @@ def test_list_is_grouped_by_source_and_filtered(cli: Cli) -> None:
     assert (done.code, "unknown source 'kbb'" in done.err, "kb+memory" in done.err) == (2, True, True)
 
 
-def test_list_shows_what_serves_a_toolset(cli: Cli) -> None:
-    shown = cli("guidelines", "list", "--toolset", "sql").out
-    assert "sql_timeout" in shown
-    assert "no_action" in shown
-    assert "neighbors_none" not in shown
-
-
 @pytest.mark.parametrize("form", ["documents", "lines", "list"])
 def test_stats_counts_by_source_and_by_id(cli: Cli, tmp_path: Path, form: str) -> None:
     path = tmp_path / "runs.json"

@@ -47,27 +47,15 @@ def test_a_table_and_settings_are_left(films: Path, cli: Cli) -> None:
     assert answer["labels"] == ["Akira Kurosawa"]
 
 
-def test_validation_questions_from_a_file(films: Path, cli: Cli) -> None:
-    write_questions(films / "held.jsonl", "who was {} directed by?")
-    done = cli(*command(films, "--validation", str(films / "held.jsonl"), "--iterations", "1"))
-    assert done.code == 0, done.err
-    report = json.loads((films / "run" / "report.json").read_text())
-    assert report["scores"][0]["questions"] == 11
-    assert report["rounds"][0]["explored"]["questions"] == 11
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["learn", "--into", "x"], "no questions; give a file of them"),
         (["learn", "q.jsonl", "--into", "x", "--resume"], "leave them out"),
         (["learn", "--into", "x", "--resume"], "there is no run to go on with"),
-        (["learn", "none.jsonl", "--into", "x"], "cannot read questions"),
         (["learn", "q.jsonl", "--into", "x", "--lora", "epochs"], "needs the form NAME=VALUE"),
         (["learn", "q.jsonl", "--into", "x", "--set", "hops=2"], "unknown setting 'hops'"),
         (["learn", "q.jsonl", "--into", "x", "--variant", "distilled"], "another model's trajectories"),
-        (["learn", "q.jsonl", "--into", "x", "--preset", "none"], "unknown preset"),
-        (["learn", "q.jsonl", "--into", "x", "--kg", "none.ttl"], "none.ttl"),
         (["ask", "who?", "--config", "none.yaml"], "cannot read settings"),
         (["ask", "who?", "--config", "list.yaml"], "must map settings to values"),
         (["ask", "who?", "--config", "odd.yaml"], "unknown setting in odd.yaml 'hops'"),

@@ -82,11 +82,8 @@ def test_an_index_serves_later_questions(cli: Cli, films: str, seeds: str) -> No
     ("command", "said"),
     [
         ("plan", "Missing argument"),
-        ("plan index", "Missing argument"),
         ("plan index none.jsonl", "none.jsonl"),
-        ("plan who --seeds none.jsonl", "none.jsonl"),
         ("plan who --kg none.ttl", "none.ttl"),
-        ("plan who --set plan_seed=0", "plan_seed"),
         ("kg thin --kg none.ttl --questions none.jsonl --into x --drop 0.5", "none"),
         ("kg thin --kg demo --questions none.jsonl --into x --drop 2", "--drop"),
     ],
@@ -99,14 +96,6 @@ def test_mistakes_are_said_without_a_traceback(
     assert done.code == 2
     assert said in done.err
     assert "Traceback" not in done.err
-
-
-@pytest.mark.parametrize("command", ["plan", "plan index", "kg thin"])
-def test_help_teaches(cli: Cli, command: str) -> None:
-    done = cli(*command.split(), "--help")
-    assert done.code == 0
-    assert "Examples" in done.out
-    assert "triplewise plan" in done.out or "triplewise kg thin" in done.out
 
 
 def test_a_thinned_graph_can_be_asked(cli: Cli, films: str, seeds: str, tmp_path: Path) -> None:

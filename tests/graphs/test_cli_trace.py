@@ -80,18 +80,8 @@ def test_a_database_is_shown_without_its_password(
     assert told["labels"] == ["Jaws"]
 
 
-@pytest.mark.parametrize("resume", [False, True])
-def test_a_bad_place_is_told_before_anything_runs(cli: Cli, tmp_path: Path, resume: bool) -> None:
-    asked = ["--resume"] if resume else [QUESTION]
-    done = cli("ask", *asked, "--trace", str(tmp_path / "nowhere" / "run.html"))
+def test_a_bad_place_is_told_before_anything_runs(cli: Cli, tmp_path: Path) -> None:
+    done = cli("ask", QUESTION, "--trace", str(tmp_path / "nowhere" / "run.html"))
     assert (done.code, done.out) == (2, "")
     assert "no folder" in done.err
     assert "make it first" in done.err
-
-
-def test_a_path_is_meant_from_where_the_command_runs(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert cli("ask", QUESTION, "-q", "--trace", "run.html").code == 0
-    assert the_question(tmp_path / "run.html")["status"] == "answered"

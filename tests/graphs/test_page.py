@@ -80,10 +80,6 @@ def test_a_page_asks_for_nothing_and_allows_nothing_else() -> None:
     assert "connect-src" not in policy
 
 
-def test_the_same_page_is_the_same_file() -> None:
-    assert render_page(page_of("plain")) == render_page(page_of("plain"))
-
-
 def test_traces_lie_apart_from_what_the_list_shows() -> None:
     questions = [Question(str(n), "?", trace={"n": n}) for n in range(CHUNK + 1)]
     found = blocks(render_page(Page("many", runs=[RunBlock("run", questions=questions)])))
@@ -114,13 +110,6 @@ def test_cells_lead_to_questions_of_runs_with_any_name() -> None:
 )
 def test_an_interval_has_the_decimals_of_its_figure(cell: Cell, said: str) -> None:
     assert interval(cell) == said
-
-
-def test_published_figures_say_that_they_are() -> None:
-    cells = [Cell("ours"), Cell("60.5", detail="gpt-4, 2024", published=True)]
-    texts = Elements(render_page(Page("p", tables=[Table("t", ["a", "b"], [cells])]))).texts
-    assert "published" in texts
-    assert " gpt-4, 2024" in texts
 
 
 @pytest.mark.parametrize(

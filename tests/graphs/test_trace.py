@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.graphs import Context, State, build_graph
-from triplewise.graphs.trace import LENGTH, MOST, trace_of, whole_trace
+from triplewise.graphs.trace import LENGTH, MOST, trace_of
 from triplewise.nodes.state import Answer, ScoredTriple, Step
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.terms import XSD, Literal, text
@@ -60,11 +60,6 @@ def test_without_a_graph_terms_are_whole_and_nothing_is_asked() -> None:
     assert trace["memory"][0][0][0] == f"<{ENTITY}Q5879>"
     assert trace["names"] == {"Q5879": "Johann Wolfgang von Goethe", "Q3042": "Offenbach am Main"}
     assert "ids" not in trace["proof"][0]
-
-
-def test_the_whole_trace_is_the_same_but_for_what_the_page_adds() -> None:
-    whole, trace = whole_trace(ended()), trace_of(ended())
-    assert {name: trace[name] for name in whole} == whole
 
 
 def test_a_long_observation_is_cut_between_lines_and_says_so() -> None:
