@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.metadata
 import os
 import sqlite3
 import sys
@@ -53,10 +54,8 @@ def evaluate(context: typer.Context) -> object:
     Raises:
         ConfigurationError: it is not installed, or what it needs is not; says how to install it.
     """
-    from importlib.metadata import entry_points
-
     name, fix = context.info_name or "", "pip install 'triplewise[evals]'"
-    entry = next(iter(entry_points(group="triplewise.commands", name=name)), None)
+    entry = next(iter(importlib.metadata.entry_points(group="triplewise.commands", name=name)), None)
     if entry is None:
         raise ConfigurationError(f"nothing brings the command `triplewise {name}` here; {fix}")
     try:
@@ -83,25 +82,17 @@ for group, commands in (
     app.add_typer(commands, name=group)
 
 
-def _version(shown: bool) -> None:
-    """Print the version and stop."""
-    if shown:
-        from importlib.metadata import version
-
-        typer.echo(f"triplewise {version('triplewise')}")
-        raise typer.Exit
-
-
 @app.callback(invoke_without_command=True)
 def _top(
     context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the traceback of an error. May stand anywhere.")
     ] = False,
 ) -> None:
+    if version:
+        typer.echo(f"triplewise {importlib.metadata.version('triplewise')}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

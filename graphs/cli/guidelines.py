@@ -24,8 +24,7 @@ PAPER = {
 """Number of guidelines and times triggered by source, in QueryAgent's table 8 (GrailQA)."""
 
 Extra = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Your own guidelines, which come first. Repeatable."),
+    list[Path] | None, typer.Option(metavar="FILE", help="Your own guidelines, which come first. Repeatable.")
 ]
 
 commands = typer.Typer(

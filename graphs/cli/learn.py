@@ -59,7 +59,7 @@ def learn(
         Literal["embedded", "model"],
         typer.Option(
             help="What learns: the embedded encoder (no language model, two cores, minutes), or a LoRA "
-            "adapter of the language model (a GPU).",
+            "adapter of the language model (a GPU)."
         ),
     ] = "embedded",
     base_model: Annotated[

@@ -126,7 +126,13 @@ class Report:
         """Print what one phase did."""
         self._verdict = update.get("verdict") or self._verdict
         if name == "link":
-            self._link(update.get("linked", ()))
+            linked: Sequence[LinkedEntity] = update.get("linked", ())
+            self.labels.labels |= {e.id: e.label or e.id for e in linked}
+            for number, entity in enumerate(linked):
+                text = Text.assemble(entity.mention, (" is ", QUIET), self.labels.tagged(entity.id))
+                self.row("" if number else "Entities", text)
+            if not linked and self.toolset.name != "sql":
+                self.row("Entities", Text("none found in the question", QUIET))
         elif name == "plan":
             self._plan(update.get("rules", ()), update.get("dropped", ()))
         elif name == "observe" and update.get("observation") and update.get("observed"):
@@ -145,14 +151,6 @@ class Report:
             self.row("", Text("The step is undone.", QUIET))
         elif name == "reflect" and self._verdict is not None and self._verdict.note:
             self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(self._verdict.note)))
-
-    def _link(self, linked: Sequence[LinkedEntity]) -> None:
-        self.labels.labels |= {e.id: e.label or e.id for e in linked}
-        for number, entity in enumerate(linked):
-            text = Text.assemble(entity.mention, (" is ", QUIET), self.labels.tagged(entity.id))
-            self.row("" if number else "Entities", text)
-        if not linked and self.toolset.name != "sql":
-            self.row("Entities", Text("none found in the question", QUIET))
 
     def _plan(self, rules: Sequence[Rule], dropped: Sequence[DroppedRule]) -> None:
         """Print the first rules; where there are none, why the first ones were dropped."""
@@ -229,8 +227,14 @@ class Report:
             self.row("", Text(f"and {len(answer.values) - VALUES:,} more; --json or -q give all", QUIET))
         if answer.reason:
             self.row("Why", f"{answer.reason}.")
-        if answer.sparql or answer.sql:
-            self._query(answer.sparql or answer.sql, "SPARQL" if answer.sparql else "SQL")
+        if query := answer.sparql or answer.sql:
+            from rich.syntax import Syntax
+
+            language = "SPARQL" if answer.sparql else "SQL"
+            syntax = Syntax("", language.lower(), theme="ansi_dark", background_color="default")
+            code = syntax.highlight(query.strip())
+            code.rstrip()
+            self._lines(language, [Text("  ").append_text(line) for line in code.split("\n")])
         if answer.proof:
             self._proof(answer.proof)
         if answer.rows:
@@ -250,14 +254,6 @@ class Report:
         self.console.print(Text(head, HEAD))
         for line in lines:
             self.console.print(line, soft_wrap=True)
-
-    def _query(self, query: str, language: str) -> None:
-        from rich.syntax import Syntax
-
-        syntax = Syntax("", language.lower(), theme="ansi_dark", background_color="default")
-        code = syntax.highlight(query.strip())
-        code.rstrip()
-        self._lines(language, [Text("  ").append_text(line) for line in code.split("\n")])
 
     def _proof(self, proof: Sequence[ProofTriple]) -> None:
         """Print the facts that prove the answer, and where those from documents were read."""

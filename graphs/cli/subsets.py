@@ -57,8 +57,7 @@ def cut(
     ] = 0,
     seed: Annotated[int, typer.Option(help="Changes which those are.")] = 0,
     language: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TAG", help="Keep labels in this language only. Repeatable."),
+        list[str] | None, typer.Option(metavar="TAG", help="Keep labels in this language only. Repeatable.")
     ] = None,
     staged: Annotated[
         Path | None,

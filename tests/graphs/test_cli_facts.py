@@ -97,7 +97,7 @@ def test_accepted_facts_are_seen_and_rejected_ones_never_again(
         (("export", "--format", "xml"), "unknown format 'xml'; choose one of: jsonl, nquads, nt"),
     ],
 )
-def test_mistakes_are_told_without_a_traceback(
+def test_errors_come_without_a_traceback(
     cli: Cli, facts: list[str], arguments: tuple[str, ...], message: str
 ) -> None:
     done = cli("facts", *arguments, *facts)
@@ -106,15 +106,19 @@ def test_mistakes_are_told_without_a_traceback(
     assert "Traceback" not in done.err
 
 
-def on_a_terminal(said: str, *arguments: str) -> Done:
-    """A command with a terminal for its input, on which something is typed."""
+def start_on_a_terminal(*arguments: str) -> tuple[subprocess.Popen[str], int]:
+    """Start a command with a terminal for its input; return the process and the terminal."""
     master, slave = pty.openpty()
-    command = [sys.executable, "-m", "triplewise.graphs", *arguments]
-    process = subprocess.Popen(
-        command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command, pipe = [sys.executable, "-m", "triplewise.graphs", *arguments], subprocess.PIPE
+    process = subprocess.Popen(command, stdin=slave, stdout=pipe, stderr=pipe, text=True)
     os.close(slave)
-    os.write(master, said.encode())
+    return process, master
+
+
+def on_a_terminal(typed: str, *arguments: str) -> Done:
+    """Run a command with a terminal for its input, on which something is typed."""
+    process, master = start_on_a_terminal(*arguments)
+    os.write(master, typed.encode())
     try:
         out, err = process.communicate(timeout=120)
     finally:
@@ -137,12 +141,7 @@ def test_a_person_is_asked_on_the_terminal(
 
 
 def test_a_run_killed_while_it_waits_for_a_person_asks_again(cli: Cli, films: list[str]) -> None:
-    master, slave = pty.openpty()
-    command = [sys.executable, "-m", "triplewise.graphs", "ask", QUESTION, *films, "--review", "-q"]
-    process = subprocess.Popen(
-        command, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    os.close(slave)
+    process, master = start_on_a_terminal("ask", QUESTION, *films, "--review", "-q")
     assert process.stderr is not None
     deadline = time.monotonic() + 60
     while "May it be used?" not in process.stderr.readline() and time.monotonic() < deadline:

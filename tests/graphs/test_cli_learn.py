@@ -48,7 +48,7 @@ def test_a_table_and_settings_are_left(films: Path, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "part"),
     [
         (["learn", "--into", "x"], "no questions; give a file of them"),
         (["learn", "q.jsonl", "--into", "x", "--resume"], "leave them out"),
@@ -62,8 +62,8 @@ def test_a_table_and_settings_are_left(films: Path, cli: Cli) -> None:
         (["ask", "--resume", "--config", "odd.yaml"], "leave them out"),
     ],
 )
-def test_mistakes_are_said_without_a_traceback(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+def test_errors_come_without_a_traceback(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], part: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_questions(tmp_path / "q.jsonl")
@@ -71,7 +71,7 @@ def test_mistakes_are_said_without_a_traceback(
     (tmp_path / "odd.yaml").write_text("hops: 2\n")
     done = cli(*arguments)
     assert done.code == 2
-    assert said in done.err.replace("\n", " ")
+    assert part in done.err.replace("\n", " ")
     assert "Traceback" not in done.err
 
 
@@ -86,8 +86,8 @@ def test_ctrl_c_leaves_a_run_that_can_be_gone_on_with(tmp_path: Path) -> None:
     while time.monotonic() < deadline and not (journal.is_file() and journal.stat().st_size):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "goes on" in said
-    assert "Traceback" not in said
+    assert "goes on" in errors
+    assert "Traceback" not in errors
     assert journal.read_bytes().endswith(b"\n")

@@ -137,12 +137,3 @@ def test_a_run_that_is_still_going_is_not_resumed(store: Checkpoints) -> None:
         with pytest.raises(ConfigurationError, match="another process"), store.running(order("a")):
             pass
     store.close()
-
-
-def test_old_unfinished_runs_are_forgotten(store: Checkpoints) -> None:
-    for number in range(25):
-        cut_off(store, f"t{number}", KeyboardInterrupt())
-        os.utime(store.note(f"t{number}"), (number, number))
-    store.unfinished()
-    assert len(list(store.notes.iterdir())) == 20
-    store.close()

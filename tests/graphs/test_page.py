@@ -100,7 +100,7 @@ def test_cells_lead_to_questions_of_runs_with_any_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "said"),
+    ("cell", "part"),
     [
         (Cell("82.3", low=80.04, high=84.96), "80.0–85.0"),
         (Cell("0.823", low=0.8, high=0.85), "0.800–0.850"),
@@ -108,8 +108,8 @@ def test_cells_lead_to_questions_of_runs_with_any_name() -> None:
         (Cell("12", low=10.2), ""),
     ],
 )
-def test_an_interval_has_the_decimals_of_its_figure(cell: Cell, said: str) -> None:
-    assert interval(cell) == said
+def test_an_interval_has_the_decimals_of_its_figure(cell: Cell, part: str) -> None:
+    assert interval(cell) == part
 
 
 @pytest.mark.parametrize(
@@ -135,14 +135,6 @@ def test_what_is_published_throughout_is_marked_once(published: list[list[int]],
         assert [cell.count(">published<") for cell in cells] == published[i]
         seen += [f"cell {i} {j}" if j else f"row {i}" for j, c in enumerate(cells) if 'class="mark"' in c]
     assert seen == marks
-
-
-def test_columns_of_words_stand_left_and_figures_right() -> None:
-    rows = [[Cell("a"), Cell("GrailQA"), Cell("0.5"), Cell("–"), Cell("–")]]
-    rows += [[Cell("b"), Cell("12 %"), Cell("n. a."), Cell("none"), Cell("")]]
-    html = render_page(Page("p", tables=[Table("t", list("abcde"), rows)]))
-    heads = [a.get("class") for tag, a in Elements(html).found if tag == "th" and a.get("scope") == "col"]
-    assert heads == [None, None, None, "words", None]
 
 
 def test_plots_bring_their_library_and_other_pages_do_not() -> None:
@@ -175,7 +167,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
 
 
-@pytest.mark.parametrize(("place", "said"), [("no/page.html", "no folder"), ("", "is a folder")])
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, place: str, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+@pytest.mark.parametrize(("place", "part"), [("no/page.html", "no folder"), ("", "is a folder")])
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, place: str, part: str) -> None:
+    with pytest.raises(DataError, match=part):
         write_page(tmp_path / place, page_of("plain"))
