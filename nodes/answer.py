@@ -26,7 +26,7 @@ from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
-from triplewise.tools.kg.overlay.overlay import facts_of
+from triplewise.tools.kg.protocol import facts_of
 from triplewise.tools.planning.lexical.claims import LINKED
 from triplewise.tools.planning.lexical.search import GUESS
 from triplewise.tools.pyql import PyQL

@@ -26,7 +26,7 @@ from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg import KnowledgeGraph, Meter, open_kg
-from triplewise.tools.kg.answer_cache import AnswerCache
+from triplewise.tools.kg.engine import AnswerCache
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.overlay.store import FactFilter, FactStore, open_facts

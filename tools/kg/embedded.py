@@ -11,7 +11,7 @@ import pyoxigraph as ox
 
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.engine import Engine, Workers, capped_result
-from triplewise.tools.kg.protocol import Deadline, Outcome, Paths, Result
+from triplewise.tools.kg.protocol import Deadline, Outcome, Result
 from triplewise.tools.kg.rdf import from_ox
 from triplewise.tools.kg.readonly import ReadQuery
 
@@ -55,7 +55,13 @@ class EmbeddedKG(Engine):
         adjacency: Callable[[], Adjacency | None] | None = None,
     ) -> None:
         super().__init__(profile, name, timeout=timeout, limit=limit, index=index)
-        self._opened = _Opened(store, adjacency or (lambda: _build_adjacency(store, profile)))
+
+        def build() -> Adjacency | None:
+            from triplewise.tools.kg.adjacency import build_adjacency  # brings numpy
+
+            return build_adjacency(store, profile)
+
+        self._opened = _Opened(store, adjacency or build)
 
     @property
     def closed(self) -> bool:
@@ -95,15 +101,6 @@ class EmbeddedKG(Engine):
             return self._opened.workers.run(job, timeout)
         except TimeoutError as error:
             return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
-
-    def _numbered_paths(
-        self, source: Term, target: Term, max_hops: int, seconds: float, limit: int
-    ) -> Paths | None:
-        from triplewise.tools.kg.adjacency import find_paths
-
-        if (graph := self.adjacency()) is None:
-            return None
-        return find_paths(graph, self.profile, source, target, max_hops, Deadline(seconds), limit)
 
     def _label_rows(
         self, subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None, deadline: Deadline
@@ -151,12 +148,6 @@ class _Opened:
             elif self._make is not None:
                 self.adjacency, self._make = self._make(), None
             return self.adjacency
-
-
-def _build_adjacency(store: ox.Store, profile: Profile) -> Adjacency | None:
-    from triplewise.tools.kg.adjacency import build_adjacency  # brings numpy, which opening can do without
-
-    return build_adjacency(store, profile)
 
 
 def _evaluate(

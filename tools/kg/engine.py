@@ -1,4 +1,4 @@
-"""What both engines share: everything a KG offers, built over `query`.
+"""What both engines share: everything a KG offers, built over `query`, and the cache of its answers.
 
 All queries here are built from terms (`.n3()`), never from text of a model or a user; the one exception is
 the group pattern `where`, which PyQL makes from terms.
@@ -7,9 +7,11 @@ the group pattern `where`, which PyQL makes from terms.
 from __future__ import annotations
 
 import copy
+import re
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -18,7 +20,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from triplewise.tools.core.lru import LRUCache
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple, Variable
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, Variable
 from triplewise.tools.kg.protocol import (
     Deadline,
     Direction,
@@ -34,11 +36,10 @@ from triplewise.tools.kg.protocol import (
     path_order,
 )
 from triplewise.tools.kg.protocol import Path as GraphPath
-from triplewise.tools.kg.queries import chains_query, labels_query, neighbours_query, relations_query
-from triplewise.tools.kg.readonly import ReadQuery, Refused, read_query
+from triplewise.tools.kg.readonly import ReadQuery, Refused, read_query, variable_names
 
 if TYPE_CHECKING:
-    from triplewise.tools.kg.answer_cache import AnswerCache
+    from triplewise.tools.kg.adjacency import Adjacency
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
@@ -52,6 +53,59 @@ CHAIN_CAP = 50_000
 """Chains of one length fetched at most by a search for paths."""
 LABEL_CACHE = 100_000
 """Labels kept a KG."""
+ANSWERS, ANSWER_ROWS = 200, 2_000
+"""Most answers that a cache keeps, and most rows of one."""
+_FRESH = ("out", "in", "other")
+_SELECT = re.compile(
+    r"(?P<prologue>.*?)SELECT\s+DISTINCT\s+(?P<names>(?:\?\w+\s+)+)WHERE\s+(?P<body>\{.*\})"
+    r"(?:\s+LIMIT\s+(?P<cut>\d+))?\s*",
+    re.DOTALL,
+)
+"""A query whose answers are the distinct values of some variables of a pattern, and nothing else."""
+
+
+class AnswerCache:
+    """Answers of one KG by query, for one question. Safe to use from several threads.
+
+    Steps repeat queries: choosing the answer shows the same values again, and the proof begins with the
+    executed query. Answers are kept for one question only, so that a KG that changes is never answered for
+    from an old one, and failures (time-outs, ...) are never kept. A result that no LIMIT cut also answers for
+    fewer variables of the same pattern: distinct values of some variables are what is distinct among the
+    distinct values of more of them.
+    """
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[tuple[str, int], Result] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, sparql: str, limit: int) -> Result | None:
+        """Return what the KG answered to a query, with at most `limit` rows; None if that is not here."""
+        with self._lock:
+            if (answer := self._answers.get((sparql, limit))) is not None:
+                return answer
+            if (select := _SELECT.fullmatch(sparql)) is None:
+                return None
+            whole = self._answers.get((select["prologue"] + select["body"], limit))
+        names = tuple(name[1:] for name in select["names"].split())
+        if whole is None or not set(names) <= set(whole.variables):
+            return None
+        places = [whole.variables.index(name) for name in names]
+        rows = tuple(dict.fromkeys(tuple(row[i] for i in places) for row in whole.rows))
+        return replace(whole, variables=names, rows=rows[: int(select["cut"])] if select["cut"] else rows)
+
+    def keep(self, sparql: str, limit: int, result: Result) -> None:
+        """Remember an answer. Failures and cut or very long results are asked for again."""
+        if result.outcome not in (Outcome.ROWS, Outcome.EMPTY) or len(result.rows) > ANSWER_ROWS:
+            return
+        with self._lock:
+            self._answers[sparql, limit] = result
+            select = _SELECT.fullmatch(sparql)
+            if select is not None and (select["cut"] is None or len(result.rows) < int(select["cut"])):
+                key = (select["prologue"] + select["body"], limit)  # no query itself
+                if key not in self._answers or len(self._answers[key].variables) <= len(result.variables):
+                    self._answers[key] = result
+            while len(self._answers) > ANSWERS:
+                self._answers.popitem(last=False)
 
 
 class Engine(ABC):
@@ -143,7 +197,12 @@ class Engine(ABC):
         result = self._run(read, timeout, limit)
         seconds = time.perf_counter() - start
         self.meter.add(result.outcome, seconds)
-        result = replace(_without_datatypes(read, result), seconds=round(seconds, 6))
+        rows, outcome = result.rows, result.outcome
+        if not any(t.keyword == "DATATYPE" for t in read.tokens):
+            rows = tuple(row for row in rows if not any(map(is_datatype, row)))
+            if outcome.ok and len(rows) < len(result.rows):
+                outcome = outcome if rows else Outcome.EMPTY
+        result = replace(result, rows=rows, outcome=outcome, seconds=round(seconds, 6))
         if self._answers is not None:
             self._answers.keep(sparql, limit, result)
         return result
@@ -159,7 +218,7 @@ class Engine(ABC):
         """Distinct relations around a term or a bound variable, each direction sorted by IRI."""
         limit = self.limit if limit is None else limit
         try:
-            sparql = relations_query(node, where)
+            sparql = _relations_query(node, where)
         except Refused as refusal:
             return Relations(Outcome.SYNTAX, message=str(refusal))
         result = self.query(sparql, timeout=timeout, limit=limit)
@@ -195,23 +254,39 @@ class Engine(ABC):
             sides = [d for d in sides if d == "backward"]
         allowed: tuple[IRI, ...] | None = None if relation is None else (relation,)
         if relation is None:
-            around = self.query(relations_query(node, ""), timeout=deadline.left)
+            around = self.query(_relations_query(node, ""), timeout=deadline.left)
             if not around.outcome.ok:
                 return Neighbours(around.outcome, message=around.message)
             every = dict.fromkeys(p for v in around.variables for p in _iris(around.column(v)))
             offered = tuple(p for p in every if not self.profile.excludes(p))
             allowed = None if len(offered) == len(every) else offered
         triples: dict[str, list[Triple]] = {"forward": [], "backward": []}
-        truncated = ""
+        message = ""
         for side in sides:
-            sparql = neighbours_query(node, allowed, side == "forward")
-            result = self.query(sparql, timeout=deadline.left, limit=limit)
+            result = self.query(
+                _neighbours_query(node, allowed, side == "forward"), timeout=deadline.left, limit=limit
+            )
             if not result.outcome.ok:
                 return Neighbours(result.outcome, message=result.message)
             if result.outcome is Outcome.TRUNCATED:
-                truncated = result.message
-            triples[side] = _triples(node, result, side == "forward")
-        return _share(triples["forward"], triples["backward"], limit, truncated)
+                message = result.message
+            facts = {
+                Hop.between(node, edge, other, side == "forward").triple
+                for edge, other in result.rows
+                if isinstance(edge, IRI)
+                and other is not None
+                and isinstance(node if side == "forward" else other, IRI)
+            }
+            triples[side] = sorted(facts, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
+        out, into = triples["forward"], triples["backward"]
+        if len(out) + len(into) > limit:
+            message = message or f"cut at the limit of {limit} triples"
+            share = min(len(into), max(limit // 2, limit - len(out)))
+            out, into = out[: limit - share], into[:share]
+        around_node = tuple(dict.fromkeys(out + into))
+        if message:
+            return Neighbours(Outcome.TRUNCATED, around_node, message)
+        return Neighbours(Outcome.ROWS if around_node else Outcome.EMPTY, around_node)
 
     def labels(self, terms: Iterable[Term]) -> dict[Term, str]:
         """Labels of many nodes: cached ones at once, the others with one query for up to 500 of them.
@@ -224,10 +299,11 @@ class Engine(ABC):
         labels = {t: label for t in nodes if (label := self._labels.get(t)) is not None}
         deadline = Deadline(self.timeout)
         for batch in batches((t for t in nodes if t not in labels), BATCH):
-            fetched, complete = self._fetch_labels(batch, deadline)
-            for term in batch:
-                if term in fetched or complete:
-                    labels[term] = self._labels[term] = fetched.get(term, "")
+            subjects = {term: self.profile.label_subject(term) for term in batch}
+            fetched, complete = self._fetch_labels(dict.fromkeys(subjects.values()), deadline)
+            for term, subject in subjects.items():
+                if subject in fetched or complete:
+                    labels[term] = self._labels[term] = fetched.get(subject, "")
         return {t: label for t in nodes if (label := labels.get(t))}
 
     def paths(
@@ -249,10 +325,13 @@ class Engine(ABC):
         limit = self.limit if limit is None else limit
         seconds, max_hops = self.path_seconds if timeout is None else timeout, min(max(max_hops, 1), 4)
         start = time.perf_counter()
-        numbered = self._numbered_paths(source, target, max_hops, seconds, limit)
-        if numbered is not None:
-            self.meter.add(numbered.outcome, time.perf_counter() - start)
-            return numbered
+        if (graph := self.adjacency()) is not None:
+            from triplewise.tools.kg.adjacency import find_paths  # brings numpy, which opening can do without
+
+            paths = find_paths(graph, self.profile, source, target, max_hops, Deadline(seconds), limit)
+            if paths is not None:
+                self.meter.add(paths.outcome, time.perf_counter() - start)
+                return paths
         return self._paths_by_queries(source, target, max_hops, Deadline(seconds), limit)
 
     @property
@@ -260,10 +339,8 @@ class Engine(ABC):
         """Seconds that a search for paths may take where none are named."""
         return self.timeout
 
-    def _numbered_paths(
-        self, source: Term, target: Term, max_hops: int, seconds: float, limit: int
-    ) -> Paths | None:
-        """The paths from the edges as whole numbers; None for an engine that does not hold them."""
+    def adjacency(self) -> Adjacency | None:
+        """Return the edges as whole numbers; None for an engine that does not hold them."""
         return None
 
     def _paths_by_queries(
@@ -290,7 +367,7 @@ class Engine(ABC):
                 break
             inner = hops - use_heads - use_tails
             avoided = [*([source] if use_heads else ()), *([target] if use_tails else ())]
-            sparql = chains_query([*first], [*last], inner, avoided)
+            sparql = _chains_query([*first], [*last], inner, avoided)
             result = self.query(sparql, timeout=deadline.left, limit=min(4 * (limit + 1), CHAIN_CAP))
             found: list[GraphPath] = []
             for row in result.rows:
@@ -322,7 +399,7 @@ class Engine(ABC):
         for forward in (True, False):
             if forward and isinstance(node, Literal):
                 continue
-            sparql = neighbours_query(node, None, forward)
+            sparql = _neighbours_query(node, None, forward)
             result = self.query(sparql, timeout=deadline.left, limit=BATCH)
             if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
                 return None
@@ -331,24 +408,20 @@ class Engine(ABC):
                     hops.append(Hop.between(node, relation, far, forward))
         return hops
 
-    def _fetch_labels(self, batch: Sequence[IRI], deadline: Deadline) -> tuple[dict[Term, str], bool]:
-        """Labels of a batch, and whether the others are known to have none."""
-        subjects: dict[IRI, list[IRI]] = {}
-        for term in batch:
-            subjects.setdefault(self.profile.label_subject(term), []).append(term)
+    def _fetch_labels(self, subjects: Iterable[IRI], deadline: Deadline) -> tuple[dict[IRI, str], bool]:
+        """Return the labels of a batch, and whether the others have none for sure."""
         best: dict[IRI, str] = {}
+        predicates = [IRI(p) for p in self.profile.label_predicates]
         for language in (self.profile.language, None):
             left = [s for s in subjects if s not in best and not s.value.startswith("_:")]
-            if not left or not self.profile.label_predicates:
+            if not left or not predicates:
                 break
-            predicates = [IRI(p) for p in self.profile.label_predicates]
             result = self._label_rows(left, predicates, language, deadline)
-            if not result.outcome.ok:
-                return _spread(best, subjects), False
-            best.update(best_labels(self.profile, result))
-            if result.outcome is Outcome.TRUNCATED:
-                return _spread(best, subjects), False
-        return _spread(best, subjects), True
+            if result.outcome.ok:
+                best.update(best_labels(self.profile, result))
+            if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+                return best, False
+        return best, True
 
     def _label_rows(
         self, subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None, deadline: Deadline
@@ -478,8 +551,9 @@ def best_labels(profile: Profile, result: Result) -> dict[IRI, str]:
     order = {p: i for i, p in enumerate(profile.label_predicates)}
     for subject, predicate, label in result.rows:
         if isinstance(subject, IRI) and isinstance(predicate, IRI) and isinstance(label, Literal):
+            preferred = label.language.lower() == profile.language.lower()
             rank = (
-                _language_rank(label.language, profile.language),
+                0 if preferred else 2 if label.language else 1,
                 order.get(predicate.value, len(order)),
                 label.language,
                 label.value,
@@ -508,22 +582,10 @@ def _iris(terms: Iterable[Term]) -> Iterator[IRI]:
     return (t for t in terms if isinstance(t, IRI))
 
 
-def _without_datatypes(query: ReadQuery, result: Result) -> Result:
-    """The result without rows that have the IRI of a datatype where a value is expected."""
-    if any(t.keyword == "DATATYPE" for t in query.tokens):
-        return result
-    rows = tuple(row for row in result.rows if not any(map(is_datatype, row)))
-    if len(rows) == len(result.rows):
-        return result
-    return replace(
-        result, rows=rows, outcome=result.outcome if rows or not result.outcome.ok else Outcome.EMPTY
-    )
-
-
 def _chain(
     sources: Sequence[Term], targets: Sequence[Term], hops: int, row: tuple[Term | None, ...]
 ) -> GraphPath:
-    """A row of `chains_query` as a path; () where it is none."""
+    """A row of `_chains_query` as a path; () where it is none."""
     cells = iter(row[hops + 1 :])
     nodes = [
         sources[0] if len(sources) == 1 else next(cells),
@@ -542,35 +604,70 @@ def _chain(
     return tuple(path)
 
 
-def _triples(node: Term, result: Result, forward: bool) -> list[Triple]:
-    found = set()
-    for relation, other in result.rows:
-        if not isinstance(relation, IRI) or other is None:
-            continue
-        if forward and isinstance(node, IRI):
-            found.add(Triple(node, relation, other))
-        elif not forward and isinstance(other, IRI):
-            found.add(Triple(other, relation, node))
-    return sorted(found, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
+def _relations_query(node: Term | Variable, where: str) -> str:
+    """Both directions in one query: outgoing relations in the first column, incoming in the second."""
+    taken = variable_names(f"{where} {node.n3()}")
+    mark = next("_" * n for n in range(len(taken) + 1) if taken.isdisjoint(v + "_" * n for v in _FRESH))
+    out, into, other = (f"?{name}{mark}" for name in _FRESH)
+    n = node.n3()
+    bound = f"{{ SELECT DISTINCT {n} WHERE {{ {where} }} }}" if isinstance(node, Variable) else ""
+    branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} {out} {other} }}"]
+    branches.append(f"{{ {bound} {other} {into} {n} }}")
+    return f"SELECT DISTINCT {out} {into} WHERE {{ {' UNION '.join(branches)} }}"
 
 
-def _share(forward: list[Triple], backward: list[Triple], limit: int, truncated: str) -> Neighbours:
-    """Both sides within the cap, each with at least half of it where it can fill that."""
-    if cut := len(forward) + len(backward) > limit:
-        for_back = min(len(backward), max(limit // 2, limit - len(forward)))
-        forward, backward = forward[: limit - for_back], backward[:for_back]
-    triples = tuple(dict.fromkeys(forward + backward))
-    if cut or truncated:
-        return Neighbours(Outcome.TRUNCATED, triples, truncated or f"cut at the limit of {limit} triples")
-    return Neighbours(Outcome.ROWS if triples else Outcome.EMPTY, triples)
+def _neighbours_query(node: Term, relations: tuple[IRI, ...] | None, forward: bool) -> str:
+    """Relation and other end of the triples that leave (or arrive at) a node; None for all relations."""
+    pattern = f"{node.n3()} ?p ?o" if forward else f"?o ?p {node.n3()}"
+    values = "" if relations is None else f"VALUES ?p {{ {terms_n3(relations)} }} "
+    return f"SELECT ?p ?o WHERE {{ {values}{pattern} }}"
 
 
-def _language_rank(language: str, preferred: str) -> int:
-    if language.lower() == preferred.lower():
-        return 0
-    return 2 if language else 1
+def labels_query(subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None) -> str:
+    """Labels of many nodes, in one language or none; in any language if it is None."""
+    chosen = (
+        ""
+        if language is None
+        else f'FILTER(LANG(?l) = {Literal(language.lower(), XSD + "string").n3()} || LANG(?l) = "") '
+    )
+    return (
+        f"SELECT ?s ?p ?l WHERE {{ VALUES ?s {{ {terms_n3(subjects)} }} "
+        f"VALUES ?p {{ {terms_n3(predicates)} }} ?s ?p ?l {chosen}}}"
+    )
 
 
-def _spread(best: dict[IRI, str], subjects: dict[IRI, list[IRI]]) -> dict[Term, str]:
-    """Labels by subject as labels by the terms that were asked for."""
-    return {term: label for subject, label in best.items() for term in subjects.get(subject, ())}
+def _chains_query(
+    sources: Sequence[Term], targets: Sequence[Term], hops: int, avoided: Sequence[Term] = ()
+) -> str:
+    """Chains of so many edges between two sets of nodes, in any direction.
+
+    The columns are ?k, the relations ?p0, ?p1 ..., and the nodes ?n0, ?n1 ... from end to end, without those
+    that are given alone; the bits of ?k, lowest first, tell which edges go against their direction.
+    `avoided` are nodes that no chain may touch.
+    """
+    nodes = [f"?n{i}" for i in range(hops + 1)]
+    values = ""
+    for place, ends in ((0, sources), (hops, targets)):
+        if len(ends) == 1:
+            nodes[place] = ends[0].n3()
+        else:
+            values += f"VALUES {nodes[place]} {{ {terms_n3(ends)} }} "
+    branches = []
+    for k in range(2**hops):
+        steps = [
+            f"{nodes[i + 1]} ?p{i} {nodes[i]}" if k >> i & 1 else f"{nodes[i]} ?p{i} {nodes[i + 1]}"
+            for i in range(hops)
+        ]
+        if any(step.startswith('"') for step in steps):
+            continue  # no fact leaves a literal
+        apart = [f"{a} != {b}" for i, a in enumerate(nodes) for b in nodes[i + 1 :] if "?" in a[0] + b[0]]
+        apart += [f"{n} != {x.n3()}" for n in nodes if n[0] == "?" for x in avoided if isinstance(x, IRI)]
+        simple = f" FILTER({' && '.join(apart)})" if apart else ""
+        branches.append(f"{{ {values}{' . '.join(steps)}{simple} BIND({k} AS ?k) }}")
+    columns = " ".join(["?k", *(f"?p{i}" for i in range(hops)), *(n for n in nodes if n[0] == "?")])
+    return f"SELECT {columns} WHERE {{ {' UNION '.join(branches)} }}"
+
+
+def terms_n3(terms: Iterable[Term]) -> str:
+    """Return terms as a VALUES block lists them."""
+    return " ".join(t.n3() for t in terms)

@@ -9,13 +9,12 @@ The queries are plain SPARQL 1.1 over `KnowledgeGraph.query`: every engine answe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple
-from triplewise.tools.kg.engine import BATCH, batches
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple
+from triplewise.tools.kg.engine import BATCH, batches, terms_n3
 from triplewise.tools.kg.protocol import Deadline, Direction, KnowledgeGraph, Outcome, Result
-from triplewise.tools.kg.queries import bundles_query, pairs_query, samples_query
 
 BUNDLE_CAP = 50_000
 """Bundles read at most by one query."""
@@ -51,6 +50,12 @@ class Fact:
         return self.triple.object if self.forward else self.triple.subject
 
     @property
+    def place(self) -> tuple[str, bool, str, str, str]:
+        """An order that does not depend on the engine."""
+        t = self.triple
+        return self.node.n3(), not self.forward, t.relation.value, t.subject.value, t.object.n3()
+
+    @property
     def bundle(self) -> Bundle:
         """Where it belongs."""
         return Bundle(self.node, self.triple.relation, self.forward)
@@ -66,7 +71,7 @@ def bundle_sizes(
     sizes: dict[Bundle, int] = {}
     problem = ""
     for batch in batches(dict.fromkeys(nodes), BATCH):
-        if not (sparql := bundles_query(batch, direction)):
+        if not (sparql := _bundles_query(batch, direction)):
             continue
         result = kg.query(sparql, timeout=deadline.left, limit=BUNDLE_CAP)
         problem = problem or _problem(result)
@@ -98,17 +103,21 @@ def read_bundles(
     order = sorted(counts, key=lambda b: b.place)
     whole = [b for b in order if sizes[b] <= counts[b]]
     sampled = [b for b in order if sizes[b] > counts[b]]
-    queries = [pairs_query([(b.node, b.relation, b.forward) for b in part]) for part in batches(whole, BATCH)]
-    for part in batches(sampled, SAMPLES):
-        queries.append(samples_query([(b.node, b.relation, b.forward, counts[b]) for b in part], seed))
+    queries = [_whole_query(part) for part in batches(whole, BATCH)]
+    queries += [_samples_query(part, counts, seed) for part in batches(sampled, SAMPLES)]
     given = _by_text([end for b in order for end in (b.node, b.relation)])
     facts: set[Fact] = set()
     problem, most = "", sum(counts.values())
     for sparql in queries:
         result = kg.query(sparql, timeout=deadline.left, limit=most)
         problem = problem or _problem(result)
-        facts.update(_facts(result, given))
-    return sorted(facts, key=_place), problem
+        for near, leaving, obj, arriving, subject in result.rows:
+            node, out, into = (_as_given(cell, given) for cell in (near, leaving, arriving))
+            if isinstance(node, IRI) and isinstance(out, IRI) and obj is not None:
+                facts.add(Fact(node, Triple(node, out, obj), True))
+            elif node is not None and isinstance(into, IRI) and isinstance(subject, IRI):
+                facts.add(Fact(node, Triple(subject, into, node), False))
+    return sorted(facts, key=lambda fact: fact.place), problem
 
 
 def _by_text(terms: Iterable[Term]) -> dict[str, IRI]:
@@ -120,24 +129,48 @@ def _as_given(cell: Term | None, given: Mapping[str, IRI]) -> Term | None:
     return given.get(cell.value, cell) if isinstance(cell, Literal) and not cell.language else cell
 
 
-def _facts(result: Result, given: Mapping[str, IRI]) -> Iterator[Fact]:
-    """Rows of (node, relation out, object, relation in, subject) as facts."""
-    for first, second, obj, fourth, subject in result.rows:
-        node, out, into = (_as_given(cell, given) for cell in (first, second, fourth))
-        if isinstance(node, IRI) and isinstance(out, IRI) and obj is not None:
-            yield Fact(node, Triple(node, out, obj), True)
-        elif node is not None and isinstance(into, IRI) and isinstance(subject, IRI):
-            yield Fact(node, Triple(subject, into, node), False)
-
-
-def _place(fact: Fact) -> tuple[str, bool, str, str, str]:
-    """An order that does not depend on the engine."""
-    t = fact.triple
-    return fact.node.n3(), not fact.forward, t.relation.value, t.subject.value, t.object.n3()
-
-
 def _problem(result: Result) -> str:
     """Why a result is not all there is."""
     if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
         return ""
     return f"{result.outcome}: {result.message}" if result.message else str(result.outcome)
+
+
+def _bundles_query(nodes: Sequence[Term], direction: Direction) -> str:
+    """How many facts many nodes have over each relation: outgoing ones in ?p, incoming ones in ?q.
+
+    "" if there is nothing to ask: no fact leaves a literal.
+    """
+    sides = []
+    subjects = [n for n in nodes if isinstance(n, IRI)]
+    if direction != "backward" and subjects:
+        sides.append(f"{{ VALUES ?n {{ {terms_n3(subjects)} }} ?n ?p ?o }}")
+    if direction != "forward" and nodes:
+        sides.append(f"{{ VALUES ?n {{ {terms_n3(nodes)} }} ?s ?q ?n }}")
+    if not sides:
+        return ""
+    return f"SELECT ?n ?p ?q (COUNT(*) AS ?c) WHERE {{ {' UNION '.join(sides)} }} GROUP BY ?n ?p ?q"
+
+
+def _whole_query(bundles: Sequence[Bundle]) -> str:
+    """All facts of some bundles: node, relation out, object, relation in, subject."""
+    out = " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in bundles if b.forward)
+    into = " ".join(f"({b.node.n3()} {b.relation.n3()})" for b in bundles if not b.forward)
+    sides = [f"{{ VALUES (?n ?p) {{ {out} }} ?n ?p ?o }}"] if out else []
+    sides += [f"{{ VALUES (?n ?q) {{ {into} }} ?s ?q ?n }}"] if into else []
+    return f"SELECT ?n ?p ?o ?q ?s WHERE {{ {' UNION '.join(sides)} }}"
+
+
+def _samples_query(bundles: Sequence[Bundle], counts: Mapping[Bundle, int], seed: int) -> str:
+    """So many facts of each bundle, in the same columns.
+
+    Drawn by a digest of seed and far end: an engine's own order would be another one in each engine.
+    """
+    sides = []
+    for b in bundles:
+        n, r = b.node.n3(), b.relation.n3()
+        far, pattern, names = ("?o", f"{n} {r} ?o", "?n ?p") if b.forward else ("?s", f"?s {r} {n}", "?n ?q")
+        order = f"ORDER BY MD5(CONCAT({Literal(f'{seed} ', XSD + 'string').n3()}, STR({far}))) {far}"
+        drawn = f"{{ SELECT {far} WHERE {{ {pattern} }} {order} LIMIT {counts[b]} }}"
+        sides.append(f"{{ {drawn} VALUES ({names}) {{ ({n} {r}) }} }}")
+    return f"SELECT ?n ?p ?o ?q ?s WHERE {{ {' UNION '.join(sides)} }}"

@@ -20,7 +20,8 @@ from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable
 
 if TYPE_CHECKING:
-    from triplewise.tools.kg.answer_cache import AnswerCache
+    from triplewise.tools.core.facts import ExtractedFact
+    from triplewise.tools.kg.engine import AnswerCache
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
@@ -252,6 +253,12 @@ def shared_of(kg: KnowledgeGraph) -> KnowledgeGraph:
     """The KG that a session is of, any other KG itself: what is kept for one KG, overlay included, is its."""
     shared: KnowledgeGraph = getattr(kg, "shared", kg)
     return shared
+
+
+def facts_of(kg: KnowledgeGraph) -> dict[Triple, ExtractedFact]:
+    """Return the facts laid over a KG, in all its layers; {} for a KG without any."""
+    below: KnowledgeGraph | None = getattr(kg, "origin", None)
+    return {**(facts_of(below) if below is not None else {}), **getattr(kg, "facts", {})}
 
 
 MEMORY = 50_000

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from triplewise.tools.core.terms import IRI, Term, Variable
-from triplewise.tools.kg.engine import ROWS_PER_LABEL, Layer, best_labels
+from triplewise.tools.kg.engine import ROWS_PER_LABEL, Layer, best_labels, labels_query
 from triplewise.tools.kg.protocol import KnowledgeGraph, Relations, memory_of
-from triplewise.tools.kg.queries import labels_query
 
 
 class UnbatchedLabels(Layer):

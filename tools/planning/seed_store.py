@@ -175,7 +175,7 @@ def kg_mark(source: str, kg: KnowledgeGraph) -> str:
     """
     path = Path(source).expanduser()
     if source == DEMO:
-        content = _file_mark(Path(str(resources.files("triplewise.tools.kg.demo") / "demo.nt.gz")), 0)
+        content = _file_mark(Path(str(resources.files("triplewise.tools.kg") / "demo" / "demo.nt.gz")), 0)
     elif path.is_dir() and is_store(path):
         content = (path / MANIFEST).read_bytes()
     elif path.is_file():

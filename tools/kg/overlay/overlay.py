@@ -12,9 +12,9 @@ from dataclasses import replace
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
-from triplewise.tools.kg.adjacency import Adjacency, find_paths
+from triplewise.tools.kg.adjacency import Adjacency
 from triplewise.tools.kg.embedded import EmbeddedKG
-from triplewise.tools.kg.engine import Layer, batches
+from triplewise.tools.kg.engine import Engine, Layer, batches
 from triplewise.tools.kg.labels import LabelIndex, Name
 from triplewise.tools.kg.overlay.fact_index import FactIndex
 from triplewise.tools.kg.overlay.patterns import NotRead, Path, path_n3
@@ -23,7 +23,6 @@ from triplewise.tools.kg.protocol import (
     Deadline,
     KnowledgeGraph,
     Outcome,
-    Paths,
     Result,
     memory_of,
     origin_of,
@@ -88,17 +87,9 @@ class OverlaidKG(Layer):
         )
         return {t: label for t in nodes if (label := labels.get(t) or self._names.get(t))}
 
-    def _numbered_paths(
-        self, source: Term, target: Term, max_hops: int, seconds: float, limit: int
-    ) -> Paths | None:
-        graph = self.adjacency()
-        if graph is None:
-            return None
-        return find_paths(graph, self.profile, source, target, max_hops, Deadline(seconds), limit)
-
     def adjacency(self) -> Adjacency | None:
         """The edges of KG and facts as whole numbers; None where the KG has none."""
-        below = self.origin.adjacency() if isinstance(self.origin, EmbeddedKG | OverlaidKG) else None
+        below = self.origin.adjacency() if isinstance(self.origin, Engine) else None
         if below is None:
             return None
         if self._adjacency is None or self._adjacency[0] is not below:
@@ -203,10 +194,3 @@ def overlaid(kg: KnowledgeGraph, facts: Iterable[ExtractedFact]) -> KnowledgeGra
     if (overlay := _overlays.get(key)) is None:
         overlay = _overlays[key] = OverlaidKG(kg, kept)
     return overlay
-
-
-def facts_of(kg: KnowledgeGraph) -> dict[Triple, ExtractedFact]:
-    """The facts laid over a KG, in all its layers; {} for a KG without any."""
-    inner: KnowledgeGraph | None = getattr(kg, "origin", None)
-    own: Mapping[Triple, ExtractedFact] = getattr(kg, "facts", {})
-    return {**(facts_of(inner) if inner is not None else {}), **own}
