@@ -125,13 +125,13 @@ class Environment:
             hidden = {f.triple for f in self._facts if f.status not in usable}
             stored = [f for f in self._stored_facts if f.triple not in hidden]
             own = [f for f in self._facts if f.triple not in hidden]
-            base = overlaid(self._opened, stored).session(
+            base = (overlaid(self._opened, stored) if stored else self._opened).session(
                 meter=self.meter,
                 answers=self._answers,
                 timeout=self.context.query_timeout,
                 limit=self.context.row_limit,
             )
-            self._overlaid = overlaid(base, own)
+            self._overlaid = overlaid(base, own) if own else base
         return self._overlaid
 
     @cached_property

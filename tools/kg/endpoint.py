@@ -78,7 +78,16 @@ class EndpointKG(Engine):
         graph: str | None = None,
         index: LabelIndex | None = None,
     ) -> None:
-        self.url, self._parameters, login = _split(url)
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigurationError(f"not an endpoint URL: {url!r}; write e.g. http://localhost:8890/sparql")
+        login = {}
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            login["Authorization"] = "Basic " + b64encode(pair.encode()).decode()
+        host = parts.netloc.rpartition("@")[2]
+        self.url = urlunsplit((parts.scheme, host, parts.path, "", ""))
+        self._parameters = parse_qsl(parts.query)
         super().__init__(profile, name or self.url, timeout=timeout, limit=limit, index=index)
         self._headers = {"Accept": _ACCEPT, **login, **(headers or {})}
         if graph:
@@ -120,7 +129,11 @@ class EndpointKG(Engine):
                 break
             wait = max(verdict.wait, BACK_OFF * 2**retry * random.uniform(0.8, 1.2))
             if wait >= deadline.left:
-                return _given_up(verdict, wait, deadline)
+                message = (
+                    f"{verdict.result.message} Trying again needs {wait:.1f} s, which the time-out of "
+                    f"{deadline.seconds:g} s does not leave."
+                )
+                return Verdict(Result(verdict.result.outcome, message=message))
             time.sleep(wait)
             verdict = self._attempt(text, query.form, limit, deadline)
         return verdict
@@ -138,8 +151,17 @@ class EndpointKG(Engine):
                 f"{self.url} gave no answer within {deadline.seconds:g} s; ask for less, or allow more time"
             )
             return Verdict(Result(Outcome.TIMEOUT, message=message))
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            return self._unreached(error)
+        except (OSError, http.client.HTTPException, ValueError) as error:  # no whole HTTP reply came
+            cause = getattr(error, "reason", error)
+            if isinstance(cause, ConnectionRefusedError):
+                remedy = "nothing listens there: start the server, or check host and port"
+            elif isinstance(error, URLError):
+                remedy = "check the URL and the network"
+            else:
+                remedy = "the connection was cut: try again, or look into the server's log"
+            message = f"{self.url} cannot be reached ({cause or type(error).__name__}); {remedy}"
+            result = Result(Outcome.UNAVAILABLE, message=message)
+            return Verdict(result, retry=not isinstance(error, ValueError))
         self.shared._is_virtuoso = self.shared._is_virtuoso or reply.headers.get("server", "").startswith(
             "Virtuoso"
         )
@@ -166,18 +188,6 @@ class EndpointKG(Engine):
             wrapper.addCustomHttpHeader(header, value)
         return wrapper
 
-    def _unreached(self, error: Exception) -> Verdict:
-        """What to say when no whole HTTP reply came."""
-        cause = getattr(error, "reason", error)
-        if isinstance(cause, ConnectionRefusedError):
-            remedy = "nothing listens there: start the server, or check host and port"
-        elif isinstance(error, URLError):
-            remedy = "check the URL and the network"
-        else:
-            remedy = "the connection was cut: try again, or look into the server's log"
-        message = f"{self.url} cannot be reached ({cause or type(error).__name__}); {remedy}"
-        return Verdict(Result(Outcome.UNAVAILABLE, message=message), retry=not isinstance(error, ValueError))
-
 
 @cache
 def _wrapper_class() -> Any:
@@ -196,20 +206,6 @@ def _wrapper_class() -> Any:
     return Wrapper
 
 
-def _split(url: str) -> tuple[str, list[tuple[str, str]], dict[str, str]]:
-    """A URL without login and query string, its parameters, and the header that carries its login."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(f"not an endpoint URL: {url!r}; write e.g. http://localhost:8890/sparql")
-    login = {}
-    if parts.username is not None:
-        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        login["Authorization"] = "Basic " + b64encode(pair.encode()).decode()
-    host = parts.netloc.rpartition("@")[2]
-    bare = urlunsplit((parts.scheme, host, parts.path, "", ""))
-    return bare, parse_qsl(parts.query), login
-
-
 def _exchange(request: Any, cancelled: threading.Event) -> Reply:
     """Send one request and read the whole reply. Raises OSError or HTTPException if none comes."""
     from SPARQLWrapper.SPARQLExceptions import SPARQLWrapperException
@@ -221,21 +217,17 @@ def _exchange(request: Any, cancelled: threading.Event) -> Reply:
     except HTTPError as error:
         with error:
             return Reply(error.code, error.read(_CHUNK), _lower(error.headers))
-    with response:
-        return Reply(response.status, _read(response, cancelled), _lower(response.headers))
-
-
-def _read(response: http.client.HTTPResponse, cancelled: threading.Event) -> bytes:
     chunks: list[bytes] = []
     size = 0
-    while not cancelled.is_set() and (chunk := response.read1(_CHUNK)):
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > LARGEST_BODY:
-            raise ValueError(f"the answer is larger than {LARGEST_BODY >> 20} MiB")
-    if response.length:
-        raise http.client.IncompleteRead(b"", response.length)
-    return b"".join(chunks)
+    with response:
+        while not cancelled.is_set() and (chunk := response.read1(_CHUNK)):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > LARGEST_BODY:
+                raise ValueError(f"the answer is larger than {LARGEST_BODY >> 20} MiB")
+        if response.length:
+            raise http.client.IncompleteRead(b"", response.length)
+        return Reply(response.status, b"".join(chunks), _lower(response.headers))
 
 
 def _refusal(error: Exception) -> Reply:
@@ -251,14 +243,6 @@ def _refusal(error: Exception) -> Reply:
 
 def _lower(headers: Any) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
-
-
-def _given_up(verdict: Verdict, wait: float, deadline: Deadline) -> Verdict:
-    message = (
-        f"{verdict.result.message} Trying again needs {wait:.1f} s, which the time-out of "
-        f"{deadline.seconds:g} s does not leave."
-    )
-    return Verdict(Result(verdict.result.outcome, message=message))
 
 
 class _Closure(NamedTuple):

@@ -569,7 +569,7 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def capped_result(variables: tuple[str, ...], rows: list[tuple[Term | None, ...]], limit: int) -> Result:
+def capped_result(variables: tuple[str, ...], rows: Sequence[tuple[Term | None, ...]], limit: int) -> Result:
     """The result of a SELECT of which up to `limit + 1` rows were fetched."""
     if len(rows) > limit:
         return Result(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triplewise.tools.core.terms import IRI, RDF, RDFS, Literal, Term
 from triplewise.tools.kg.profile import Profile, load_profile, local_name
@@ -59,12 +59,25 @@ def infer_profile(
         source: a store or an opened KG. Queries that fail or time out leave the generic default.
         prefixes: prefixes that the graph's files declare.
     """
-    select = _selector(source)
-    counts = _predicates(select)
+    from triplewise.tools.kg.protocol import KnowledgeGraph
+    from triplewise.tools.kg.rdf import from_ox
+
+    def select(sparql: str) -> Rows:
+        if isinstance(source, KnowledgeGraph):
+            return list(source.query(sparql).rows)
+        solutions: Any = source.query(sparql, use_default_graph_as_union=True)
+        return [tuple(from_ox(value) for value in row) for row in solutions]
+
+    facts = select("SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p ORDER BY DESC(?n) LIMIT 5000")
+    counts = {p.value: int(_number(n)) for p, n in facts if isinstance(p, IRI)}
     labels = tuple(p for p in _LABELS if p in counts) or _textual(select)
     spaces = _namespaces(select, counts, dict(prefixes or {}))
     types = tuple(p for p in _TYPES if p in counts) or (RDF + "type",)
     mediators = bool(labels) and _unlabelled_are_mediators(select, labels, types[0])
+    shown = " ".join(f"<{p}>" for p in list(counts)[:300])
+    label = "|".join(f"<{p}>" for p in labels)
+    labelled = f"SELECT (COUNT(DISTINCT ?p) AS ?n) WHERE {{ VALUES ?p {{ {shown} }} ?p {label} ?l }}"
+    enough = 0.3 * min(len(counts), 300)
     base = load_profile("generic")
     return replace(
         base,
@@ -75,34 +88,14 @@ def infer_profile(
         type_predicates=types,
         unlabelled_is_mediator=mediators,
         unlabelled_pattern="|".join(f"^{re.escape(s)}" for s in spaces.entity) if mediators else "",
-        excluded_relations=tuple(dict.fromkeys([*base.excluded_relations, *map(_exactly, labels)])),
-        relation_text="label" if _relations_labelled(select, labels, counts) else "local",
+        excluded_relations=tuple(
+            dict.fromkeys([*base.excluded_relations, *(f"^{re.escape(label)}$" for label in labels)])
+        ),
+        relation_text="label" if label and any(_number(n) > enough for (n,) in select(labelled)) else "local",
         entity_namespaces=spaces.entity,
         relation_namespaces=spaces.relation,
         prefixes=spaces.prefixes,
     )
-
-
-def _selector(source: ox.Store | KnowledgeGraph) -> Select:
-    from triplewise.tools.kg.protocol import KnowledgeGraph
-    from triplewise.tools.kg.rdf import from_ox
-
-    if isinstance(source, KnowledgeGraph):
-        kg = source
-        return lambda sparql: list(kg.query(sparql).rows)
-    store = source
-
-    def select(sparql: str) -> Rows:
-        solutions: Iterable[Iterable[object]] = store.query(sparql, use_default_graph_as_union=True)  # type: ignore[assignment]
-        return [tuple(from_ox(value) for value in row) for row in solutions]
-
-    return select
-
-
-def _predicates(select: Select) -> dict[str, int]:
-    """Number of facts by relation."""
-    rows = select("SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p ORDER BY DESC(?n) LIMIT 5000")
-    return {p.value: int(_number(n)) for p, n in rows if isinstance(p, IRI)}
 
 
 def _textual(select: Select) -> tuple[str, ...]:
@@ -136,7 +129,7 @@ def _namespaces(select: Select, counts: Mapping[str, int], declared: dict[str, s
     objects = _namespace_counts(select, "?s ?p ?x FILTER(isIRI(?x))", "?x")
     relations: dict[str, int] = {}
     for predicate, count in counts.items():
-        space = _namespace(predicate)
+        space = re.sub(r"[^/#:]*$", "", predicate)
         relations[space] = relations.get(space, 0) + count
     standard = load_profile("generic").prefixes
     own = [space for space in nodes if space not in standard.values()]
@@ -199,23 +192,6 @@ def _unlabelled_are_mediators(select: Select, labels: tuple[str, ...], kind: str
         f"WHERE {{ ?s ?p ?o }} LIMIT {_SAMPLE} }} OPTIONAL {{ ?s {label} ?l BIND(?s AS ?named) }} }}"
     )
     return any(0.8 <= _number(m) / (_number(n) or 1) < 1 for n, m in rows)
-
-
-def _relations_labelled(select: Select, labels: tuple[str, ...], counts: Mapping[str, int]) -> bool:
-    if not labels:
-        return False
-    values = " ".join(f"<{p}>" for p in list(counts)[:300])
-    label = "|".join(f"<{p}>" for p in labels)
-    rows = select(f"SELECT (COUNT(DISTINCT ?p) AS ?n) WHERE {{ VALUES ?p {{ {values} }} ?p {label} ?l }}")
-    return any(_number(n) > 0.3 * min(len(counts), 300) for (n,) in rows)
-
-
-def _namespace(iri: str) -> str:
-    return re.sub(r"[^/#:]*$", "", iri)
-
-
-def _exactly(iri: str) -> str:
-    return f"^{re.escape(iri)}$"
 
 
 def _number(term: Term | None) -> float:

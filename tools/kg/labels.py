@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from typing import Literal as OneOf
 
 from triplewise.tools.core.errors import DataError
@@ -115,51 +115,52 @@ class Name:
     alias: bool = False
 
 
-class Names(Protocol):
+class Names:
     """Where an index keeps its names. Norms are what `normalise` returns."""
 
     most_words: int
 
     def exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
-        """Entries by normal form."""
-        ...
+        """Return entries by normal form."""
+        raise NotImplementedError
 
     def fuzzy(self, norm: str, limit: int) -> Iterable[Entry]:
-        """Entries whose names share nearly the same words."""
-        ...
+        """Return entries whose names share nearly the same words."""
+        raise NotImplementedError
 
     def trigrams(self, norm: str, limit: int) -> Iterable[Entry]:
-        """Entries whose names share runs of characters."""
-        ...
+        """Return entries whose names share runs of characters, where `fuzzy` does not compare them all."""
+        return ()
 
     def longer(self, norm: str, limit: int) -> Iterable[Entry]:
-        """Entries whose names begin or end with these words and go on, most popular first."""
-        ...
+        """Return entries whose names begin or end with these words and go on, most popular first."""
+        raise NotImplementedError
 
     def node(self, iri: IRI) -> Entry | None:
-        """The entry of a node under its preferred label."""
-        ...
+        """Return the entry of a node under its preferred label."""
+        raise NotImplementedError
 
     def __len__(self) -> int:
-        """Number of names."""
-        ...
+        raise NotImplementedError
 
     def close(self) -> None:
         """Free what is held."""
-        ...
 
 
 class LabelIndex:
-    """Looks names up. Read-only, and safe to use from several threads."""
+    """Looks names up, in one place or several. Read-only, and safe to use from several threads.
 
-    def __init__(self, names: Callable[[], Names]) -> None:
+    Args:
+        names: makes where the names are, when they are first needed.
+    """
+
+    def __init__(self, names: Callable[[], Sequence[Names]]) -> None:
         self._make = names
-        self._made: Names | None = None
+        self._made: Sequence[Names] | None = None
         self._lock = threading.Lock()
 
     @property
-    def _names(self) -> Names:
-        """The names, made when they are first needed."""
+    def _names(self) -> Sequence[Names]:
         with self._lock:
             if self._made is None:
                 self._made = self._make()
@@ -172,66 +173,80 @@ class LabelIndex:
         popularity: Mapping[str, int] | None = None,
         description: Callable[[str], str] = lambda iri: "",
     ) -> LabelIndex:
-        """An index of a small KG, built from names in order of preference when it is first used."""
-        return cls(lambda: _MemoryNames(names(), popularity or {}, description))
+        """Return an index of a small KG, built from names in order of preference when it is first used."""
+        return cls(lambda: [_MemoryNames(names(), popularity or {}, description)])
 
     @classmethod
     def on_disk(cls, folder: Path) -> LabelIndex:
-        """The index that `build_label_index` wrote into a store's folder."""
-        return cls(lambda: _DiskNames(folder))
+        """Return the index that `build_label_index` wrote into a store's folder."""
+        return cls(lambda: [_DiskNames(folder)])
 
     def with_names(self, names: Sequence[Name], popularity: Mapping[str, int] | None = None) -> LabelIndex:
-        """An index of these names too. This one stays as it is, and must outlive the other."""
-        return LabelIndex(
-            lambda: _JoinedNames(self._names, _MemoryNames(names, popularity or {}, lambda iri: ""))
-        )
+        """Return an index of these names too. This one stays as it is, and must outlive the other."""
+        return LabelIndex(lambda: [*self._names, _MemoryNames(names, popularity or {}, lambda iri: "")])
 
     def exact(self, text: str) -> tuple[Entry, ...]:
-        """Entries whose label or alias is the text, but for case, accents and punctuation; labels first."""
+        """Return entries whose label or alias is the text, but for case, accents and signs; labels first."""
         norm = normalise(text)
-        return _ordered(self._names.exact([norm]).get(norm, ())) if norm else ()
+        return _ordered(self._exact([norm]).get(norm, ())) if norm else ()
 
     def search(self, text: str, limit: int = 10, near: bool = False) -> tuple[Candidate, ...]:
-        """Best candidates for a text, best first: the cascade exact or alias, fuzzy, trigrams.
+        """Return the best candidates for a text, best first: the cascade exact or alias, fuzzy, trigrams.
 
         `near` asks for near names also where there are exact ones.
         """
         norm = normalise(text)
         if not norm:
             return ()
-        found = [_named(entry, text) for entry in self.exact(text)]
-        if near or not found:
-            found += _rescored(norm, self._names.fuzzy(norm, 100), "fuzzy")
-            if not found or found[0].score < _GOOD:
-                found += _rescored(norm, self._names.trigrams(norm, 100), "trigram")
-        return _distinct(found)[:limit]
+        candidates = []
+        for entry in self.exact(text):  # 1.0 as written; less where case, signs or only an alias agree
+            score = (0.97 if entry.alias else 1.0) - (0.0 if entry.text == text else 0.01)
+            candidates.append(Candidate(entry, score, "alias" if entry.alias else "exact"))
+        if near or not candidates:
+            candidates += _rescored(norm, (e for n in self._names for e in n.fuzzy(norm, 100)), "fuzzy")
+            if not candidates or candidates[0].score < _GOOD:
+                entries = (e for n in self._names for e in n.trigrams(norm, 100))
+                candidates += _rescored(norm, entries, "trigram")
+        return _distinct(candidates)[:limit]
 
     def longer(self, text: str, limit: int = 10) -> tuple[Candidate, ...]:
-        """Nodes whose longer name begins or ends with the text (`Lincoln`: Abraham Lincoln)."""
+        """Return nodes whose longer name begins or ends with the text (`Lincoln`: Abraham Lincoln)."""
         norm = normalise(text)
-        return _distinct(_rescored(norm, self._names.longer(norm, limit), "fuzzy")) if norm else ()
+        if not norm:
+            return ()
+        entries = (entry for names in self._names for entry in names.longer(norm, limit))
+        popular = sorted(entries, key=lambda entry: -entry.popularity)[:limit]
+        return _distinct(_rescored(norm, popular, "fuzzy"))
 
     def spans(self, question: str) -> tuple[SpanMatch, ...]:
-        """All spans of the question that are names in full, longest first, from batched look-ups."""
-        runs = [span for span in spans(question, self._names.most_words) if span.norm]
+        """Return all spans of the question that are full names, longest first, from batched look-ups."""
+        most_words = max(names.most_words for names in self._names)
+        runs = [span for span in spans(question, most_words) if span.norm]
         norms = list(dict.fromkeys(span.norm for span in runs))
-        known: dict[str, list[Entry]] = {}
+        entries: dict[str, list[Entry]] = {}
         for at in range(0, len(norms), _CHUNK):
-            known.update(self._names.exact(norms[at : at + _CHUNK]))
-        return tuple(SpanMatch(span, _ordered(known[span.norm])) for span in runs if span.norm in known)
+            entries.update(self._exact(norms[at : at + _CHUNK]))
+        return tuple(SpanMatch(span, _ordered(entries[span.norm])) for span in runs if span.norm in entries)
 
     def node(self, iri: IRI) -> Entry | None:
-        """The entry of a node under its preferred label; None if the index has none."""
-        return self._names.node(iri)
+        """Return the entry of a node under its preferred label; None if the index has none."""
+        return next((e for names in self._names if (e := names.node(iri)) is not None), None)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return sum(map(len, self._names))
 
     def close(self) -> None:
         """Free what is held. Safe to call twice."""
         with self._lock:
-            if self._made is not None:
-                self._made.close()
+            for names in self._made or ():
+                names.close()
+
+    def _exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
+        entries: dict[str, list[Entry]] = {}
+        for names in self._names:
+            for norm, more in names.exact(norms).items():
+                entries.setdefault(norm, []).extend(more)
+        return entries
 
 
 def similarity(norm: str, other: str) -> float:
@@ -245,12 +260,6 @@ def similarity(norm: str, other: str) -> float:
     words, others = set(norm.split()), set(other.split())
     part = 0.7 + 0.2 * len(words) / len(others) if words < others else 0.0
     return max(edits, part)
-
-
-def _named(entry: Entry, text: str) -> Candidate:
-    """An exact match: 1.0 as the KG writes it, a little less where case, signs or only an alias agree."""
-    score = (0.97 if entry.alias else 1.0) - (0.0 if entry.text == text else 0.01)
-    return Candidate(entry, score, "alias" if entry.alias else "exact")
 
 
 def _rescored(norm: str, entries: Iterable[Entry], kind: Kind) -> list[Candidate]:
@@ -280,7 +289,7 @@ def _ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     return tuple(best.values())
 
 
-class _MemoryNames:
+class _MemoryNames(Names):
     """Names in a dictionary by normal form; near ones by comparing with all of them (rapidfuzz)."""
 
     def __init__(
@@ -311,9 +320,6 @@ class _MemoryNames:
             near.update(dict.fromkeys(hit[0] for hit in hits))
         return [entry for other in near for entry in self._entries(other)]
 
-    def trigrams(self, norm: str, limit: int) -> Iterable[Entry]:
-        return ()  # `fuzzy` has already compared with every name
-
     def longer(self, norm: str, limit: int) -> Iterable[Entry]:
         start, end = f"{norm} ", f" {norm}"
         found = [e for n in self._norms if n.startswith(start) or n.endswith(end) for e in self._entries(n)]
@@ -325,9 +331,6 @@ class _MemoryNames:
 
     def __len__(self) -> int:
         return self._count
-
-    def close(self) -> None:
-        pass
 
     @cached_property
     def _norms(self) -> list[str]:
@@ -341,40 +344,6 @@ class _MemoryNames:
         return Entry(IRI(iri), label, text, alias, self._popularity.get(iri, 0), self._describe(iri))
 
 
-class _JoinedNames:
-    """The names of two indexes as one; what the first one knows of a node goes first."""
-
-    def __init__(self, first: Names, second: Names) -> None:
-        self._both = (first, second)
-        self.most_words = max(first.most_words, second.most_words)
-
-    def exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
-        found: dict[str, list[Entry]] = {}
-        for names in self._both:
-            for norm, entries in names.exact(norms).items():
-                found[norm] = [*found.get(norm, ()), *entries]
-        return found
-
-    def fuzzy(self, norm: str, limit: int) -> Iterable[Entry]:
-        return [entry for names in self._both for entry in names.fuzzy(norm, limit)]
-
-    def trigrams(self, norm: str, limit: int) -> Iterable[Entry]:
-        return [entry for names in self._both for entry in names.trigrams(norm, limit)]
-
-    def longer(self, norm: str, limit: int) -> Iterable[Entry]:
-        found = [entry for names in self._both for entry in names.longer(norm, limit)]
-        return sorted(found, key=lambda entry: -entry.popularity)[:limit]
-
-    def node(self, iri: IRI) -> Entry | None:
-        return next((e for names in self._both if (e := names.node(iri)) is not None), None)
-
-    def __len__(self) -> int:
-        return sum(len(names) for names in self._both)
-
-    def close(self) -> None:
-        pass
-
-
 def build_label_index(
     folder: Path,
     names: Iterable[Name],
@@ -383,6 +352,8 @@ def build_label_index(
     progress: Callable[[int], None] | None = None,
 ) -> int:
     """Write the index of `names` (in order of preference) into `folder`; returns how many names it holds."""
+    import tantivy
+
     connection = sqlite3.connect(folder / SQLITE, isolation_level=None)
     try:
         connection.executescript(_SCHEMA)
@@ -404,13 +375,22 @@ def build_label_index(
                 progress(count)
         connection.execute("COMMIT")
         connection.executescript(_FINISH)
-        _build_fuzzy(folder / FUZZY, connection)
+        (folder / FUZZY).mkdir()
+        builder = tantivy.SchemaBuilder()
+        builder.add_text_field("norm", tokenizer_name="whitespace", index_option="freq")
+        builder.add_unsigned_field("id", stored=True)
+        index = tantivy.Index(builder.build(), str(folder / FUZZY))
+        writer: Any = index.writer(heap_size=64_000_000, num_threads=1)
+        for row, norm in connection.execute("SELECT id, norm FROM names"):
+            writer.add_document(tantivy.Document(norm=norm, id=row))
+        writer.commit()
+        writer.wait_merging_threads()
     finally:
         connection.close()
     return count
 
 
-class _DiskNames:
+class _DiskNames(Names):
     """Names in the files that `build` wrote. Opened when first asked, one SQLite connection a thread."""
 
     def __init__(self, folder: Path) -> None:
@@ -433,11 +413,16 @@ class _DiskNames:
     def fuzzy(self, norm: str, limit: int) -> Iterable[Entry]:
         import tantivy
 
-        searcher, schema = self._searcher()
-        words = [
-            (tantivy.Occur.Should, tantivy.Query.fuzzy_term_query(schema, "norm", word, _edits(word)))
-            for word in norm.split()
-        ]
+        with self._lock:
+            if self._fuzzy is None:
+                index = tantivy.Index.open(str(self._folder / FUZZY))
+                self._fuzzy = (index.searcher(), index.schema)
+            searcher, schema = self._fuzzy
+        words = []
+        for word in norm.split():
+            edits = 0 if len(word) < 3 else 1 if len(word) < 8 else 2
+            query = tantivy.Query.fuzzy_term_query(schema, "norm", word, edits)
+            words.append((tantivy.Occur.Should, query))
         hits = searcher.search(tantivy.Query.boolean_query(words), limit, count=False).hits
         return self._rows([searcher.doc(address)["id"][0] for _, address in hits])
 
@@ -493,33 +478,6 @@ class _DiskNames:
             with self._lock:
                 self._connections.append(connection)
         return connection
-
-    def _searcher(self) -> tuple[tantivy.Searcher, tantivy.Schema]:
-        import tantivy
-
-        with self._lock:
-            if self._fuzzy is None:
-                index = tantivy.Index.open(str(self._folder / FUZZY))
-                self._fuzzy = (index.searcher(), index.schema)
-            return self._fuzzy
-
-
-def _build_fuzzy(folder: Path, connection: sqlite3.Connection) -> None:
-    import tantivy
-
-    folder.mkdir()
-    builder = tantivy.SchemaBuilder()
-    builder.add_text_field("norm", tokenizer_name="whitespace", index_option="freq")
-    builder.add_unsigned_field("id", stored=True)
-    writer: Any = tantivy.Index(builder.build(), str(folder)).writer(heap_size=64_000_000, num_threads=1)
-    for row, norm in connection.execute("SELECT id, norm FROM names"):
-        writer.add_document(tantivy.Document(norm=norm, id=row))
-    writer.commit()
-    writer.wait_merging_threads()
-
-
-def _edits(word: str) -> int:
-    return 0 if len(word) < 3 else 1 if len(word) < 8 else 2
 
 
 def _entry(iri: str, label: str, text: str, alias: int, popularity: int, description: str) -> Entry:

@@ -1,5 +1,4 @@
 """Literals (XML Schema 1.1 part 2, datatypes): their one form for all engines, and as people read them.
-them.
 
 The readable form is for answers only: queries, observations and proofs keep the exact form.
 """
@@ -9,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
+from functools import partial
 
 from triplewise.tools.core.terms import RDF, XSD, Literal, Term
 
@@ -62,7 +62,10 @@ def canonical(value: str, datatype: str, language: str = "") -> Literal:
         return Literal(value, RDF + "langString", language.lower())
     datatype = _DATATYPES.get(datatype, datatype)
     if datatype in _INTEGERS:
-        return Literal(_integer(value), XSD + "integer")
+        if match := _INTEGER.fullmatch(value.strip()):
+            sign, digits = match.groups()
+            value = f"-{digits}" if sign == "-" and digits != "0" else digits
+        return Literal(value, XSD + "integer")
     if rewrite := _REWRITES.get(datatype):
         value = rewrite(value)
     return Literal(value, datatype)
@@ -93,24 +96,16 @@ def _date(form: re.Pattern[str], value: str) -> str | None:
     words = [
         str(int(parts["day"])) if parts.get("day") else "",
         MONTHS[int(parts["month"]) - 1] if parts.get("month") else "",
-        _year(parts["year"]) if parts.get("year") else "",
+        # Years before 1 keep their sign: XML Schema 1.0 and 1.1 count them apart.
+        str(int(parts["year"])) if parts.get("year") else "",
     ]
-    return " ".join(word for word in words if word) + _time(parts)
-
-
-def _year(written: str) -> str:
-    """Without leading zeros. Years before 1 keep their sign: XML Schema 1.0 and 1.1 count them apart."""
-    return str(int(written))
-
-
-def _time(parts: Mapping[str, str | None]) -> str:
-    """The time of day, unless it is midnight, which stands for no time at all."""
-    minutes, seconds = parts.get("minutes"), parts.get("seconds") or ""
-    silent = not seconds.strip(":.0")
-    if not minutes or (minutes == "00:00" and silent):
-        return ""
-    zone = parts["zone"]
-    return f", {minutes}{'' if silent else seconds}{' UTC' if zone == 'Z' else f' {zone}' if zone else ''}"
+    day = " ".join(word for word in words if word)
+    minutes, seconds, zone = parts.get("minutes"), parts.get("seconds") or "", parts["zone"]
+    if not seconds.strip(":.0"):
+        seconds = ""
+    if not minutes or (minutes == "00:00" and not seconds):  # midnight stands for no time at all
+        return day
+    return f"{day}, {minutes}{seconds}{' UTC' if zone == 'Z' else f' {zone}' if zone else ''}"
 
 
 def _number(value: str) -> str | None:
@@ -128,22 +123,11 @@ def _number(value: str) -> str | None:
     return "0" if shown == "-0" else shown
 
 
-def _reader(form: re.Pattern[str]) -> Callable[[str], str | None]:
-    return lambda value: _date(form, value)
-
-
 _READERS: Mapping[str, Callable[[str], str | None]] = {
-    **{name: _reader(form) for name, form in _FORMS.items()},
+    **{name: partial(_date, form) for name, form in _FORMS.items()},
     **dict.fromkeys((*(name.removeprefix(XSD) for name in _INTEGERS), "decimal", "double", "float"), _number),
     "boolean": lambda value: _TRUTH.get(value.strip()),
 }
-
-
-def _integer(value: str) -> str:
-    if not (match := _INTEGER.fullmatch(value.strip())):
-        return value
-    sign, digits = match.groups()
-    return f"-{digits}" if sign == "-" and digits != "0" else digits
 
 
 def _decimal(value: str) -> str:

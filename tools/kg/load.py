@@ -86,18 +86,30 @@ def load_kg(
         DataError: a source that cannot be used (names file and line), a full disk.
         ConfigurationError: `into` exists, or nothing to load.
     """
-    paths, tables = _sort_out(sources, labels)
+    given = [f for p in map(Path, sources) for f in (subset_files(p) if p.is_dir() else [p])]
+    tables = [Path(path) for path in labels]
+    for path in (*given, *tables):
+        rdf.check_format(path)
+    paths = [path for path in given if not rdf.is_label_table(path)]
+    tables += [path for path in given if rdf.is_label_table(path)]
+    if not paths:
+        raise ConfigurationError("nothing to load: name at least one file with facts")
     target = Path(into).absolute()
-    with _sole_writer(target, progress):
+    with _scratch(target, progress) as folder:
         if target.exists() and not (replace and is_store(target)) and not _is_empty_folder(target):
             remedy = "pass replace=True to replace it" if is_store(target) else "choose another place"
             raise ConfigurationError(f"{target} exists already; {remedy}")
-        with _scratch(target) as folder:
-            if profile is None and any(map(rdf.is_text, paths)):
-                profile = "names"
-            given = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
-            report = _build(folder, target, paths, tables, given, GraphReader(given, on_error, progress))
-            _move(folder, target)
+        if profile is None and any(map(rdf.is_text, paths)):
+            profile = "names"
+        shape = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
+        report = _build(folder, target, paths, tables, shape, GraphReader(shape, on_error, progress))
+        if target.exists() and not _is_empty_folder(target):  # the old store goes once the new one stands
+            old = target.parent / f".{target.name}.old-{folder.name.rpartition('-')[2]}"
+            target.rename(old)
+            folder.rename(target)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            folder.rename(target)
     return report
 
 
@@ -120,19 +132,6 @@ def subset_files(folder: Path) -> list[Path]:
         if not file.is_file() or file.stat().st_size != size:
             raise DataError("not as the cut left it; cut again", file)
     return list(sizes)
-
-
-def _sort_out(sources: Sequence[Path | str], labels: Sequence[Path | str]) -> tuple[list[Path], list[Path]]:
-    """Files of facts, and label tables."""
-    given = [f for p in map(Path, sources) for f in (subset_files(p) if p.is_dir() else [p])]
-    tables = [Path(path) for path in labels]
-    for path in (*given, *tables):
-        rdf.check_format(path)
-    facts = [path for path in given if not rdf.is_label_table(path)]
-    tables += [path for path in given if rdf.is_label_table(path)]
-    if not facts:
-        raise ConfigurationError("nothing to load: name at least one file with facts")
-    return facts, tables
 
 
 def _build(
@@ -187,33 +186,9 @@ def _build(
     return LoadReport(target, profile, triples, names, tuple(reader.broken), reader.broken_count, seconds)
 
 
-def _move(folder: Path, target: Path) -> None:
-    """Put the finished folder in its place; an old store steps aside and goes once the new one stands."""
-    if not target.exists() or _is_empty_folder(target):
-        folder.rename(target)
-        return
-    old = target.parent / f".{target.name}.old-{folder.name.rpartition('-')[2]}"
-    target.rename(old)
-    folder.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
-
-
 @contextmanager
-def _scratch(target: Path) -> Iterator[Path]:
-    """A folder beside the target to build in, removed if the building fails."""
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.loading-", dir=target.parent))
-    folder.chmod(0o755)
-    try:
-        yield folder
-    except OSError as error:
-        raise DataError(f"the store cannot be written: {error.strerror or error}", target) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _sole_writer(target: Path, progress: Progress | None) -> Iterator[None]:
-    """Wait for other loads of the same target, and clear away what dead ones left."""
+def _scratch(target: Path, progress: Progress | None) -> Iterator[Path]:
+    """A folder beside the target to build in, gone afterwards; other loads of the same target wait."""
 
     def waiting() -> None:
         message = f"waiting for another load of {target.name}"
@@ -234,7 +209,14 @@ def _sole_writer(target: Path, progress: Progress | None) -> Iterator[None]:
                 old.rename(target)
         for leftover in target.parent.glob(f".{target.name}.loading-*"):
             shutil.rmtree(leftover, ignore_errors=True)
-        yield
+        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.loading-", dir=target.parent))
+        folder.chmod(0o755)
+        try:
+            yield folder
+        except OSError as error:
+            raise DataError(f"the store cannot be written: {error.strerror or error}", target) from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_empty_folder(path: Path) -> bool:

@@ -61,7 +61,11 @@ def open_kg(
         ConfigurationError: unknown profile, impossible URL.
         DataError: no such path, or a folder or file that holds no graph; says what to do.
     """
-    key = (*_identity(source), profile if isinstance(profile, Profile) else str(profile))
+    text, path = str(source), Path(source)
+    key: tuple[object, ...] = (text, profile if isinstance(profile, Profile) else str(profile))
+    if text != DEMO and not _URL.match(text) and path.exists():  # the same path may hold another graph later
+        written = path / MANIFEST if is_store(path) else path
+        key = (str(path.resolve()), written.stat().st_mtime_ns, *key[1:])
     with _lock:
         future = _opened.get(key)
         if new := future is None or (future.done() and future.result().closed):
@@ -111,16 +115,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def _identity(source: str | Path) -> tuple[object, ...]:
-    """What makes two sources the same graph: for paths, also when they were last written."""
-    text = str(source)
-    path = Path(text)
-    if text == DEMO or _URL.match(text) or not path.exists():
-        return (text,)
-    written = path / MANIFEST if is_store(path) else path
-    return (str(path.resolve()), written.stat().st_mtime_ns)
-
-
 def _cached(identity: str, kind: str = "homes") -> Path:
     """The folder in the user's cache for what is worked out about a KG."""
     from platformdirs import user_cache_path
@@ -134,28 +128,25 @@ def _open(source: str | Path, profile: str | Path | Profile | None, timeout: flo
     if text == DEMO:
         folder = resources.files("triplewise.tools.kg") / DEMO
         with ExitStack() as stack:
-            facts, labels, shape = (
+            facts, labels, yaml = (
                 stack.enter_context(resources.as_file(folder / name))
                 for name in ("demo.nt.gz", "labels.tsv.gz", "profile.yaml")
             )
-            return _in_memory([facts], [labels], given or load_profile(shape), DEMO, timeout, limit)
+            return _in_memory([facts], [labels], given or load_profile(yaml), DEMO, timeout, limit)
     if _URL.match(text):
-        return _open_endpoint(text, given, timeout, limit)
+        from triplewise.tools.kg.endpoint import EndpointKG
+
+        packaged = (load_profile(name) for name in profile_names() if given is None)
+        fits = (p for p in packaged if any(re.search(host, text, re.IGNORECASE) for host in p.endpoint_hosts))
+        shape = given or next(fits, load_profile("generic"))
+        endpoint = EndpointKG(text, shape, timeout=timeout, limit=limit)
+        endpoint.cache_dirs = (_cached(endpoint.name),)  # its URL without any login
+        return endpoint
     if path.is_dir():
         return _open_folder(path, given, timeout, limit)
     if path.is_file():
         return _open_file(path, given, timeout, limit)
     raise DataError(f"no such knowledge graph; give {DEMO!r}, a folder, a file, or an http(s) URL", path)
-
-
-def _open_endpoint(url: str, given: Profile | None, timeout: float, limit: int) -> Engine:
-    from triplewise.tools.kg.endpoint import EndpointKG
-
-    packaged = (load_profile(name) for name in profile_names() if given is None)
-    fitting = (p for p in packaged if any(re.search(host, url, re.IGNORECASE) for host in p.endpoint_hosts))
-    kg = EndpointKG(url, given or next(fitting, load_profile("generic")), timeout=timeout, limit=limit)
-    kg.cache_dirs = (_cached(kg.name),)  # its URL without any login
-    return kg
 
 
 def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) -> Engine:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
 from importlib import resources
@@ -118,7 +118,12 @@ class Profile:
             return term.value
         form = self._short_forms.get(term.value)
         if form is None:
-            form = self._short_forms[term.value] = self._short(term)
+            candidates = (
+                form
+                for form, relation in self._candidate_forms(term)
+                if form.strip() == form and form.isprintable() and self.expand(form, relation) == term
+            )
+            form = self._short_forms[term.value] = next(candidates, term.n3())
         return form
 
     def expand(self, form: str, relation: bool = False) -> IRI | None:
@@ -138,11 +143,11 @@ class Profile:
             value = form
         else:
             kinds = [
-                (self.entity_namespaces, self._entity_name),
-                (self.relation_namespaces, self._relation_name),
+                (self.entity_namespaces, self.entity_pattern),
+                (self.relation_namespaces, self.relation_pattern),
             ]
             for namespaces, pattern in reversed(kinds) if relation else kinds:
-                if namespaces and form and pattern.fullmatch(form):
+                if namespaces and form and re.fullmatch(pattern or ".+", form, re.DOTALL):
                     value = namespaces[0] + (encode_name(form) if self.percent_names else form)
                     break
         try:
@@ -171,30 +176,38 @@ class Profile:
             return False
         if self._mediator is not None and self._mediator.search(term.value):
             return True
-        return self.unlabelled_is_mediator and not label and bool(self._unlabelled.search(term.value))
+        return (
+            self.unlabelled_is_mediator and not label and bool(re.search(self.unlabelled_pattern, term.value))
+        )
 
     def linkable(self, iri: str) -> bool:
         """Whether a node is one that questions are about: no relation, type or statement, where it shows."""
         if self._mediator is not None and self._mediator.search(iri):
             return False
-        return self._linkable.search(iri) is not None
+        return re.search(self.linkable_pattern, iri) is not None
 
     def label_subject(self, iri: IRI) -> IRI:
         """The node that carries the label of `iri`: itself, but for relations named in `label_at`."""
-        for namespace in sorted(self.label_at, key=len, reverse=True):
-            if iri.value.startswith(namespace) and (local := iri.value[len(namespace) :]):
-                return IRI(self.label_at[namespace] + local)
-        return iri
+        namespace = _longest(self.label_at, iri.value)
+        return IRI(self.label_at[namespace] + iri.value[len(namespace) :]) if namespace else iri
 
     def relation_label(self, relation: IRI, fetched: str | None = None) -> RelationText:
         """How a relation reads: the profile's own text, else the fetched label, else words of its name."""
         own = self.relations.get(self.short(relation)) or self.relations.get(relation.value)
         if own is not None:
             return own
-        local = self._local(relation)
+        namespaces = [*self.relation_namespaces, *self.entity_namespaces, *self.prefixes.values()]
+        local = _longest(namespaces, relation.value)
+        local = self._readable(relation.value[len(local) :]) if local else local_name(relation.value)
         if self.relation_text == "dotted" and local.count(".") >= 2:
-            return _dotted_text(local, fetched)
-        note = self._note(relation)
+            # Words of type and name of `domain.type.name`, without repeating a word.
+            *_, kind, name = local.split(".")
+            subject_type = split_words(kind)
+            words = subject_type.split()
+            words += [w for i, w in enumerate(split_words(name).split()) if i or w not in words[-1:]]
+            aliases = (fetched,) if fetched else ()
+            return RelationText(" ".join(words), aliases=aliases, subject_type=subject_type)
+        note = self.relation_notes.get(_longest(self.relation_notes, relation.value, whole=True), "")
         return RelationText((fetched or split_words(local)) + (f" ({note})" if note else ""))
 
     def dump(self, path: Path | str) -> None:
@@ -214,12 +227,6 @@ class Profile:
         except OSError as error:
             raise DataError(f"the profile cannot be written: {error.strerror}", path) from error
 
-    def _short(self, iri: IRI) -> str:
-        for form, relation in self._candidate_forms(iri):
-            if form.strip() == form and form.isprintable() and self.expand(form, relation) == iri:
-                return form
-        return iri.n3()
-
     def _candidate_forms(self, iri: IRI) -> Iterator[tuple[str, bool]]:
         """Short forms to try, best first, with the position each of them is for."""
         value = iri.value
@@ -229,7 +236,7 @@ class Profile:
                     form = self._readable(value[len(namespace) :])
                     if form[:1] not in '<?"':
                         yield form, relation
-        for prefix, namespace in self._prefixes_longest_first:
+        for prefix, namespace in sorted(self.prefixes.items(), key=lambda item: -len(item[1])):
             if value.startswith(namespace):
                 local = value[len(namespace) :]
                 yield f"{prefix}:{self._readable(local) if self._is_named(namespace) else local}", False
@@ -241,42 +248,9 @@ class Profile:
     def _readable(self, local: str) -> str:
         return unquote(local, errors="replace") if self.percent_names else local
 
-    def _local(self, iri: IRI) -> str:
-        namespaces = [*self.relation_namespaces, *self.entity_namespaces, *self.prefixes.values()]
-        for namespace in sorted(namespaces, key=len, reverse=True):
-            if iri.value.startswith(namespace) and (local := iri.value[len(namespace) :]):
-                return self._readable(local)
-        return local_name(iri.value)
-
-    def _note(self, relation: IRI) -> str:
-        for namespace in sorted(self.relation_notes, key=len, reverse=True):
-            if relation.value.startswith(namespace):
-                return self.relation_notes[namespace]
-        return ""
-
     @cached_property
     def _short_forms(self) -> LRUCache[str, str]:
         return LRUCache(200_000)
-
-    @cached_property
-    def _prefixes_longest_first(self) -> list[tuple[str, str]]:
-        return sorted(self.prefixes.items(), key=lambda item: -len(item[1]))
-
-    @cached_property
-    def _entity_name(self) -> re.Pattern[str]:
-        return re.compile(self.entity_pattern or ".+", re.DOTALL)
-
-    @cached_property
-    def _relation_name(self) -> re.Pattern[str]:
-        return re.compile(self.relation_pattern or ".+", re.DOTALL)
-
-    @cached_property
-    def _unlabelled(self) -> re.Pattern[str]:
-        return re.compile(self.unlabelled_pattern)
-
-    @cached_property
-    def _linkable(self) -> re.Pattern[str]:
-        return re.compile(self.linkable_pattern)
 
     @cached_property
     def _excluded(self) -> re.Pattern[str] | None:
@@ -320,7 +294,7 @@ def parse_profile(text: str, path: Path | str) -> Profile:
     Raises:
         DataError: names file, line and key.
     """
-    from pydantic import ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
     from triplewise.tools.core.yaml_lines import parse_yaml
 
@@ -332,7 +306,8 @@ def parse_profile(text: str, path: Path | str) -> Profile:
     if isinstance(relations := values.get("relations"), dict):
         values["relations"] = {k: {"label": v} if isinstance(v, str) else v for k, v in relations.items()}
     try:
-        settings: Profile = _profile_adapter().validate_json(json.dumps(values, default=str), strict=True)
+        adapter = TypeAdapter(Profile)
+        settings = adapter.validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         keys = [key for key in first["loc"] if key != "[key]"]
@@ -355,13 +330,6 @@ def parse_profile(text: str, path: Path | str) -> Profile:
 
 
 @cache
-def _profile_adapter() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Profile)
-
-
-@cache
 def _packaged_texts() -> dict[str, str]:
     """Name -> YAML text of every packaged profile."""
     folder = resources.files("triplewise.tools.kg.profiles")
@@ -376,7 +344,9 @@ def _packaged_profile(name: str) -> Profile:
 
 def encode_name(name: str) -> str:
     """A name as the local part of an IRI; `unquote` gives it back."""
-    return "".join(c if _plain(c) else "".join(f"%{b:02X}" for b in c.encode()) for c in name)
+    return "".join(
+        c if c.isalnum() or c in _PLAIN_IN_IRI else "".join(f"%{b:02X}" for b in c.encode()) for c in name
+    )
 
 
 def split_words(local: str) -> str:
@@ -391,19 +361,9 @@ def local_name(iri: str) -> str:
     return re.split(r"[#/:]", iri.rstrip("#/:"))[-1] or iri
 
 
-def _plain(character: str) -> bool:
-    if character.isascii():
-        return character.isalnum() or character in _PLAIN_IN_IRI
-    return character.isalnum() and not 0xE000 <= ord(character) <= 0xF8FF
-
-
-def _dotted_text(path: str, fetched: str | None) -> RelationText:
-    """Reading of `domain.type.property`: words of type and property, without repeating a word."""
-    *_, kind, name = path.split(".")
-    words = split_words(kind).split()
-    words += [w for i, w in enumerate(split_words(name).split()) if i or w != (words[-1] if words else "")]
-    aliases = (fetched,) if fetched else ()
-    return RelationText(" ".join(words), aliases=aliases, subject_type=split_words(kind))
+def _longest(namespaces: Iterable[str], iri: str, whole: bool = False) -> str:
+    """The longest of the namespaces that an IRI lies in, "" if none; `whole`: it may be all of the IRI."""
+    return max((n for n in namespaces if iri.startswith(n) and (whole or n != iri)), key=len, default="")
 
 
 def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str] | None:

@@ -394,7 +394,9 @@ def readable_lines(block: bytes) -> bytes:
         block.decode()
     except UnicodeDecodeError:
         lines = block.splitlines(keepends=True)
-        return b"".join(line if _is_utf8(line) else b"not UTF-8\n" for line in lines)
+        if len(lines) < 2:
+            return b"not UTF-8\n"
+        return b"".join(map(readable_lines, lines))
     return block
 
 
@@ -463,11 +465,3 @@ def _suffix(path: Path) -> str:
     for ending in COMPRESSIONS:
         name = name.removesuffix(ending)
     return Path(name).suffix
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

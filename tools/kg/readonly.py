@@ -81,10 +81,15 @@ class ReadQuery:
         if self.form == "ASK" or (self.aggregates and not self._modifier("GROUP")):
             return self.text
         if (values := self._modifier("VALUES")) and not self.aggregates and not self._modifier("GROUP"):
-            moved = self._with_values_inside(values)
+            opens, closes = (self.tokens[i].start for i in self._group)
+            group, between = self.text[opens : closes + 1], self.text[closes + 1 : values.start]
+            moved = f"{self.text[:opens]}{{ {group}\n{self.text[values.start :]}\n}}{between}"
             return ReadQuery(moved, self.form, tokenize(moved)).capped(rows)
         if limit := self._modifier("LIMIT"):
-            return self._lower_limit(limit, rows)
+            number = next(iter(self.tokens[self.tokens.index(limit) + 1 :]), limit)
+            if not number.text.isdecimal() or int(number.text) <= rows:
+                return self.text
+            return f"{self.text[: number.start]}{rows}{self.text[number.start + len(number.text) :]}"
         at = values.start if values else len(self.text)
         return f"{self.text[:at]}\nLIMIT {rows}\n{self.text[at:]}".rstrip()
 
@@ -111,18 +116,6 @@ class ReadQuery:
     def _modifier(self, keyword: str) -> Token | None:
         return next((t for t in self._modifiers() if t.keyword == keyword), None)
 
-    def _with_values_inside(self, values: Token) -> str:
-        opens, closes = (self.tokens[i].start for i in self._group)
-        group, between = self.text[opens : closes + 1], self.text[closes + 1 : values.start]
-        return f"{self.text[:opens]}{{ {group}\n{self.text[values.start :]}\n}}{between}"
-
-    def _lower_limit(self, limit: Token, rows: int) -> str:
-        following = self.tokens[self.tokens.index(limit) + 1 :]
-        if not following or not following[0].text.isdecimal() or int(following[0].text) <= rows:
-            return self.text
-        number = following[0]
-        return f"{self.text[: number.start]}{rows}{self.text[number.start + len(number.text) :]}"
-
 
 def read_query(sparql: str) -> ReadQuery:
     """Let one SELECT or ASK pass. Raises Refused for everything else."""
@@ -140,7 +133,10 @@ def tokenize(sparql: str) -> tuple[Token, ...]:
     """Tokens of a SPARQL text without spaces and comments. Raises Refused on what could hide others."""
     if "\r" in sparql.replace("\r\n", "\n"):
         raise Refused("a lone carriage return is refused: engines disagree whether it ends a line. Use \\n.")
-    _refuse_hidden_characters(sparql)
+    for match in _ESCAPED_PAIR.finditer(sparql):
+        code = match.group(1) or match.group(2)
+        if code and int(code, 16) < 0x80:  # an engine that decodes it first would see other tokens
+            raise Refused(f"{match.group()} is refused: write the character {chr(int(code, 16))!r} itself.")
     tokens: list[Token] = []
     depth = 0
     for match in _TOKEN.finditer(sparql):
@@ -151,14 +147,6 @@ def tokenize(sparql: str) -> tuple[Token, ...]:
         tokens.append(Token(kind, word, match.start(), depth))
         depth += word in ("{", "(")
     return tuple(tokens)
-
-
-def _refuse_hidden_characters(sparql: str) -> None:
-    """Refuse escapes of ASCII characters: an engine that decodes them first would see other tokens."""
-    for match in _ESCAPED_PAIR.finditer(sparql):
-        code = match.group(1) or match.group(2)
-        if code and int(code, 16) < 0x80:
-            raise Refused(f"{match.group()} is refused: write the character {chr(int(code, 16))!r} itself.")
 
 
 def _form(tokens: tuple[Token, ...]) -> Form:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from html import unescape
@@ -18,6 +18,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from triplewise.tools.core.terms import XSD, Literal, Term
+from triplewise.tools.kg.engine import capped_result
 from triplewise.tools.kg.literals import canonical
 from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.kg.rdf import from_ox, safe_iri
@@ -103,7 +104,9 @@ def judge(reply: Reply, query: str, limit: int) -> Verdict:
     if reply.status == 400 or (reply.status == 500 and _QUERY_WORDS.search(words)):
         return Verdict(_failed(Outcome.SYNTAX, f"the endpoint refused the query: {words}"))
     if reply.status in _RETRIED:
-        return Verdict(_overloaded(reply, words), retry=True, wait=_retry_after(reply))
+        what = "too many requests" if reply.status == 429 else "it is overloaded or broken"
+        message = f"the endpoint answered HTTP {reply.status} ({what}). {words}"
+        return Verdict(_failed(Outcome.UNAVAILABLE, message), retry=True, wait=_retry_after(reply))
     remedy = _REMEDY.get(reply.status, "check that the URL is a SPARQL query endpoint")
     return Verdict(
         _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status}; {remedy}. {words}")
@@ -120,14 +123,23 @@ def _judge_results(reply: Reply, limit: int) -> Verdict:
         return _judge_other(reply, error)
     if _TIME_WORDS.search(answer.remark):
         return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {answer.remark}"))
-    return Verdict(_results(answer, limit, reply.headers.get("x-sparql-maxrows", "")))
+    if answer.boolean is not None:
+        return Verdict(Result(Outcome.ROWS, boolean=answer.boolean))
+    result = capped_result(answer.variables, answer.rows, limit)
+    engine_cap = reply.headers.get("x-sparql-maxrows", "")
+    if result.outcome is Outcome.ROWS and engine_cap.isdecimal() and len(result.rows) >= int(engine_cap):
+        message = f"cut at the endpoint's own limit of {engine_cap} rows"
+        result = replace(result, outcome=Outcome.TRUNCATED, message=message)
+    return Verdict(result)
 
 
 def _judge_other(reply: Reply, error: NotResultsError) -> Verdict:
     """A 200 that holds no (whole) results."""
     words = reply.words
     tail = " ".join(reply.body[-4_000:].decode("utf-8", "replace").split())
-    if _TIME_WORDS.search(_behind_rows(tail) if error.cut else words):
+    # Words inside rows do not count: what stands behind the last row of cut results does.
+    behind_rows = tail[max(tail.rfind('"}'), tail.rfind('" }')) + 1 :]
+    if _TIME_WORDS.search(behind_rows if error.cut else words):
         return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {tail[-_MESSAGE:]}"))
     if error.cut:
         message = f"the endpoint's answer was cut off: {error}; try again, or ask for fewer rows"
@@ -135,29 +147,6 @@ def _judge_other(reply: Reply, error: NotResultsError) -> Verdict:
     kind = reply.headers.get("content-type", "no content type").split(";")[0]
     message = f"the URL answered with {kind}, not SPARQL results: check that it is a query endpoint. {words}"
     return Verdict(_failed(Outcome.UNAVAILABLE, message))
-
-
-def _behind_rows(tail: str) -> str:
-    """What stands behind the last row of cut results, so that words inside rows do not count."""
-    return tail[max(tail.rfind('"}'), tail.rfind('" }')) + 1 :]
-
-
-def _results(answer: Answer, limit: int, engine_cap: str) -> Result:
-    if answer.boolean is not None:
-        return Result(Outcome.ROWS, boolean=answer.boolean)
-    rows, message = answer.rows, ""
-    if len(rows) > limit:
-        message = f"cut at the limit of {limit} rows"
-    elif engine_cap.isdecimal() and len(rows) >= int(engine_cap):
-        message = f"cut at the endpoint's own limit of {engine_cap} rows"
-    if message:
-        return Result(Outcome.TRUNCATED, answer.variables, rows[:limit], message=message)
-    return Result(Outcome.ROWS if rows else Outcome.EMPTY, answer.variables, rows)
-
-
-def _overloaded(reply: Reply, words: str) -> Result:
-    what = "too many requests" if reply.status == 429 else "it is overloaded or broken"
-    return _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status} ({what}). {words}")
 
 
 def _retry_after(reply: Reply) -> float:

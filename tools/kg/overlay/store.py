@@ -13,8 +13,9 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import cast
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
@@ -54,6 +55,9 @@ class Reading:
     time: str
     reader: str
     confidence: float
+
+
+_READING = ", ".join(field.name for field in fields(Reading))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,26 +135,48 @@ class FactStore:
         given = list(facts)
         if not given:
             return ()
+        status = "SELECT status FROM facts WHERE id = ?"
         with self._changing() as connection:
             for fact in given:
-                _insert(connection, fact)
-            statuses = dict(_statuses(connection, [f.id for f in given]))
-        return tuple(replace(f, status=statuses[f.id]) for f in given)
+                connection.execute(
+                    "INSERT INTO facts (id, triple, labels, conflicts, status, added)"
+                    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                    (
+                        fact.id,
+                        fact.triple.n3(),
+                        json.dumps(fact.labels, ensure_ascii=False),
+                        json.dumps(fact.conflicts, ensure_ascii=False),
+                        fact.status,
+                        now(),
+                    ),
+                )
+                connection.execute(
+                    f"INSERT OR IGNORE INTO readings (fact, {_READING}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (fact.id, *(getattr(fact, field.name) for field in fields(Reading))),
+                )
+            return tuple(
+                replace(fact, status=connection.execute(status, (fact.id,)).fetchone()[0]) for fact in given
+            )
 
-    def facts(self, wanted: FactFilter | None = None) -> list[StoredFact]:
-        """The facts that are meant, oldest first."""
-        wanted = wanted or FactFilter()
+    def facts(self, chosen: FactFilter | None = None) -> list[StoredFact]:
+        """Return the facts that are meant, oldest first."""
+        chosen = chosen or FactFilter()
         if not self.path.exists():
             return []
         with self._connected() as connection:
-            if wanted.status:
-                marks = ", ".join("?" * len(wanted.status))
-                where, values = f" WHERE status IN ({marks})", wanted.status
+            if chosen.status:
+                marks = ", ".join("?" * len(chosen.status))
+                where, values = f" WHERE status IN ({marks})", chosen.status
             else:
                 where, values = "", ()
             rows = connection.execute(f"{_FACTS}{where} ORDER BY added, rowid", values).fetchall()
-            readings = _readings(connection, [row[0] for row in rows])
-        return [kept for row in rows if wanted.matches(kept := _kept(row, readings[row[0]]))]
+            readings: dict[str, list[Reading]] = {row[0]: [] for row in rows}
+            every = f"SELECT fact, {_READING} FROM readings ORDER BY time, rowid"
+            for fact, *rest in connection.execute(every):
+                if fact in readings:
+                    readings[fact].append(Reading(*rest))
+        stored = [_stored(row, readings[row[0]]) for row in rows]
+        return [fact for fact in stored if chosen.matches(fact)]
 
     def get(self, prefix: str) -> StoredFact:
         """The fact whose id begins so.
@@ -159,15 +185,17 @@ class FactStore:
             ConfigurationError: there is none, or several; names what there is.
         """
         prefix = prefix.strip().lower()
-        found = [k for k in self.facts() if prefix and k.id.startswith(prefix)]
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            known = [k.id for k in self.facts()]
-            listed = f"; there are {len(known)}, e.g. {', '.join(known[:SHOWN_IDS])}" if known else ""
+        matches = [k for k in self.facts() if prefix and k.id.startswith(prefix)]
+        if len(matches) == 1:
+            return matches[0]
+        if not matches:
+            ids = [k.id for k in self.facts()]
+            listed = f"; there are {len(ids)}, e.g. {', '.join(ids[:SHOWN_IDS])}" if ids else ""
             raise ConfigurationError(f"no fact has an id that begins with {prefix!r} in {self.path}{listed}")
-        ids = ", ".join(k.id for k in found[:SHOWN_IDS])
-        raise ConfigurationError(f"{prefix!r} begins the ids of {len(found)} facts: {ids}; write more of it")
+        ids = ", ".join(k.id for k in matches[:SHOWN_IDS])
+        raise ConfigurationError(
+            f"{prefix!r} begins the ids of {len(matches)} facts: {ids}; write more of it"
+        )
 
     def accept(self, ids: Iterable[str]) -> int:
         """Say yes to facts by full id; how many changed."""
@@ -211,95 +239,31 @@ class FactStore:
                 f"the facts cannot be opened: {error}; name a file with --facts", self.path
             ) from error
         try:
-            _set_up(connection)
+            if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+                tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+                if {name for (name,) in tables} - {"facts", "readings"}:
+                    raise sqlite3.DatabaseError("it is some other program's database")
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_VERSION};COMMIT;")
             yield connection
         except sqlite3.DatabaseError as error:
-            mend = "name another file with --facts (setting facts)"
-            raise DataError(f"the facts cannot be read or written ({error}); {mend}", self.path) from error
+            remedy = "name another file with --facts (setting facts)"
+            raise DataError(f"the facts cannot be read or written ({error}); {remedy}", self.path) from error
         finally:
             connection.close()
 
 
-def _set_up(connection: sqlite3.Connection) -> None:
-    """WAL mode and tables, in a file that is new."""
-    if connection.execute("PRAGMA user_version").fetchone()[0] == _VERSION:
-        return
-    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if tables - {"facts", "readings"}:
-        raise sqlite3.DatabaseError("it is some other program's database")
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_VERSION};COMMIT;")
-
-
-def _insert(connection: sqlite3.Connection, fact: ExtractedFact) -> None:
-    connection.execute(
-        "INSERT INTO facts (id, triple, labels, conflicts, status, added) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (id) DO NOTHING",
-        (
-            fact.id,
-            fact.triple.n3(),
-            json.dumps(fact.labels, ensure_ascii=False),
-            json.dumps(fact.conflicts, ensure_ascii=False),
-            fact.status,
-            now(),
-        ),
-    )
-    connection.execute(
-        "INSERT OR IGNORE INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            fact.id,
-            fact.question,
-            fact.document,
-            fact.source,
-            fact.sentence,
-            fact.time,
-            fact.reader,
-            fact.confidence,
-        ),
-    )
-
-
-def _statuses(connection: sqlite3.Connection, ids: Sequence[str]) -> Iterator[tuple[str, FactStatus]]:
-    for batch in batches(ids, 500):
-        marks = ", ".join("?" * len(batch))
-        yield from connection.execute(f"SELECT id, status FROM facts WHERE id IN ({marks})", batch)
-
-
-def _readings(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, list[Reading]]:
-    """Readings by fact, oldest first."""
-    found: dict[str, list[Reading]] = {i: [] for i in ids}
-    for batch in batches(ids, 500):
-        marks = ", ".join("?" * len(batch))
-        query = (
-            "SELECT fact, question, document, source, sentence, time, reader, confidence FROM readings"
-            f" WHERE fact IN ({marks}) ORDER BY time, rowid"
-        )
-        for fact, *rest in connection.execute(query, batch):
-            found[fact].append(Reading(*rest))
-    return found
-
-
-def _kept(row: Sequence[str], readings: Sequence[Reading]) -> StoredFact:
-    """A row with its readings. Raises `DataError` on a row that this program cannot have written."""
+def _stored(row: Sequence[str], readings: Sequence[Reading]) -> StoredFact:
+    """A row with its readings."""
     _, written, labels, conflicts, status, added, decided = row
-    best = max(readings, key=lambda r: r.confidence)
     fact = ExtractedFact(
         triple=read_triple(written),
         labels=json.loads(labels),
-        question=best.question,
-        document=best.document,
-        source=best.source,
-        sentence=best.sentence,
-        time=best.time,
-        reader=best.reader,
-        confidence=best.confidence,
         conflicts=tuple(json.loads(conflicts)),
-        status=_STATUSES[status],
+        status=cast(FactStatus, status),
+        **asdict(max(readings, key=lambda r: r.confidence)),
     )
     return StoredFact(fact, tuple(readings), added, decided)
-
-
-_STATUSES: dict[str, FactStatus] = {"proposed": "proposed", "accepted": "accepted", "rejected": "rejected"}
 
 
 def now() -> str:

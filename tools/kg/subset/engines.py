@@ -95,6 +95,8 @@ class DuckDB:
     def lines(self, path: Path, first: int, offset: int) -> Iterator[Lines]:
         """The lines of a file, decompressed here."""
         import ibis
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
         with open_file(path) as stream:
             try:
@@ -107,7 +109,15 @@ class DuckDB:
                     offset += len(raw)
                     text = readable_lines(raw)
                     count = text.count(b"\n") + (not text.endswith(b"\n"))
-                    yield Lines(ibis.memtable(_table(text, count)), first, count, offset, stream.position)
+                    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
+                    offsets = np.zeros(count + 1, np.int64)
+                    offsets[1 : len(ends) + 1] = ends
+                    offsets[count] = len(text)
+                    buffers = pa.py_buffer(offsets), pa.py_buffer(text)
+                    lines = pa.LargeStringArray.from_buffers(count, *buffers)
+                    trimmed = pc.utf8_trim(lines, characters=" \t\r\n")
+                    table = ibis.memtable(pa.table({"n": np.arange(count), "line": trimmed}))
+                    yield Lines(table, first, count, offset, stream.position)
                     first += count
             except OSError as error:
                 raise DataError(f"cannot be read to its end: {error}", path) from error
@@ -234,26 +244,6 @@ def _session() -> Any:
             "(e.g. apt-get install default-jre-headless) or set JAVA_HOME"
         )
     return SparkSession.builder.appName("triplewise kg cut").getOrCreate()
-
-
-def _table(data: bytes, count: int) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
-    offsets = np.zeros(count + 1, np.int64)
-    offsets[1 : len(ends) + 1] = ends
-    offsets[count] = len(data)
-    lines = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
-    trimmed = pc.utf8_trim(lines, characters=" \t\r\n")
-    return pa.table({"n": np.arange(count), "line": trimmed})
-
-
-def materialize(engine: Engine, table: ir.Table, folder: Path) -> ir.Table:
-    """Compute a table now, into a folder of its own, and read it from there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    engine.write(table, folder)
-    return engine.read(folder)
 
 
 def column_table(engine: Engine, values: Sequence[str], name: str, folder: Path) -> ir.Table:

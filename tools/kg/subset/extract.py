@@ -27,7 +27,7 @@ from triplewise.tools.kg.load import SUBSET_MANIFEST
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Progress, numbered_lines, open_file, safe_iri
 from triplewise.tools.kg.subset import hops as hop_tables
-from triplewise.tools.kg.subset.engines import Engine, column_table, engine_named, materialize
+from triplewise.tools.kg.subset.engines import Engine, column_table, engine_named
 from triplewise.tools.kg.subset.staging import Source, batches, check_dump, rows, stage, staged_table
 from triplewise.tools.kg.subset.steps import Facts, Steps, write_json
 
@@ -164,7 +164,16 @@ def extract_subset(
     shape = profile if isinstance(profile, Profile) else load_profile(profile)
     entities = read_seed_ids(Path(seeds), shape)
     target = Path(into).absolute()
-    _make_ready(target, overwrite)
+    if target.exists() and not target.is_dir():
+        raise ConfigurationError(f"{target} is a file; name a folder to make")
+    held = {path.name for path in target.iterdir()} if target.exists() else set()
+    if others := held - {*FILES, WORK}:
+        raise ConfigurationError(
+            f"{target} is not empty ({', '.join(sorted(others)[:3])}); name one to make, or an empty one"
+        )
+    if SUBSET_MANIFEST in held and not overwrite:
+        raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
+    target.mkdir(parents=True, exist_ok=True)
     steps = Steps(target / WORK)
     staging = Steps(Path(staged).absolute()) if staged else steps
     with ExitStack() as stack:
@@ -177,24 +186,6 @@ def extract_subset(
         report = _Extraction(running, steps, staging, spec, shape, entities, progress).run(paths, target)
     shutil.rmtree(target / WORK, ignore_errors=True)
     return report
-
-
-def _make_ready(target: Path, overwrite: bool) -> None:
-    """Make sure that an extraction may be written into a folder.
-
-    Raises:
-        ConfigurationError: it is no folder, or holds something that may not be replaced.
-    """
-    if target.exists() and not target.is_dir():
-        raise ConfigurationError(f"{target} is a file; name a folder to make")
-    held = {path.name for path in target.iterdir()} if target.exists() else set()
-    if others := held - {*FILES, WORK}:
-        raise ConfigurationError(
-            f"{target} is not empty ({', '.join(sorted(others)[:3])}); name one to make, or an empty one"
-        )
-    if SUBSET_MANIFEST in held and not overwrite:
-        raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
-    target.mkdir(parents=True, exist_ok=True)
 
 
 class _Extraction:
@@ -235,9 +226,25 @@ class _Extraction:
             "putting the hops together", "hops/triples", lambda f: self._together(f, len(hops))
         )
         self._step("labels", "hops/labels", self._labels)
-        files = self._step("writing", "hops/result", self._written)
+        places = {TRIPLES: "hops/triples/all", LABELS: "hops/labels/names"}
+        files = self._step(
+            "writing",
+            "hops/result",
+            lambda folder: {
+                name: _write_ntriples(batches(self.steps.path(place)), folder / name)
+                for name, place in places.items()
+            },
+        )
         report = self._report(target, sources, roles | known | counts, hops, files)
-        _publish(self.steps.path("hops/result"), target, _manifest(report, files))
+        result = self.steps.path("hops/result")
+        try:  # the old manifest goes first, the new one comes last; what was moved before stays moved
+            (target / SUBSET_MANIFEST).unlink(missing_ok=True)
+            for name in (TRIPLES, LABELS):
+                if (result / name).exists():
+                    (result / name).replace(target / name)
+            write_json(target / SUBSET_MANIFEST, _manifest(report, files))
+        except OSError as error:
+            raise DataError(f"cannot be written: {error.strerror or error}", target) from error
         return report
 
     def _report(
@@ -246,6 +253,11 @@ class _Extraction:
         found = tuple(
             Hop(number, hop["nodes"], facts["by_hop"].get(str(number), 0), hop["hubs"])
             for number, hop in enumerate(hops, 1)
+        )
+        hubs = (  # hop by hop, the largest first
+            Hub(number, self.profile.short(_iri(node)), side, n)
+            for number in range(1, len(hops) + 1)
+            for node, side, n in rows(self.steps.path(f"hops/{number}/hubs"))
         )
         return SubsetReport(
             path=target,
@@ -256,7 +268,7 @@ class _Extraction:
             labels=files[LABELS]["triples"],
             hops=found,
             hub_count=sum(hop.hubs for hop in found),
-            hubs=tuple(islice(self._hubs(len(hops)), SHOWN)),
+            hubs=tuple(islice(hubs, SHOWN)),
             seeds=facts["seeds"],
             unknown=(*self.seeds.unreadable, *facts["unknown"])[:SHOWN],
             unknown_count=len(self.seeds.unreadable) + facts["unknown_count"],
@@ -265,32 +277,24 @@ class _Extraction:
             seconds={name: round(seconds, 3) for name, seconds in self.seconds.items()},
         )
 
-    def _hubs(self, hops: int) -> Iterator[Hub]:
-        """The hubs that the manifest lists: hop by hop, the largest first."""
-        for number in range(1, hops + 1):
-            for node, side, n in rows(self.steps.path(f"hops/{number}/hubs")):
-                yield Hub(number, self.profile.short(_iri(node)), side, n)
-
     def _hop(self, number: int) -> Facts:
         """One hop in two steps: what stands at the frontier, then what of it is taken and where it leads."""
         frontier = self.steps.path(f"hops/{number - 1}/frontier")
         nodes = (self.steps.facts(f"hops/{number - 1}") or {})["reached"]
         what = f"hop {number}: {nodes:,} nodes"
+
+        def touched(folder: Path) -> Facts:
+            triples, read = staged_table(self.staging, self.engine), self.engine.read
+            followed = read(self.steps.path("hops/roles/followed"))
+            direction = self.spec.direction
+            self.engine.write(hop_tables.touched(triples, followed, read(frontier), direction), folder)
+            return {}
+
         if self.steps.facts(f"hops/{number}") is None:
-            self._step(what, f"hops/{number}-touched", lambda folder: self._touched(folder, frontier))
+            self._step(what, f"hops/{number}-touched", touched)
         facts = self._step(what, f"hops/{number}", lambda folder: self._taken(folder, number))
         self.steps.forget(f"hops/{number}-touched")
         return facts | {"nodes": nodes}
-
-    def _touched(self, folder: Path, frontier: Path) -> Facts:
-        table = hop_tables.touched(
-            staged_table(self.staging, self.engine),
-            self.engine.read(self.steps.path("hops/roles/followed")),
-            self.engine.read(frontier),
-            self.spec.direction,
-        )
-        self.engine.write(table, folder)
-        return {}
 
     def _taken(self, folder: Path, number: int) -> Facts:
         read, spec = self.engine.read, self.spec
@@ -298,11 +302,13 @@ class _Extraction:
         over = None
         if spec.hub_limit:
             seeds = read(self.steps.path("hops/0/frontier"))
-            over = self._kept(hop_tables.hubs(found, spec.hub_limit, seeds), folder / "hubs")
-        triples = self._kept(hop_tables.taken(found, over, spec.hub_sample, spec.seed), folder / "triples")
+            over = self._materialize(hop_tables.hubs(found, spec.hub_limit, seeds), folder / "hubs")
+        triples = self._materialize(
+            hop_tables.taken(found, over, spec.hub_sample, spec.seed), folder / "triples"
+        )
         seen = [read(self.steps.path(f"hops/{n}/frontier")) for n in range(number)]
         before = seen[0].union(*seen[1:]) if len(seen) > 1 else seen[0]
-        frontier = self._kept(hop_tables.reached(triples, before), folder / "frontier")
+        frontier = self._materialize(hop_tables.reached(triples, before), folder / "frontier")
         return {
             "reached": self.engine.count(frontier),
             "hubs": self.engine.count(over) if over is not None else 0,
@@ -311,7 +317,7 @@ class _Extraction:
     def _roles(self, folder: Path) -> Facts:
         """Sort the relations of the dump: followed, naming, left out."""
         triples = staged_table(self.staging, self.engine)
-        self._kept(triples.group_by("p").agg(n=lambda t: t.count()), folder / "counts")
+        self._materialize(triples.group_by("p").agg(n=lambda t: t.count()), folder / "counts")
         profile = self.profile
         texts = (*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates)
         naming = {f"<{predicate}>" for predicate in texts}
@@ -333,7 +339,7 @@ class _Extraction:
         triples = staged_table(self.staging, self.engine)
         subjects = triples.semi_join(wanted, triples.s == wanted.node).select(node="s")
         objects = triples.semi_join(wanted, triples.o == wanted.node).select(node="o")
-        self._kept(subjects.union(objects).distinct().order_by("node"), folder / "frontier")
+        self._materialize(subjects.union(objects).distinct().order_by("node"), folder / "frontier")
         there = {term for (term,) in rows(folder / "frontier")}
         unknown = [iri for iri in self.seeds.iris if iri.n3() not in there]
         return {
@@ -345,14 +351,14 @@ class _Extraction:
 
     def _together(self, folder: Path, number: int) -> Facts:
         parts = [self.engine.read(self.steps.path(f"hops/{n}/triples")) for n in range(1, number + 1)]
-        every = self._kept(hop_tables.first_hops(parts), folder / "all")
-        self._kept(every.group_by("hop").agg(n=lambda t: t.count()), folder / "counts")
+        every = self._materialize(hop_tables.first_hops(parts), folder / "all")
+        self._materialize(every.group_by("hop").agg(n=lambda t: t.count()), folder / "counts")
         counts = {str(hop): n for hop, n in rows(folder / "counts")}
         return {"triples": sum(counts.values()), "by_hop": counts}
 
     def _labels(self, folder: Path) -> Facts:
         triples = self.engine.read(self.steps.path("hops/triples/all"))
-        self._kept(triples.select("p").distinct(), folder / "relations")
+        self._materialize(triples.select("p").distinct(), folder / "relations")
         relations = [_iri(term) for (term,) in rows(folder / "relations")]
         carriers = {
             iri.n3() for relation in relations for iri in (relation, self.profile.label_subject(relation))
@@ -367,18 +373,14 @@ class _Extraction:
         table = hop_tables.names_of(
             staged_table(self.staging, self.engine), naming, named, self.spec.languages
         )
-        self._kept(table, folder / "names")
+        self._materialize(table, folder / "names")
         return {}
 
-    def _written(self, folder: Path) -> Facts:
-        places = {TRIPLES: "hops/triples/all", LABELS: "hops/labels/names"}
-        return {
-            name: _write_ntriples(batches(self.steps.path(place)), folder / name)
-            for name, place in places.items()
-        }
-
-    def _kept(self, table: Any, folder: Path) -> Any:
-        return materialize(self.engine, table, folder)
+    def _materialize(self, table: Any, folder: Path) -> Any:
+        """Compute a table now, into a folder of its own, and read it from there."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.engine.write(table, folder)
+        return self.engine.read(folder)
 
     def _identity(self, sources: Sequence[Source]) -> Facts:
         """What the steps of the hops are made from."""
@@ -442,57 +444,22 @@ def _write_ntriples(batches: Iterable[pa.RecordBatch], path: Path) -> Facts:
     Returns:
         `triples`, `bytes` and `sha256` of the file.
     """
-    total = 0
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    total, kind = 0, pa.large_string()
     with path.open("wb") as raw:
         with gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
             for batch in batches:
-                file.write(_text(batch))
+                columns = [batch.column(name).cast(kind) for name in ("s", "p", "o")]
+                lines = pc.binary_join_element_wise(*columns, pa.scalar(".\n", kind), pa.scalar(" ", kind))
+                file.write("".join(lines.to_pylist()).encode())
                 total += batch.num_rows
         raw.flush()
         os.fsync(raw.fileno())
     with path.open("rb") as done:
         digest = hashlib.file_digest(done, "sha256").hexdigest()
     return {"triples": total, "bytes": path.stat().st_size, "sha256": digest}
-
-
-def _text(batch: pa.RecordBatch) -> bytes:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not batch.num_rows:
-        return b""
-    kind = pa.large_string()
-    columns = [batch.column(name).cast(kind) for name in ("s", "p", "o")]
-    lines = pc.binary_join_element_wise(*columns, pa.scalar(".\n", kind), pa.scalar(" ", kind))
-    return "".join(lines.to_pylist()).encode()
-
-
-def _publish(result: Path, target: Path, manifest: Facts) -> None:
-    """Put the files of a result into their folder: the old manifest goes first, the new one comes last.
-
-    The result stays, so that a publishing that was broken off can be done again.
-
-    Raises:
-        DataError: the folder cannot be written.
-    """
-    try:
-        (target / SUBSET_MANIFEST).unlink(missing_ok=True)
-        for name in (TRIPLES, LABELS):
-            _linked(result / name).replace(target / name)
-        write_json(target / SUBSET_MANIFEST, manifest)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror or error}", target) from error
-
-
-def _linked(path: Path) -> Path:
-    """The same file once more, under another name; a copy where there are no links."""
-    other = path.with_name(path.name + ".new")
-    other.unlink(missing_ok=True)
-    try:
-        os.link(path, other)
-    except OSError:
-        shutil.copyfile(path, other)
-    return other
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,29 +512,24 @@ def _entries(path: Path) -> Iterator[tuple[str, ...]]:
         try:
             for number, raw in numbered_lines(stream):
                 line = raw.strip()
-                if line.startswith("{"):
-                    yield from _record(line, path, number)
-                elif line and not line.startswith("#"):
-                    yield (line.split(" #")[0].split("\t")[0].strip(),)
+                if not line.startswith("{"):
+                    if line and not line.startswith("#"):
+                        yield (line.split(" #")[0].split("\t")[0].strip(),)
+                    continue
+                try:
+                    record = json.loads(line)
+                except ValueError as error:
+                    raise DataError(f"no JSON ({error})", path, number) from error
+                key = next((key for key in SEED_KEYS if record.get(key) is not None), None)
+                if key is None:
+                    raise DataError(f"a record without any of: {', '.join(SEED_KEYS)}", path, number)
+                if isinstance(value := record[key], dict):
+                    for left, right in value.items():
+                        yield (str(right), str(left)) if isinstance(right, str) else (str(left),)
+                else:
+                    yield from ((str(form),) for form in (value if isinstance(value, list) else [value]))
         except OSError as error:
             raise DataError(f"cannot be read to its end: {error}", path) from error
-
-
-def _record(line: str, path: Path, number: int) -> Iterator[tuple[str, ...]]:
-    try:
-        record = json.loads(line)
-    except ValueError as error:
-        raise DataError(f"no JSON ({error})", path, number) from error
-    key = next((key for key in SEED_KEYS if record.get(key) is not None), None)
-    if key is None:
-        raise DataError(f"a record without any of: {', '.join(SEED_KEYS)}", path, number)
-    value = record[key]
-    if isinstance(value, dict):
-        for left, right in value.items():
-            yield (str(right), str(left)) if isinstance(right, str) else (str(left),)
-    else:
-        for form in value if isinstance(value, list) else [value]:
-            yield (str(form),)
 
 
 def _iri(term: str) -> IRI:

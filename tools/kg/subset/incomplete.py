@@ -233,15 +233,12 @@ class _Names:
         same = [e for e in entries if e.label == name] or list(entries)
         iri = self._kg.profile.expand(name)
         forms = [*([iri.n3()] if iri is not None else ()), *(e.iri.n3() for e in same)]
-        found = next((form for form in forms if form in self._nodes), "")
-        return found or self._literal(name)
-
-    def _literal(self, text: str) -> str:
-        """The literal that reads like this."""
+        if form := next((form for form in forms if form in self._nodes), ""):
+            return form
         if self._literals is None:
             literals = (n for n in self._nodes if n.startswith('"'))
             self._literals = {n[1 : n.rindex('"')]: n for n in literals}
-        return self._literals.get(text, "")
+        return self._literals.get(name, "")
 
 
 def _write(kg: EmbeddedKG, dropped: Collection[Fact], work: Path, tell: Progress) -> tuple[int, str]:
@@ -326,8 +323,7 @@ class ShortestPaths:
         paths = {}
         for node, name in target_names.items():
             if depth[node] >= 0:
-                facts = self._every(node, depth) if every else self._one(node, depth, draw)
-                paths[name] = sorted(facts)
+                paths[name] = sorted(self._facts(node, depth, None if every else draw))
         return paths
 
     def _depths(self, start: int, targets: np.ndarray, hops: int) -> np.ndarray:
@@ -338,42 +334,27 @@ class ShortestPaths:
         for hop in range(1, hops + 1):
             if not len(frontier) or (depth[targets] >= 0).all():
                 break
-            reached = np.unique(self._far[self._slots(frontier)])
+            starts, sizes = self._start[frontier], self._start[frontier + 1] - self._start[frontier]
+            shifts = np.repeat(starts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+            reached = np.unique(self._far[np.arange(int(sizes.sum())) + shifts])
             frontier = reached[depth[reached] < 0]
             depth[frontier] = hop
         return depth
-
-    def _slots(self, nodes: np.ndarray) -> np.ndarray:
-        """Where the neighbours of some nodes stand."""
-        starts, ends = self._start[nodes], self._start[nodes + 1]
-        sizes = ends - starts
-        shifts: np.ndarray = np.repeat(starts - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
-        slots: np.ndarray = np.arange(int(sizes.sum())) + shifts
-        return slots
 
     def _back(self, node: int, depth: np.ndarray) -> np.ndarray:
         """Where the neighbours of a node stand that are one step nearer to the start."""
         slots = np.arange(self._start[node], self._start[node + 1])
         return np.asarray(slots[depth[self._far[slots]] == depth[node] - 1])
 
-    def _one(self, node: int, depth: np.ndarray, draw: random.Random) -> set[int]:
-        """Facts of one shortest path, drawn at random step by step."""
-        facts = set()
-        while depth[node] > 0:
-            slot = int(draw.choice(self._back(node, depth).tolist()))
-            facts.add(int(self._fact[slot]))
-            node = int(self._far[slot])
-        return facts
-
-    def _every(self, node: int, depth: np.ndarray) -> set[int]:
-        """Facts of all shortest paths."""
+    def _facts(self, node: int, depth: np.ndarray, draw: random.Random | None) -> set[int]:
+        """Facts of one shortest path, drawn at random step by step, or of all of them."""
         facts: set[int] = set()
         open_nodes, seen = [node], {node}
         while open_nodes:
-            at = open_nodes.pop()
-            if depth[at] <= 0:
+            if depth[at := open_nodes.pop()] <= 0:
                 continue
-            for slot in self._back(at, depth).tolist():
+            slots = self._back(at, depth).tolist()
+            for slot in slots if draw is None else [draw.choice(slots)]:
                 facts.add(int(self._fact[slot]))
                 if (near := int(self._far[slot])) not in seen:
                     seen.add(near)

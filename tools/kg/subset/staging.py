@@ -192,14 +192,14 @@ def _stage_part(folder: Path, engine: Engine, lines: Lines, path: Path, number: 
     if not bad:
         return facts | {"bad_lines": 0, "first_bad": None, "message": ""}
     at, line, message = min(bad, key=lambda b: b[0] or 0)
-    first_bad = lines.first + at if at is not None else _number_of(path, line)
+    if at is not None:
+        first_bad: int | None = lines.first + at
+    else:  # the engine read the file in no order
+        with rdf.open_file(path) as stream:
+            first_bad = next(
+                (n for n, text in rdf.numbered_lines(stream) if text.strip() == line.strip()), None
+            )
     return facts | {"bad_lines": len(bad), "first_bad": first_bad, "message": message}
-
-
-def _number_of(path: Path, line: str) -> int | None:
-    """Number of the first line of a file that reads so: for engines that read a file in no order."""
-    with rdf.open_file(path) as stream:
-        return next((n for n, other in rdf.numbered_lines(stream) if other.strip() == line.strip()), None)
 
 
 def _stage_labels(folder: Path, path: Path, profile: Profile) -> Facts:
