@@ -108,7 +108,7 @@ class Filters:
 @o.unfold
 def list_facts(store: Store, filters: Filters, profile: o.Profile = None, as_json: o.Json = False) -> None:
     """List the facts of a graph, oldest first."""
-    from triplewise.tools.kg.overlay.export import as_json as plain
+    from triplewise.tools.kg.overlay.store import as_json as plain
 
     opened = store.open()
     facts = opened.facts(filters.read())
@@ -141,7 +141,7 @@ def show_fact(
     as_json: o.Json = False,
 ) -> None:
     """Show one fact with everything that is known of it: each document, sentence, question and reader."""
-    from triplewise.tools.kg.overlay.export import as_json as plain
+    from triplewise.tools.kg.overlay.store import as_json as plain
 
     stored = store.open().get(id)
     if as_json:
@@ -229,7 +229,7 @@ def export_facts(
     ] = None,
 ) -> None:
     """Write facts for other programs: proposed and accepted ones, if no --status is given."""
-    from triplewise.tools.kg.overlay.export import FORMATS
+    from triplewise.tools.kg.overlay.store import FORMATS
 
     if format not in FORMATS:
         raise ConfigurationError.unknown("format", format, FORMATS)

@@ -15,10 +15,9 @@ from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
 from triplewise.tools.kg.adjacency import Adjacency
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import Engine, Layer, batches
-from triplewise.tools.kg.labels import LabelIndex, Name
-from triplewise.tools.kg.overlay.fact_index import FactIndex
-from triplewise.tools.kg.overlay.patterns import NotRead, Path, path_n3
-from triplewise.tools.kg.overlay.rewrite import Rewritten, rewrite
+from triplewise.tools.kg.labels import Name
+from triplewise.tools.kg.overlay.patterns import FactIndex, NotRead, Path, path_n3
+from triplewise.tools.kg.overlay.rewrite import rewrite
 from triplewise.tools.kg.protocol import (
     Deadline,
     KnowledgeGraph,
@@ -57,8 +56,19 @@ class OverlaidKG(Layer):
             for predicate in origin.profile.label_predicates[:1]
             for node, label in self._names.items()
         ]
-        self._new = FactIndex(_unknown(origin, [t for t in (*self.facts, *names) if _writable(t)]))
-        super().__init__(origin, self._merged_index(origin))
+        blank = {  # SPARQL has no name for them
+            t
+            for t in self.facts
+            if any(isinstance(end, IRI) and end.value.startswith("_:") for end in (t.subject, t.object))
+        }
+        named = [t for t in (*self.facts, *names) if t not in blank]
+        self._new = FactIndex(_unknown(origin, named))
+        index = origin.index
+        if index is not None and self._names:
+            popularity = {node.value: len(self._new.at(node)) for node in self._names}
+            minted = [Name(node.value, label) for node, label in self._names.items()]
+            index = index.with_names(minted, popularity)
+        super().__init__(origin, index)
         self._apart = not isinstance(origin_of(origin), EmbeddedKG)
         self._reached: LRUCache[tuple[str, Term, bool], tuple[Term, ...]] = LRUCache(1_000)
         self._adjacency: tuple[Adjacency, Adjacency] | None = None
@@ -74,7 +84,11 @@ class OverlaidKG(Layer):
         except Refused as refusal:
             return Result(Outcome.SYNTAX, message=str(refusal))
         result = self.origin.query(rewritten.text, timeout=deadline.left, limit=limit)
-        return _marked(result, rewritten, len(self._new))
+        if not rewritten.missed or not result.outcome.ok:
+            return result
+        message = f"{len(self._new)} facts read from documents are not in this answer ({rewritten.missed})"
+        message = "; ".join(filter(None, (result.message, message)))
+        return replace(result, outcome=Outcome.TRUNCATED, message=message)
 
     def labels(self, terms: Iterable[Term]) -> dict[Term, str]:
         """Labels of many nodes: of the KG, else of the facts."""
@@ -97,20 +111,17 @@ class OverlaidKG(Layer):
             self._adjacency = below, below.with_triples(permitted)
         return self._adjacency[1]
 
-    def _merged_index(self, origin: KnowledgeGraph) -> LabelIndex | None:
-        """The KG's label index with the names of minted nodes in it."""
-        if origin.index is None or not self._names:
-            return origin.index
-        names = [Name(node.value, label) for node, label in self._names.items()]
-        return origin.index.with_names(names, {n.iri: len(self._new.at(IRI(n.iri))) for n in names})
-
     def _reach(self, path: Path, node: Term, backward: bool) -> tuple[Term, ...]:
         """Nodes that a `*` path joins with a node by way of the facts alone."""
         written = path_n3(path)
         key = (written, node, backward)
         if (reached := self._reached.get(key)) is not None:
             return reached
-        edges = [t for r in _plain(path) for t in self._new.of(r)]
+        inner = path.parts[0]
+        relations = inner.parts if isinstance(inner, Path) and inner.kind == "choice" else (inner,)
+        if not all(isinstance(r, IRI) for r in relations):
+            raise NotRead("a nested * path over facts")
+        edges = [t for r in relations if isinstance(r, IRI) for t in self._new.of(r)]
         steps = [(t.subject, t.object) if backward else (t.object, t.subject) for t in edges]
         roots, alone = [node], self._closure(written, node, backward)
         every = alone | {node} if self._new.at(node) else set(alone)
@@ -133,31 +144,6 @@ class OverlaidKG(Layer):
         if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
             raise NotRead(f"what {path} reaches cannot be found out ({result.outcome})")
         return {row[0] for row in result.rows if row[0] is not None}
-
-
-def _plain(path: Path) -> list[IRI]:
-    """The relations of a `*` path. Raises NotRead where it is more than one of some relations each time."""
-    inner = path.parts[0]
-    parts = inner.parts if isinstance(inner, Path) and inner.kind == "choice" else (inner,)
-    relations = [p for p in parts if isinstance(p, IRI)]
-    if len(relations) < len(parts):
-        raise NotRead("a nested * path over facts")
-    return relations
-
-
-def _marked(result: Result, rewritten: Rewritten, facts: int) -> Result:
-    """A result, marked as incomplete where the facts are not in it."""
-    if not rewritten.missed or not result.outcome.ok:
-        return result
-    message = f"{facts} facts read from documents are not in this answer ({rewritten.missed})"
-    return replace(
-        result, outcome=Outcome.TRUNCATED, message="; ".join(filter(None, (result.message, message)))
-    )
-
-
-def _writable(triple: Triple) -> bool:
-    """Whether SPARQL can name all of a triple: blank nodes have no name there."""
-    return not any(isinstance(t, IRI) and t.value.startswith("_:") for t in (triple.subject, triple.object))
 
 
 _overlays: LRUCache[tuple[int, frozenset[object]], OverlaidKG] = LRUCache(OVERLAYS)

@@ -1,14 +1,19 @@
-"""Terms and triple patterns of a SPARQL text, with property paths (SPARQL 1.1, sections 4.1, 4.2 and 9)."""
+"""Triple patterns of a SPARQL text, with property paths (SPARQL 1.1, sections 4.1, 4.2 and 9).
+
+And the triples of an overlay that they match.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias
 
-from triplewise.tools.core.terms import IRI, RDF, Term, Variable
+from triplewise.tools.core.terms import IRI, RDF, Literal, Term, Triple, Variable
+from triplewise.tools.kg.literals import canonical
 from triplewise.tools.kg.rdf import parse_term
 from triplewise.tools.kg.readonly import Token
 
@@ -209,3 +214,61 @@ class TripleReader:
 
     def _is(self, at: int, *marks: str) -> bool:
         return at < len(self._tokens) and self._tokens[at].text in marks
+
+
+Allowed: TypeAlias = Mapping[Variable, frozenset[Term]]
+"""The values that variables can have at most, where a VALUES block before tells."""
+
+
+class FactIndex:
+    """The triples of an overlay by any of their parts, each once, in the order given."""
+
+    def __init__(self, triples: Iterable[Triple]) -> None:
+        self.all: tuple[Triple, ...] = tuple(dict.fromkeys(triples))
+        self._at: tuple[dict[Term, list[Triple]], ...] = tuple(defaultdict(list) for _ in range(3))
+        for triple in self.all:
+            for index, part in zip(self._at, _parts(triple), strict=True):
+                index[_key(part)].append(triple)
+        self.relations: frozenset[IRI] = frozenset(t.relation for t in self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def of(self, relation: IRI) -> Sequence[Triple]:
+        """Return the triples of one relation."""
+        return self._at[1].get(relation, ())
+
+    def at(self, node: Term) -> list[Triple]:
+        """Return the triples that leave or arrive at a node, each once."""
+        node = _key(node)
+        return list(dict.fromkeys([*self._at[0].get(node, ()), *self._at[2].get(node, ())]))
+
+    def rows(self, pattern: Pattern, allowed: Allowed) -> tuple[tuple[Variable, ...], list[tuple[Term, ...]]]:
+        """Return the variables of a pattern without a path, and their values in each triple it matches."""
+        nodes = (pattern.subject, pattern.predicate, pattern.object)
+        triples: Sequence[Triple] = self.all
+        terms: list[frozenset[Term] | None] = []  # what may stand at each place; None for anything
+        for index, node in zip(self._at, nodes, strict=True):
+            assert not isinstance(node, Path), "paths are taken apart before"
+            at_place = allowed.get(node) if isinstance(node, Variable) else {node}
+            terms.append(None if at_place is None else frozenset(map(_key, at_place)))
+            if at_place is not None and len(at_place) == 1:
+                triples = min(triples, index.get(_key(next(iter(at_place))), []), key=len)
+        rows = []
+        for triple in triples:
+            parts = _parts(triple)
+            if not all(t is None or _key(part) in t for part, t in zip(parts, terms, strict=True)):
+                continue
+            values: dict[object, Term] = {}
+            if all(values.setdefault(node, part) == part for node, part in zip(nodes, parts, strict=True)):
+                rows.append(tuple(values[v] for v in pattern.variables))
+        return pattern.variables, rows
+
+
+def _key(term: Term) -> Term:
+    """A literal as engines hold it: by value, whatever kind of integer and however it is written."""
+    return canonical(term.value, term.datatype, term.language) if isinstance(term, Literal) else term
+
+
+def _parts(triple: Triple) -> tuple[Term, Term, Term]:
+    return triple.subject, triple.relation, triple.object

@@ -21,8 +21,9 @@ from itertools import combinations
 from typing import TypeAlias
 
 from triplewise.tools.core.terms import IRI, Term, Variable
-from triplewise.tools.kg.overlay.fact_index import Allowed, FactIndex, rows_of
 from triplewise.tools.kg.overlay.patterns import (
+    Allowed,
+    FactIndex,
     Node,
     NotRead,
     Path,
@@ -230,11 +231,8 @@ class _Rewriter:
         """The pattern with the facts in it; None where they cannot match."""
         if isinstance(pattern.predicate, Path):
             return self._path(pattern, pattern.predicate, allowed) if self._touched(pattern) else None
-        triples = self.facts.matching(pattern, allowed)
-        if not triples:
-            return None
-        variables, rows = rows_of(pattern, triples)
-        return union(pattern.n3(), variables, rows, self.apart)
+        variables, rows = self.facts.rows(pattern, allowed)
+        return union(pattern.n3(), variables, rows, self.apart) if rows else None
 
     def _touched(self, pattern: Pattern) -> bool:
         """Whether facts can matter to a path; engines end a `*` path only at nodes that they know."""
@@ -254,7 +252,13 @@ class _Rewriter:
                 sides = [self._written(Pattern(subject, part, end), allowed) for part in path.parts]
                 return " UNION ".join(f"{{ {side} }}" for side in sides)
             case "sequence":
-                between = [self._fresh() for _ in path.parts[1:]]
+                between = []
+                for _ in path.parts[1:]:  # variables that the query does not use
+                    number = len(self.taken)
+                    while (name := f"via_{number}") in self.taken:
+                        number += 1
+                    self.taken.add(name)
+                    between.append(Variable(name))
                 nodes: list[Node] = [subject, *between, end]
                 links = (Pattern(nodes[i], part, nodes[i + 1]) for i, part in enumerate(path.parts))
                 return " ".join(self._written(link, allowed, dot=True) for link in links)
@@ -279,14 +283,6 @@ class _Rewriter:
         if not more:
             return pattern.n3() + " ."
         return union(pattern.n3(), (other,), [(term,) for term in more], self.apart)
-
-    def _fresh(self) -> Variable:
-        """A variable that the query does not use."""
-        number = len(self.taken)
-        while (name := f"via_{number}") in self.taken:
-            number += 1
-        self.taken.add(name)
-        return Variable(name)
 
     def _word(self, at: int) -> str:
         return self.tokens[at].keyword
@@ -324,11 +320,8 @@ def _negations(
         return None
     rows: list[list[Row]] = []
     for pattern in patterns:
-        variables, values = (
-            rows_of(pattern, facts.matching(pattern, allowed))
-            if not isinstance(pattern.predicate, Path)
-            else ((), [])
-        )
+        path = isinstance(pattern.predicate, Path)
+        variables, values = ((), []) if path else facts.rows(pattern, allowed)
         rows.append([dict(zip(variables, row, strict=True)) for row in values])
     touched = [i for i, matches in enumerate(rows) if matches]
     if len(touched) > NEGATED:
@@ -336,21 +329,20 @@ def _negations(
     filters = []
     for size in range(1, len(touched) + 1):
         for chosen in combinations(touched, size):
-            joined = _joined([rows[i] for i in chosen])
+            joined: list[Row] = [{}]  # rows that agree, one of each pattern
+            for i in chosen:
+                joined = [
+                    {**a, **b}
+                    for a in joined
+                    for b in rows[i]
+                    if all(a[v] == b[v] for v in a.keys() & b.keys())
+                ]
             if len(joined) > ROWS:
                 return None
             others = [p for i, p in enumerate(patterns) if i not in chosen]
             if joined:
                 filters.append(_filter(others, joined, outside))
     return filters
-
-
-def _joined(tables: Sequence[Sequence[Row]]) -> list[Row]:
-    """Rows that agree, one of each table."""
-    rows: list[Row] = [{}]
-    for table in tables:
-        rows = [{**a, **b} for a in rows for b in table if all(a[v] == b[v] for v in a.keys() & b.keys())]
-    return rows
 
 
 def _filter(others: Sequence[Pattern], rows: Sequence[Row], outside: Collection[Variable]) -> str:

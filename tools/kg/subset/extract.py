@@ -240,7 +240,7 @@ class _Extraction:
         try:  # the old manifest goes first, the new one comes last; what was moved before stays moved
             (target / SUBSET_MANIFEST).unlink(missing_ok=True)
             for name in (TRIPLES, LABELS):
-                if (result / name).exists():
+                if (result / name).exists() or not (target / name).exists():
                     (result / name).replace(target / name)
             write_json(target / SUBSET_MANIFEST, _manifest(report, files))
         except OSError as error:

@@ -19,8 +19,7 @@ import pytest
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, XSD, Literal, Triple, text
-from triplewise.tools.kg.overlay.export import FORMATS
-from triplewise.tools.kg.overlay.store import FactFilter, FactStore, default_path
+from triplewise.tools.kg.overlay.store import FORMATS, FactFilter, FactStore, default_path
 
 EX = "http://example.org/"
 FACT = ExtractedFact(

@@ -18,7 +18,7 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.subset import SubsetReport, SubsetSpec, extract_subset
-from triplewise.tools.kg.subset.extract import LABELS, TRIPLES, _publish
+from triplewise.tools.kg.subset.extract import LABELS, TRIPLES
 
 FILES = (TRIPLES, LABELS, "cut.json")
 
@@ -176,17 +176,24 @@ def test_a_killed_cut_goes_on_and_gives_the_same(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "broken").iterdir()) == sorted(FILES)
 
 
-def test_a_publishing_that_was_broken_off_can_be_done_again(tmp_path: Path) -> None:
-    (tmp_path / "result").mkdir()
-    (tmp_path / "cut").mkdir()
-    (tmp_path / "cut" / "cut.json").write_text("{}")
-    (tmp_path / "result" / TRIPLES).write_text("triples")
-    with pytest.raises(DataError):
-        _publish(tmp_path / "result", tmp_path / "cut", {"format": 1})
+def test_a_publishing_that_was_broken_off_can_be_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts, replace = random_graph(3), Path.replace
+
+    def fail(path: Path, target: Path) -> Path:
+        if target.name == LABELS:
+            raise OSError("no space left")
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(DataError, match="no space left"):
+        cut(tmp_path, facts, [node(1)], hops=1)
+    monkeypatch.undo()
     assert not (tmp_path / "cut" / "cut.json").exists()
-    (tmp_path / "result" / LABELS).write_text("labels")
-    _publish(tmp_path / "result", tmp_path / "cut", {"format": 1})
+    report = cut(tmp_path, facts, [node(1)], hops=1)
     assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == sorted(FILES)
+    assert len(gzip.decompress((tmp_path / "cut" / TRIPLES).read_bytes()).splitlines()) == report.triples
 
 
 def test_a_staged_dump_serves_further_cuts_until_it_changes(tmp_path: Path) -> None:
