@@ -58,7 +58,7 @@ class OverlaidKG(Layer):
         ]
         blank = {  # SPARQL has no name for them
             t
-            for t in self.facts
+            for t in (*self.facts, *names)
             if any(isinstance(end, IRI) and end.value.startswith("_:") for end in (t.subject, t.object))
         }
         named = [t for t in (*self.facts, *names) if t not in blank]
