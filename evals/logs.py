@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,13 @@ from inspect_ai.log import (
     read_eval_log_samples_by_id,
 )
 
-from triplewise.evals.errors import error_class
-from triplewise.evals.record import Run
+from triplewise.evals.record import Run, error_class
 from triplewise.nodes.context import Context
 from triplewise.tools.core.errors import DataError
 
 SUFFIX = ".eval"
 PRIMARY = ("denotation", "f1", "accuracy", "hits_at_1", "exact_match")
-"""Measures by which a task is told, the first that it has."""
+"""Main measures of tasks, the first that a task has."""
 
 EFFORT: Mapping[str, Callable[[Run], float | None]] = {
     "seconds": lambda run: run.seconds,
@@ -48,6 +47,8 @@ EFFORT: Mapping[str, Callable[[Run], float | None]] = {
 }
 """What a run took and how it ended: measures of every log, read from the runs."""
 
+_FIXED = ("id", "question", "gold", "run", "error", "tags", "answerable", "trivial", "error_class")
+"""Columns of `Log.questions` before its measures."""
 _BLOCK = 200
 _UNUSED_FIELDS = {"events", "events_data", "messages", "attachments", "timelines", "output"}
 _NO_VARIANT = {"n", "sample_seed", "preset", "model", "settings", "phases", "seed"}
@@ -62,7 +63,7 @@ class Log:
         path: the log. header: it without its questions.
         questions: one a row, by id: question, gold (texts), run (`Run`), error ("" if it did not crash), tags
             (mapping), answerable (whether the graph can answer it; None where nobody said), trivial (whether
-            an empty graph would be right), error_class (`triplewise.evals.errors`; "" if it was answered
+            an empty graph would be right), error_class (see `record`; "" if it was answered
             right), and a column for each measure, NaN where it does not apply.
     """
 
@@ -186,9 +187,9 @@ class Log:
 
     @property
     def metric(self) -> str:
-        """The measure that the task is told by."""
-        known = self.measures
-        return next((name for name in PRIMARY if name in known), known[0] if known else PRIMARY[1])
+        """The main measure of the task."""
+        measures = self.measures
+        return next((name for name in PRIMARY if name in measures), [*measures, "f1"][0])
 
     @property
     def crashes(self) -> pd.DataFrame:
@@ -217,17 +218,64 @@ class Log:
 
 
 def read_logs(paths: Iterable[Path | str], *, traces: bool = False) -> list[Log]:
-    """Read the logs at these places, the oldest first.
+    """Return the logs at these places, the oldest first.
 
     Args:
         paths: logs, and folders, which are searched to their ends.
-        traces: whether the runs keep their traces (large: a page shows them, figures do not need them).
+        traces: whether the runs have their traces (large: a page shows them, figures do not need them).
 
     Raises:
         DataError: a path where nothing is, a folder without logs, a log that is broken or another program's.
     """
-    logs = [_read(path, traces) for path in _files(paths)]
+    files: set[Path] = set()
+    for path in (Path(given).expanduser() for given in paths):
+        if not path.exists():
+            raise DataError("nothing is here; give a log of `triplewise eval`, or a folder of them", path)
+        inside = path.rglob(f"*{SUFFIX}") if path.is_dir() else [path]
+        logs_inside = {file.resolve() for file in inside}
+        if not logs_inside:
+            raise DataError(f"no log (*{SUFFIX}) in this folder; run `triplewise eval TASK` first", path)
+        files |= logs_inside
+    logs = [read_log(path, traces=traces) for path in files]
     return sorted(logs, key=lambda log: (log.created, log.path))
+
+
+def read_log(path: Path, *, traces: bool = False) -> Log:
+    """Return one log; see `read_logs`."""
+    if path.suffix != SUFFIX:
+        raise DataError(f"not a log of an evaluation: those end in {SUFFIX}", path)
+    try:
+        header = read_eval_log(str(path), header_only=True)
+        about = header.eval.metadata or {}
+        if "benchmark" not in about or "preset" not in about:
+            raise DataError(
+                f"a log of another program (its task is {header.eval.task!r}), not of `triplewise eval`; "
+                "leave it out",
+                path,
+            )
+        whole = bool(about.get("asked")) and about.get("answerable") == about["asked"]
+        whole = whole or header.eval.task_args.get("kg_exact") is True  # then only answerable ones are asked
+        asked = [(s.id, s.epoch) for s in read_eval_log_sample_summaries(str(path))]
+        rows = [
+            _row(sample, whole, traces)
+            for start in range(0, len(asked), _BLOCK)
+            for sample in read_eval_log_samples_by_id(
+                str(path), asked[start : start + _BLOCK], exclude_fields=_UNUSED_FIELDS
+            )
+        ]
+    except (ValueError, KeyError, IndexError, OSError, BadZipFile) as error:
+        raise DataError(
+            f"the log cannot be read ({error}); it was cut off or changed: run its evaluation again with "
+            "the same arguments, or delete it",
+            path,
+        ) from error
+    columns = dict.fromkeys([*_FIXED, *(name for row in rows for name in row)])
+    frame = pd.DataFrame(rows, columns=list(columns)).set_index("id", drop=False)
+    # A question that crashed before it was scored has 0 in every measure of a scorer.
+    scored = [name for name in frame.columns[len(_FIXED) :] if name not in EFFORT]
+    unscored = frame["error_class"].eq("crashed") & frame[scored].isna().all(axis=1)
+    frame.loc[unscored, scored] = 0.0
+    return Log(str(path), header, frame)
 
 
 def latest(logs: Sequence[Log]) -> tuple[list[Log], list[Log]]:
@@ -249,66 +297,24 @@ def configuration(log: Log) -> str:
     return json.dumps([own, cell, data], sort_keys=True, default=str)
 
 
-def _files(paths: Iterable[Path | str]) -> list[Path]:
-    files: dict[Path, None] = {}
-    for given in paths:
-        path = Path(given).expanduser()
-        if not path.exists():
-            raise DataError("nothing is here; give a log of `triplewise eval`, or a folder of them", path)
-        inside = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
-        if not inside:
-            raise DataError(f"no log (*{SUFFIX}) in this folder; run `triplewise eval TASK` first", path)
-        files.update(dict.fromkeys(file.resolve() for file in inside))
-    return list(files)
-
-
-def _read(path: Path, traces: bool) -> Log:
-    if path.suffix != SUFFIX:
-        raise DataError(f"not a log of an evaluation: those end in {SUFFIX}", path)
-    try:
-        header = read_eval_log(str(path), header_only=True)
-        about = header.eval.metadata or {}
-        if "benchmark" not in about or "preset" not in about:
-            raise DataError(
-                f"a log of another program (its task is {header.eval.task!r}), not of `triplewise eval`; "
-                "leave it out",
-                path,
-            )
-        whole = bool(about.get("asked")) and about.get("answerable") == about["asked"]
-        whole = whole or header.eval.task_args.get("kg_exact") is True  # then only answerable ones are asked
-        rows = [_row(sample, whole, traces) for sample in _samples(path)]
-    except (ValueError, KeyError, IndexError, OSError, BadZipFile) as error:
-        raise DataError(
-            f"the log cannot be read ({error}); it was cut off or changed: run its evaluation again with "
-            "the same arguments, or delete it",
-            path,
-        ) from error
-    measures = dict.fromkeys(name for row in rows for name in row)
-    frame = pd.DataFrame(rows, columns=list(dict.fromkeys([*_FIXED, *measures]))).set_index("id", drop=False)
-    return Log(str(path), header, _with_crashes(frame))
-
-
-_FIXED = ("id", "question", "gold", "run", "error", "tags", "answerable", "trivial", "error_class")
-
-
-def _samples(path: Path) -> Iterator[EvalSample]:
-    """The questions that were answered so far, read some at a time."""
-    known = [(s.id, s.epoch) for s in read_eval_log_sample_summaries(str(path))]
-    for start in range(0, len(known), _BLOCK):
-        block = known[start : start + _BLOCK]
-        yield from read_eval_log_samples_by_id(str(path), block, exclude_fields=_UNUSED_FIELDS)
-
-
 def _row(sample: EvalSample, whole: bool, traces: bool) -> dict[str, Any]:
-    """A question as a row; `whole`: the graph can answer all of the task's."""
+    """Return a question as a row; `whole`: the graph can answer all of the task's."""
     about = sample.metadata or {}
     if not traces:
-        sample.store.pop("Run:told", None)
-    run, scores = sample.store_as(Run), _scores(sample)
+        sample.store.pop("Run:trace_json", None)
+    run = sample.store_as(Run)
     error = sample.error.message if sample.error else ""
     if sample.limit:
         error = error or f"stopped by the limit on {sample.limit.type} ({sample.limit.limit})"
     target = [sample.target] if isinstance(sample.target, str) else sample.target
+    scores: dict[str, float] = {}
+    for scorer, score in (sample.scores or {}).items():
+        values = score.value if isinstance(score.value, Mapping) else {scorer: score.value}
+        for name, value in values.items():
+            if isinstance(value, int | float) and not math.isnan(
+                value
+            ):  # of two with one name the first has it
+                scores[name if name not in scores else f"{scorer}.{name}"] = float(value)
     primary = next((scores[name] for name in PRIMARY if name in scores), 0.0)
     effort = {name: value for name, of in EFFORT.items() if (value := of(run)) is not None}
     return {
@@ -323,23 +329,3 @@ def _row(sample: EvalSample, whole: bool, traces: bool) -> dict[str, Any]:
         "error_class": "crashed" if error else error_class(run, primary),
         **{name: float(value) for name, value in {**effort, **scores}.items()},
     }
-
-
-def _scores(sample: EvalSample) -> dict[str, float]:
-    """Every number that any scorer gave, by its own name; where two scorers share one, the first has it."""
-    scores: dict[str, float] = {}
-    for scorer, score in (sample.scores or {}).items():
-        values = score.value if isinstance(score.value, Mapping) else {scorer: score.value}
-        for name, value in values.items():
-            key = name if name not in scores else f"{scorer}.{name}"
-            if isinstance(value, int | float) and not math.isnan(value):
-                scores[key] = float(value)
-    return scores
-
-
-def _with_crashes(frame: pd.DataFrame) -> pd.DataFrame:
-    """The questions where one that crashed before it was scored has 0 in every measure of a scorer."""
-    scored = [name for name in frame.columns[len(_FIXED) :] if name not in EFFORT]
-    unscored = frame["error_class"].eq("crashed") & frame[scored].isna().all(axis=1)
-    frame.loc[unscored, scored] = 0.0
-    return frame

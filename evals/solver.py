@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from inspect_ai.model import ModelOutput
@@ -23,6 +23,7 @@ from triplewise.nodes.phase import Phase
 from triplewise.nodes.state import Input
 from triplewise.tools.core.errors import ConfigurationError, RunError
 
+T = TypeVar("T")
 _MACHINERY = {"langgraph", "langchain_core", "anyio", "asyncio"}
 
 
@@ -53,22 +54,25 @@ def agent(
     Raises:
         ConfigurationError: unknown preset, phase, variant or setting; a baseline without the model it needs.
     """
-    graph = _graph(preset, phases or {})
+    parts = tuple(sorted((phases or {}).items()))
+    try:
+        graph = _compiled(build_system, preset, parts)
+    except TypeError:  # a part that cannot be hashed
+        graph = build_system(preset, **dict(parts))
     context = context_of(settings or {})
     check_model(preset, context)
 
-    def ask(question: str, entities: Mapping[str, str | None]) -> dict[str, Any]:
-        start = time.perf_counter()
-        found = graph.invoke(Input(question=question, entities=dict(entities)), context=context)
-        return _fields({"question": question, **found}, time.perf_counter() - start, context)
-
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         start = time.perf_counter()
-        entities = state.metadata.get("entities", {})
+        question = Input(question=state.input_text, entities=dict(state.metadata.get("entities", {})))
         try:
-            # A limiter of its own for each call: how many run at a time is for Inspect's max_samples to say.
-            fields = await to_thread.run_sync(
-                ask, state.input_text, entities, abandon_on_cancel=True, limiter=CapacityLimiter(1)
+            if context.embedded:
+                values = await _in_thread(partial(graph.invoke, question, context=context))
+            else:  # no thread waits for the model
+                values = await graph.ainvoke(question, context=context)
+            seconds = time.perf_counter() - start
+            fields = await _in_thread(
+                partial(run_fields, {"question": question.question, **values}, seconds, context)
             )
         except Exception as error:
             Run(store=state.store, reason=repr(error), seconds=time.perf_counter() - start)
@@ -84,6 +88,11 @@ def agent(
     return solve
 
 
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Run something in a thread; how many run at a time is for Inspect's `max_samples` to say."""
+    return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+
+
 def without_machinery(traceback: TracebackType | None) -> TracebackType | None:
     """A traceback without the frames of LangGraph and the event loop: shorter to read, and quicker to log."""
     if traceback is None:
@@ -95,26 +104,28 @@ def without_machinery(traceback: TracebackType | None) -> TracebackType | None:
     return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
 
 
-def _graph(preset: str, phases: Mapping[str, str | Phase]) -> Graph:
-    """The compiled system; compiled once where its parts have names alone."""
-    parts = tuple(sorted(phases.items()))
-    try:
-        return _compiled(build_system, preset, parts)
-    except TypeError:  # a part that cannot be hashed
-        return build_system(preset, **phases)
-
-
 @lru_cache(maxsize=8)
 def _compiled(build: Callable[..., Graph], preset: str, parts: tuple[tuple[str, Any], ...]) -> Graph:
     return build(preset, **dict(parts))
 
 
-def _fields(found: Mapping[str, Any], seconds: float, context: Context) -> dict[str, Any]:
-    """What the run found and cost, as the fields of a `Run`. Raises ValueError without an answer."""
-    answer: Answer | None = found.get("answer")
+def run_fields(values: Mapping[str, Any], seconds: float, context: Context) -> dict[str, Any]:
+    """Return what a question came to and cost, as the fields of a `Run`.
+
+    Args:
+        values: the final state. seconds: the wall-clock time. context: the settings of the run.
+
+    Raises:
+        ValueError: there is no answer.
+    """
+    answer: Answer | None = values.get("answer")
     if answer is None:
         raise ValueError("the graph ended without an answer")
-    steps = found.get("steps", ())
+    steps, usage, state = values.get("steps", ()), answer.usage, State.model_construct(**values)
+    try:
+        trace = trace_of(state, environment(context).kg)
+    except RunError:  # the graph gives no labels any more, but the answer is there and counts
+        trace = trace_of(state)
     return {
         "status": answer.status,
         "reason": answer.reason,
@@ -123,27 +134,19 @@ def _fields(found: Mapping[str, Any], seconds: float, context: Context) -> dict[
         "sparql": answer.sparql,
         "proof": len(answer.proof),
         "seconds": seconds,
-        "queries": answer.usage.queries,
+        "queries": usage.queries,
         "steps": len(steps),
-        "model_calls": answer.usage.calls,
-        "input_tokens": answer.usage.input_tokens,
-        "output_tokens": answer.usage.output_tokens,
-        "cost": answer.usage.cost,
-        "hallucinated": answer.usage.hallucinated,
+        "model_calls": usage.calls,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost": usage.cost,
+        "hallucinated": usage.hallucinated,
         "corrections": [correction.guideline for correction in answer.corrections],
         "outcomes": [str(s.feedback.outcome) for s in steps],
         "errors": [s.feedback.error for s in steps],
         "rolled_back": sum(s.rolled_back for s in steps),
         "notes": [s.guideline for s in steps if s.guideline and not s.rolled_back],
-        "told": json.dumps(_trace(State.model_construct(**found), context), ensure_ascii=False),
+        "trace_json": json.dumps(trace, ensure_ascii=False),
         "kg": "" if context.db is not None else context.kg,
         "profile": (context.db is None and context.profile) or "",
     }
-
-
-def _trace(state: State, context: Context) -> dict[str, Any]:
-    """The run as reports show it; without labels where the graph no longer gives any."""
-    try:
-        return trace_of(state, environment(context).kg)
-    except RunError:  # the answer is there, and counts
-        return trace_of(state)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console, Group
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -20,8 +26,9 @@ from triplewise.graphs.cli.console import examples, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from triplewise.evals.grids.grid import Cell, Choices, GridFile
-    from triplewise.evals.grids.run import GridProgress, Notify, Outcome
+    from triplewise.evals.grids.cells import Cell
+    from triplewise.evals.grids.grid import GridFile
+    from triplewise.evals.grids.run import Outcome
 
 FAILED, INTERRUPTED = 3, 130
 
@@ -40,7 +47,6 @@ published: queryagent-table-3       # the published table that it mirrors, if an
 layout: cells                       # or guideline-sources, guidelines, error-classes
 metrics: \\[f1]
 seeds: \\[1, 2]                       # each cell runs once for each
-seed_names: \\[plan_seed]             # settings and task parameters that take it
 notes: what a reader has to know
 defaults: {system: queryagent, limit: 200}
 columns:
@@ -52,14 +58,14 @@ rows:
 - {row: on half a graph, own: true, thin: {share: 0.5, documents: true}}
 - {row: learned, own: true, learn: {benchmark: webqsp, recipe: full}}
 - {row: GPT-4's, own: true, backbone: GPT-4}    # run with --model GPT-4=openai:NAME
-- {row: elsewhere, own: true, by: the command that makes it}
+- {row: elsewhere, own: true, skip: why there is nothing to run}
 vary: {plan_hops: \\[2, 3]}           # every combination makes a row of each row
 cells:                              # overrides; patterns with * and ?
 - {row: "w*", column: GrailQA, skip: why}[/dim]
 
 A cell is what defaults, its column, its row and its overrides say, a later one winning. Keys that each of
 them may have: task, arguments, limit, system, phases (of a baseline: its parameters), settings, needs,
-backbone, thin, learn, skip, by, note.
+backbone, thin, learn, skip, note.
 """
 
 
@@ -124,7 +130,8 @@ def grid(
 ) -> None:
     """Run a grid; see `HELP`."""
     from triplewise.evals.evaluation import parse_settings
-    from triplewise.evals.grids.grid import cells_of, load_grid
+    from triplewise.evals.grids.cells import EMBEDDED, Choices, cells_of
+    from triplewise.evals.grids.grid import load_grid
     from triplewise.evals.logs import read_logs
     from triplewise.evals.report.command import show, wide_console
     from triplewise.evals.report.grids import grid_tables
@@ -133,99 +140,74 @@ def grid(
         wide_console().print(_shipped_grids())
         return
     loaded = load_grid(file)
-    given = parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {})
-    choices = _models(models or ())
-    choices = replace(choices, limit=limit, train=train, given=given, only=only or (), seeds=seeds or ())
+    backbones: dict[str, str] = {}
+    for model in models or ():
+        name, equals, value = model.partition("=")
+        name, value = (name, value) if equals else ("", model)
+        if name in backbones:
+            raise ConfigurationError(
+                f"--model is given twice for {name or 'all rows'}; NAME=openai:MODEL is for one's rows"
+            )
+        backbones[name] = value
+    choices = Choices(
+        model=backbones.pop("", EMBEDDED),
+        backbones=backbones,
+        limit=limit,
+        train=train,
+        given=parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {}),
+        only=only or (),
+        seeds=seeds or (),
+    )
     cells = cells_of(loaded, choices)
     if dry_run:
         wide_console().print(_plan(loaded, cells))
         return
-    outcomes, interrupted = _run(loaded, cells, log_dir, jobs)
+    outcomes = _run(loaded, cells, log_dir, jobs)
     if logs := [outcome.log for outcome in outcomes if outcome.log]:
         show(grid_tables(read_logs(logs)))
-    _list_rest(outcomes, cells)
-    if interrupted:
+    skipped = dict.fromkeys((o.cell.row, o.why) for o in outcomes if o.state == "skipped")
+    for row, why in skipped:
+        columns = dict.fromkeys(o.cell.column for o in outcomes if (o.cell.row, o.why) == (row, why))
+        say(f"skipped: {row} / {', '.join(columns)}: {why}", "notice")
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    for outcome in failed:
+        say(line(outcome), "error")
+    for folder in sorted({str(Path(log).parent.parent) for log in logs}):
+        say(f"logs: {folder} (triplewise eval report makes a page of them)")
+    if len(outcomes) < len(cells):
+        say(f"interrupted: {len(cells) - len(outcomes)} cells left; run the same again to go on", "notice")
         raise typer.Exit(INTERRUPTED)
-    if any(o.state == "failed" for o in outcomes):
+    if failed:
         raise typer.Exit(FAILED)
 
 
-def _models(given: Sequence[str]) -> Choices:
-    """Which model asks for which rows. Raises `ConfigurationError` where there are two for the same."""
-    from triplewise.evals.grids.grid import EMBEDDED, Choices
-
-    pairs = [(m.partition("=")[0], m.partition("=")[2]) if "=" in m else ("", m) for m in given]
-    names = [name for name, _ in pairs]
-    if repeated := {n for n in names if names.count(n) > 1}:
-        which = repeated.pop() or "all rows"
-        raise ConfigurationError(f"--model is given twice for {which}; NAME=openai:MODEL is for one's rows")
-    named = dict(pairs)
-    return Choices(model=named.pop("", EMBEDDED), backbones=named)
-
-
-def _run(
-    file: GridFile, cells: Sequence[Cell], log_dir: Path | None, jobs: int
-) -> tuple[list[Outcome], bool]:
-    """Run the cells under a progress display; what became of them, and whether that was broken off."""
+def _run(file: GridFile, cells: Sequence[Cell], log_dir: Path | None, jobs: int) -> list[Outcome]:
+    """Run the cells under a bar with the time left, a line on stderr for each; an interrupt ends the list."""
     from triplewise.evals.grids.run import run_grid
 
-    outcomes: list[Outcome] = []
-    try:
-        with _display(len(cells)) as notify:
-            for outcome in run_grid(file, cells, log_dir=log_dir, jobs=jobs, notify=notify):
-                outcomes.append(outcome)
-    except KeyboardInterrupt:
-        return outcomes, True
-    return outcomes, False
-
-
-@contextmanager
-def _display(total: int) -> Iterator[Notify]:
-    """A bar over the cells with the time left, and a line for each that is over, on stderr."""
     console = Console(stderr=True, highlight=False, markup=False)
-    columns = (
+    bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
     )
-    bar = Progress(*columns, console=console, disable=not console.is_terminal)
-    with bar:
-        whole = bar.add_task("cells", total=total, left="")
+    outcomes: list[Outcome] = []
+    with bar, suppress(KeyboardInterrupt):
+        whole = bar.add_task("cells", total=len(cells))
 
-        def update(progress: GridProgress) -> None:
-            doing = (
-                f"{progress.cell}{f': {progress.stage}' if progress.stage else ''}"
-                if progress.cell
-                else "cells"
-            )
-            left = f"about {_duration(progress.left)} left" if progress.left else ""
-            bar.update(whole, completed=progress.done, description=doing, left=left)
-            if progress.last is not None and progress.last.state != "skipped":
-                ahead = f"; {left}" if left else ""
-                console.print(
-                    f"{progress.done}/{progress.total} {line(progress.last)}{ahead}", soft_wrap=True
-                )
+        def notify(stage: str) -> None:
+            bar.update(whole, description=stage)
 
-        yield update
-
-
-def _list_rest(outcomes: Sequence[Outcome], cells: Sequence[Cell]) -> None:
-    """Say on stderr which cells have no figure and why, which questions crashed, and where the logs are."""
-    skipped: dict[tuple[str, str], list[str]] = {}
-    for outcome in outcomes:
-        if outcome.state == "skipped":
-            skipped.setdefault((outcome.cell.row, outcome.why), []).append(outcome.cell.column)
-    for (row, why), columns in skipped.items():
-        say(f"skipped: {row} / {', '.join(dict.fromkeys(columns))}: {why}", "notice")
-    for outcome in outcomes:
-        if outcome.state == "failed":
-            say(line(outcome), "error")
-    if len(outcomes) < len(cells):
-        say(f"interrupted: {len(cells) - len(outcomes)} cells left; run the same again to go on", "notice")
-    for folder in sorted({str(Path(outcome.log).parent.parent) for outcome in outcomes if outcome.log}):
-        say(f"logs: {folder} (triplewise eval report makes a page of them)")
+        for outcome in run_grid(file, cells, log_dir=log_dir, jobs=jobs, notify=notify):
+            outcomes.append(outcome)
+            bar.update(whole, advance=1)
+            if outcome.state != "skipped":
+                console.print(f"{len(outcomes)}/{len(cells)} {line(outcome)}", soft_wrap=True)
+    return outcomes
 
 
 def _shipped_grids() -> Table:
@@ -269,9 +251,3 @@ def line(outcome: Outcome) -> str:
     took = "complete before" if outcome.state == "kept" else f"{outcome.seconds:.1f} s"
     crashed = f", {outcome.crashed} crashed" if outcome.crashed else ""
     return f"{cell.name}: {of.name} {of.text(mean)} ({outcome.questions} questions{crashed}, {took})"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,43 +1,25 @@
 """Grids: which system is asked which questions with what, as one YAML file laid out like a published table.
 
-The form of a file is `triplewise eval grid --help`. A cell is what `defaults`, its column, its row and its
-overrides say, a later one winning over an earlier one; every name in it is looked up before anything runs.
+The form of a file is `triplewise eval grid --help`; `cells` makes the cells of it.
 """
 
 from __future__ import annotations
 
-import inspect
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatch, fnmatchcase
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from triplewise.evals.baselines import BASELINES
-from triplewise.evals.evaluation import TASKS
 from triplewise.evals.report.published import PublishedTable, published
-from triplewise.evals.yaml_models import Place, located, read_model, unknown
-from triplewise.graphs.presets import FAITHFUL, PRESETS, VARIANTS
-from triplewise.nodes.context import Context
-from triplewise.tools.core.errors import ConfigurationError, UserError
-from triplewise.tools.core.yaml_lines import YamlDocument
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.yaml_lines import YamlDocument, read_yaml
 
-EMBEDDED = "embedded"
-OTHER_KEYS = {
-    "preset": "system",
-    "model": "needs, backbone and --model",
-    "settings": "settings",
-    "phases": "phases",
-    "n": "limit",
-}
-"""Parameters of every task that a grid has a key of its own for."""
-
-SEED_NAMES = ("plan_seed", "observe_seed", "reflect_seed")
-"""What a grid's seed sets unless the grid says otherwise: the agent's random draws, not the questions."""
+Place = Sequence[object]
+"""Keys and positions that lead to a value: `("rows", 2, "system")`."""
 
 Layout = Literal["cells", "guideline-sources", "guidelines", "error-classes"]
 """What the table of a grid shows: a figure a cell, or what fired, or how questions failed, in its logs."""
@@ -87,8 +69,7 @@ class Part(_Strict):
         needs: `model` where the embedded default cannot run it. backbone: name of the model that a row is
             about, given by `--model NAME=openai:...`; with another default model the row is skipped.
         thin, learn: what is made before the questions are asked.
-        skip: why there is nothing to run. by: the command that makes the figures, where it is not this one.
-        note: for the reader.
+        skip: why there is nothing to run. note: for the reader.
     """
 
     task: str | None = None
@@ -102,7 +83,6 @@ class Part(_Strict):
     thin: Thin | None = None
     learn: Learn | None = None
     skip: str | None = None
-    by: str | None = None
     note: str | None = None
 
 
@@ -138,7 +118,6 @@ class Grid(_Strict):
     metrics: list[str] = Field(default=["f1"], min_length=1)
     notes: str = ""
     seeds: list[Annotated[int, Field(ge=1)]] = Field(default=[1], min_length=1)
-    seed_names: list[str] = Field(default=list(SEED_NAMES))
     defaults: Part = Part()
     columns: list[Column] = Field(min_length=1)
     rows: list[Row] = Field(default=[Row(row="all", own=True)], min_length=1)
@@ -146,61 +125,15 @@ class Grid(_Strict):
     cells: list[Override] = Field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One run: what is asked of which system, and where it stands in the table.
-
-    Attributes:
-        row, column, group, seed: where. published: key of the table that has this row and column, or "".
-        task, arguments, limit, system, phases, settings: see `Part`; the seed is among them.
-        model: `embedded` or `openai:NAME`. thin, learn: what is made first.
-        metrics: figures that the table shows. why_not: why it is not run, "" if it is.
-        note: for the reader.
-    """
-
-    row: str
-    column: str
-    group: str
-    seed: int
-    published: str
-    task: str
-    arguments: Mapping[str, Any]
-    limit: int | None
-    system: str
-    phases: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    model: str
-    thin: Thin | None
-    learn: Learn | None
-    metrics: tuple[str, ...]
-    why_not: str = ""
-    note: str = ""
-
-    @property
-    def name(self) -> str:
-        """Row, column and seed, as lists show it."""
-        return f"{self.row} / {self.column} (seed {self.seed})"
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """What the person who runs a grid chooses, over what its file says.
-
-    Attributes:
-        model: of cells without a backbone. backbones: backbone -> model, `*` for all others.
-        limit: most questions of a cell. train: most training questions where a cell learns.
-        given: task parameters, phases, settings: those of `--set`.
-        only: patterns `row/column`, any of which a cell has to match; none for all.
-        seeds: in the place of the grid's; none for those.
-    """
-
-    model: str = EMBEDDED
-    backbones: Mapping[str, str] = field(default_factory=dict)
-    limit: int | None = None
-    train: int | None = None
-    given: Mapping[str, Any] = field(default_factory=dict)
-    only: Sequence[str] = ()
-    seeds: Sequence[int] = ()
+_MODELS: Mapping[str, type[BaseModel]] = {
+    "defaults": Part,
+    "columns": Column,
+    "rows": Row,
+    "cells": Override,
+    "learn": Learn,
+    "thin": Thin,
+}
+"""Key of a file -> what stands under it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,17 +163,24 @@ def load_grid(name: str | Path) -> GridFile:
         ConfigurationError: neither; lists the shipped ones. DataError: naming file, line and key.
     """
     path = Path(name)
-    if path.suffix in (".yaml", ".yml") or path.is_file():
-        return _load(path)
-    if str(name) not in shipped():
-        raise ConfigurationError.unknown("grid (nor is there such a file)", str(name), shipped())
-    with as_file(files("triplewise.evals.grids") / f"{name}.yaml") as shipped_path:
-        return _load(shipped_path)
-
-
-def _load(path: Path) -> GridFile:
-    """Read a file and check what it says of its rows, columns and overrides."""
-    grid, document = read_model(path, Grid)
+    if path.suffix not in (".yaml", ".yml") and not path.is_file():
+        if str(name) not in shipped():
+            raise ConfigurationError.unknown("grid (nor is there such a file)", str(name), shipped())
+        with as_file(files("triplewise.evals.grids") / f"{name}.yaml") as shipped_path:
+            return load_grid(shipped_path)
+    document = read_yaml(path)
+    try:
+        grid = Grid.model_validate(document.value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        message = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
+        if first["type"] == "extra_forbidden":
+            parents = [str(key) for key in first["loc"][:-1] if str(key) in _MODELS]
+            legal = _MODELS[parents[-1]] if parents else Grid
+            message = f"unknown key; choose one of: {', '.join(sorted(legal.model_fields))}"
+        elif first["type"] != "missing":
+            message = f"{message}, got {first['input']!r}"
+        raise located(document, message, first["loc"]) from error
     if grid.published and grid.published not in published():
         message = unknown("published table", grid.published, published())
         raise located(document, message, ("published",))
@@ -262,215 +202,12 @@ def _load(path: Path) -> GridFile:
     return GridFile(grid, document, table)
 
 
-def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
-    """Return all cells of a grid in the order of its rows, every name in them checked.
-
-    Raises:
-        DataError: an unknown task, system, phase, variant, parameter or setting, or a value that cannot be:
-            naming file, line and key, with the legal names.
-        ConfigurationError: a choice that no cell of the grid has a use for.
-    """
-    choices, grid = choices or Choices(), file.grid
-    cells: list[Cell] = []
-    for row, place, varied in _rows(grid):
-        for number, column in enumerate(grid.columns):
-            draft = _draft(file, place, varied, number, choices)
-            _check(file.document, draft)
-            cells += [_cell(file, row, column, draft, seed, choices) for seed in choices.seeds or grid.seeds]
-    for name in choices.given:
-        used = (name in {*c.arguments, *c.phases, *c.settings, "system", "preset"} for c in cells)
-        if not any(used):
-            tasks = {parameter for cell in cells for parameter in _parameters(cell.task)}
-            legal = [*sorted(tasks), *VARIANTS, *Context.__dataclass_fields__, "system"]
-            raise ConfigurationError.unknown("name in --set", name, legal)
-    chosen = [cell for cell in cells if _is_chosen(cell, choices.only)]
-    if not chosen:
-        labels = ", ".join(dict.fromkeys(f"{c.row}/{c.column}" for c in cells))
-        raise ConfigurationError(f"no cell matches --only {', '.join(choices.only)}; there are: {labels}")
-    return chosen
+def located(document: YamlDocument, message: str, place: Place = ()) -> DataError:
+    """Return an error about a place of the file."""
+    key = ".".join(map(str, place))
+    return document.error(f"{key}: {message}" if key else message, *place)
 
 
-def _rows(grid: Grid) -> Iterator[tuple[Row, int, Mapping[str, Any]]]:
-    """The rows, one for each combination of what `vary` names; where they stand, and their values."""
-    for i, row in enumerate(grid.rows):
-        for values in itertools.product(*grid.vary.values()):
-            varied = dict(zip(grid.vary, values, strict=True))
-            words = ", ".join(f"{name}={value}" for name, value in varied.items())
-            label = words if words and row.row == "all" else ", ".join(filter(None, (row.row, words)))
-            yield row.model_copy(update={"row": label, "own": row.own or bool(words)}), i, varied
-
-
-@dataclass(slots=True)
-class _Draft:
-    """The layers of a cell put together; `places`: where each value stands."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-    places: dict[tuple[str, ...], Place] = field(default_factory=dict)
-
-    def add(self, part: Part, place: Place) -> None:
-        """Lay a part over what is there; mappings are merged name by name."""
-        for key in Part.model_fields:
-            value = getattr(part, key)
-            if isinstance(value, dict):
-                for name, inner in value.items():
-                    self.put(key, name, inner, (*place, key, name))
-            elif value not in (None, []):
-                self.values[key], self.places[key,] = value, (*place, key)
-
-    def put(self, key: str, name: str, value: Any, place: Place) -> None:
-        """Set a name of a mapping."""
-        self.values.setdefault(key, {})[name] = value
-        self.places[key, name] = place
-
-    def assign(self, name: str, value: Any, place: Place) -> None:
-        """Set a value by its bare name: of a task, baseline or run, of a phase, or `system`."""
-        if name in ("system", "preset"):
-            self.values["system"], self.places["system",] = value, place
-            return
-        task = name in _parameters(self.values.get("task"))
-        self.put("arguments" if task else "phases" if name in self.parts else "settings", name, value, place)
-
-    @property
-    def parts(self) -> list[str]:
-        """Names by which the system is changed: phases, or the parameters of a baseline."""
-        system = str(self.values.get("system"))
-        names = inspect.signature(BASELINES[system].build).parameters if system in BASELINES else VARIANTS
-        return list(names)
-
-
-def _draft(file: GridFile, row: int, varied: Mapping[str, Any], column: int, choices: Choices) -> _Draft:
-    """What a cell is made of: defaults, column, row, `vary`, overrides, `--set`."""
-    grid, draft = file.grid, _Draft()
-    draft.add(grid.defaults, ("defaults",))
-    draft.add(grid.columns[column], ("columns", column))
-    draft.add(grid.rows[row], ("rows", row))
-    for name, value in varied.items():
-        draft.assign(name, value, ("vary", name))
-    for i, override in enumerate(grid.cells):
-        names = fnmatchcase(grid.rows[row].row, override.row)
-        if names and fnmatchcase(grid.columns[column].column, override.column):
-            draft.add(override, ("cells", i))
-    known = {*_parameters(draft.values.get("task")), *Context.__dataclass_fields__, "system", "preset"}
-    for name, value in choices.given.items():
-        if name in known or name in draft.parts:
-            draft.assign(name, value, ("--set", name))
-    return draft
-
-
-def _parameters(task: Any) -> set[str]:
-    """A task's own parameters."""
-    return set(inspect.signature(TASKS[task]).parameters) - set(OTHER_KEYS) if task in TASKS else set()
-
-
-def _cell(file: GridFile, row: Row, column: Column, draft: _Draft, seed: int, choices: Choices) -> Cell:
-    """One cell, with its seed in the settings and parameters that take it and have no value."""
-    values, table = draft.values, file.table
-    in_table = table and (file.grid.layout != "cells" or (table.row(row.row) and table.column(column.column)))
-    model, why_not = _model(values, choices)
-    limits = [limit for limit in (values.get("limit"), choices.limit) if limit is not None]
-    learn: Learn | None = values.get("learn")
-    if learn and choices.train is not None:
-        learn = learn.model_copy(update={"train": min(learn.train or choices.train, choices.train)})
-    arguments, settings = dict(values.get("arguments", {})), dict(values.get("settings", {}))
-    for name in file.grid.seed_names:
-        if name in _parameters(values["task"]):
-            arguments.setdefault(name, seed)
-        elif name in Context.__dataclass_fields__:
-            settings.setdefault(name, seed)
-    return Cell(
-        row=row.row,
-        column=column.column,
-        group=row.group,
-        seed=seed,
-        published=file.grid.published if in_table else "",
-        task=values["task"],
-        arguments=arguments,
-        limit=min((limit or max(limits) for limit in limits), default=None),
-        system=values["system"],
-        phases=values.get("phases", {}),
-        settings=settings,
-        model=model,
-        thin=values.get("thin"),
-        learn=learn,
-        metrics=tuple(file.metrics(column)),
-        why_not=str(values.get("skip") or (f"made by: {values['by']}" if "by" in values else why_not)),
-        note=values.get("note", ""),
-    )
-
-
-def _model(values: Mapping[str, Any], choices: Choices) -> tuple[str, str]:
-    """The model of a cell, and why it is not run ("" if it is)."""
-    backbone, system = values.get("backbone"), values["system"]
-    thin: Thin | None = values.get("thin")
-    reads = thin is not None and (thin.documents or thin.read)  # only a language model reads documents
-    needs = reads or "model" in values.get("needs", ())
-    needs = needs or (system in BASELINES and not BASELINES[system].embedded)
-    model = choices.model
-    if backbone:
-        model = choices.backbones.get(backbone, choices.backbones.get("*", ""))
-        if not model and choices.model != EMBEDDED:
-            return choices.model, f"is about the model {backbone}: give it, --model {backbone}=openai:NAME"
-        model = model or EMBEDDED
-    if needs and model == EMBEDDED:
-        name = f"{backbone}=openai:NAME" if backbone else "openai:NAME"
-        return model, f"needs a language model: --model {name}"
-    return model, ""
-
-
-def _check(document: YamlDocument, draft: _Draft) -> None:
-    """Check that every name of a cell is one that there is. Raises `DataError` with its line."""
-    values = draft.values
-
-    def refuse(message: str, *key: str) -> UserError:
-        place = draft.places.get(key, ())
-        if place[:1] == ("--set",):
-            return ConfigurationError(f"--set {place[-1]}: {message}")
-        return located(document, message, place)
-
-    for key in ("task", "system"):
-        if key not in values:
-            message = f"a cell without {key}; give one to the row, the column or `defaults`"
-            raise located(document, message)
-    task, system = values["task"], values["system"]
-    if task not in TASKS:
-        raise refuse(unknown("task", task, TASKS), "task")
-    systems = [*PRESETS, *(f"{name}-faithful" for name in FAITHFUL), *BASELINES]
-    if system not in systems:
-        raise refuse(unknown("system", system, systems), "system")
-    for name, variant in values.get("phases", {}).items():
-        if name not in draft.parts:
-            what = f"parameter of baseline {system}" if system in BASELINES else "phase"
-            raise refuse(unknown(what, name, draft.parts), "phases", name)
-        if system not in BASELINES and variant not in VARIANTS[name]:
-            raise refuse(unknown(f"variant of phase {name}", variant, VARIANTS[name]), "phases", name)
-    for name in values.get("arguments", {}):
-        if name in OTHER_KEYS:
-            raise refuse(f"parameter {name!r} of a task is set by {OTHER_KEYS[name]}", "arguments", name)
-        if name not in _parameters(task):
-            message = unknown(f"parameter of {task}", name, sorted(_parameters(task)))
-            raise refuse(message, "arguments", name)
-    settings = values.get("settings", {})
-    settable = sorted(set(Context.__dataclass_fields__) - {"model"})  # that is for --model to say
-    for name in settings:
-        if name not in settable:
-            raise refuse(unknown("setting", name, settable), "settings", name)
-    try:
-        Context(**settings)
-    except ConfigurationError as error:
-        blamed = next((name for name in settings if name in str(error).split()), next(iter(settings)))
-        raise refuse(str(error), "settings", blamed) from error
-
-
-def _is_chosen(cell: Cell, only: Sequence[str]) -> bool:
-    """Whether a cell matches one of the patterns `row/column` (either may be left out), case aside.
-
-    A label may itself hold slashes: a pattern is compared with the row, and cut at each of its slashes.
-    """
-    row, column = cell.row.casefold(), cell.column.casefold()
-    for pattern in (text.casefold() for text in only):
-        cuts = [i for i, letter in enumerate(pattern) if letter == "/"]
-        if fnmatch(row, pattern) or any(
-            fnmatch(row, pattern[:i] or "*") and fnmatch(column, pattern[i + 1 :] or "*") for i in cuts
-        ):
-            return True
-    return not only
+def unknown(what: str, given: object, legal: Iterable[object]) -> str:
+    """Return the words of an error about an unknown name."""
+    return f"unknown {what} {given!r}; choose one of: {', '.join(map(str, legal))}"

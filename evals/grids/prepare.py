@@ -19,7 +19,7 @@ from platformdirs import user_cache_path
 from triplewise.evals.data import benchmark, checksum, graph
 from triplewise.evals.dropped_facts import write_documents
 from triplewise.evals.evaluation import TASKS, digest, run
-from triplewise.evals.grids.grid import EMBEDDED, Cell
+from triplewise.evals.grids.cells import EMBEDDED, Cell
 from triplewise.evals.kgs import prepared
 from triplewise.evals.training import seeds_of
 from triplewise.graphs import learning as self_learning

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,13 +11,13 @@ from typing import Any, Literal
 from inspect_ai.log import EvalLog
 
 from triplewise.evals.evaluation import crashes, default_log_dir, find_log, log_path, run, scores_of
-from triplewise.evals.grids.grid import Cell, GridFile
+from triplewise.evals.grids.cells import Cell
+from triplewise.evals.grids.grid import GridFile
 from triplewise.evals.grids.prepare import ELSEWHERE, digest_of, prepared_task, task_of
 from triplewise.tools.core.errors import TriplewiseError
-from triplewise.tools.kg.rdf import Progress
 
-State = Literal["done", "kept", "skipped", "failed", "open"]
-"""`kept`: an earlier run's log is complete. `open`: not reached, because the grid was interrupted."""
+State = Literal["done", "kept", "skipped", "failed"]
+"""`kept`: an earlier run's log is complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,34 +47,13 @@ class Outcome:
         return self.scores.get(f"{metric}.mean")
 
 
-@dataclass(slots=True)
-class GridProgress:
-    """How far a grid is, for a display.
-
-    Attributes:
-        done, total: cells that need no more work, and all. cell: the one at work ("" between them).
-        stage: what is made for it before questions are asked. left: seconds to the end, None if unknown.
-        last: the outcome just reached.
-    """
-
-    done: int
-    total: int
-    cell: str = ""
-    stage: str = ""
-    left: float | None = None
-    last: Outcome | None = None
-
-
-Notify = Callable[[GridProgress], None]
-
-
 def run_grid(
     file: GridFile,
     cells: Sequence[Cell],
     *,
     log_dir: Path | None = None,
     jobs: int = 1,
-    notify: Notify = lambda progress: None,
+    notify: Callable[[str], None] = lambda stage: None,
 ) -> Iterator[Outcome]:
     """Run the cells in their order, an outcome as soon as it is there.
 
@@ -84,78 +62,63 @@ def run_grid(
 
     Args:
         file: the grid. cells: of `cells_of`. log_dir: folder of the logs. jobs: questions in flight.
-        notify: gets how far it is.
+        notify: gets the cell at work and what is made for it.
 
     Raises:
         KeyboardInterrupt: as soon as a cell was interrupted.
     """
     folder = log_dir or default_log_dir() / "grids" / file.grid.name
-    runnable, times = sum(not cell.why_not for cell in cells), list[float]()
-    for number, cell in enumerate(cells):
-        left = statistics.fmean(times) * runnable if times else None
-        notify(GridProgress(number, len(cells), cell.name, left=left))
-
-        def stage(
-            what: str,
-            done: int,
-            total: int | None,
-            number: int = number,
-            cell: Cell = cell,
-            left: float | None = left,
-        ) -> None:
-            notify(GridProgress(number, len(cells), cell.name, what, left))
-
-        outcome = _outcome(file, cell, folder, jobs, stage)
-        runnable -= outcome.state != "skipped"
-        times += [outcome.seconds] if outcome.state == "done" else []
-        left = statistics.fmean(times) * runnable if times else None
-        notify(GridProgress(number + 1, len(cells), left=left, last=outcome))
-        yield outcome
+    for cell in cells:
+        notify(cell.name)
+        if cell.why_not:
+            yield Outcome(cell, "skipped", cell.why_not)
+        else:
+            yield run_cell(file, cell, folder, jobs, notify)
 
 
-def _outcome(file: GridFile, cell: Cell, folder: Path, jobs: int, stage: Progress) -> Outcome:
-    """One cell. An error of it does not end the grid."""
-    if cell.why_not:
-        return Outcome(cell, "skipped", cell.why_not)
+def run_cell(file: GridFile, cell: Cell, folder: Path, jobs: int, notify: Callable[[str], None]) -> Outcome:
+    """Run one cell, or take its finished log; an error of it is its outcome. See `run_grid`."""
     start = time.perf_counter()
+    state: State = "done"
     try:
         base = task_of(cell)
         identity = digest_of(cell, base)
-        earlier = find_log(folder, base, identity)
-        finished = earlier is not None and earlier.status == "success"
-        if earlier is not None and finished and not _all_crashed(earlier):
-            return _read(cell, earlier, "kept", 0.0)
-        task = prepared_task(cell, base, stage)
-        task.metadata = {**(task.metadata or {}), "grid": about(file, cell)}
-        log = run(
-            task,
-            jobs=jobs,
-            log_dir=folder,
-            identity=identity,
-            retry_crashed=finished,  # where every question crashed a server was down: nothing is kept
-            samples=False,
-            notify=lambda line: stage(line, 0, None),
-        )
+        log = find_log(folder, base, identity)
+        finished = log is not None and log.status == "success"
+        if log is not None and finished and not _all_crashed(log):
+            state, start = "kept", time.perf_counter()
+        else:
+            task = prepared_task(cell, base, lambda stage, done, total: notify(f"{cell.name}: {stage}"))
+            task.metadata = {**(task.metadata or {}), "grid": about(file, cell)}
+            log = run(
+                task,
+                jobs=jobs,
+                log_dir=folder,
+                identity=identity,
+                retry_crashed=finished,  # where every question crashed a server was down: all are asked again
+                samples=False,
+                notify=lambda line: notify(f"{cell.name}: {line}"),
+            )
     except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
         words = str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
         return Outcome(cell, "failed", words, time.perf_counter() - start)
     if log.status == "cancelled":
         raise KeyboardInterrupt
-    return _read(cell, log, "done", time.perf_counter() - start)
-
-
-def _read(cell: Cell, log: EvalLog, state: State, seconds: float) -> Outcome:
-    """The outcome of a cell whose log is there."""
+    why = ""
     if log.status != "success":
         why = log.error.message if log.error else f"the evaluation ended with status {log.status}"
-        return Outcome(cell, "failed", why, seconds, log=str(log_path(log)))
-    questions, path = log.results.total_samples if log.results else 0, str(log_path(log))
-    if _all_crashed(log):
+    elif _all_crashed(log):
         first = next((message for _, message in crashes(log)), "no question was answered")
-        return Outcome(
-            cell, "failed", f"every question crashed: {first}", seconds, questions, str(log_path(log))
-        )
-    return Outcome(cell, state, "", seconds, questions, path, scores_of(log))
+        why = f"every question crashed: {first}"
+    return Outcome(
+        cell,
+        "failed" if why else state,
+        why,
+        time.perf_counter() - start,
+        log.results.total_samples if log.results else 0,
+        str(log_path(log)),
+        scores_of(log),
+    )
 
 
 def _all_crashed(log: EvalLog) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
+import pandas as pd
+
 from triplewise.evals.logs import Log
 
 PARTIAL = "partial KG"
@@ -25,15 +27,28 @@ def groups(logs: Sequence[Log], key: Callable[[Log], Any]) -> dict[Any, list[Log
 def system_labels(logs: Sequence[Log]) -> dict[str, str]:
     """Return path of a log -> its system, with what tells it from others of the same task and system."""
     labels: dict[str, str] = {}
-    for same in groups(logs, lambda log: (log.name, log.system)).values():
-        features = [_features(log) for log in same]
-        names = dict.fromkeys(name for one in features for name in one)
-        apart = [name for name in names if len({repr(one.get(name)) for one in features}) > 1]
-        # The commit and the day tell only what nothing else does.
+    for (_, system), same in groups(logs, lambda log: (log.name, log.system)).items():
+        rows = [
+            {
+                "model": log.model,
+                **log.phases,
+                **log.settings,
+                **{name: log.arguments.get(name) for name in ("n", "sample_seed", "seed")},
+                "commit": log.commit[:_SHORT],
+                "on": log.created,
+            }
+            for log in same
+        ]
+        features = pd.DataFrame(rows, dtype=object)
+        features = features.where(features.notna(), None).map(
+            lambda value: str(value).lower() if isinstance(value, bool | None) else str(value)
+        )
+        apart = [name for name in features if features[name].nunique() > 1]
+        # The commit and the day are named only where nothing else differs.
         own = [name for name in apart if name not in ("commit", "on")] or apart[:1]
-        for log, one in zip(same, features, strict=True):
-            words = ", ".join(f"{name}={_plain(one.get(name))}" for name in own)
-            labels[log.path] = f"{log.system} ({words})" if words else log.system
+        for log, (_, values) in zip(same, features[own].iterrows(), strict=True):
+            words = ", ".join(f"{name}={value}" for name, value in values.items())
+            labels[log.path] = f"{system} ({words})" if words else system
     return labels
 
 
@@ -49,16 +64,6 @@ def run_names(logs: Sequence[Log]) -> dict[str, str]:
         taken[name] += 1
         names[log.path] = name if taken[name] == 1 else f"{name} ({taken[name]})"
     return names
-
-
-def _features(log: Log) -> dict[str, Any]:
-    given = {name: log.arguments.get(name) for name in ("n", "sample_seed", "seed")}
-    when = {"commit": log.commit[:_SHORT], "on": log.created}
-    return {"model": log.model, **log.phases, **log.settings, **given, **when}
-
-
-def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool | None) else str(value)
 
 
 def graph_mark(log: Log) -> str:
@@ -80,29 +85,21 @@ def graph_note(log: Log) -> str:
 
 
 def notes(logs: Sequence[Log]) -> list[str]:
-    """Return what a reader has to know before any figure, a sentence a line; the tables say the rest."""
-    graphs = [
-        f"{_names(same)}: {mark}. That such a graph lacks a fact means nothing"
-        + ("; questions are easier than on the whole graph." if GOLD in mark else ".")
-        for mark, same in groups([log for log in logs if graph_mark(log)], graph_mark).items()
-    ]
-    return [*graphs, model_note(logs)]
-
-
-def short_note(logs: Sequence[Log]) -> str:
-    """Return what no table may be shown without: graphs, limits, model, commit, in one paragraph."""
-    graphs = [
-        f"{_names(same)}: {kg or 'unknown graph'}{f' ({mark})' if mark else ''}"
-        for (kg, mark), same in groups(logs, lambda log: (log.about.get("kg"), graph_mark(log))).items()
-    ]
-    limits = []
+    """Return what no figure may be shown without: graphs, draws, model, commit, a line each."""
+    graphs = []
+    for (kg, mark), same in groups(logs, lambda log: (log.about.get("kg"), graph_mark(log))).items():
+        names = ", ".join(dict.fromkeys(log.name for log in same))
+        partial = " That such a graph lacks a fact means nothing" if mark else ""
+        easier = "; questions are easier than on the whole graph" if GOLD in mark else ""
+        line = f"{names}: {kg or 'unknown graph'}{f' ({mark})' if mark else ''}."
+        graphs.append(f"{line}{partial}{easier}{'.' if mark else ''}")
+    draws = []
     for name, same in groups(logs, lambda log: log.name).items():
         seeds = ", ".join(map(str, sorted({int(log.arguments.get("sample_seed") or 0) for log in same})))
         for total, whole in dict.fromkeys((log.total, log.about.get("drawn_from", 0)) for log in same):
             part = f"{total:,} of {whole:,}, seed {seeds}" if total < whole else f"all {total:,}"
-            limits.append(f"{name} {part}")
-    drawn = f"Questions, drawn at random where limited: {'; '.join(limits)}."
-    return " ".join([f"Graphs: {'; '.join(graphs)}.", drawn, model_note(logs)])
+            draws.append(f"{name} {part}")
+    return [*graphs, f"Questions, drawn at random where limited: {'; '.join(draws)}.", model_note(logs)]
 
 
 def model_note(logs: Sequence[Log]) -> str:
@@ -134,13 +131,12 @@ def budget_note(logs: Sequence[Log]) -> str:
         parts = (f"{value:,} {n.removeprefix('max_').replace('_', ' ')}" for n, value in log.budgets.items())
         return ", ".join(parts)
 
-    by_budget = groups(logs, words)
+    names = {
+        budget: f" of {', '.join(dict.fromkeys(log.name for log in same))}"
+        for budget, same in groups(logs, words).items()
+    }
     return " ".join(
-        f"A question{'' if len(by_budget) == 1 else f' of {_names(same)}'} may take at most {budget}."
-        for budget, same in by_budget.items()
+        f"A question{of if len(names) > 1 else ''} may take at most {budget}."
+        for budget, of in names.items()
         if budget
     )
-
-
-def _names(logs: Sequence[Log]) -> str:
-    return ", ".join(dict.fromkeys(log.name for log in logs))

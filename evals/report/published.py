@@ -1,7 +1,6 @@
 """Published figures that ours stand beside: `published.yaml`, read and validated.
 
->>> table = published_table("queryagent-table-3")
->>> table.value("w/o ERASER", "GrailQA")
+>>> published()["queryagent-table-3"].value("w/o ERASER", "GrailQA")
 43.7
 """
 
@@ -10,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import as_file, files
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from triplewise.evals.yaml_models import located, read_model, unknown
-from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.yaml_lines import YamlDocument
+from triplewise.tools.core.yaml_lines import read_yaml
 
 
 class _Strict(BaseModel):
@@ -56,7 +52,7 @@ class PublishedRow(_Strict):
     group: str = ""
     model: str = ""
     note: str = ""
-    values: dict[str, Any]
+    values: dict[str, dict[str, float]]
 
 
 class PublishedTable(_Strict):
@@ -68,10 +64,9 @@ class PublishedTable(_Strict):
         note: how it was measured: subset, lenient matching, other knowledge graphs.
     """
 
-    key: str = ""
+    key: str
     title: str
-    source_key: str = Field(alias="source")
-    origin: Source | None = None
+    source: Source
     place: str
     model: str
     unit: str
@@ -80,16 +75,35 @@ class PublishedTable(_Strict):
     columns: list[PublishedColumn] = Field(min_length=1)
     rows: list[PublishedRow] = Field(min_length=1)
 
-    @property
-    def source(self) -> Source:
-        """The paper."""
-        assert self.origin is not None, "set when it is read"
-        return self.origin
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, table: dict[str, Any]) -> dict[str, Any]:
+        """Write out what the file leaves to be understood: metrics, and the models of the rows."""
+        metrics, rows = table["metrics"], []
+        for row in table["rows"]:
+            values = {}
+            for column, value in row["values"].items():
+                if not isinstance(value, dict) and len(metrics) > 1:
+                    raise ValueError(f"{row['row']}, {column}: name the metric: {', '.join(metrics)}")
+                values[column] = value if isinstance(value, dict) else {metrics[0]: value}
+            rows.append({"model": table["model"], **row, "values": values})
+        same = {metric: metric for metric in metrics}
+        columns = [{**column, "ours": same | column.get("ours", {})} for column in table["columns"]]
+        return {**table, "rows": rows, "columns": columns}
 
-    @property
-    def date(self) -> str:
-        """When it was published first."""
-        return self.source.date
+    @model_validator(mode="after")
+    def _check_names(self) -> PublishedTable:
+        """Raise `ValueError` on an unknown column or metric, or a name that is there twice."""
+        columns, rows = [column.column for column in self.columns], [row.row for row in self.rows]
+        for names in (columns, rows):
+            if len(set(names)) < len(names):
+                raise ValueError(f"a name is there twice in {names}")
+        used = {name for row in self.rows for name in row.values}
+        metrics = {metric for row in self.rows for figures in row.values.values() for metric in figures}
+        metrics |= {metric for column in self.columns for metric in column.ours}
+        if unknown := (used - set(columns)) | (metrics - set(self.metrics)):
+            raise ValueError(f"unknown columns or metrics: {', '.join(sorted(unknown))}")
+        return self
 
     def row(self, name: str) -> PublishedRow | None:
         """Return a row by its name."""
@@ -103,74 +117,25 @@ class PublishedTable(_Strict):
         """Return one figure (of the first metric unless another is named); None where the table has none."""
         printed = self.row(row)
         figures = printed.values.get(column, {}) if printed else {}
-        value: float | None = figures.get(metric or self.metrics[0])
-        return value
-
-
-class _File(_Strict):
-    sources: dict[str, Source]
-    tables: dict[str, PublishedTable]
+        return figures.get(metric or self.metrics[0])
 
 
 @cache
 def published() -> Mapping[str, PublishedTable]:
     """Return all published tables by key."""
     with as_file(files("triplewise.evals.report") / "published.yaml") as path:
-        return load_published(path)
+        return parse_published(read_yaml(path).value)
 
 
-def published_table(key: str) -> PublishedTable:
-    """Return a table by its key. Raises `ConfigurationError` on an unknown one, with the legal keys."""
-    if key not in published():
-        raise ConfigurationError.unknown("published table", key, published())
-    return published()[key]
-
-
-def load_published(path: Path) -> Mapping[str, PublishedTable]:
-    """Read the published tables of a file.
+def parse_published(content: Mapping[str, Any]) -> Mapping[str, PublishedTable]:
+    """Return the tables of a file's content.
 
     Raises:
-        DataError: naming file, line and key: something missing or unknown, a name that is there twice, a
-            value of a column or metric that the table does not have.
+        ValidationError: something missing or unknown, a name that is there twice, a value of a column or
+            metric that the table does not have. KeyError: a source that is not listed.
     """
-    whole, document = read_model(path, _File)
-    return {key: _complete(key, whole, document) for key in whole.tables}
-
-
-def _complete(key: str, whole: _File, document: YamlDocument) -> PublishedTable:
-    """One table with its source, all metrics of its columns and models of its rows; names are checked."""
-    table, place = whole.tables[key], ("tables", key)
-
-    def check(what: str, name: str, legal: list[str], *at: object) -> None:
-        if name not in legal:
-            raise located(document, unknown(what, name, legal), (*place, *at))
-
-    check("source", table.source_key, list(whole.sources), "source")
-    columns, rows = [c.column for c in table.columns], [r.row for r in table.rows]
-    for what, names in (("columns", columns), ("rows", rows)):
-        if repeated := {name for name in names if names.count(name) > 1}:
-            raise located(document, f"{repeated.pop()!r} is there twice", (*place, what))
-    for i, column in enumerate(table.columns):
-        for name in column.ours:
-            check("metric", name, table.metrics, "columns", i, "ours")
-    completed = []
-    for i, row in enumerate(table.rows):
-        values: dict[str, dict[str, float]] = {}
-        for name, given in row.values.items():
-            at = ("rows", i, "values", name)
-            check("column", name, columns, *at)
-            if not isinstance(given, dict) and len(table.metrics) > 1:
-                raise located(document, f"name the metric: {', '.join(table.metrics)}", (*place, *at))
-            figures = given if isinstance(given, dict) else {table.metrics[0]: given}
-            for metric, value in figures.items():
-                check("metric", metric, table.metrics, *at)
-                if not isinstance(value, int | float):
-                    raise located(document, f"not a number: {value!r}", (*place, *at))
-            values[name] = {metric: float(value) for metric, value in figures.items()}
-        completed.append(row.model_copy(update={"values": values, "model": row.model or table.model}))
-    translated = [
-        column.model_copy(update={"ours": {m: column.ours.get(m, m) for m in table.metrics}})
-        for column in table.columns
-    ]
-    source = whole.sources[table.source_key]
-    return table.model_copy(update={"key": key, "origin": source, "columns": translated, "rows": completed})
+    sources = content["sources"]
+    return {
+        key: PublishedTable.model_validate({**table, "key": key, "source": sources[table["source"]]})
+        for key, table in content["tables"].items()
+    }

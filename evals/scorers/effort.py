@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from triplewise.evals.errors import ERROR_CLASSES, error_class
-from triplewise.evals.record import Run
+from triplewise.evals.record import ERROR_CLASSES, Run, error_class
 from triplewise.evals.scorers.answers import UNSCORED
 from triplewise.evals.scorers.metrics import by_guideline, median, total
 

@@ -19,21 +19,10 @@ from typer.testing import CliRunner
 from tests.support.openai_server import Messages, OpenAIServer
 from triplewise.evals.data import graph
 from triplewise.evals.grids import prepare
+from triplewise.evals.grids.cells import Cell, Choices, cells_of
 from triplewise.evals.grids.command import line, register
-from triplewise.evals.grids.grid import (
-    Cell,
-    Choices,
-    Column,
-    Grid,
-    GridFile,
-    Learn,
-    Row,
-    Thin,
-    cells_of,
-    load_grid,
-    shipped,
-)
-from triplewise.evals.grids.run import GridProgress, Outcome, run_grid
+from triplewise.evals.grids.grid import Column, Grid, GridFile, Learn, Row, Thin, load_grid, shipped
+from triplewise.evals.grids.run import Outcome, run_grid
 from triplewise.evals.report.published import published
 from triplewise.evals.training import Seeds
 from triplewise.nodes.learning.config import LearningConfig, LearningState
@@ -297,14 +286,14 @@ def run(file: GridFile, folder: Path, cells: list[Cell] | None = None, **more: A
 
 
 def test_a_grid_runs_is_kept_and_runs_again_where_something_changed(closed: Path, tmp_path: Path) -> None:
-    file, logs, told = write(tmp_path), tmp_path / "logs", list[GridProgress]()
-    first = run(file, logs, notify=told.append)
+    file, logs, stages = write(tmp_path), tmp_path / "logs", list[str]()
+    first = run(file, logs, notify=stages.append)
     assert [(o.cell.row, o.state, o.questions) for o in first] == [
         ("rules", "done", 4),
         ("no plan", "done", 4),
     ]
     assert first[0].figure("f1") == 1.0
-    assert (told[-1].done, told[-1].total) == (2, 2)
+    assert stages == [cell.name for cell in cells_of(file)]
     grid = (read_eval_log(first[1].log, header_only=True).eval.metadata or {})["grid"]
     assert {key: grid[key] for key in ("name", "title", "row", "column", "seed", "published")} == {
         "name": "tiny",
@@ -429,7 +418,8 @@ def test_crashes_are_counted_and_a_cell_of_nothing_else_has_failed(
 SCRIPT = """
 import sys
 from pathlib import Path
-from triplewise.evals.grids.grid import Choices, cells_of, load_grid
+from triplewise.evals.grids.cells import Choices, cells_of
+from triplewise.evals.grids.grid import load_grid
 from triplewise.evals.grids.command import register
 from triplewise.evals.grids.run import run_grid
 

@@ -15,8 +15,7 @@ from inspect_ai.model import ModelName
 from inspect_ai.scorer import Score, Scorer, Target
 from inspect_ai.solver import TaskState
 
-from triplewise.evals.errors import ERROR_CLASSES, error_class
-from triplewise.evals.record import Run
+from triplewise.evals.record import ERROR_CLASSES, Run, error_class
 from triplewise.evals.scorers import (
     accuracy,
     denotation,
