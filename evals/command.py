@@ -121,58 +121,27 @@ def run_task(
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Run a benchmark and print its scores. The log opens with `inspect view`."""
-    named = {"n": limit, "preset": system, "model": model, "base_url": base_url}
-    given = parse_settings(sets or ()) | {name: value for name, value in named.items() if value is not None}
-    chosen = make_task(task, given)
-    shown = sys.stderr.isatty() and not as_json
+    options = {"n": limit, "preset": system, "model": model, "base_url": base_url}
+    settings = parse_settings(sets or ())
+    settings |= {name: value for name, value in options.items() if value is not None}
     log = run(
-        chosen,
+        make_task(task, settings),
         jobs=jobs,
         log_dir=log_dir,
-        display="rich" if shown else "none",
+        display="rich" if sys.stderr.isatty() and not as_json else "none",
         fresh=fresh,
         retry_crashed=retry_crashed,
         samples=False,
         notify=say,
     )
-    _check_end(log)
-    if as_json:
-        typer.echo(json.dumps(_summary(log), indent=2, ensure_ascii=False))
-    else:
-        print_summary(log)
-
-
-def print_summary(log: EvalLog) -> None:
-    """Print a log's tables: how right, at what cost, what crashed, and what it was measured on."""
-    from triplewise.evals.logs import read_logs
-    from triplewise.evals.report.labels import graph_note
-    from triplewise.evals.report.tables import crash_table, effort_table, scores_table
-
-    found = read_logs([log_path(log)])
-    crashed = crash_table(found)
-    report.show([scores_table(found), effort_table(found), *([crashed] if crashed.rows else [])])
-    about = log.eval.metadata or {}
-    lines = [graph_note(found[0]), f"Note: {about['note']}." if about.get("note") else ""]
-    if about.get("asked"):
-        share = about["answerable"] / about["asked"]
-        lines.append(
-            f"The KG can answer {about['answerable']:,} of {about['asked']:,} questions ({share:.0%}); "
-            f"{about['drawn']:,} of {about['drawn_from']:,} were drawn at random."
-        )
-    for line in [*filter(None, lines), f"log: {log_path(log)}"]:
-        out().print(line, highlight=False, soft_wrap=True, markup=False)
-
-
-def _check_end(log: EvalLog) -> None:
-    """Leave, with a line that says how to go on, unless the evaluation ran to its end."""
     if log.status != "success":
         reason = log.error.message if log.error else log.status
         say(f"the evaluation failed ({reason}); {RESUME}", "error")
         raise typer.Exit(3)
-
-
-def _summary(log: EvalLog) -> dict[str, Any]:
-    return {
+    if not as_json:
+        print_summary(log)
+        return
+    summary = {
         "task": log.eval.task,
         "version": log.eval.task_version,
         "arguments": log.eval.task_args,
@@ -182,6 +151,28 @@ def _summary(log: EvalLog) -> dict[str, Any]:
         "status": log.status,
         "log": log.location,
     }
+    typer.echo(json.dumps(summary, indent=2, ensure_ascii=False))
+
+
+def print_summary(log: EvalLog) -> None:
+    """Print a log's tables: how right, at what cost, what crashed, and what it was measured on."""
+    from triplewise.evals.logs import read_logs
+    from triplewise.evals.report.labels import graph_note
+    from triplewise.evals.report.tables import crash_table, effort_table, scores_table
+
+    logs = read_logs([log_path(log)])
+    tables = [scores_table(logs), effort_table(logs), crash_table(logs)]
+    report.show([table for table in tables if table.rows])
+    about = log.eval.metadata or {}
+    lines = [graph_note(logs[0]), f"Note: {about['note']}." if about.get("note") else ""]
+    if about.get("asked"):
+        share = about["answerable"] / about["asked"]
+        lines.append(
+            f"The KG can answer {about['answerable']:,} of {about['asked']:,} questions ({share:.0%}); "
+            f"{about['drawn']:,} of {about['drawn_from']:,} were drawn at random."
+        )
+    for line in [*filter(None, lines), f"log: {log_path(log)}"]:
+        out().print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 for part in (grid, report, task_list, systems):

@@ -137,7 +137,9 @@ def run(
                 notify(f"{_done(log)} of {len(task.dataset)} questions are done and kept; {RESUME}")
             raise KeyboardInterrupt
         if log.status == "success":
-            _remove_superseded(folder, log)
+            for path in folder.glob("*.eval"):  # the finished log holds all that earlier attempts' do
+                if path.resolve() != log_path(log).resolve():
+                    path.unlink()
     return read_eval_log(log.location) if samples else log
 
 
@@ -262,10 +264,3 @@ def _done(log: EvalLog) -> int:
 
 def _summaries(log: EvalLog) -> list[Any]:
     return list(read_eval_log_sample_summaries(log.location))
-
-
-def _remove_superseded(folder: Path, finished: EvalLog) -> None:
-    """Delete the logs of earlier attempts: the finished one holds all that they do."""
-    for path in folder.glob("*.eval"):
-        if path.resolve() != log_path(finished).resolve():
-            path.unlink()

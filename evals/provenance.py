@@ -48,7 +48,7 @@ PRESENTATION = (
 
 
 def of_system(preset: str, context: Context, phases: Mapping[str, Any]) -> dict[str, Any]:
-    """What was tested, and with what: part of every result.
+    """Return what was tested, and with what: part of every result.
 
     `settings` are all of the context's; a preset lays its own (`preset_settings`) over those that still have
     the default. `phases` are all of the machine's, for a baseline only those that were given.
@@ -66,36 +66,45 @@ def of_system(preset: str, context: Context, phases: Mapping[str, Any]) -> dict[
         "model": context.model,
         "settings": asdict(context),
         "preset_settings": dict(own.settings) if own else {},
-        "phases": {**(own.phases if own else {}), **{name: _plain(part) for name, part in phases.items()}},
+        "phases": {
+            **(own.phases if own else {}),
+            **{  # by its name, also where it is a function
+                name: part
+                if isinstance(part, str | int | float | bool | None)
+                else getattr(part, "__name__", repr(part))
+                for name, part in phases.items()
+            },
+        },
         "prices_sha256": prices_checksum(context.prices),
     }
 
 
-def _plain(part: Any) -> Any:
-    """A phase by its name, also where it is a function."""
-    return (
-        part if isinstance(part, str | int | float | bool | None) else getattr(part, "__name__", repr(part))
-    )
-
-
 @cache
 def software() -> dict[str, Any]:
-    """The product's version and commit, and what it runs on.
+    """Return the product's version and commit, and what it runs on.
 
-    `commit` is "" outside a source checkout; `commit_clean` says whether its files are as committed.
+    `commit` is "" outside a source checkout; `commit_clean` tells whether its files are as committed.
     """
-    commit, clean = _commit(Path(__file__).resolve().parent.parent)
+    root = Path(__file__).resolve().parent.parent
+    commit = _git(root, "rev-parse", "HEAD") if (root / ".git").exists() else None
+    changes = _git(root, "status", "--porcelain", "--untracked-files=no") if commit else None
+    versions: dict[str, str] = {}
+    for name in ("triplewise", *PACKAGES):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = ""
     return {
-        "triplewise": _version("triplewise"),
-        "commit": commit,
-        "commit_clean": clean,
+        "triplewise": versions.pop("triplewise"),
+        "commit": commit or "",
+        "commit_clean": changes == "",
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": versions,
     }
 
 
 def prices_checksum(path: str | None = None) -> str:
-    """The sha256 over the price table in force: the shipped one, and the user's where there is one.
+    """Return the sha256 over the price table in force: the shipped one, and the user's where there is one.
 
     Raises:
         DataError: the user's cannot be read.
@@ -122,29 +131,10 @@ def code_checksum() -> str:
     return total.hexdigest()
 
 
-def _version(package: str) -> str:
-    """The version that is installed; "" if it is not."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
-
-
-def _commit(root: Path) -> tuple[str, bool]:
-    """The commit of a checkout, and whether its tracked files are unchanged; ("", False) if it is none."""
-    if not (root / ".git").exists():
-        return "", False
-    commit = _git(root, "rev-parse", "HEAD")
-    changes = _git(root, "status", "--porcelain", "--untracked-files=no")
-    return commit or "", commit is not None and changes == ""
-
-
 def _git(root: Path, *arguments: str) -> str | None:
-    """What git says; None if it is not there or refuses."""
+    """Return git's output; None if it is not there or refuses."""
+    command = ["git", "-C", str(root), *arguments]
     try:
-        ran = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True
-        )
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return ran.stdout.strip()

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from inspect_ai import Task
-from inspect_ai.dataset import Sample
 from platformdirs import user_cache_path
 
 from triplewise.evals.data import benchmark, checksum, graph
 from triplewise.evals.dropped_facts import write_documents
 from triplewise.evals.evaluation import TASKS, digest, run
 from triplewise.evals.grids.cells import EMBEDDED, Cell
+from triplewise.evals.grids.grid import Learn, Thin
 from triplewise.evals.kgs import prepared
 from triplewise.evals.training import seeds_of
 from triplewise.graphs import learning as self_learning
@@ -36,14 +36,14 @@ READER = "symagent"
 ELSEWHERE = ("base_url", "api_key_env")
 """Settings that say where a model is, not which."""
 _FILES = ("seeds", "documents", "prompt", "prices", "profile", "facts")
-
-
+DONE = ".complete"
+"""A file that says that its folder is whole."""
 _OF_BASE = ("seed_questions", "data_files", "changed_files", "kg_parts", "kg_gold_derived", "kg_profile")
 """What the log of a thinned graph takes from the task on the whole one."""
 
 
 def task_of(cell: Cell, settings: Mapping[str, Any] | None = None) -> Task:
-    """The task of a cell as it stands, on the graph of its benchmark; `settings` are added to the cell's own.
+    """Return the task of a cell on the graph of its benchmark; `settings` are added to the cell's own.
 
     Seed questions among them take the place of those that the task itself would take.
 
@@ -64,7 +64,7 @@ def task_of(cell: Cell, settings: Mapping[str, Any] | None = None) -> Task:
 
 
 def digest_of(cell: Cell, task: Task) -> str:
-    """A checksum of all that the scores of a cell depend on but the code.
+    """Return a checksum of all that the scores of a cell depend on but the code.
 
     That is its configuration, the version of the task, which questions were drawn, and the checksums of the
     files that questions, graph and settings come from.
@@ -77,7 +77,13 @@ def digest_of(cell: Cell, task: Task) -> str:
         "task": [cell.task, task.version, dict(cell.arguments)],
         "questions": [str(sample.id) for sample in task.dataset],
         "system": [cell.system, dict(cell.phases), cell.model],
-        "settings": {n: _with_content(n, v) for n, v in cell.settings.items() if n not in ELSEWHERE},
+        "settings": {
+            name: [value, checksum(Path(value))]
+            if name in _FILES and isinstance(value, str) and Path(value).is_file()
+            else value
+            for name, value in cell.settings.items()
+            if name not in ELSEWHERE
+        },
         "thin": cell.thin.model_dump() if cell.thin else None,
         "learn": cell.learn.model_dump() if cell.learn else None,
         "data": [about.get("data_files", {}), about.get("kg_checksum", ""), list(about.get("kg_parts", ()))],
@@ -85,26 +91,18 @@ def digest_of(cell: Cell, task: Task) -> str:
     return digest(parts)
 
 
-def _with_content(name: str, value: Any) -> Any:
-    """A setting, with the checksum of the file that it names."""
-    if name not in _FILES or not isinstance(value, str):
-        return value
-    path = Path(value)
-    return [value, checksum(path)] if path.is_file() else value
-
-
 def prepared_task(cell: Cell, base: Task, progress: Progress) -> Task:
-    """The task of a cell with all that is made before its questions are asked; `base` where there is nothing.
+    """Return the task of a cell with all that is made before its questions are asked, `base` without it.
 
     Args:
-        cell: the cell. base: what `task_of` says for it. progress: gets stage, done, total.
+        cell: the cell. base: what `task_of` gives for it. progress: gets stage, done, total.
     """
     settings: dict[str, Any] = {}
     about: dict[str, Any] = {}
     if cell.thin:
-        settings, about = _incomplete(cell, base, progress)
+        settings, about = incomplete_graph(cell, cell.thin, base, progress)
     if cell.learn and cell.learn.iterations and cell.model == EMBEDDED:
-        settings["encoder"] = _learned(cell, progress)
+        settings["encoder"] = learned_encoder(cell.learn, cell.seed, progress)
         about["learned"] = cell.learn.model_dump()
     if not settings:
         return base
@@ -113,21 +111,19 @@ def prepared_task(cell: Cell, base: Task, progress: Progress) -> Task:
     return task
 
 
-def _learned(cell: Cell, progress: Progress) -> str:
-    """The folder of an encoder that learned from training questions, as `triplewise learn` does it.
+def learned_encoder(learn: Learn, seed: int, progress: Progress) -> str:
+    """Return the folder of an encoder that learned from training questions, as `triplewise learn` does it.
 
     The graph that is learned on holds no facts made from gold answers, whichever graph is tested.
     """
-    learn = cell.learn
-    assert learn is not None
     of = benchmark(learn.benchmark)
     own = graph(of.graph)
     kg = prepared(own, [part for part in own.facts if part != "gold_derived"])
     training = Path(str(seeds_of(of, kg, True).setting))
     lines = training.read_text(encoding="utf-8").splitlines(keepends=True)
     random.Random(0).shuffle(lines)
-    asked = digest([learn.model_dump(), cell.seed, checksum(training), kg.checksum])
-    folder = user_cache_path("triplewise") / "evals" / f"learned-{asked}"
+    identity = digest([learn.model_dump(), seed, checksum(training), kg.checksum])
+    folder = user_cache_path("triplewise") / "evals" / f"learned-{identity}"
     folder.mkdir(parents=True, exist_ok=True)
     questions = folder / "questions.jsonl"
     questions.write_text("".join(lines[: learn.train or None]), encoding="utf-8")
@@ -136,7 +132,7 @@ def _learned(cell: Cell, progress: Progress) -> str:
         context={"kg": kg.path, "profile": kg.profile, "plan_hops": LEARNED_HOPS},
         recipe=learn.recipe,
         iterations=learn.iterations,
-        seed=cell.seed,
+        seed=seed,
     )
     *_, final = self_learning.learn(
         config,
@@ -146,29 +142,47 @@ def _learned(cell: Cell, progress: Progress) -> str:
     return str(final.best.get("encoder", EMBEDDED))
 
 
-def _incomplete(cell: Cell, base: Task, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings that ask the incomplete graph, and what the log says of it."""
-    thin = cell.thin
-    assert thin is not None
-    kg, profile = _whole(cell, base)
+def incomplete_graph(
+    cell: Cell, thin: Thin, base: Task, progress: Progress
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return settings that ask the incomplete graph, and what the log records of it."""
     about = base.metadata or {}
-    records = [_record(sample) for sample in base.dataset]
-    order = {"thin": thin.model_dump(include={"share", "seed", "hops"}), "kg": about.get("kg_checksum") or kg}
-    identity = digest({**order, "questions": records})
+    profile = None
+    if "kg" in cell.settings:
+        kg, profile = str(cell.settings["kg"]), cell.settings.get("profile")
+    else:
+        kg = prepared(graph(benchmark(str(base.dataset.name)).graph), about.get("kg_parts")).path
+    records = []
+    for sample in base.dataset:
+        known = sample.metadata or {}
+        targets = [sample.target] if isinstance(sample.target, str) else sample.target
+        answers = list(dict.fromkeys(str(a) for gold in known.get("gold_sets") or [targets] for a in gold))
+        entities = known.get("entities", {})
+        records.append({"question": str(sample.input), "entities": entities, "answers": answers})
+    config = {
+        "thin": thin.model_dump(include={"share", "seed", "hops"}),
+        "kg": about.get("kg_checksum") or kg,
+    }
+    identity = digest({**config, "questions": records})
     folder = user_cache_path("triplewise") / "evals" / f"thin-{cell.task}-{identity}"
     if not (folder / "kg").is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         questions = folder / "questions.jsonl"
         questions.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
-        asked = [TopicQuestion(s.question, [t for _, t in s.named], s.answers) for s in read_seeds(questions)]
+        topics = [
+            TopicQuestion(s.question, [t for _, t in s.named], s.answers) for s in read_seeds(questions)
+        ]
         spec = IncompleteSpec(thin.share, thin.seed, thin.hops)
         make_incomplete(
-            kg, asked, folder / "kg", spec, questions_file=questions, profile=profile, progress=progress
+            kg, topics, folder / "kg", spec, questions_file=questions, profile=profile, progress=progress
         )
     report = json.loads((folder / "kg" / MANIFEST).read_text(encoding="utf-8"))
-    settings: dict[str, Any] = {"kg": str(folder / "kg"), **_seeds_of(cell, base)}
+    settings: dict[str, Any] = {"kg": str(folder / "kg")}
+    seeds = about.get("settings", {}).get("seeds")  # their answers are those of the whole graph
+    if seeds and "seeds" not in cell.settings:
+        settings["seeds"] = seeds
     if thin.documents or thin.read:
-        settings |= _documents(cell, base, folder, progress)
+        settings |= dropped_documents(cell, thin, settings, folder, progress)
     about_graph = {
         "kg": f"{about.get('kg', kg)}, made incomplete for these questions: {report['dropped']:,} of "
         f"{report['collected']:,} triples on their paths dropped (seed {thin.seed})",
@@ -180,31 +194,10 @@ def _incomplete(cell: Cell, base: Task, progress: Progress) -> tuple[dict[str, A
     return settings, about_graph
 
 
-def _seeds_of(cell: Cell, base: Task) -> dict[str, Any]:
-    """The seed questions of the task on the whole graph, whose answers were found there."""
-    given = (base.metadata or {}).get("settings", {}).get("seeds")
-    return {"seeds": given} if given and "seeds" not in cell.settings else {}
-
-
-def _whole(cell: Cell, base: Task) -> tuple[str, str | None]:
-    """The graph that a task asks, and its profile."""
-    if "kg" in cell.settings:
-        return str(cell.settings["kg"]), cell.settings.get("profile")
-    about = base.metadata or {}
-    own = graph(benchmark(str(base.dataset.name)).graph)
-    return prepared(own, about.get("kg_parts")).path, None
-
-
-def _record(sample: Sample) -> dict[str, Any]:
-    """A question as thinning reads it."""
-    about = sample.metadata or {}
-    sets = about.get("gold_sets") or [[sample.target] if isinstance(sample.target, str) else sample.target]
-    answers = list(dict.fromkeys(str(a) for gold in sets for a in gold))
-    return {"question": str(sample.input), "entities": about.get("entities", {}), "answers": answers}
-
-
-def _documents(cell: Cell, base: Task, folder: Path, progress: Progress) -> dict[str, Any]:
-    """Settings that let a system read what was dropped, or see what another one has read of it.
+def dropped_documents(
+    cell: Cell, thin: Thin, settings: Mapping[str, Any], folder: Path, progress: Progress
+) -> dict[str, Any]:
+    """Return settings that let a system read what was dropped, or see what another one has read of it.
 
     Facts that are read go to a file of the cell's own, not among those that a person reviews.
     """
@@ -212,26 +205,14 @@ def _documents(cell: Cell, base: Task, folder: Path, progress: Progress) -> dict
     if not (documents / DONE).is_file():
         write_documents(folder / "kg", documents)
         (documents / DONE).touch()
-    thin = cell.thin
-    assert thin is not None
     if not thin.read:
-        mark = digest([cell.row, cell.column, cell.seed, cell.system, dict(cell.phases), cell.model])[:8]
-        return {"documents": str(documents), "facts": str(folder / f"facts-{mark}.sqlite")}
-    mark = digest([cell.model, cell.seed])[:8]
-    facts, logs = folder / f"read-{mark}.sqlite", folder / f"read-{mark}"
+        name = digest([cell.row, cell.column, cell.seed, cell.system, dict(cell.phases), cell.model])[:8]
+        return {"documents": str(documents), "facts": str(folder / f"facts-{name}.sqlite")}
+    name = digest([cell.model, cell.seed])[:8]
+    facts, logs = folder / f"read-{name}.sqlite", folder / f"read-{name}"
     if not (logs / DONE).is_file():
         progress("reading documents", 0, None)
-        given = {
-            "kg": str(folder / "kg"),
-            "documents": str(documents),
-            "facts": str(facts),
-            **_seeds_of(cell, base),
-        }
         reader = replace(cell, system=READER, phases={})
-        run(task_of(reader, given), log_dir=logs)
+        run(task_of(reader, {**settings, "documents": str(documents), "facts": str(facts)}), log_dir=logs)
         (logs / DONE).touch()
     return {"facts": str(facts), "overlay": "proposed"}
-
-
-DONE = ".complete"
-"""A file that says that its folder is whole."""

@@ -60,14 +60,19 @@ def report(
     from triplewise.evals.report.page import TITLE, report_page, report_tables, subtitle
     from triplewise.graphs.page.write import write_page
 
-    for path in (html, markdown):
-        _check(path)
-    found = read_logs(logs, traces=html is not None)
-    chosen, earlier = (found, []) if every else latest(found)
-    left_out = (
-        f"left out: {len(earlier)} earlier logs of configurations that were run again; --all shows them"
-    )
-    more = [left_out] if earlier else []
+    for path in filter(None, (html, markdown)):  # before logs are read
+        folder = path.resolve().parent
+        if path.is_dir():
+            raise DataError("is a folder; name a file in it, e.g. report.html", path)
+        if not folder.is_dir():
+            raise DataError(f"no folder {str(folder)!r} to write it in; make it first", path)
+    chosen, earlier = read_logs(logs, traces=html is not None), []
+    if not every:
+        chosen, earlier = latest(chosen)
+    more = []
+    if earlier:
+        left_out = f"{len(earlier)} earlier logs of configurations that were run again"
+        more = [f"left out: {left_out}; --all shows them"]
     if html:
         page = report_page(chosen, more)
         write_page(html, page)
@@ -101,17 +106,3 @@ def wide_console() -> Console:
     if not sys.stdout.isatty():
         console.width = WIDTH
     return console
-
-
-def _check(path: Path | None) -> None:
-    """See that a file can be written there, before logs are read.
-
-    Raises:
-        DataError: it is a folder, or its own folder is not there.
-    """
-    if path is None:
-        return
-    if path.is_dir():
-        raise DataError("is a folder; name a file in it, e.g. report.html", path)
-    if not path.resolve().parent.is_dir():
-        raise DataError(f"no folder {str(path.resolve().parent)!r} to write it in; make it first", path)

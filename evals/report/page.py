@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -98,6 +98,13 @@ def _question(row: pd.Series[Any], metric: str) -> Question:
     if row["answerable"] is not None:
         tags.append("answerable" if row["answerable"] else "not answerable")
     tags += ["trivial"] * bool(row["trivial"])
+    ending = {  # in a trace's form, for a run without one
+        "question": row["question"],
+        "status": run.status,
+        "reason": row["error"] or run.reason,
+        "sparql": run.sparql,
+        "labels": list(run.labels),
+    }
     return Question(
         id=row["id"],
         question=row["question"],
@@ -107,12 +114,5 @@ def _question(row: pd.Series[Any], metric: str) -> Question:
         score=None if math.isnan(score) else min(1.0, max(0.0, score)),
         error_class=row["error_class"].replace("_", " "),
         tags=[*tags, *dict.fromkeys(f"guideline: {name}" for name in run.corrections)],
-        trace=run.trace or _ending(row),
+        trace=run.trace or {name: value for name, value in ending.items() if value},
     )
-
-
-def _ending(row: pd.Series[Any]) -> Mapping[str, Any]:
-    """How a run without a trace ended, in a trace's form."""
-    run = row["run"]
-    parts = {"reason": row["error"] or run.reason, "sparql": run.sparql, "labels": list(run.labels)}
-    return {"question": row["question"], "status": run.status, **{k: v for k, v in parts.items() if v}}

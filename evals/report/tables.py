@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pandas as pd
+
 from triplewise.evals.logs import Log
 from triplewise.evals.report.labels import (
     budget_note,
@@ -52,24 +54,23 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
 
 def scores_table(logs: Sequence[Log]) -> Table:
     """Return how right the answers are: of all questions, and of parts of them."""
-    known = {name for log in logs for name in log.measures}
-    shown = [one for one in QUALITY if one.name in known]
-    lenient = [one for one in LENIENT if one.name in known]
+    measures = {name for log in logs for name in log.measures}
+    shown = [one for one in QUALITY if one.name in measures]
+    lenient = [one for one in LENIENT if one.name in measures]
     has_trivial = any(log.questions["trivial"].any() for log in logs)
     rows = []
     for log in logs:
         main, about = measure(log.metric), log.about
-        others = [other.mean for other in logs if other.name == log.name]
+        # Nothing is set off where there is nothing to choose from.
+        means = pd.DataFrame({m.name: [o.mean(m.name) for o in logs if o.name == log.name] for m in shown})
+        best = means.max()[means.nunique() > 1].to_dict()
         asked, whole = len(log.questions), int(about.get("drawn_from") or 0)
         share = 100 * about["answerable"] / about["asked"] if about.get("asked") else math.nan
         rows.append(
             [
                 *_head_cells(log, logs),
                 number_cell(asked, detail=f"of {whole:,}" if asked < whole else "all"),
-                *(
-                    figure_cell(figure([log], m), m, best=_is_best(log, m, [o(m.name) for o in others]))
-                    for m in shown
-                ),
+                *(figure_cell(figure([log], m), m, best=log.mean(m.name) == best.get(m.name)) for m in shown),
                 *([_part_cell(log, main, trivial=False)] if has_trivial else []),
                 _part_cell(log, main, answerable=True),
                 number_cell(share, detail=f"of {about.get('asked') or 0:,}"),
@@ -232,12 +233,6 @@ def _part_cell(log: Log, main: Measure, *, answerable: bool = False, trivial: bo
     """The main score over a part of the questions."""
     cell = figure_cell(figure([log], main, answerable=answerable, trivial=trivial), main, n=True)
     return cell if cell.text == NOTHING else replace(cell, detail=f"{main.heading}, {cell.detail}")
-
-
-def _is_best(log: Log, of: Measure, means: Sequence[float]) -> bool:
-    """Whether it is the best of several; nothing is set off where there is nothing to choose from."""
-    known = [mean for mean in means if not math.isnan(mean)]
-    return len(known) > 1 and max(known) > min(known) and log.mean(of.name) == max(known)
 
 
 def _mean_cell(log: Log, of: Measure) -> Cell:
