@@ -42,10 +42,6 @@ class Outcome:
         """How many questions crashed; they count as wrong."""
         return int(self.scores.get("crashed.total", 0))
 
-    def figure(self, metric: str) -> float | None:
-        """The mean of a score; None where the log has none."""
-        return self.scores.get(f"{metric}.mean")
-
 
 def run_grid(
     file: GridFile,

@@ -28,6 +28,17 @@ QUESTIONS = (
 )
 
 
+@pytest.fixture(scope="session")
+def film_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The logs of two systems asked about films, the second in a grid; tests only read them."""
+    from tests.evals.reported import cell, run_films
+
+    folder = tmp_path_factory.mktemp("films")
+    run_films(folder)
+    run_films(folder, "oda", **cell("w/o ERASER", 2))
+    return folder / "logs"
+
+
 @pytest.fixture
 def leaks_of_inspect() -> Iterator[None]:
     """Collect the streams that an evaluation of Inspect leaves open here, not in some later test."""

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from inspect_ai.log import list_eval_logs, read_eval_log
@@ -45,17 +44,8 @@ def model() -> Iterator[str]:
 def start(url: str, logs: Path) -> subprocess.Popen[str]:
     """An evaluation in a process of its own."""
     command = [sys.executable, "-m", "triplewise.evals", "metaqa", "--limit", "0", "--system", "queryagent"]
-    command += [
-        "--model",
-        scripted_model.MODEL,
-        "--base-url",
-        url,
-        "--jobs",
-        str(JOBS),
-        "--log-dir",
-        str(logs),
-        "--json",
-    ]
+    command += ["--model", scripted_model.MODEL, "--base-url", url]
+    command += ["--jobs", str(JOBS), "--log-dir", str(logs), "--json"]
     command += ["--set", "seeds=false", "--set", "ranking=none"]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
@@ -75,16 +65,12 @@ def begun(url: str) -> dict[str, int]:
     return {f"q{text.split()[1].rstrip(':')}": n for text, n in scripted_model.counts(url)["begun"].items()}
 
 
-def the_log(logs: Path) -> Any:
-    """The only log that is left."""
-    (info,) = list_eval_logs(str(logs))
-    return read_eval_log(info.name)
-
-
 def check(logs: Path, stdout: str) -> None:
     """Every question has its answer, once."""
-    log = the_log(logs)
+    (info,) = list_eval_logs(str(logs))  # the only one that is left
+    log = read_eval_log(info.name)
     assert log.status == "success"
+    assert log.samples is not None
     assert sorted(s.id for s in log.samples) == sorted(f"q{i}" for i in range(QUESTIONS))
     runs = [s.store_as(Run) for s in log.samples]
     assert {(r.status, tuple(r.values)) for r in runs} == {("answered", ("Ridley Scott",))}
@@ -95,27 +81,26 @@ def test_a_killed_and_interrupted_evaluation_asks_nothing_twice_and_loses_nothin
     many: Path, model: str, tmp_path: Path
 ) -> None:
     logs, moments = tmp_path / "logs", random.Random()
-    done = 0
     for share, how, code in ((0.3, signal.SIGKILL, -signal.SIGKILL), (0.7, signal.SIGINT, 130)):
         process = start(model, logs)
         _, err = stop(process, model, int(CALLS * share) + moments.randrange(8), how)
         assert process.returncode == code, err
         assert "Traceback" not in err
-    told = re.search(rf"(\d+) of {QUESTIONS} questions are done and kept; the same command goes on", err)
-    assert told is not None, err
-    done = int(told[1])
+    message = re.search(rf"(\d+) of {QUESTIONS} questions are done and kept; the same command goes on", err)
+    assert message is not None, err
+    done = int(message[1])
     assert done >= QUESTIONS * 0.7 - 2 * JOBS
     process = start(model, logs)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert f"goes on with an earlier run: {done} questions are done" in err
     check(logs, out)
-    asked = begun(model)
-    assert len(asked) == QUESTIONS
-    assert sum(asked.values()) <= QUESTIONS + 2 * JOBS  # only what was in flight is asked again
+    times = begun(model)
+    assert len(times) == QUESTIONS
+    assert sum(times.values()) <= QUESTIONS + 2 * JOBS  # only what was in flight is asked again
 
     process = start(model, logs)
     again, err = process.communicate(timeout=300)
     assert "finished" in err
-    assert begun(model) == asked
+    assert begun(model) == times
     check(logs, again)

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.evals.reported import CRASHING, cell, logs_in, run_films
+from tests.evals.reported import CRASHING, logs_in
 from triplewise.evals.command import app
 from triplewise.evals.logs import Log, read_logs
 from triplewise.evals.report.charts import charts
@@ -29,16 +28,8 @@ from triplewise.tools.core.errors import DataError, UserError
 
 
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("films")
-    run_films(folder)
-    run_films(folder, "oda", **cell("w/o ERASER"))
-    return folder / "logs"
-
-
-@pytest.fixture(scope="module")
-def ran(logs: Path) -> list[Log]:
-    return read_logs([logs], traces=True)
+def ran(film_logs: Path) -> list[Log]:
+    return read_logs([film_logs], traces=True)
 
 
 @pytest.fixture
@@ -128,11 +119,7 @@ def test_the_better_system_is_set_off_and_the_difference_is_tested(agent: Log) -
 def test_systems_of_different_questions_are_not_paired(agent: Log) -> None:
     oda = with_about(agent, "other", preset="oda")
     tables = task_tables([agent, replace(oda, questions=oda.questions.rename(index="other {}".format))])
-    assert [table.title for table in tables] == [
-        "Answers by task and system",
-        "Cost of a question",
-        "What it was measured on",
-    ]
+    assert "Differences between systems" not in [table.title for table in tables]
     half = replace(oda, questions=oda.questions[:5])
     (row,) = task_tables([agent, half])[2].rows
     assert (row[4].text, row[4].detail) == ("5", "6 asked of one only")
@@ -189,8 +176,8 @@ def test_seeds_of_a_cell_are_averaged_with_their_spread(agent: Log) -> None:
 
 
 def test_a_grid_of_error_classes_counts_failed_questions(agent: Log) -> None:
-    told = {"table": "symagent-table-5", "layout": "error-classes"}
-    (table,) = grid_tables([in_grid(agent, "WebQSP", "SymAgent", 1, **told)])
+    layout = {"table": "symagent-table-5", "layout": "error-classes"}
+    (table,) = grid_tables([in_grid(agent, "WebQSP", "SymAgent", 1, **layout)])
     ours, printed = table.rows[0], table.rows[1]
     failed = sum(map(bool, agent.questions["error_class"]))
     assert ours[-1].text == str(failed)
@@ -207,13 +194,10 @@ def test_grids_of_guidelines_count_what_fired(agent: Log, layout: str) -> None:
     fired = replace(agent, questions=agent.questions.assign(run=runs))
     key = {"guidelines": "queryagent-table-9", "guideline-sources": "queryagent-table-8"}[layout]
     (table,) = grid_tables([in_grid(fired, "QueryAgent", table=key, layout=layout)])
-    times = {row[0].text: row[column_of(table, "Triggered")] for row in table.rows}
-    assert times["other_error" if layout == "guidelines" else "Python"].text == "2"
+    name = "other_error" if layout == "guidelines" else "Python"
+    at = [row[0].text for row in table.rows].index(name)
+    assert column(table, "Triggered")[at].text == "2"
     assert any(cell.published and cell.number in (204, 2867) for row in table.rows for cell in row)
-
-
-def column_of(table: Table, name: str) -> int:
-    return list(table.columns).index(name)
 
 
 def test_a_grid_without_a_published_table_is_a_table_too(agent: Log) -> None:
@@ -236,10 +220,9 @@ def test_markdown_is_stable_and_harmless(ran: list[Log]) -> None:
 
 
 def test_json_has_what_a_cell_has(agent: Log) -> None:
-    found = plain(scores_table([agent]))
-    json.dumps(found)
-    assert found["rows"][0][3].keys() >= {"text", "low", "high", "number"}
-    assert "published" not in found["rows"][0][3]
+    table = json.loads(json.dumps(plain(scores_table([agent]))))
+    assert table["rows"][0][3].keys() >= {"text", "low", "high", "number"}
+    assert "published" not in table["rows"][0][3]
 
 
 def test_plots_show_cost_hops_levels_and_failures(agent: Log, oda: Log) -> None:
@@ -247,12 +230,8 @@ def test_plots_show_cost_hops_levels_and_failures(agent: Log, oda: Log) -> None:
     tags = [{"hops": str(1 + i % 2), "level": "iid" if i % 2 else "zero-shot"} for i in range(11)]
     two = replace(oda, questions=oda.questions.assign(tags=tags))
     drawn = {chart.title: chart for chart in charts([agent, two])}
-    assert {
-        "Accuracy against queries",
-        "Accuracy by hops, films",
-        "Accuracy by level, films",
-        "Where questions fail",
-    } <= set(drawn)
+    shared = {"Accuracy by hops, films", "Accuracy by level, films"}
+    assert {"Accuracy against queries", "Where questions fail", *shared} <= set(drawn)
     assert all(chart.alt for chart in drawn.values())
     assert all("$schema" in chart.spec for chart in drawn.values())
     failed = json.dumps(drawn["Where questions fail"].spec)
@@ -278,32 +257,20 @@ def test_a_page_has_every_question_with_its_trace(ran: list[Log]) -> None:
     assert about["data (sha256)"]["films.jsonl"] == "0123456789abcdef"
 
 
-class Words(HTMLParser):
-    """The text of a page that is shown without its script."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.text = ""
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def test_the_command_writes_page_and_markdown(logs: Path, tmp_path: Path) -> None:
+def test_the_command_writes_page_and_markdown(film_logs: Path, tmp_path: Path) -> None:
     html, text = tmp_path / "report.html", tmp_path / "report.md"
-    given = ["report", str(logs), "--html", str(html), "--markdown", str(text)]
+    given = ["report", str(film_logs), "--html", str(html), "--markdown", str(text)]
     result = CliRunner().invoke(app, given, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     page = html.read_text(encoding="utf-8")
-    words = Words()
-    words.feed(page)
-    assert "Answers by task and system" in words.text
-    assert "Ways of correcting" in words.text
+    words = re.sub(r"<script.*?</script>|<[^>]*>", "", page, flags=re.DOTALL)
+    assert "Answers by task and system" in words
+    assert "Ways of correcting" in words
     assert not re.search(r'(src|href)="https?:', page)
     assert "## Answers by task and system" in text.read_text(encoding="utf-8")
-    shown = CliRunner().invoke(app, ["report", *map(str, logs_in(logs))])
+    shown = CliRunner().invoke(app, ["report", *map(str, logs_in(film_logs))])
     assert "Cost of a question" in shown.output
-    as_json = CliRunner().invoke(app, ["report", str(logs), "--json"])
+    as_json = CliRunner().invoke(app, ["report", str(film_logs), "--json"])
     assert {table["title"] for table in json.loads(as_json.stdout)} >= {"Ways of correcting"}
 
 
@@ -315,8 +282,10 @@ def test_the_command_writes_page_and_markdown(logs: Path, tmp_path: Path) -> Non
         (["LOGS", "--markdown", "."], "is a folder; name a file in it"),
     ],
 )
-def test_what_cannot_be_read_or_written_is_said_first(logs: Path, given: list[str], message: str) -> None:
-    arguments = [str(logs) if word == "LOGS" else word for word in given]
+def test_what_cannot_be_read_or_written_is_named_first(
+    film_logs: Path, given: list[str], message: str
+) -> None:
+    arguments = [str(film_logs) if word == "LOGS" else word for word in given]
     result = CliRunner().invoke(app, ["report", *arguments])
     assert isinstance(result.exception, UserError)
     with pytest.raises(DataError, match=message):

@@ -23,44 +23,41 @@ def named(values: list[float], prefix: str = "q") -> pd.Series[float]:
 @given(st.lists(SHARES, min_size=2, max_size=60))
 @settings(max_examples=60, deadline=None)
 def test_an_interval_holds_the_mean_and_stays_within_the_values(values: list[float]) -> None:
-    found = interval(values, resamples=300)
-    assert found.n == len(values)
-    assert found.mean == pytest.approx(float(np.mean(values)))
-    if not math.isnan(found.low):
-        assert min(0.0, *values) <= found.low <= found.mean + 1e-9
-        assert found.mean - 1e-9 <= found.high <= max(1.0, *values)
+    result = interval(values, resamples=300)
+    assert result.n == len(values)
+    assert result.mean == pytest.approx(float(np.mean(values)))
+    if not math.isnan(result.low):
+        assert min(0.0, *values) <= result.low <= result.mean + 1e-9
+        assert result.mean - 1e-9 <= result.high <= max(1.0, *values)
 
 
 def test_an_interval_is_that_of_theory_where_theory_has_one() -> None:
-    found = interval([1.0] * 700 + [0.0] * 300)
+    result = interval([1.0] * 700 + [0.0] * 300)
     wald = 1.96 * math.sqrt(0.7 * 0.3 / 1000)
-    assert found.method == "bootstrap, BCa"
-    assert (found.low, found.high) == pytest.approx((0.7 - wald, 0.7 + wald), abs=0.004)
+    assert result.method == "bootstrap, BCa"
+    assert (result.low, result.high) == pytest.approx((0.7 - wald, 0.7 + wald), abs=0.004)
 
 
 def test_an_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     rng = np.random.default_rng(3)
     intervals = [interval(rng.beta(0.4, 0.6, 40).tolist(), resamples=400) for _ in range(150)]
-    covered = np.mean([found.low <= 0.4 <= found.high for found in intervals])
+    covered = np.mean([one.low <= 0.4 <= one.high for one in intervals])
     assert 0.88 <= covered <= 0.99
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_all_right_or_all_wrong_is_not_certain(value: float) -> None:
-    found = interval([value] * 20)
-    far = found.high if value == 0 else 1 - found.low
-    assert found.method == "exact binomial"
+    result = interval([value] * 20)
+    far = result.high if value == 0 else 1 - result.low
+    assert result.method == "exact binomial"
     assert far == pytest.approx(1 - 0.025 ** (1 / 20))
 
 
-def test_what_cannot_be_resampled_has_no_interval() -> None:
-    for values in ([], [0.5], [0.5, 0.5]):
-        assert math.isnan(interval(values).low)
-
-
-def test_the_same_values_give_the_same_interval() -> None:
+def test_the_same_values_give_the_same_interval_and_none_where_nothing_can_be_resampled() -> None:
     values = np.random.default_rng(0).random(50).tolist()
     assert interval(values) == interval(values)
+    for values in ([], [0.5], [0.5, 0.5]):
+        assert math.isnan(interval(values).low)
 
 
 def test_seeds_of_the_same_questions_are_drawn_together_others_apart() -> None:
@@ -76,17 +73,17 @@ def test_seeds_of_the_same_questions_are_drawn_together_others_apart() -> None:
 
 def test_right_or_wrong_is_compared_by_mcnemars_exact_test() -> None:
     first, second = named([1.0] * 10 + [0.0] * 2 + [1.0] * 30), named([0.0] * 10 + [1.0] * 2 + [1.0] * 30)
-    found = compare(("a", first), ("b", second))
-    assert found.method == "McNemar, exact"
-    assert found.p == pytest.approx(2 * (1 + 12 + 66) / 2**12)
-    assert (found.n, found.difference.mean) == (42, pytest.approx(8 / 42))
+    result = compare(("a", first), ("b", second))
+    assert result.method == "McNemar, exact"
+    assert result.p == pytest.approx(2 * (1 + 12 + 66) / 2**12)
+    assert (result.n, result.difference.mean) == (42, pytest.approx(8 / 42))
     assert compare(("a", first), ("a", first)).p == 1.0
 
 
 def test_shares_are_compared_by_permuting_signs() -> None:
-    found = compare(("a", named([0.5, 0.6, 0.9, 1.0])), ("b", named([0.1, 0.2, 0.4, 0.3])))
-    assert found.method == "paired permutation"
-    assert found.p == pytest.approx(2 / 2**4)  # of 16 ways to put the signs two are as far from 0
+    result = compare(("a", named([0.5, 0.6, 0.9, 1.0])), ("b", named([0.1, 0.2, 0.4, 0.3])))
+    assert result.method == "paired permutation"
+    assert result.p == pytest.approx(2 / 2**4)  # of 16 ways to put the signs two are as far from 0
 
 
 def test_a_test_without_an_effect_finds_one_as_seldom_as_it_says() -> None:
@@ -114,8 +111,8 @@ def test_turning_a_comparison_round_changes_only_its_sign(pairs: list[tuple[floa
 
 def test_only_shared_questions_are_paired_and_none_is_an_error() -> None:
     first, second = pd.Series({"x": 1.0, "y": 0.0, "z": 1.0}), pd.Series({"y": 1.0, "z": 1.0, "w": 0.0})
-    found = compare(("a", first), ("b", second))
-    assert (found.n, found.unpaired) == (2, 2)
+    result = compare(("a", first), ("b", second))
+    assert (result.n, result.unpaired) == (2, 2)
     with pytest.raises(DataError, match="a and b have no question in common"):
         compare(("a", pd.Series({"x": 1.0})), ("b", pd.Series({"y": 1.0})))
 
@@ -127,9 +124,9 @@ def test_holm_against_a_worked_example() -> None:
 
 @given(st.lists(st.floats(0, 1), max_size=12))
 def test_holm_keeps_the_order_and_only_raises(values: list[float]) -> None:
-    found = holm(values)
-    assert all(low <= high <= 1 for low, high in zip(values, found, strict=True))
-    pairs = sorted(zip(values, found, strict=True))
+    result = holm(values)
+    assert all(low <= high <= 1 for low, high in zip(values, result, strict=True))
+    pairs = sorted(zip(values, result, strict=True))
     assert [p for _, p in pairs] == sorted(p for _, p in pairs)
 
 
