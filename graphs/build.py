@@ -59,15 +59,14 @@ def build_graph(
     Raises:
         ConfigurationError: unknown preset, phase or variant; the message lists the legal ones.
     """
-    found = find_preset(preset)
-    chosen = choose_phases(found, phases)
+    settings = find_preset(preset).settings
     # Inputs and outputs are dictionaries; their keys are those of `Input` and `State`.
     graph: StateGraph[State, Context, Any, Any] = StateGraph(
         State, context_schema=Context, input_schema=Input
     )
-    for name, phase in chosen.items():
-        graph.add_node(name, PhaseNode(phase, found.settings))
-    graph.add_node("review", PhaseNode(review, found.settings))
+    for name, phase in choose_phases(find_preset(preset), phases).items():
+        graph.add_node(name, PhaseNode(phase, settings))
+    graph.add_node("review", PhaseNode(review, settings))
     graph.add_edge(START, "link")
     graph.add_edge("link", "plan")
     graph.add_edge("plan", "observe")
@@ -99,7 +98,7 @@ class QuestionGraph(CompiledStateGraph[State, Context, Any, Any]):
 
 
 def _with_limit(config: Any) -> Any:
-    """One config or a list of them, with the limit where none is given."""
+    """Return one config or a list of them, with the limit where none is given."""
     if isinstance(config, list):
         return [_with_limit(c) for c in config]
     return {"recursion_limit": RECURSION_LIMIT, **(config or {})}

@@ -34,7 +34,8 @@ class Preset:
 
 _COMMON = {"link": "index", "inspect": "eraser", "correct": "eraser"}
 
-_AGENTBENCH = {
+_STEP_BY_STEP = {
+    **_COMMON,
     "plan": "for-policy",
     "observe": "none",
     "act": "auto",
@@ -57,14 +58,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "queryagent": Preset(
         "QueryAgent with ERASER: PyQL step by step, no plan and no observation beforehand",
-        {
-            **_COMMON,
-            "plan": "for-policy",
-            "observe": "none",
-            "act": "auto",
-            "reflect": "none",
-            "answer": "program",
-        },
+        _STEP_BY_STEP,
         {"toolset": "pyql", "prompt": "queryagent", "max_steps": 30},
     ),
     "oda": Preset(
@@ -93,12 +87,12 @@ PRESETS: dict[str, Preset] = {
     ),
     "agentbench": Preset(
         "AgentBench with ERASER: sets of entities made one from another (QueryAgent, table 6)",
-        _AGENTBENCH | _COMMON,
+        _STEP_BY_STEP,
         {"toolset": "agentbench", "prompt": "agentbench", "max_steps": 30},
     ),
     "agentbench-plain": Preset(
-        "AgentBench without ERASER: only what the interpreter refuses is told, in its own words",
-        _AGENTBENCH | _COMMON | {"inspect": "none", "correct": "raw"},
+        "AgentBench without ERASER: only what the interpreter refuses is an error, in its own words",
+        _STEP_BY_STEP | {"inspect": "none", "correct": "raw"},
         {"toolset": "agentbench", "prompt": "agentbench", "max_steps": 30},
     ),
     "sql": Preset(
@@ -144,7 +138,7 @@ _FAITHFUL = "-faithful"
 
 
 def find_preset(name: str) -> Preset:
-    """A preset, or the faithful form of one. Raises `ConfigurationError` on an unknown name."""
+    """Return a preset, or the faithful form of one. Raises `ConfigurationError` on an unknown name."""
     if name not in PRESETS and name.removesuffix(_FAITHFUL) in FAITHFUL:
         return FAITHFUL[name.removesuffix(_FAITHFUL)]
     if name not in PRESETS:
@@ -153,7 +147,7 @@ def find_preset(name: str) -> Preset:
 
 
 def faithful_name(name: str) -> str:
-    """The name of a preset's faithful form. Raises `ConfigurationError` for a preset without one."""
+    """Return the name of a preset's faithful form. Raises `ConfigurationError` for a preset without one."""
     find_preset(name)
     if (base := name.removesuffix(_FAITHFUL)) not in FAITHFUL:
         legal = ", ".join(FAITHFUL)
@@ -162,7 +156,7 @@ def faithful_name(name: str) -> str:
 
 
 def choose_phases(preset: Preset, swapped: Mapping[str, str | Phase]) -> dict[str, Phase]:
-    """The callable of every phase. Raises `ConfigurationError` on an unknown phase or variant."""
+    """Return the callable of every phase. Raises `ConfigurationError` on an unknown phase or variant."""
     for name in swapped:
         if name not in VARIANTS:
             raise ConfigurationError.unknown("phase", name, VARIANTS)

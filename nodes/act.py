@@ -84,8 +84,8 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
     update: Update = {"steps": (*state.steps, step), "program": feedback.program}
     if feedback.facts:
         # Each triple once: the first reading stays, and so does its status.
-        known = {f.triple for f in state.facts}
-        new = {f.triple: f for f in feedback.facts if f.triple not in known}
+        earlier = {f.triple for f in state.facts}
+        new = {f.triple: f for f in feedback.facts if f.triple not in earlier}
         update["facts"] = (*state.facts, *new.values())
     return update
 
@@ -119,7 +119,7 @@ def _policy(steps: Callable[[State, Runtime[Context]], Steps]) -> ModelPhase:
 
 
 def prompt_values(state: State, context: Context) -> dict[str, Any]:
-    """What prompt templates may name."""
+    """Return what prompt templates may name."""
     kg = environment(context).kg
     labels = {e.id: e.label for e in state.linked}
     return {
@@ -165,7 +165,7 @@ def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
 
 
 def _with_earlier_attempt(messages: list[dict[str, str]], context: Context) -> list[dict[str, str]]:
-    """The messages, with an earlier attempt before the question where there is one to improve on."""
+    """Return the messages, with an earlier attempt before the question where there is one to improve on."""
     if not context.earlier:
         return messages
     system, question, *rest = messages
@@ -173,7 +173,7 @@ def _with_earlier_attempt(messages: list[dict[str, str]], context: Context) -> l
 
 
 def read_reply(text: str, toolset: Toolset) -> tuple[str, str, Call | ActionError]:
-    """The thought, the action as written, and the call it means or what is wrong with it."""
+    """Return the thought, the action as written, and the call it means or what is wrong with it."""
     thought, written = "", ""
     try:
         thought, written = parse_react(toolset.spelled(text))
@@ -196,7 +196,7 @@ def _with_values(
 
 
 def read_values(text: str) -> tuple[str, ...]:
-    """The values of an answer in words: one a line, or a list in square brackets; () for `unknown`."""
+    """Return the values of an answer in words: one a line, or a list in square brackets; () for `unknown`."""
     text = re.sub(r"(?i)^\s*answer\s*:", "", text.strip()).strip()
     if text.startswith("[") and text.endswith("]"):
         values = scan_arguments(text[1:-1])[0]
@@ -235,7 +235,7 @@ LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
 
 
 def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
-    """What was linked, looked up, bound and tried in the steps before (QueryAgent, Algorithm 1).
+    """Return what was linked, looked up, bound and tried in the steps before (QueryAgent, Algorithm 1).
 
     Steps that were rolled back stay only as attempts: what they bound or showed is forgotten.
     """
@@ -273,7 +273,7 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
 
 
 def _call_text(step: Step) -> str:
-    """A call as guidelines see it; "" for a reply that was not carried out at all."""
+    """Return a call as guidelines see it; "" for a reply that was not carried out at all."""
     return Call(step.feedback.action, step.feedback.arguments).text() if step.feedback.action else ""
 
 

@@ -38,7 +38,7 @@ NameOrObject: TypeAlias = Annotated[Any, _Named()]
 
 
 def _setting(default: Any, description: str) -> Any:
-    """A dataclass field whose description LangGraph Studio shows beside it."""
+    """Return a dataclass field whose description LangGraph Studio shows beside it."""
     return field(default=default, metadata={"description": description})
 
 
@@ -199,7 +199,7 @@ class Context:
         return type(self)(**{**given, **settings})
 
     def resolved(self, preset: Mapping[str, Any]) -> Self:
-        """The settings of a run: those that the caller gave, then the preset's, then the defaults."""
+        """Return the settings of a run: those that the caller gave, then the preset's, then the defaults."""
         given: frozenset[str] = self.__dict__["_given"]
         own = {n: v for n, v in preset.items() if n not in given or (n in OPEN and getattr(self, n) is None)}
         return replace(self, **own)
@@ -224,7 +224,7 @@ class Context:
         return isinstance(self.model, str) and self.model == "embedded"
 
     def name_of(self, setting: str) -> str:
-        """What a setting names; of a live object, a readable name of it."""
+        """Return what a setting names; of a live object, a readable name of it."""
         value = getattr(self, setting)
         if value is None or isinstance(value, str):
             return value or ""

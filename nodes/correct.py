@@ -72,15 +72,14 @@ def verified_fixes(state: State, context: Context) -> tuple[VerifiedFix | SqlFix
         tried = sql_fixes(database, before, step.feedback, context.repair_queries, context.repair_offers)
         return tuple(tried)
     earlier = state.model_copy(update={"steps": state.steps[:-1], "program": step.program_before})
-    found = find_fixes(
+    return find_fixes(
         action_context(earlier, context),
         environment(context).toolset,
         step.feedback,
         budget=context.repair_queries,
         most=context.repair_offers,
         encoder=None if context.ranking == "none" else environment(context).encoder,
-    )
-    return found.fixes
+    ).fixes
 
 
 def raw(state: State, runtime: Runtime[Context]) -> Update:
@@ -106,13 +105,13 @@ def silent(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def _fixed_text(state: State, part: str) -> str:
-    """One of the fixed texts."""
+    """Return one of the fixed texts."""
     return _words().render(part, step=state.last.number + 1)
 
 
 @lru_cache(maxsize=1)
 def _words() -> Prompt:
-    """The texts of corrections."""
+    """Return the texts of corrections."""
     from triplewise.nodes.prompting import load_prompt
 
     with as_file(files("triplewise.nodes") / "prompts" / "_correction.yaml") as path:

@@ -90,7 +90,7 @@ class Environment:
         return None if self._ends is None else self._ends - perf_counter()
 
     def ask(self, call: ModelCall) -> Reply:
-        """A model's reply, for code that an action reaches: it cannot yield its calls as a phase does.
+        """Return a model's reply, for code that an action reaches: it cannot yield its calls as a phase does.
 
         Raises `ModelNeeded` where the run must not hold a thread: the phase then asks, and does it again.
         """
@@ -286,7 +286,7 @@ class Environment:
 
 @lru_cache(maxsize=4)
 def _read_facts(path: Path, proposed: bool, _version: object) -> tuple[ExtractedFact, ...]:
-    """The accepted facts of a store, and the proposed ones; read again when its files change."""
+    """Return the accepted facts of a store, and the proposed ones; read again when its files change."""
     status: tuple[FactStatus, ...] = ("accepted", "proposed") if proposed else ("accepted",)
     return tuple(k.fact for k in FactStore(path).facts(FactFilter(status=status)))
 
@@ -297,19 +297,19 @@ def _guidelines(files: tuple[str, ...]) -> Guidelines:
 
 
 def environment(source: Runtime[Context] | Context) -> Environment:
-    """The environment of a run, by the runtime that a phase is given, or by its context.
+    """Return the environment of a run, by the runtime that a phase is given, or by its context.
 
     For a context that belongs to no run (a phase called as a plain function, a script), one is made that asks
     the KG every time, and stays with the context.
     """
     context = source.context if isinstance(source, Runtime) else source
-    found: Environment | None = vars(context).get(ENVIRONMENT)
-    return found or _attach(context, None)
+    attached: Environment | None = vars(context).get(ENVIRONMENT)
+    return attached or _attach(context, None)
 
 
 def _attach(context: Context, answers: AnswerCache | None) -> Environment:
-    vars(context)[ENVIRONMENT] = made = Environment(context, answers)
-    return made
+    vars(context)[ENVIRONMENT] = attached = Environment(context, answers)
+    return attached
 
 
 class LiveRuns:
@@ -325,15 +325,15 @@ class LiveRuns:
         self._lock = Lock()
 
     def environment(self, run: str, runtime: Runtime[Context], settings: Mapping[str, Any]) -> Environment:
-        """The environment of a run; made now if it begins, or is resumed.
+        """Return the environment of a run; made now if it begins, or is resumed.
 
         Args:
             run: its id, "" for one that begins. settings: of the preset.
         """
         with self._lock:
-            found = self._live.pop((run, runtime.control), None)
-        if found is not None:
-            return found
+            live = self._live.pop((run, runtime.control), None)
+        if live is not None:
+            return live
         context = (runtime.context or Context()).resolved(settings)
         return _attach(context, AnswerCache() if context.reuse_answers else None)
 

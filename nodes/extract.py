@@ -45,7 +45,7 @@ class Completion:
 
 
 def extractor(state: State, context: Context) -> ExtractService:
-    """The service that searches the context's documents and reads facts from them for the question.
+    """Return the service that searches the context's documents and reads facts from them for the question.
 
     Facts go to the store of the KG's facts, as proposed, with their provenance; what a person has rejected
     before is not proposed again.
@@ -96,7 +96,7 @@ def complete(entity: str, relation: str, question: str, context: Context, kg: Kn
 def read(
     passages: Sequence[Passage], request: FactRequest, relation: str, context: Context, kg: KnowledgeGraph
 ) -> ReplyTriples:
-    """The triples that the model reads in passages, prompted as in figure 6, and what was left out.
+    """Return the triples that the model reads in passages, prompted as in figure 6, and what was left out.
 
     `relation`: the relation asked for, in words.
     """

@@ -40,7 +40,7 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def _verdict(state: State, context: Context, match: Match | None) -> Verdict:
-    """An error goes before the end of the run, and the end before a spent budget."""
+    """Return the verdict: an error goes before the end of the run, and the end before a spent budget."""
     failed = match is not None and match.severity == "error"
     reason = spent(state, context, failed)
     if match is not None and failed:

@@ -79,7 +79,7 @@ class ModelCall:
         stop: Sequence[str] = (),
         schemas: Sequence[Mapping[str, Any]] = (),
     ) -> ModelCall:
-        """A call from messages in OpenAI's form, or from the text of a single one."""
+        """Return a call from messages in OpenAI's form, or from the text of a single one."""
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         return cls(tuple((m["role"], m["content"]) for m in messages), tuple(stop), tuple(schemas))
@@ -148,7 +148,7 @@ def open_model(
     stream: bool | None = None,
     prices: str | Path | None = None,
 ) -> ChatModel:
-    """A language model, opened once per settings. Nothing is sent before the first call.
+    """Return a language model, opened once per settings. Nothing is sent before the first call.
 
     Args:
         model: `openai:NAME`, for any server that speaks the OpenAI API.
@@ -257,7 +257,7 @@ class ChatModel:
         return reply
 
     async def _ask(self, call: ModelCall) -> Reply:
-        """One reply, within the seconds that the run has left."""
+        """Return one reply, within the seconds that the run has left."""
         left = self._seconds()
         if left is not None and left <= 0:
             raise OutOfTimeError("the budget of seconds is spent")
@@ -269,7 +269,7 @@ class ChatModel:
         return self._read(message, call)
 
     async def _message(self, call: ModelCall) -> AIMessage:
-        """The model's message; malformed ones and refused parameters lead to another request."""
+        """Return the model's message; malformed ones and refused parameters lead to another request."""
         messages, malformed = list(call.messages), 0
         while True:
             chat, request = self._request(call)
@@ -294,7 +294,7 @@ class ChatModel:
             self._dropped.add("stop")
 
     def _request(self, call: ModelCall) -> tuple[Any, dict[str, Any]]:
-        """What is invoked, and the request without parameters that this model refused before."""
+        """Return what is invoked, and the request without parameters that this model refused before."""
         stop = list(call.stop) or None
         tools = [dict(s) if "function" in s else {"type": "function", "function": s} for s in call.schemas]
         settings = self.settings
@@ -310,11 +310,11 @@ class ChatModel:
         return self.chat, {**request, "extra_body": {"max_tokens": settings.max_tokens}}
 
     def _read(self, message: AIMessage, call: ModelCall) -> Reply:
-        """The reply, with tokens as reported, or estimated where the server reports none."""
+        """Return the reply, with tokens as reported, or estimated where the server reports none."""
         raw, used = str(message.text), message.usage_metadata
         if estimated := used is None or not (used["input_tokens"] or used["output_tokens"]):
-            asked = [text for _, text in call.messages] + [json.dumps(s) for s in call.schemas]
-            tokens_in = estimate_tokens(asked)
+            texts = [text for _, text in call.messages] + [json.dumps(s) for s in call.schemas]
+            tokens_in = estimate_tokens(texts)
             tokens_out = estimate_tokens([raw, *(json.dumps(c["args"]) for c in message.tool_calls)])
         else:
             assert used is not None
@@ -334,7 +334,7 @@ class ChatModel:
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop that all calls are made on."""
+    """Return the event loop that all calls are made on."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="triplewise-models", daemon=True).start()
     return loop
@@ -352,7 +352,7 @@ def on_loop(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
 
 
 def chat_model(chat: BaseChatModel, prices: str | None) -> ChatModel:
-    """A LangChain chat model that the caller made, as it is."""
+    """Return a LangChain chat model that the caller made, as it is."""
     name = getattr(chat, "model_name", None) or getattr(chat, "model", None) or type(chat).__name__
     return ChatModel(chat, str(name), load_prices(prices))
 
@@ -367,14 +367,14 @@ def client_errors(own: bool) -> tuple[type[Exception], ...]:
 
 
 def is_malformed(error: Exception) -> bool:
-    """Whether a reply was HTTP 200 but nothing that the client could read."""
+    """Return whether a reply was HTTP 200 but nothing that the client could read."""
     import openai
 
     return not isinstance(error, openai.APIError) or isinstance(error, openai.APIResponseValidationError)
 
 
 def unknown_parameter(error: Exception) -> str:
-    """The optional parameter that a model does not take, "" if that is not what is wrong."""
+    """Return the optional parameter that a model does not take, "" if that is not what is wrong."""
     import openai
 
     if not isinstance(error, openai.APIStatusError) or error.status_code not in (400, 422):
@@ -421,7 +421,7 @@ def explained(error: Exception, settings: ModelSettings) -> TriplewiseError:
 
 
 def _status_error(error: openai.APIStatusError, settings: ModelSettings, tries: str) -> TriplewiseError:
-    """What a reply with a 4xx or 5xx status means."""
+    """Return what a reply with a 4xx or 5xx status means."""
     status, where, words = error.status_code, settings.where, _quote(_server_words(error))
     if status in (401, 403) and settings.api_key == _NO_KEY:
         return ConfigurationError(
@@ -443,8 +443,8 @@ def _status_error(error: openai.APIStatusError, settings: ModelSettings, tries: 
         text = f"{where}: this key's account has no quota left ({words}): top it up or use another"
         return ConfigurationError(text)
     if status in (408, 409, 425, 429) or status >= 500:
-        asked = error.response.headers.get("retry-after", "")
-        wait = f"; it asks to wait {asked} s: run again later" if asked.isdigit() and int(asked) > 60 else ""
+        delay = error.response.headers.get("retry-after", "")
+        wait = f"; it asks to wait {delay} s: run again later" if delay.isdigit() and int(delay) > 60 else ""
         what = "limits the rate of requests" if status == 429 else "failed"
         return ModelUnavailableError(f"{where} {what} (HTTP {status}: {words}){wait or f'; {tries}'}")
     text, lowered = f"{where} refused the request (HTTP {status}: {words})", words.lower()
@@ -457,7 +457,7 @@ def _status_error(error: openai.APIStatusError, settings: ModelSettings, tries: 
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The exception and everything that led to it, async clients' groups included."""
+    """Return the exception and everything that led to it, async clients' groups included."""
     while error is not None:
         yield error
         for inner in getattr(error, "exceptions", ()):
@@ -466,7 +466,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _server_words(error: openai.APIStatusError) -> str:
-    """What the server itself said, without the client's wrapping."""
+    """Return what the server itself said, without the client's wrapping."""
     body = error.body
     if isinstance(body, dict):
         inner = body.get("error", body)
@@ -482,13 +482,13 @@ def _quote(words: object) -> str:
 
 
 def is_openai(url: str) -> bool:
-    """Whether a URL leads to OpenAI itself, in whatever region."""
+    """Return whether a URL leads to OpenAI itself, in whatever region."""
     host = urlsplit(url).hostname or ""
     return host == "api.openai.com" or host.endswith(".api.openai.com")
 
 
 def model_name(model: str) -> str:
-    """The server's own name of a model. Raises `ConfigurationError` listing the legal forms."""
+    """Return the server's own name of a model. Raises `ConfigurationError` listing the legal forms."""
     scheme, name = model[: len(_SCHEME)], model[len(_SCHEME) :].strip()
     if scheme == _SCHEME and name:
         return name
@@ -502,7 +502,7 @@ def model_name(model: str) -> str:
 
 
 def base_url_for(given: str | None) -> str:
-    """The server's URL without a slash at its end. Raises `ConfigurationError` if it is none."""
+    """Return the server's URL without a slash at its end. Raises `ConfigurationError` if it is none."""
     environment = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
     url = (given or environment or OPENAI_URL).strip().rstrip("/")
     parts = urlsplit(url)
@@ -514,7 +514,7 @@ def base_url_for(given: str | None) -> str:
 
 
 def api_key_for(given: str | None, variable: str, url: str) -> str:
-    """The key to send. Raises `ConfigurationError` where OpenAI would refuse to answer without one."""
+    """Return the key to send. Raises `ConfigurationError` where OpenAI would refuse to answer without one."""
     key = (given or os.environ.get(variable) or "").strip()
     if not key.isascii() or not key.isprintable():
         raise ConfigurationError(f"the key in {variable} holds characters no key has; copy it again")

@@ -29,7 +29,7 @@ FOCUS, FACTS = 3, 900
 
 
 def _entities(kg: KnowledgeGraph, ids: Sequence[str]) -> list[Term]:
-    """The task-relevant entities, without ids that cannot be read."""
+    """Return the task-relevant entities, without ids that cannot be read."""
     return [n for i in ids if (n := read_term(i, kg.profile)) is not None]
 
 

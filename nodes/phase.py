@@ -105,7 +105,7 @@ class PhaseNode(Runnable[State, Update]):
         return run.result
 
     def _plain(self, runtime: Runtime[Context]) -> Phase:
-        """The phase, or what takes its place without a model: one frame less to follow."""
+        """Return the phase, or what takes its place without a model: one frame less to follow."""
         phase = self.phase
         if isinstance(phase, ModelPhase) and phase.without_model and runtime.context.embedded:
             return phase.without_model
@@ -191,7 +191,7 @@ class _Run:
 
 
 def spent(state: State, context: Context, failed: bool = False) -> str:
-    """Which budget is used up, in words; "" while there is some left.
+    """Return which budget is used up, in words; "" while there is some left.
 
     `failed`: the last step has to be corrected; only then does it matter that no correction is left.
     """

@@ -136,9 +136,9 @@ def rule_service(state: State, context: Context) -> RuleService:
     def rules(question: str) -> Sequence[str]:
         parts = (" ".join(s.feedback.arguments) for s in state.steps if s.feedback.action == "get_rules")
         whole = ("", normalise(state.question))
-        asked = {part for text in parts if (part := normalise(text)) not in whole}
+        planned = {part for text in parts if (part := normalise(text)) not in whole}
         own: tuple[Rule, ...] = ()
-        if normalise(question) not in whole and len(asked) < REPLANNED:
+        if normalise(question) not in whole and len(planned) < REPLANNED:
             runtime: Runtime[Context] = Runtime(context=context)
             sub = State(question=question)
             linked = link(sub, runtime)["linked"] or state.linked

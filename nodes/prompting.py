@@ -57,7 +57,7 @@ class Prompt:
         return part in self.parts
 
     def render(self, part: str, **values: Any) -> str:
-        """One part, filled in. Values a template does not use are ignored; values are never templates.
+        """Return one part, filled in. Values a template does not use are ignored; values are never templates.
 
         Raises:
             ConfigurationError: the prompt has no such part.
@@ -72,13 +72,13 @@ class Prompt:
 
 
 def prompt_names() -> tuple[str, ...]:
-    """Names of the shipped prompts."""
+    """Return names of the shipped prompts."""
     names = (f.name for f in _folder().iterdir())
     return tuple(sorted(n.removesuffix(".yaml") for n in names if n.endswith(".yaml") and n[0] != "_"))
 
 
 def load_prompt(name: str | Path) -> Prompt:
-    """A prompt by name, or from a YAML file of one's own (read again whenever the file changed).
+    """Return a prompt by name, or from a YAML file of one's own (read again whenever the file changed).
 
     Raises:
         ConfigurationError: neither a shipped prompt nor a file.
@@ -117,12 +117,12 @@ def _shared_variables() -> Mapping[str, str]:
 
 
 def _folder() -> Traversable:
-    """Where the shipped prompts lie."""
+    """Return where the shipped prompts lie."""
     return files("triplewise.nodes") / "prompts"
 
 
 def _environment(parts: Mapping[str, str]) -> Environment:
-    """The sandbox; parts include each other by name."""
+    """Return the sandbox; parts include each other by name."""
     return ImmutableSandboxedEnvironment(
         # Every part ends with one newline, so that an included part stands like lines of its own.
         loader=DictLoader({name: text.rstrip("\n") + "\n" for name, text in parts.items()}),

@@ -51,7 +51,7 @@ def remember(memory: PathNetwork, triples: Iterable[Triple]) -> PathNetwork:
 
 
 def _settle(state: State) -> tuple[Step, ...]:
-    """The steps, with a note of the inspector appended to the last observation."""
+    """Return the steps, with a note of the inspector appended to the last observation."""
     note = state.verdict.note if state.verdict else ""
     if not note:
         return state.steps
@@ -110,7 +110,7 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def _question(state: State, context: Context, part: str) -> ModelCall:
-    """A part of the prompt about the last action's triples."""
+    """Return a part of the prompt about the last action's triples."""
     kg = environment(context).kg
     prompt = environment(context).prompt.render(
         part,
@@ -140,8 +140,8 @@ def oda(state: State, runtime: Runtime[Context]) -> Steps:
     given = list(dict.fromkeys([*shown, *observed, *(t for path in state.memory for t in path)]))
     if invented := made_up(kg, reply, given):
         environment(context).record(Usage(hallucinated=len(invented)))
-    kept = parse_triples(kg, reply, triples)[: context.reflect_limit]
-    return _update(state, context, tuple(kept))
+    helpful = parse_triples(kg, reply, triples)[: context.reflect_limit]
+    return _update(state, context, tuple(helpful))
 
 
 def guided(state: State, runtime: Runtime[Context]) -> Update:
@@ -155,14 +155,14 @@ def guided(state: State, runtime: Runtime[Context]) -> Update:
     rule = state.rules[state.attempt] if state.attempt < len(state.rules) else None
     walked = set(rule.relations) if rule is not None else set()
     planned = tuple(t for t in triples if short(t.relation) in walked)
-    kept = _likest(state, context, planned, context.reflect_limit)
+    chosen = _likest(state, context, planned, context.reflect_limit)
     offered = set(triples)
     observed = [s.triple for s in state.observation if s.triple in offered]
-    kept = tuple(dict.fromkeys([*kept, *observed]))[: context.reflect_limit]
-    rest = tuple(t for t in triples if t not in set(kept))
-    if free := context.reflect_limit - len(kept):
-        kept = (*kept, *_likest(state, context, rest, free))
-    return _update(state, context, kept)
+    chosen = tuple(dict.fromkeys([*chosen, *observed]))[: context.reflect_limit]
+    rest = tuple(t for t in triples if t not in set(chosen))
+    if free := context.reflect_limit - len(chosen):
+        chosen = (*chosen, *_likest(state, context, rest, free))
+    return _update(state, context, chosen)
 
 
 @ModelPhase

@@ -67,7 +67,7 @@ def ask(facts: Sequence[ExtractedFact], kg: Any) -> dict[str, bool]:
 
 
 def payload(facts: Sequence[ExtractedFact], kg: Any, error: str = "") -> dict[str, Any]:
-    """What a person is shown, as plain JSON."""
+    """Return what a person is shown, as plain JSON."""
     texts = triple_text(overlaid(kg, facts), [f.triple for f in facts])
     shown = [
         {

@@ -45,7 +45,7 @@ def rank_names(question: str, named: Sequence[tuple[str, str]], context: Context
 
 
 def sql_services(question: str, context: Context) -> dict[str, Any]:
-    """What the actions of the SQL toolset ask for."""
+    """Return what the actions of the SQL toolset ask for."""
     return {
         "database": environment(context).database,
         "rank_names": lambda named: rank_names(question, named, context),
@@ -58,9 +58,9 @@ def table_lines(question: str, context: Context) -> list[str]:
         return []
     schema = environment(context).database.schema
     tables = {t.name: t for t in schema.tables}
-    kept = rank_names(question, [(t.name, table_text(t)) for t in schema.tables], context)
-    more = [f"... and {len(tables) - len(kept)} more: get_tables()"] if len(tables) > len(kept) else []
-    return [*(table_line(schema, tables[name]) for name in kept), *more]
+    offered = rank_names(question, [(t.name, table_text(t)) for t in schema.tables], context)
+    more = [f"... and {len(tables) - len(offered)} more: get_tables()"] if len(tables) > len(offered) else []
+    return [*(table_line(schema, tables[name]) for name in offered), *more]
 
 
 def start(state: State, runtime: Runtime[Context]) -> Update:

@@ -45,12 +45,12 @@ class Usage:
     hallucinated: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        known = self.cost is not None and other.cost is not None
+        is_priced = self.cost is not None and other.cost is not None
         return Usage(
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
-            cost=(self.cost or 0.0) + (other.cost or 0.0) if known else None,
+            cost=(self.cost or 0.0) + (other.cost or 0.0) if is_priced else None,
             estimated=self.estimated or other.estimated,
             queries=self.queries + other.queries,
             seconds=self.seconds + other.seconds,

@@ -45,7 +45,7 @@ _BEGINS, _ENDS = re.compile(r"(?:^|[^\w\s]|\n)[ \t]*$"), re.compile(r"[ \t]*(?:$
 
 
 def form_of(text: str) -> Form:
-    """What a text asks for.
+    """Return what a text asks for.
 
     A slot is `entity [SEP] relation`. A claim is a sentence that ends as a statement does and begins neither
     with a question word, nor with a verb before its subject, nor with an order.
@@ -58,14 +58,14 @@ def form_of(text: str) -> Form:
     opening = words[1] if words[0] in _PREPOSITIONS or words[0] == "please" else words[0]
     if _LATE_ORDER.search(text.casefold()):
         return "question"
-    asked = _ASKS | _ORDERS | (_INVERTED if opening == words[0] else set())
-    return "question" if opening in asked else "claim"
+    openings = _ASKS | _ORDERS | (_INVERTED if opening == words[0] else set())
+    return "question" if opening in openings else "claim"
 
 
 def slot_of(text: str) -> tuple[str, str] | None:
     """Entity and relation of `entity [SEP] relation`; None for any other text."""
-    found = _SLOT.fullmatch(text)
-    return (found[1], found[2]) if found and "[SEP]" not in found[2] else None
+    match = _SLOT.fullmatch(text)
+    return (match[1], match[2]) if match and "[SEP]" not in match[2] else None
 
 
 def decides(text: str) -> bool:
@@ -75,7 +75,7 @@ def decides(text: str) -> bool:
 
 
 def denies(text: str) -> bool:
-    """Whether a text says that something is not so ("was never married", "isn't")."""
+    """Return whether a text says that something is not so ("was never married", "isn't")."""
     words = re.findall(r"[\w']+", text.casefold().replace("’", "'"))
     return any(word in _DENIALS or word.endswith("n't") for word in words)
 
@@ -90,15 +90,15 @@ def normal_values(text: str, values: Sequence[str]) -> tuple[str, ...]:
 
 
 def node_labels(kg: KnowledgeGraph, terms: Iterable[Term], exact: bool = True) -> dict[Term, str]:
-    """A readable text for every term: its label, else its short form.
+    """Return a readable text for every term: its label, else its short form.
 
     `exact` keeps literals as the KG writes them; otherwise dates and numbers read as people write them.
     """
-    wanted = list(dict.fromkeys(terms))
-    found = kg.labels(wanted)
+    distinct = list(dict.fromkeys(terms))
+    labels = kg.labels(distinct)
     literal = kg.profile.short if exact else readable
     return {
-        t: found.get(t) or (literal(t) if isinstance(t, Literal) else kg.profile.short(t)) for t in wanted
+        t: labels.get(t) or (literal(t) if isinstance(t, Literal) else kg.profile.short(t)) for t in distinct
     }
 
 
@@ -123,7 +123,7 @@ def triple_text(
 
 
 def memory_lines(kg: KnowledgeGraph, memory: Sequence[Sequence[Triple]]) -> list[str]:
-    """One line a path."""
+    """Return one line a path."""
     return [" -> ".join(triple_text(kg, path)) for path in memory]
 
 
@@ -146,21 +146,21 @@ def observation_lines(
 
 
 def parse_triples(kg: KnowledgeGraph, reply: str, offered: Sequence[Triple]) -> list[Triple]:
-    """The offered triples that a reply names, by ids or by labels, in the reply's order.
+    """Return the offered triples that a reply names, by ids or by labels, in the reply's order.
 
     What the KG did not give is dropped: a triple that is not among `offered` was made up. One written from
     its tail to its head is taken as the KG has it.
     """
-    said = _plain(reply)
-    found: list[tuple[int, int, Triple]] = []
+    text = _plain(reply)
+    mentions: list[tuple[int, int, Triple]] = []
     for triple, forms in zip(offered, _forms(kg, offered), strict=True):
-        places = [(place, -len(form)) for form in forms if (place := _place(said, form)) >= 0]
+        places = [(place, -len(form)) for form in forms if (place := _place(text, form)) >= 0]
         if places:
-            found.append((*min(places), triple))
+            mentions.append((*min(places), triple))
     # Of names that begin alike, the longest is meant.
-    longest = {place: length for place, length, _ in sorted(found, key=lambda f: -f[1])}
-    kept = sorted((f for f in found if longest[f[0]] == f[1]), key=lambda f: f[0])
-    return list(dict.fromkeys(triple for _, _, triple in kept))
+    longest = {place: length for place, length, _ in sorted(mentions, key=lambda m: -m[1])}
+    meant = sorted((m for m in mentions if longest[m[0]] == m[1]), key=lambda m: m[0])
+    return list(dict.fromkeys(triple for _, _, triple in meant))
 
 
 def made_up(kg: KnowledgeGraph, reply: str, given: Sequence[Triple]) -> tuple[str, ...]:
@@ -169,19 +169,19 @@ def made_up(kg: KnowledgeGraph, reply: str, given: Sequence[Triple]) -> tuple[st
     given: all that the KG has shown so far. A triple is three parts in round brackets, three ids on a line of
     their own, or three parts whose middle one is a relation of those given; the reasoning around is no claim.
     """
-    said = _plain(reply)
+    text = _plain(reply)
     for form in sorted({f for forms in _forms(kg, given) for f in forms}, key=len, reverse=True):
-        while (place := _place(said, form)) >= 0:
-            said = f"{said[:place]} {said[place + len(form) :]}"
-    known = {t.relation for t in given}
-    texts = relation_texts(kg, [kg.profile.short(r) for r in known])
-    relations = {w.casefold() for short, text in texts.items() for w in (short, text.label)}
-    found = (claim for line in re.split(r"[\n;|]", said) for claim in _claims(line, relations))
-    return tuple(dict.fromkeys(found))
+        while (place := _place(text, form)) >= 0:
+            text = f"{text[:place]} {text[place + len(form) :]}"
+    shorts = {kg.profile.short(t.relation) for t in given}
+    texts = relation_texts(kg, list(shorts))
+    relations = {w.casefold() for short, named in texts.items() for w in (short, named.label)}
+    claims = (claim for line in re.split(r"[\n;|]", text) for claim in _claims(line, relations))
+    return tuple(dict.fromkeys(claims))
 
 
 def _claims(line: str, relations: Container[str]) -> list[str]:
-    """What looks like a triple in a line."""
+    """Return what looks like a triple in a line."""
     bracketed = [c for c in _BRACKETED.findall(line) if c.count(",") >= 2]
     if bracketed:
         return [", ".join(p.strip() for p in c.split(",")) for c in bracketed]
@@ -193,7 +193,7 @@ def _claims(line: str, relations: Container[str]) -> list[str]:
 
 
 def _forms(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[tuple[str, ...]]:
-    """How a reply may name each triple: by ids, by labels, and both from tail to head."""
+    """Return how a reply may name each triple: by ids, by labels, and both from tail to head."""
     labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)])
     relations = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
     forms = []
@@ -211,7 +211,7 @@ def _plain(text: str) -> str:
 
 
 def _place(text: str, part: str) -> int:
-    """Where a part stands in a text as a whole triple; -1 if nowhere."""
+    """Return where a part stands in a text as a whole triple; -1 if nowhere."""
     start = text.find(part)
     while start >= 0:
         # What stands before is looked at from afar enough to see past blanks.

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
 
 from tests.support.cinema import iri, write_cinema
 from tests.support.openai_server import OpenAIServer
@@ -41,9 +44,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def settings_of(graph: Path, server: OpenAIServer, documents: Path | str | None) -> Context:
-    named = None if documents is None else str(documents)
-    return Context(kg=str(graph), model="openai:scripted", base_url=server.url, documents=named)
+def settings_of(graph: Path, server: OpenAIServer, documents: Path | str | BaseRetriever | None) -> Context:
+    return Context(kg=str(graph), model="openai:scripted", base_url=server.url, documents=documents)
 
 
 def test_the_prompt_and_the_facts_of_a_model(
@@ -62,6 +64,27 @@ def test_the_prompt_and_the_facts_of_a_model(
     assert TEXT in prompt
     assert QUESTION in prompt
     assert '[["Red Harbor", "directed by", "object"], ...]' in prompt
+
+
+class Retriever(BaseRetriever):
+    """Any LangChain retriever: it returns one passage about the film, and one about nothing asked for."""
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        film = Document(TEXT, metadata={"title": "Films", "source": "films.db"})
+        return [Document("Leo Marsh was glad."), film]
+
+
+def test_a_langchain_retriever_gives_the_documents(
+    graph: Path, kg: KnowledgeGraph, relation: str, openai_server: Server
+) -> None:
+    server = openai_server(['[["Red Harbor", "directed by", "Eva Stein"]]'])
+    completion = complete("Red Harbor", relation, QUESTION, settings_of(graph, server, Retriever()), kg)
+    (fact,) = completion.facts
+    assert (fact.document, fact.source) == ("Films", "films.db")
+    assert fact.sentence == "Eva Stein helmed Red Harbor."
+    assert [p.text for p in completion.passages] == [TEXT]
 
 
 def test_no_more_is_shown_than_fits(
