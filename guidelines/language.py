@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, Final
@@ -83,7 +83,7 @@ def situation(
         "actions": list(actions),
         "step": memory.steps + 2 if step is None else step,
         "program_variables": list(memory.bound),
-        "new_variables": [a for a in dict.fromkeys(args) if _is_variable(a) and a not in memory.bound],
+        "new_variables": [a for a in dict.fromkeys(args) if is_variable(a) and a not in memory.bound],
         "candidates": candidates,
         "untried": [c for c in candidates if _find(c, (*memory.looked_up, *args)) is None],
     }
@@ -195,12 +195,12 @@ def _apart(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 # ---- filters
 
 
-def _names(items: Iterable[object]) -> str:
+def names(items: Iterable[object]) -> str:
     """The items joined by commas."""
     return ", ".join(map(str, items))
 
 
-def _quote_list(items: Iterable[object]) -> str:
+def quote_list(items: Iterable[object]) -> str:
     """The items as a list of quoted names: ['?x', 'Q42']."""
     return (
         "["
@@ -209,7 +209,7 @@ def _quote_list(items: Iterable[object]) -> str:
     )
 
 
-def _preview(items: Iterable[object], n: int = 40) -> list[object]:
+def preview(items: Iterable[object], n: int = 40) -> list[object]:
     """The first n items, and how many more there are."""
     listed = list(items)
     return listed if len(listed) <= n else [*listed[:n], f"... ({len(listed) - n} more)"]
@@ -220,21 +220,21 @@ def _directions(memory: ReasoningMemory, node: object) -> Mapping[str, Sequence[
 
 
 @pass_context
-def _offered(context: Context, node: object) -> list[str]:
+def offered(context: Context, node: object) -> list[str]:
     """The relations a node was offered when it was looked up, both directions."""
     directions = _directions(_memory(context), node)
     return list(dict.fromkeys(r for relations in directions.values() for r in relations))
 
 
 @pass_context
-def _relations(context: Context, node: object, n: int = 40) -> str:
+def relations(context: Context, node: object, n: int = 40) -> str:
     """The relations of a looked-up node by direction, at most n of each, as text."""
     directions = _directions(_memory(context), node)
-    return "; ".join(f"{way}: {_quote_list(_preview(relations, n))}" for way, relations in directions.items())
+    return "; ".join(f"{way}: {quote_list(preview(relations, n))}" for way, relations in directions.items())
 
 
 @pass_context
-def _values_of(context: Context, variable: object) -> list[str]:
+def values_of(context: Context, variable: object) -> list[str]:
     """The previewed values of a variable after this step."""
     feedback = context.resolve("feedback")
     values: Mapping[str, list[str]] = feedback.values if isinstance(feedback, Feedback) else {}
@@ -243,26 +243,26 @@ def _values_of(context: Context, variable: object) -> list[str]:
 
 
 @pass_context
-def _signature(context: Context, action: str) -> str:
+def signature(context: Context, action: str) -> str:
     """The signature of an action, e.g. `add_max(max_var)`; its bare name if it is not a legal one."""
     legal = (s for s in context.resolve("actions") or () if (m := _SIGNATURE.fullmatch(s)) and m[1] == action)
     return next(legal, str(action))
 
 
 @pass_context
-def _arity(context: Context, action: str) -> int | None:
+def arity(context: Context, action: str) -> int | None:
     """How many parameters an action takes; None if it is not a legal one."""
-    found = _SIGNATURE.fullmatch(_signature(context, action))
+    found = _SIGNATURE.fullmatch(signature(context, action))
     return len([p for p in found[2].split(",") if p.strip()]) if found else None
 
 
-def _closest(name: object, options: Iterable[object], n: int = 3) -> list[str]:
+def closest(name: object, options: Iterable[object], n: int = 3) -> list[str]:
     """Up to n options that are spelled most like a name, best first."""
     return difflib.get_close_matches(str(name), [str(option) for option in options], n)
 
 
 @pass_context
-def _repairs(context: Context, feedback: Feedback) -> list[str]:
+def repairs(context: Context, feedback: Feedback) -> list[str]:
     """What was written as a name and read as an id, e.g. `Tokyo -> Q1490`; quotes alone are no name."""
     repaired = feedback.detail.get("repaired")
     known = {*_memory(context).linked, *_memory(context).seen}
@@ -272,7 +272,7 @@ def _repairs(context: Context, feedback: Feedback) -> list[str]:
 
 
 @pass_context
-def _id_of(context: Context, label: object) -> str:
+def id_of(context: Context, label: object) -> str:
     """The id of the linked entity with this label (case does not matter), or an empty string."""
     wanted = str(label).casefold()
     return next((i for i, known in _memory(context).linked.items() if known.casefold() == wanted), "")
@@ -281,38 +281,38 @@ def _id_of(context: Context, label: object) -> str:
 # ---- tests
 
 
-def _is_variable(value: object) -> bool:
+def is_variable(value: object) -> bool:
     """Whether it is written as a variable: ?name."""
     return isinstance(value, str) and _VARIABLE.fullmatch(value) is not None
 
 
 @pass_context
-def _is_bound(context: Context, value: object) -> bool:
+def is_bound(context: Context, value: object) -> bool:
     """Whether the program before this step binds this variable."""
     return value in _memory(context).bound
 
 
 @pass_context
-def _is_linked(context: Context, value: object) -> bool:
+def is_linked(context: Context, value: object) -> bool:
     """Whether it is the id of a linked entity."""
     return _find(value, _memory(context).linked) is not None
 
 
 @pass_context
-def _is_known(context: Context, value: object) -> bool:
+def is_known(context: Context, value: object) -> bool:
     """Whether it is bound, linked, or an id seen in an observation."""
     memory = _memory(context)
     return _find(value, (*memory.bound, *memory.linked, *memory.seen)) is not None
 
 
 @pass_context
-def _is_looked_up(context: Context, value: object) -> bool:
+def is_looked_up(context: Context, value: object) -> bool:
     """Whether get_relation was applied to it."""
     return _find(value, _memory(context).looked_up) is not None
 
 
 @pass_context
-def _is_offered_for(context: Context, relation: object, node: object, way: str = "") -> bool:
+def is_offered_for(context: Context, relation: object, node: object, way: str = "") -> bool:
     """Whether a relation was offered for a looked-up node (`way`: "forward", "backward", or either)."""
     directions = _directions(_memory(context), node)
     ways = [way] if way else list(directions)
@@ -320,32 +320,32 @@ def _is_offered_for(context: Context, relation: object, node: object, way: str =
 
 
 @pass_context
-def _is_relation(context: Context, value: object) -> bool:
+def is_relation(context: Context, value: object) -> bool:
     """Whether it was offered as a relation of anything so far."""
     directions = _memory(context).looked_up.values()
     return any(_find(value, offers) is not None for ways in directions for offers in ways.values())
 
 
 @pass_context
-def _is_unnamed(context: Context, variable: object) -> bool:
+def is_unnamed(context: Context, variable: object) -> bool:
     """Whether every previewed value of a variable is a mediator node without a name."""
-    values = _values_of(context, variable)
+    values = values_of(context, variable)
     return bool(values) and all(value == UNNAMED for value in values)
 
 
 @pass_context
-def _is_stranger(context: Context, value: object) -> bool:
+def is_stranger(context: Context, value: object) -> bool:
     """Whether it is written as an id that was neither linked nor seen; no word of the question itself."""
     text, feedback = str(value), context.resolve("feedback")
     raw = feedback.arguments if isinstance(feedback, Feedback) else ()
     literals = {unquoted(form) for form in raw if form.strip().startswith(('"', "'"))}
-    if not text or text.startswith("?") or text in literals or _is_known(context, text):
+    if not text or text.startswith("?") or text in literals or is_known(context, text):
         return False
     return text.casefold() not in str(context.resolve("question")).casefold()
 
 
 @pass_context
-def _is_class(context: Context, value: object) -> bool:
+def is_class(context: Context, value: object) -> bool:
     """Whether a node was looked up and has instances or subclasses, as far as this step's facts tell."""
     feedback = context.resolve("feedback")
     leading = feedback.detail.get("class_relations", ()) if isinstance(feedback, Feedback) else ()
@@ -353,32 +353,38 @@ def _is_class(context: Context, value: object) -> bool:
     return any(_find(relation, arriving) is not None for relation in leading)
 
 
-_FILTERS: Final = {
-    "names": _names,
-    "quote_list": _quote_list,
-    "preview": _preview,
-    "offered": _offered,
-    "relations": _relations,
-    "values_of": _values_of,
-    "signature": _signature,
-    "arity": _arity,
-    "closest": _closest,
-    "id_of": _id_of,
-    "repairs": _repairs,
-    "is_variable": _is_variable,
+_FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
+    f.__name__: f
+    for f in (
+        names,
+        quote_list,
+        preview,
+        offered,
+        relations,
+        values_of,
+        signature,
+        arity,
+        closest,
+        id_of,
+        repairs,
+        is_variable,
+    )
 }
 
-_TESTS: Final = {
-    "variable": _is_variable,
-    "bound": _is_bound,
-    "linked": _is_linked,
-    "known": _is_known,
-    "looked_up": _is_looked_up,
-    "offered_for": _is_offered_for,
-    "relation": _is_relation,
-    "unnamed": _is_unnamed,
-    "stranger": _is_stranger,
-    "class": _is_class,
+_TESTS: Final[Mapping[str, Callable[..., Any]]] = {
+    f.__name__.removeprefix("is_"): f
+    for f in (
+        is_variable,
+        is_bound,
+        is_linked,
+        is_known,
+        is_looked_up,
+        is_offered_for,
+        is_relation,
+        is_unnamed,
+        is_stranger,
+        is_class,
+    )
 }
 
 FILTERS: Final[Mapping[str, str]] = {name: f.__doc__ or "" for name, f in _FILTERS.items()}

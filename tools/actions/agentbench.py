@@ -14,7 +14,7 @@ from dataclasses import replace
 from triplewise.tools.actions.agentbench_sets import BACKWARD, Sets, to_pyql
 from triplewise.tools.actions.results import compared, is_measure
 from triplewise.tools.actions.terms import Resolver, list_values, names, relation_names, short_ids
-from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
+from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset, action
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Term, Variable
@@ -28,6 +28,15 @@ _FINAL = re.compile(
     r"(?im)^[ \t>*_`-]*Final[ _]Answer[ \t]*\d*[ \t*_`]*[:：][ \t*_`]*(?P<line>\S.*?)[ \t*_`]*$"
     r"|(?<=\s)Final[ _]Answer[ \t]*[:：][ \t]*(?P<inline>#\d+)"
 )
+
+
+_EITHER = Parameter("variable", "node", "a variable such as #0, or the id of an entity")
+_VARIABLE = Parameter("variable", "variable", "a variable such as #0")
+_PAIR = (
+    Parameter("variable1", "variable", "a variable such as #0"),
+    Parameter("variable2", "variable", "another variable"),
+)
+_BY = (_VARIABLE, Parameter("attribute", "relation", "an attribute that get_attributes has shown"))
 
 
 def spelled(reply: str) -> str:
@@ -65,8 +74,9 @@ def _source(resolver: Resolver, sets: Sets, form: str) -> tuple[int | Term, str,
     return term, profile.short(term), {**resolver.detail(), **({"schema": True} if schema else {})}
 
 
-def _get_relations(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """List relations that leave an entity or a set's members, or arrive where there are no inverses."""
+@action(_EITHER, example="get_relations(#0)", aliases=("get_relation", "getRelations"))
+def get_relations(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """List the relations of an entity or of the members of a variable."""
     sets, kg = Sets.parse(context.program), context.kg
     source, shown, detail = _source(Resolver(context), sets, arguments[0])
     if isinstance(source, int):
@@ -94,8 +104,14 @@ def _get_relations(context: ActionContext, arguments: tuple[str, ...]) -> Feedba
     )
 
 
-def _get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Make the set that a relation leads to."""
+@action(
+    _EITHER,
+    Parameter("relation", "relation", "a relation that get_relations has shown for it"),
+    example="get_neighbors(Q1490, P36)",
+    aliases=("get_neighbours", "getNeighbors"),
+)
+def get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Make a variable of everything that a relation leads to. A relation written ^relation leads back."""
     resolver, sets, profile = Resolver(context), Sets.parse(context.program), context.kg.profile
     source, start, detail = _source(resolver, sets, arguments[0])
     bare = arguments[1].strip().strip("'\"")
@@ -193,8 +209,9 @@ def _types(context: ActionContext, sets: Sets, n: int) -> list[str]:
     return []
 
 
-def _get_attributes(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """List relations of a set's members to numbers and dates, told from one value of each."""
+@action(_VARIABLE, example="get_attributes(#0)", aliases=("get_attribute", "getAttributes"))
+def get_attributes(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """List the attributes of a variable that are numbers or dates. Use it for superlatives only."""
     sets, kg, profile = Sets.parse(context.program), context.kg, context.kg.profile
     n = _number(sets, arguments[0])
     program = sets.program(n, profile)
@@ -266,15 +283,17 @@ def _check_attribute(context: ActionContext, name: str, attribute: str) -> None:
         )
 
 
-def _count(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Make how many members a set has one more variable."""
+@action(_VARIABLE, example="count(#0)")
+def count(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Make a variable that holds how many members a variable has."""
     sets = Sets.parse(context.program)
     form = f"#{_number(sets, arguments[0])}"
     return replace(_make(context, sets.with_set("count", form)), arguments=(form,))
 
 
-def _answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Finish with all members of a set."""
+@action(_VARIABLE, example="answer(#0)", finishes=True, aliases=("final_answer", "Final_Answer"))
+def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Finish: the members of this variable are the answer. May also be written Final Answer: #0."""
     sets, kg = Sets.parse(context.program), context.kg
     n = sets.number(_plain(arguments[0]))
     result = kg.query(sets.program(n, kg.profile).sparql(kg.profile))
@@ -288,31 +307,9 @@ def _answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-_EITHER = Parameter("variable", "node", "a variable such as #0, or the id of an entity")
-_VARIABLE = Parameter("variable", "variable", "a variable such as #0")
-_PAIR = (
-    Parameter("variable1", "variable", "a variable such as #0"),
-    Parameter("variable2", "variable", "another variable"),
-)
-_BY = (_VARIABLE, Parameter("attribute", "relation", "an attribute that get_attributes has shown"))
-
 ACTIONS = (
-    Action(
-        "get_relations",
-        "List the relations of an entity or of the members of a variable.",
-        (_EITHER,),
-        _get_relations,
-        "get_relations(#0)",
-        aliases=("get_relation", "getRelations"),
-    ),
-    Action(
-        "get_neighbors",
-        "Make a variable of everything that a relation leads to. A relation written ^relation leads back.",
-        (_EITHER, Parameter("relation", "relation", "a relation that get_relations has shown for it")),
-        _get_neighbors,
-        "get_neighbors(Q1490, P36)",
-        aliases=("get_neighbours", "getNeighbors"),
-    ),
+    get_relations,
+    get_neighbors,
     Action(
         "intersection",
         "Make a variable of what is in both of two variables, which must hold the same kind of thing.",
@@ -327,14 +324,7 @@ ACTIONS = (
         _combine("union"),
         "union(#0, #1)",
     ),
-    Action(
-        "get_attributes",
-        "List the attributes of a variable that are numbers or dates. Use it for superlatives only.",
-        (_VARIABLE,),
-        _get_attributes,
-        "get_attributes(#0)",
-        aliases=("get_attribute", "getAttributes"),
-    ),
+    get_attributes,
     Action(
         "argmax",
         "Make a variable of the members of a variable with the largest value of an attribute.",
@@ -349,22 +339,8 @@ ACTIONS = (
         _best("argmin"),
         "argmin(#0, P1082)",
     ),
-    Action(
-        "count",
-        "Make a variable that holds how many members a variable has.",
-        (_VARIABLE,),
-        _count,
-        "count(#0)",
-    ),
-    Action(
-        "answer",
-        "Finish: the members of this variable are the answer. May also be written Final Answer: #0.",
-        (_VARIABLE,),
-        _answer,
-        "answer(#0)",
-        finishes=True,
-        aliases=("final_answer", "Final_Answer"),
-    ),
+    count,
+    answer,
 )
 
 AGENTBENCH = Toolset("agentbench", ACTIONS, to_pyql=to_pyql, spelled=spelled)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triplewise.tools.actions.terms import Resolver, names, short_ids, triple_lines
-from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
+from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Triple
@@ -17,8 +17,13 @@ SHOWN_PATHS = 20
 _ENTITY = Parameter("entity", "entity", "the id of a task-relevant entity")
 
 
-def _get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """All triples that an entity is part of."""
+@action(
+    _ENTITY,
+    example="get_neighbors(Q1490)",
+    aliases=("GetNeighbor", "GetNeighbors", "get_neighbor", "getNeighbor", "getNeighbors"),
+)
+def get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Get the triples that contain an entity, each with the labels and ids of both ends."""
     resolver, kg = Resolver(context), context.kg
     entity = resolver.entity(arguments[0])
     found = kg.neighbours(entity)
@@ -48,8 +53,14 @@ def entity_ids(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[str]:
     return short_ids(kg, dict.fromkeys(ends))
 
 
-def _get_path(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Simple paths between two entities, shortest first, as long and as many as the workbench allows."""
+@action(
+    Parameter("entity1", "entity", "the id of a task-relevant entity"),
+    Parameter("entity2", "entity", "the id of another one"),
+    example="get_path(Q30, Q25231)",
+    aliases=("GetPath", "GetPaths", "get_paths", "getPath"),
+)
+def get_path(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Get the paths of a few triples each that link two entities, shortest first."""
     resolver, kg = Resolver(context), context.kg
     source, target = (resolver.entity(a) for a in arguments)
     if source == target:
@@ -83,8 +94,15 @@ def _get_path(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
+@action(
+    Parameter("values", "value", "entity ids, names, a number, a date, true or false"),
+    example="answer(Q1490)",
+    variadic=True,
+    finishes=True,
+    aliases=("Answer",),
+)
 def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """End with the values given: ids where they mean known entities, else their text."""
+    """Answer the question, once memory holds what is needed."""
     kg, resolver = context.kg, Resolver(context)
     given = dict.fromkeys(a for a in arguments if a)
     if not given:
@@ -109,34 +127,8 @@ def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 EXPLORE = Toolset(
     "explore",
     (
-        Action(
-            "get_neighbors",
-            "Get the triples that contain an entity, each with the labels and ids of both ends.",
-            (_ENTITY,),
-            _get_neighbors,
-            "get_neighbors(Q1490)",
-            aliases=("GetNeighbor", "GetNeighbors", "get_neighbor", "getNeighbor", "getNeighbors"),
-        ),
-        Action(
-            "get_path",
-            "Get the paths of a few triples each that link two entities, shortest first.",
-            (
-                Parameter("entity1", "entity", "the id of a task-relevant entity"),
-                Parameter("entity2", "entity", "the id of another one"),
-            ),
-            _get_path,
-            "get_path(Q30, Q25231)",
-            aliases=("GetPath", "GetPaths", "get_paths", "getPath"),
-        ),
-        Action(
-            "answer",
-            "Answer the question, once memory holds what is needed.",
-            (Parameter("values", "value", "entity ids, names, a number, a date, true or false"),),
-            answer,
-            "answer(Q1490)",
-            variadic=True,
-            finishes=True,
-            aliases=("Answer",),
-        ),
+        get_neighbors,
+        get_path,
+        answer,
     ),
 )

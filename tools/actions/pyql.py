@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from triplewise.tools.actions.results import compared, hierarchy_facts, program_facts, result_facts
 from triplewise.tools.actions.terms import UNNAMED, Resolver, list_values, names, relation_names, short_ids
-from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
+from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset, action
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import Term
@@ -28,8 +28,13 @@ def _program(context: ActionContext) -> PyQL:
     return PyQL.parse(context.program, context.kg.profile)
 
 
-def _get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Relations around an entity, or around all values of a variable."""
+@action(
+    Parameter("entity_or_variable", "node", "an entity id or a variable that a fact has bound"),
+    example="get_relation(?computer)",
+    aliases=("get_relations", "getRelation"),
+)
+def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Get the one-hop relations of an entity or of a variable, in both directions."""
     resolver, program, kg = Resolver(context), _program(context), context.kg
     form = arguments[0].strip()
     if form.startswith("?"):
@@ -177,9 +182,11 @@ def _values(context: ActionContext, program: PyQL, result: Result) -> Feedback:
     )
 
 
-def _execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Run the whole query and finish. The only variable there is need not be set (figure 7, step 8)."""
+@action(example="execute()", finishes=True)
+def execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Execute the query and finish with its answer."""
     program = _program(context)
+    # The only variable there is need not be set (figure 7, step 8).
     if not program.answer and not program.boolean and len(program.variables) == 1:
         program = program.set_answer(program.variables[0])
     return execute_program(context, program)
@@ -216,14 +223,7 @@ _ENDS = (
 )
 
 ACTIONS = (
-    Action(
-        "get_relation",
-        "Get the one-hop relations of an entity or of a variable, in both directions.",
-        (Parameter("entity_or_variable", "node", "an entity id or a variable that a fact has bound"),),
-        _get_relation,
-        "get_relation(?computer)",
-        aliases=("get_relations", "getRelation"),
-    ),
+    get_relation,
     _action(
         "add_fact", "Add the triple pattern (head, relation, tail).", _ENDS, "add_fact(Q1490, P36, ?capital)"
     ),
@@ -332,14 +332,7 @@ ACTIONS = (
         variadic=True,
     ),
     _action("ask", "Make it a yes/no question: does any solution exist?", (), "ask()"),
-    Action(
-        "execute",
-        "Execute the query and finish with its answer.",
-        (),
-        _execute,
-        "execute()",
-        finishes=True,
-    ),
+    execute,
 )
 
 PYQL = Toolset("pyql", ACTIONS)

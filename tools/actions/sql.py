@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from triplewise.tools.actions.terms import list_values
-from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
+from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
@@ -58,8 +58,9 @@ def _ranked(context: ActionContext, names: Sequence[tuple[str, str]]) -> list[st
     return rank(names) if rank else [name for name, _ in names]
 
 
-def _get_tables(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Tables with their columns, the ones that fit the question first."""
+@action(example="get_tables()")
+def get_tables(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """See the tables with their columns, the ones that fit the question first."""
     schema = _database(context).schema
     ids = _ranked(context, [(t.name, table_text(t)) for t in schema.tables])
     listed = [table_line(schema, t) for i in ids for t in schema.tables if t.name == i]
@@ -68,8 +69,9 @@ def _get_tables(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     return Feedback(outcome=Outcome.ROWS, observation="\n".join(listed) + more, program=context.program)
 
 
-def _get_columns(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """The columns of a table."""
+@action(Parameter("table", "text", "the name of a table"), example="get_columns(match)")
+def get_columns(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """See the columns of one table."""
     schema = _database(context).schema
     table = find_table(schema, arguments[0])
     said = table_line(schema, table)
@@ -89,8 +91,9 @@ def table_line(schema: Schema, table: Table) -> str:
     return f"{table.name}: {columns}" + (f" [{joins}]" if joins else "")
 
 
-def _get_column(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """The values stored in a column."""
+@action(_COLUMN, example="get_column(Home team)", variadic=True, aliases=("get_column_values", "getColumn"))
+def get_column(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Get the values stored in a column. Do this before a condition on it."""
     database, query = _begun(context)
     column = find_column(database.schema, ", ".join(arguments), _tables(query))
     name = column_name(database.schema, column)
@@ -111,8 +114,17 @@ def _get_column(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     )
 
 
-def _add_condition(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Keep the rows that meet one more comparison, and see what is left."""
+@action(
+    _COLUMN,
+    Parameter("op", "operator", "one of =, !=, >, <, >=, <="),
+    Parameter("value", "value", "a text, number or date, as the column stores it"),
+    Parameter("how", "text", "folded: text is compared without case and accents", False),
+    example="add_condition(Home team, =, Carlton)",
+    variadic=True,
+    aliases=("addCondition", "add_filter"),
+)
+def add_condition(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Keep only the rows where the column compares with the value in this way."""
     database, query = _begun(context)
     condition = read_condition(database.schema, arguments, _tables(query))
     after = query
@@ -146,8 +158,14 @@ def _situation(
     return detail
 
 
-def _set_answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Say what is returned, and see it."""
+@action(
+    _COLUMN,
+    Parameter("aggregation", "text", "None, MAX, MIN, COUNT, SUM or AVG; COUNT for how many", False),
+    example="set_answer(Crowd, MAX)",
+    variadic=True,
+)
+def set_answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Say which column the query returns, and what is done with its values."""
     database, query = _begun(context)
     *names, last = arguments
     aggregation = read_aggregation(last) if names else ""
@@ -186,8 +204,9 @@ def _preview(context: ActionContext, database: RelationalDatabase, query: SqlQue
     )
 
 
-def _execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Run the whole query and finish."""
+@action(example="execute()", finishes=True)
+def execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Execute the query and finish with its answer."""
     database, query = _begun(context)
     if query.answer is None:
         raise ActionError("execute_before_answer", "no answer is set: use set_answer")
@@ -211,57 +230,12 @@ def _execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 
 
 ACTIONS = (
-    Action(
-        "get_tables",
-        "See the tables with their columns, the ones that fit the question first.",
-        (),
-        _get_tables,
-        "get_tables()",
-    ),
-    Action(
-        "get_columns",
-        "See the columns of one table.",
-        (Parameter("table", "text", "the name of a table"),),
-        _get_columns,
-        "get_columns(match)",
-    ),
-    Action(
-        "get_column",
-        "Get the values stored in a column. Do this before a condition on it.",
-        (_COLUMN,),
-        _get_column,
-        "get_column(Home team)",
-        variadic=True,
-        aliases=("get_column_values", "getColumn"),
-    ),
-    Action(
-        "add_condition",
-        "Keep only the rows where the column compares with the value in this way.",
-        (
-            _COLUMN,
-            Parameter("op", "operator", "one of =, !=, >, <, >=, <="),
-            Parameter("value", "value", "a text, number or date, as the column stores it"),
-            Parameter("how", "text", "folded: text is compared without case and accents", False),
-        ),
-        _add_condition,
-        "add_condition(Home team, =, Carlton)",
-        variadic=True,
-        aliases=("addCondition", "add_filter"),
-    ),
-    Action(
-        "set_answer",
-        "Say which column the query returns, and what is done with its values.",
-        (
-            _COLUMN,
-            Parameter("aggregation", "text", "None, MAX, MIN, COUNT, SUM or AVG; COUNT for how many", False),
-        ),
-        _set_answer,
-        "set_answer(Crowd, MAX)",
-        variadic=True,
-    ),
-    Action(
-        "execute", "Execute the query and finish with its answer.", (), _execute, "execute()", finishes=True
-    ),
+    get_tables,
+    get_columns,
+    get_column,
+    add_condition,
+    set_answer,
+    execute,
 )
 
 SQL = Toolset("sql", ACTIONS)

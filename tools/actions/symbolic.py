@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from triplewise.tools.actions.explore import answer, entity_ids
 from triplewise.tools.actions.terms import Resolver, names, triple_lines, with_id
-from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset
+from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.facts import ExtractedFact
@@ -49,8 +49,14 @@ NOTHING_FOUND = (
 )
 
 
-def _get_rules(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Rules that may answer a sub-question (equation 3)."""
+@action(
+    Parameter("sub_question", "text", "the question, or an entity and what is asked of it"),
+    example="get_rules(who directed the films of Tom Hanks)",
+    variadic=True,
+    aliases=("getReasoningPath", "getRules", "get_reasoning_path"),
+)
+def get_rules(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Retrieve relational reasoning paths to answer a sub-question. Use this first, to plan."""
     question = ", ".join(arguments).strip("'\"")
     service: RuleService | None = context.services.get("rules")
     rules = list(service(question)) if service else []
@@ -68,8 +74,14 @@ def _get_rules(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     return Feedback(arguments=(question,), outcome=Outcome.ROWS, observation=said, program=context.program)
 
 
-def _search_neighbor(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """The nodes that a relation joins with an entity, in either direction."""
+@action(
+    Parameter("entity", "entity", "the id or name of an entity"),
+    Parameter("relation", "relation", "a relation of a reasoning path"),
+    example="search_neighbor(Q1490, P36)",
+    aliases=("searchNeighbor", "searchNeighbors", "search_neighbors"),
+)
+def search_neighbor(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Search the neighbors of an entity under a relation in the knowledge graph."""
     resolver, kg = Resolver(context), context.kg
     entity = _entity(context, resolver, arguments[0])
     relation = read_relation(resolver.relation(arguments[1]), kg.profile)
@@ -105,8 +117,15 @@ def _entity(context: ActionContext, resolver: Resolver, form: str) -> Term:
         return known[0]
 
 
-def _search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """The same search for several entities at once, in one query for some hundred of them."""
+@action(
+    Parameter("relation", "relation", "a relation of a reasoning path"),
+    Parameter("entities", "entity", "ids or names of entities"),
+    example="search_each(P36, Q17, Q142)",
+    variadic=True,
+    aliases=("searchEach",),
+)
+def search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Search the neighbors of several entities under one relation at once."""
     resolver, kg = Resolver(context), context.kg
     relation = read_relation(resolver.relation(arguments[0]), kg.profile)
     entities = list(dict.fromkeys(_entity(context, resolver, a) for a in arguments[1:]))
@@ -135,7 +154,15 @@ def _search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
     )
 
 
-def _wiki_search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+@action(
+    Parameter("entity", "entity", "the id or name of an entity"),
+    Parameter("relation", "relation", "the relation that is missing"),
+    example="wiki_search(Q1490, P36)",
+    aliases=("wikiSearch", "searchWiki", "search_wiki"),
+    doc="Search documents about an entity and a relation if the knowledge graph has no relevant result. "
+    "Relevant triples are extracted from them and found by later searches.",
+)
+def wiki_search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Passages about an entity and a relation, and the facts read from them at once (extractTriples).
 
     The facts come with the step, so that later actions find them.
@@ -185,69 +212,27 @@ def _passages_text(context: ActionContext, name: str, found: Extraction) -> str:
     return f"{text}The triples extracted are {', '.join(lines)}.{doubted}"
 
 
-def _finish(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """End with the answer entities; `finish()` says that nothing was found."""
+@action(
+    Parameter("entities", "value", "ids or names of the answers"),
+    example="finish(Q1490)",
+    variadic=True,
+    finishes=True,
+    aliases=("Finish",),
+)
+def finish(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Conclude with the final answers."""
     if not any(arguments):
         raise ActionError("no_answer", "finish needs the answer: finish(entity1, entity2, ...)")
-    return answer(context, arguments)
+    return answer.run(context, arguments)
 
 
 SYMBOLIC = Toolset(
     "symbolic",
     (
-        Action(
-            "get_rules",
-            "Retrieve relational reasoning paths to answer a sub-question. Use this first, to plan.",
-            (Parameter("sub_question", "text", "the question, or an entity and what is asked of it"),),
-            _get_rules,
-            "get_rules(who directed the films of Tom Hanks)",
-            variadic=True,
-            aliases=("getReasoningPath", "getRules", "get_reasoning_path"),
-        ),
-        Action(
-            "search_neighbor",
-            "Search the neighbors of an entity under a relation in the knowledge graph.",
-            (
-                Parameter("entity", "entity", "the id or name of an entity"),
-                Parameter("relation", "relation", "a relation of a reasoning path"),
-            ),
-            _search_neighbor,
-            "search_neighbor(Q1490, P36)",
-            aliases=("searchNeighbor", "searchNeighbors", "search_neighbors"),
-        ),
-        Action(
-            "search_each",
-            "Search the neighbors of several entities under one relation at once.",
-            (
-                Parameter("relation", "relation", "a relation of a reasoning path"),
-                Parameter("entities", "entity", "ids or names of entities"),
-            ),
-            _search_each,
-            "search_each(P36, Q17, Q142)",
-            variadic=True,
-            aliases=("searchEach",),
-        ),
-        Action(
-            "wiki_search",
-            "Search documents about an entity and a relation if the knowledge graph has no relevant result. "
-            "Relevant triples are extracted from them and found by later searches.",
-            (
-                Parameter("entity", "entity", "the id or name of an entity"),
-                Parameter("relation", "relation", "the relation that is missing"),
-            ),
-            _wiki_search,
-            "wiki_search(Q1490, P36)",
-            aliases=("wikiSearch", "searchWiki", "search_wiki"),
-        ),
-        Action(
-            "finish",
-            "Conclude with the final answers.",
-            (Parameter("entities", "value", "ids or names of the answers"),),
-            _finish,
-            "finish(Q1490)",
-            variadic=True,
-            finishes=True,
-            aliases=("Finish",),
-        ),
+        get_rules,
+        search_neighbor,
+        search_each,
+        wiki_search,
+        finish,
     ),
 )

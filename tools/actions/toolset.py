@@ -178,6 +178,26 @@ def whole(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+Run = Callable[[ActionContext, tuple[str, ...]], Feedback]
+
+
+def action(
+    *parameters: Parameter,
+    example: str,
+    doc: str = "",
+    variadic: bool = False,
+    finishes: bool = False,
+    aliases: tuple[str, ...] = (),
+) -> Callable[[Run], Action]:
+    """Declare the action that a function of its name carries out; `doc` is its docstring where left out."""
+
+    def declare(run: Run) -> Action:
+        text = doc or run.__doc__ or ""
+        return Action(run.__name__, text, parameters, run, example, variadic, finishes, aliases)
+
+    return declare
+
+
 def join_names(arguments: Iterable[str], due: int, names: Collection[str]) -> list[str]:
     """Return arguments with neighbours joined where a comma inside a name has split it, down to `due`."""
     parts = list(arguments)
