@@ -30,13 +30,10 @@ def show(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
     for head, value in rows[0].items():
         table.add_column(head, justify="left" if isinstance(value, str) else "right")
     for row in rows:
-        table.add_row(*(f"{v:,.3g}" if isinstance(v, float) and v < 100 else _plain(v) for v in row.values()))
+        forms = [",.3g" if isinstance(v, float) and v < 100 else ",.0f" for v in row.values()]
+        cells = zip(row.values(), forms, strict=True)
+        table.add_row(*(v if isinstance(v, str) else format(v, form) for v, form in cells))
     Console(width=None if sys.stdout.isatty() else 160).print(table)
-
-
-def _plain(value: Any) -> str:
-    """A text, or a number without decimals."""
-    return value if isinstance(value, str) else f"{value:,.0f}"
 
 
 app = typer.Typer(

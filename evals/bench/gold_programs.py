@@ -20,7 +20,7 @@ _BODY = re.compile(r"\{([^{}]*)\}")
 _FILTER = re.compile(r"FILTER\s*\((?:[^()]|\([^()]*\))*\)|BIND\s*\((?:[^()]|\([^()]*\))*\)")
 _TERM = re.compile(r"\?\w+|<[^<>\s]+>|[A-Za-z][\w-]*:[\w.-]*\w")
 _PYQL = re.compile(r"add_fact\('([^']+)', '([^']+)', '([^']+)'\)")
-_METAQA = {
+METAQA = {
     "director": "directed_by",
     "writer": "written_by",
     "actor": "starred_actors",
@@ -31,6 +31,7 @@ _METAQA = {
     "imdbrating": "has_imdb_rating",
     "imdbvotes": "has_imdb_votes",
 }
+"""Type of node in MetaQA's question types -> the relation from films to it."""
 
 
 class GoldQuestion(NamedTuple):
@@ -67,7 +68,7 @@ def _from_path(record: Record, profile: Profile) -> list[Fact]:
     node, facts = write_iri(profile.name_iri(record["topic_entity"]), profile), []
     for place, (one, two) in enumerate(itertools.pairwise(types)):
         end = f"?{two}{place}"
-        relation = _METAQA.get(two if one == "movie" else one)
+        relation = METAQA.get(two if one == "movie" else one)
         if relation is None or "movie" not in (one, two):
             return []
         facts.append((node, relation, end) if one == "movie" else (end, relation, node))

@@ -79,13 +79,20 @@ def savings(
         return len(tokenizer.encode(text, add_special_tokens=False).ids) + MESSAGE_OVERHEAD
 
     with OpenAIServer(count_tokens=count_tokens) as server:
-        for loop in LOOPS:
+        for loop, (preset, phases, settings) in LOOPS.items():
             close_all()
-            runs = [_run(loop, script, server) for script in scripts]
-            gold = gold or [frozenset(answer.values) for answer, _ in runs]
-            same = [
-                frozenset(answer.values) == values for (answer, _), values in zip(runs, gold, strict=True)
-            ]
+            runs: list[tuple[Answer, float]] = []
+            for script in scripts:
+                server.load([*script.replies, *["Thought: That is it.\nAction: execute()"] * 40])
+                context = Context(kg=script.kg, model=MODEL, base_url=server.url, **settings)
+                open_kg(script.kg)
+                agent = build_graph(preset, **phases)
+                given = {"question": script.question, "entities": script.entities}
+                start = time.perf_counter()
+                state = agent.invoke(given, context=context)
+                runs.append((state["answer"], time.perf_counter() - start))
+            values = [frozenset(answer.values) for answer, _ in runs]
+            gold = gold or values
             for source in [*dict.fromkeys(s.source for s in scripts), "all"]:
                 own = [i for i, s in enumerate(scripts) if source in (s.source, "all")]
                 usages = [runs[i][0].usage for i in own]
@@ -96,21 +103,9 @@ def savings(
                     "queries": queries, "of faithful": queries / base["queries"],
                     "prompt tokens": tokens, "of faithful's": tokens / base["tokens"],
                     "calls": fmean(u.calls for u in usages), "seconds": fmean(runs[i][1] for i in own),
-                    "same answers": sum(same[i] for i in own),
+                    "same answers": sum(values[i] == gold[i] for i in own),
                 })  # fmt: skip
     return sorted(rows, key=lambda row: [*first].index(row["source"]))
-
-
-def _run(loop: str, script: Script, server: OpenAIServer) -> tuple[Answer, float]:
-    """The answer of one loop to one script, and the seconds it took."""
-    preset, phases, settings = LOOPS[loop]
-    server.load([*script.replies, *["Thought: That is it.\nAction: execute()"] * 40])
-    context = Context(kg=script.kg, model=MODEL, base_url=server.url, **settings)
-    open_kg(script.kg)
-    agent = build_graph(preset, **phases)
-    start = time.perf_counter()
-    state = agent.invoke({"question": script.question, "entities": script.entities}, context=context)
-    return state["answer"], time.perf_counter() - start
 
 
 def _scripts(count: int) -> Iterator[Script]:

@@ -83,7 +83,7 @@ def test_the_prompt_says_how_to_answer_and_lists_the_actions(openai_server: Serv
     run(server, "agentbench-plain")
     system, turn = (str(m["content"]) for m in server.chats[0].messages)
     assert "Final Answer: #n" in system
-    for name in (
+    for name in [
         "get_relations",
         "get_neighbors",
         "intersection",
@@ -91,7 +91,7 @@ def test_the_prompt_says_how_to_answer_and_lists_the_actions(openai_server: Serv
         "get_attributes",
         "argmin",
         "count",
-    ):
+    ]:
         assert f"{name}(" in system
     assert "Switzerland: Q39" in turn
     assert "Variable #0: ['" in server.chats[-1].text

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.faults.agent import SAID
-from tests.faults.graphs import FILES, Endpoint, open_graph, store
+from tests.faults.graphs import FILES, open_graph
 from triplewise.nodes import environment
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 
@@ -34,14 +33,6 @@ def graphs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return open_graph(data, str(source), 30.0, 10_000)
 
     monkeypatch.setattr(environment, "open_kg", opened)
-
-
-@pytest.fixture
-def endpoint(data: Path, graphs: None, monkeypatch: pytest.MonkeyPatch, request: Any) -> Iterator[Endpoint]:
-    """An endpoint with one of the graphs, named by the test's parameter."""
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with Endpoint(store(data, request.param)).running() as running:
-        yield running
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

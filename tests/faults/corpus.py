@@ -19,19 +19,7 @@ from triplewise.tools.core.rules import Atom, Rule
 FOLDER = Path(__file__).parent
 KGS = ("freebase", "wikidata", "metaqa")
 _SCENE = {"question", "linked", "steps"}
-_FAULT = {
-    "id",
-    "scene",
-    "steps",
-    "reply",
-    "expect",
-    "says",
-    "settings",
-    "endpoint",
-    "question",
-    "linked",
-    "rules",
-}
+_FAULT = _SCENE | {"id", "scene", "reply", "expect", "says", "settings", "endpoint", "rules"}
 
 
 @dataclass(frozen=True)

@@ -18,24 +18,14 @@ from rdflib import Variable as RdfVariable
 from rdflib.plugins.sparql.algebra import translateQuery
 from rdflib.plugins.sparql.parser import parseQuery
 
+from triplewise.evals.bench import gold_programs
 from triplewise.tools.core.terms import IRI, Literal, text
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql.text import write_iri, write_node
 
 OPERATORS = {"=", "!=", "<", ">", "<=", ">="}
 TYPE = "http://rdf.freebase.com/ns/type.object.type"
-METAQA = {
-    "actor": "starred_actors",
-    "director": "directed_by",
-    "writer": "written_by",
-    "year": "release_year",
-    "language": "in_language",
-    "genre": "has_genre",
-    "tags": "has_tags",
-    "tag": "has_tags",
-    "imdbrating": "has_imdb_rating",
-    "imdbvotes": "has_imdb_votes",
-}
+METAQA = {**gold_programs.METAQA, "tag": "has_tags"}
 
 
 class UnreadError(Exception):

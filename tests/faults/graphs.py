@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pyoxigraph as ox
 
+from tests.support.sparql_server import Asked, Scripted, SparqlServer, rows
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.rdf import GraphReader
@@ -28,7 +23,6 @@ FILES = {
     ),
     "metaqa": (("metaqa/kb.txt.gz",), ""),
 }
-RESULTS = "application/sparql-results+json"
 
 
 @cache
@@ -48,7 +42,7 @@ def open_graph(folder: Path, name: str, timeout: float = 30.0, limit: int = 10_0
     return EmbeddedKG(store(folder, name), load_profile(name), name, timeout=timeout, limit=limit)
 
 
-class Endpoint:
+class Endpoint(SparqlServer):
     """A SPARQL endpoint on loopback that answers from a store.
 
     `fault`: "" answers; "timeout" hangs until the client has gone; "unavailable" cuts the connection;
@@ -56,64 +50,21 @@ class Endpoint:
     """
 
     def __init__(self, graph: ox.Store) -> None:
-        self.graph = graph
-        self.fault = ""
-        self.closing = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/sparql"
+        self.graph, self.fault = graph, ""
+        super().__init__([])
 
-    def answer(self, query: str) -> bytes:
-        """The results as SPARQL JSON."""
-        found = self.graph.query(query)
+    def next_reply(self, asked: Asked) -> Scripted:
+        """The results as SPARQL JSON, or the fault."""
+        match self.fault:
+            case "unavailable":
+                return Scripted(hang_up=True)
+            case "timeout":
+                return Scripted(hang_up=True, delay=10)
+            case "refused":
+                message = "37000 Error SP030: SPARQL compiler: incomparable types"
+                return Scripted(message, 400, content_type="text/plain")
+            case "empty":
+                return Scripted(rows())
+        found = self.graph.query(asked.parameters["query"][0])
         assert not isinstance(found, ox.QueryTriples)
-        return found.serialize(format=ox.QueryResultsFormat.JSON) or b""
-
-    @contextmanager
-    def running(self) -> Iterator[Endpoint]:
-        """Serve until the block ends."""
-        thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self.closing.set()
-            self._server.shutdown()
-            self._server.server_close()
-            thread.join(5)
-
-
-def _handler(endpoint: Endpoint) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._reply(urlsplit(self.path).query)
-
-        def do_POST(self) -> None:
-            self._reply(self.rfile.read(int(self.headers["Content-Length"])).decode())
-
-        def _reply(self, encoded: str) -> None:
-            self.close_connection = True
-            if endpoint.fault == "unavailable":
-                return
-            if endpoint.fault == "timeout":
-                endpoint.closing.wait(10)
-                return
-            if endpoint.fault == "refused":
-                self._send(400, b"37000 Error SP030: SPARQL compiler: incomparable types", "text/plain")
-                return
-            if endpoint.fault == "empty":
-                self._send(200, b'{"head": {"vars": []}, "results": {"bindings": []}}', RESULTS)
-                return
-            self._send(200, endpoint.answer(parse_qs(encoded)["query"][0]), RESULTS)
-
-        def _send(self, status: int, body: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    return Handler
+        return Scripted((found.serialize(format=ox.QueryResultsFormat.JSON) or b"").decode())

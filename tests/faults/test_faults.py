@@ -63,7 +63,7 @@ def _graph(fault: Fault, data: Path) -> Iterator[tuple[str, Endpoint | None]]:
     if fault.endpoint is None:
         yield fault.kg, None
         return
-    with Endpoint(store(data, fault.kg)).running() as endpoint:
+    with Endpoint(store(data, fault.kg)) as endpoint:
         yield endpoint.url, endpoint
 
 

@@ -49,21 +49,9 @@ PAYLOADS = (
 )
 """Texts that would do harm if they left the place of a value."""
 ODD = (
-    *(
-        "",
-        " ",
-        "\x00",
-        "\u2028",
-        "\u200b",
-        "\u202e",
-        "\ufeff",
-        "\ud800",
-        "\ufffe",
-        "\u0660\u0661",
-        "\uff08",
+    *("", " ", "\x00", "\u2028", "\u200b", "\u202e", "\ufeff", "\ud800", "\ufffe", "\u0660\u0661", "\uff08"),
+    *[
         "??",
-    ),
-    *(
         "?1",
         "?x-y",
         "-",
@@ -79,10 +67,15 @@ ODD = (
         ",,",
         "NaN",
         "1e999",
-        "9" * 40,
         "UNDEF",
-    ),
-    *("1999-02-30", "0000-00-00", "none", "*", "#-1", "^P1", "http://x:port/", "<http://x:port/>", "5\u2212"),
+        "1999-02-30",
+        "0000-00-00",
+        "none",
+        "*",
+        "#-1",
+        "^P1",
+    ],
+    *("9" * 40, "http://x:port/", "<http://x:port/>", "5\u2212"),
 )
 """Texts at the edge of what a name, a number or a variable may be."""
 FRAMES = (

@@ -8,7 +8,7 @@ PEOPLE = (
     *("Ann Lee", "Bo Kim", "Carla Diaz", "Dan Okoro", "Eva Stein", "Fred Novak", "Gina Rossi", "Hal Moore"),
     *("Ida Berg", "Jon Snowdon", "Kim Park", "Leo Marsh"),
 )
-TOWNS = (
+TOWNS = [
     "Oslo",
     "Lima",
     "Quito",
@@ -21,7 +21,7 @@ TOWNS = (
     "Essen",
     "Tampa",
     "Cairo",
-)
+]
 FILMS = (
     *("Red Harbor", "The Long Winter", "Paper Moons", "Silent River", "Glass Tower", "Night Ferry"),
     *("Broken Compass", "The Last Orchard", "Salt Road", "Iron Garden", "Blue Lantern", "Hollow Hill"),

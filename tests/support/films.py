@@ -49,13 +49,7 @@ def write_questions(path: Path, form: str = "who directed {}?") -> Path:
         {"id": film, "question": form.format(film), "entities": {film: iri(film)}, "answers": [who]}
         for film, (who, _, _) in FILMS.items()
     ]
-    records.append(
-        {
-            "id": "none",
-            "question": form.format("Jaws") + "!",
-            "entities": {"Jaws": iri("Jaws")},
-            "answers": ["Nobody"],
-        }
-    )
+    unanswered = {"id": "none", "question": form.format("Jaws") + "!", "entities": {"Jaws": iri("Jaws")}}
+    records.append({**unanswered, "answers": ["Nobody"]})
     path.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
     return path

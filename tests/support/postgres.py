@@ -50,21 +50,8 @@ class Postgres:
                     folder.chmod(folder.stat().st_mode | 0o011)
             for path in (self._folder, data, secret):
                 os.chown(path, user.pw_uid, user.pw_gid)
-        self._run(
-            _program("initdb"),
-            "-D",
-            str(data),
-            "-U",
-            USER,
-            "--pwfile",
-            str(secret),
-            "-A",
-            "scram-sha-256",
-            "-E",
-            "UTF8",
-            "--locale=C",
-            "--no-sync",
-        )
+        options = ["-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync"]
+        self._run(_program("initdb"), "-D", str(data), "-U", USER, "--pwfile", str(secret), *options)
         self._start(data)
         return self
 
@@ -117,11 +104,8 @@ class Postgres:
         """How to start a program as the user that PostgreSQL may run as."""
         user = _servant()
         plain: dict[str, object] = {"cwd": str(self._folder), "stdin": subprocess.DEVNULL}
-        return (
-            plain
-            if user is None
-            else {**plain, "user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-        )
+        servant = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+        return {**plain, **servant}
 
     def _stop(self) -> None:
         if self._process is None:

@@ -69,8 +69,8 @@ class SparqlServer:
         self._server.server_close()
         self._thread.join(5)
 
-    def next_reply(self) -> Scripted:
-        """The reply due now."""
+    def next_reply(self, asked: Asked) -> Scripted:
+        """The reply due to a request."""
         return self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -85,8 +85,9 @@ class SparqlServer:
 
             def _answer(self, query: str) -> None:
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                script.asked.append(Asked(self.command, parse_qs(query), headers))
-                reply = script.next_reply()
+                asked = Asked(self.command, parse_qs(query), headers)
+                script.asked.append(asked)
+                reply = script.next_reply(asked)
                 time.sleep(reply.delay)
                 self.close_connection = True
                 if not reply.hang_up:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity, link
@@ -31,6 +31,7 @@ def statements(kg: KnowledgeGraph, relation: str, count: int, seed: int = 0) -> 
     rows = kg.query(f"SELECT ?s ?o WHERE {{ ?s {iri.n3()} ?o }} ORDER BY ?s ?o").rows
     labels = kg.labels([t for row in rows for t in row if t is not None])
     facts = [(s, o) for s, o in rows if s in labels and o in labels]
+    label = relation_texts(kg, [relation])[relation].label
     draw = random.Random(f"{seed} {relation}")
     for number in range(2 * count):
         subject, value = draw.choice(facts)
@@ -39,21 +40,8 @@ def statements(kg: KnowledgeGraph, relation: str, count: int, seed: int = 0) -> 
         if not truth:
             names = {labels[o] for o in own if o in labels}
             value = draw.choice([o for _, o in facts if o not in own and labels[o] not in names])
-        yield _statement(kg, subject, relation, labels[subject], labels[value], truth, own)
-
-
-def _statement(
-    kg: KnowledgeGraph,
-    subject: Term | None,
-    relation: str,
-    name: str,
-    value: str,
-    truth: bool,
-    own: frozenset[Term | None],
-) -> Statement:
-    label = relation_texts(kg, [relation])[relation].label
-    text = f"The {label} of {name} is {value}."
-    assert isinstance(subject, IRI)
-    (linked,) = link(text, kg, given={name: kg.profile.short(subject)})
-    values = frozenset(kg.profile.short(o) for o in own if o is not None)
-    return Statement(text, f"{name} [SEP] {label}", linked, relation, truth, values)
+        name, text = labels[subject], f"The {label} of {labels[subject]} is {labels[value]}."
+        assert isinstance(subject, IRI)
+        (linked,) = link(text, kg, given={name: kg.profile.short(subject)})
+        values = frozenset(kg.profile.short(o) for o in own if o is not None)
+        yield Statement(text, f"{name} [SEP] {label}", linked, relation, truth, values)

@@ -80,9 +80,3 @@ def test_documents_are_needed(tmp_path: Path) -> None:
 def test_a_model_is_needed(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="language model"):
         read(tmp_path, None, "who?")
-
-
-@pytest.mark.parametrize("passages", [0, 1.5, "all"])
-def test_a_number_of_passages_that_cannot_work_is_refused(passages: Any) -> None:
-    with pytest.raises(ConfigurationError, match="passages must be a whole number above 0"):
-        build_system("documents", passages=passages)

@@ -193,21 +193,6 @@ def test_without_a_model_they_say_what_they_need(tmp_path: Path, name: str) -> N
     check_model("agent", context)
 
 
-@pytest.mark.parametrize(
-    ("parts", "words"),
-    [
-        ({"samples": 0}, "samples must be"),
-        ({"samples": 2.5}, "samples must be"),
-        ({"temperature": 0}, "temperature must be above 0"),
-        ({"link": "gold"}, "unknown variant of phase link"),
-        ({"beam": 3}, "unknown parameter of baseline self-consistency 'beam'"),
-    ],
-)
-def test_parameters_that_cannot_work_are_refused(parts: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigurationError, match=words):
-        build_system("self-consistency", **parts)
-
-
 def test_a_dead_server_is_told_apart_from_a_failing_one(tmp_path: Path, openai_server: Server) -> None:
     server = openai_server()
     with OpenAIServer() as dead:

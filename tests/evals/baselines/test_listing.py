@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.support.film_library import film_context
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals import run
 from triplewise.evals.baselines import BASELINES
@@ -65,6 +68,41 @@ def test_every_parameter_of_a_baseline_has_a_default(name: str) -> None:
     parameters = inspect.signature(BASELINES[name].build).parameters
     assert "link" in parameters
     assert all(p.default is not inspect.Parameter.empty for p in parameters.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "words"),
+    [
+        ("self-consistency", {"samples": 0}, "samples must be a whole number above 0"),
+        ("self-consistency", {"samples": 2.5}, "samples must be a whole number above 0"),
+        ("self-consistency", {"temperature": 0}, "temperature must be above 0"),
+        ("self-consistency", {"link": "gold"}, "unknown variant of phase link"),
+        ("self-consistency", {"beam": 3}, "unknown parameter of baseline self-consistency 'beam'"),
+        *(("rog", {"plans": plans}, "plans must be a whole number above 0") for plans in (0, -1, "many")),
+        *(("documents", {"passages": n}, "passages must be a whole number above 0") for n in (0, 1.5)),
+        *(("tog", {name: 0}, f"{name} must be a whole number above 0") for name in ("width", "depth")),
+        *(("kb-binder", {name: 0}, f"{name} must be a whole number above 0") for name in ("drafts", "beam")),
+        ("kb-binder", {"shots": -1}, "shots must be a whole number above -1"),
+        *((name, {"link": "magic"}, "unknown variant of phase link") for name in ("tog", "kb-binder")),
+        ("tog", {"beams": 3}, "unknown parameter of baseline tog 'beams'.*width"),
+    ],
+)
+def test_parameters_that_cannot_work_are_refused(name: str, parts: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        build_system(name, **parts)
+
+
+@pytest.mark.parametrize("name", ["react", "rog"])
+def test_questions_run_beside_each_other(tmp_path: Path, name: str) -> None:
+    graph, context = build_system(name), film_context(tmp_path)
+    films = {"Alien": "Ridley_Scott", "Jaws": "Steven_Spielberg", "Ran": "Akira_Kurosawa"}
+
+    async def all_at_once() -> Any:
+        asked = [{"question": f"Who directed {film}?"} for film in films]
+        return await asyncio.gather(*(graph.ainvoke(q, context=context) for q in asked))
+
+    found = asyncio.run(all_at_once())
+    assert [state["answer"].values for state in found] == [(who,) for who in films.values()]
 
 
 def test_agentbench_stands_beside_itself_without_eraser() -> None:

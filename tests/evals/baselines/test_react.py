@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,15 +109,3 @@ def test_without_a_model_the_policy_acts_uncorrected(tmp_path: Path, toolset: st
     assert found["answer"].values == ("Ridley_Scott",)
     assert (found["answer"].usage.calls, found["corrections"]) == (0, ())
     assert react(tmp_path, None, toolset=toolset)["steps"] == found["steps"]
-
-
-def test_many_run_beside_each_other(tmp_path: Path) -> None:
-    graph, context = build_system("react"), film_context(tmp_path)
-    films = {"Alien": "Ridley_Scott", "Jaws": "Steven_Spielberg", "Ran": "Akira_Kurosawa"}
-
-    async def all_at_once() -> Any:
-        asked = [{"question": f"Who directed {film}?"} for film in films]
-        return await asyncio.gather(*(graph.ainvoke(q, context=context) for q in asked))
-
-    found = asyncio.run(all_at_once())
-    assert [state["answer"].values for state in found] == [(who,) for who in films.values()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.evals.baselines.rog import instances
 from triplewise.evals.systems import build_system
 from triplewise.nodes.environment import environment
-from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.rules import Atom, Rule
 
 Server = Callable[..., OpenAIServer]
@@ -110,21 +108,3 @@ def test_a_rule_that_leads_nowhere_has_no_instances(tmp_path: Path) -> None:
     assert [len(path) for path in instances(kg, forth)] == [1]
     assert instances(kg, Rule("Alien", (Atom("place_of_birth", True, "x"),))) == []
     assert instances(kg, Rule("Nowhere", (Atom("directed_by", True, "x"),))) == []
-
-
-@pytest.mark.parametrize("plans", [0, -1, 1.5, "many"])
-def test_a_number_of_plans_that_cannot_work_is_refused(plans: Any) -> None:
-    with pytest.raises(ConfigurationError, match="plans must be a whole number above 0"):
-        build_system("rog", plans=plans)
-
-
-def test_many_run_beside_each_other(tmp_path: Path) -> None:
-    graph, context = build_system("rog"), film_context(tmp_path)
-    films = {"Alien": "Ridley_Scott", "Jaws": "Steven_Spielberg", "Ran": "Akira_Kurosawa"}
-
-    async def all_at_once() -> Any:
-        asked = [{"question": f"who directed {film}?"} for film in films]
-        return await asyncio.gather(*(graph.ainvoke(q, context=context) for q in asked))
-
-    found = asyncio.run(all_at_once())
-    assert [state["answer"].values for state in found] == [(who,) for who in films.values()]

@@ -219,9 +219,3 @@ def test_no_entity_is_said_to_be_missing(ask: Ask, openai_server: Server) -> Non
     answer = ask("tog", "who is it?", openai_server(walker(says="Gladiator")))["answer"]
     assert answer.values == ("Gladiator",)
     assert "own knowledge (on no path: Gladiator)" in answer.reason
-
-
-@pytest.mark.parametrize("wrong", [{"width": 0}, {"depth": 0}, {"link": "magic"}, {"beams": 3}])
-def test_impossible_parameters_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-        build_system("tog", **wrong)
