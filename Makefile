@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 VENV ?= .venv
 BIN := $(VENV)/bin
-ROOMS := tools guidelines nodes graphs evals
+LAYERS := tools guidelines nodes graphs evals
 # torch is named in the same command as everything else: resolved later it may bring several GB of CUDA.
 TORCH := torch==2.13.0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -25,16 +25,17 @@ ask: $(VENV)/.run ## answer a question: make ask Q="Who wrote Dracula?" [ARGS="-
 test: $(VENV)/.dev ## run the tests; ARGS go to pytest
 	@$(BIN)/python -m pytest $(ARGS)
 
-lint: $(VENV)/.dev ## ruff: rules and formatting
+lint: $(VENV)/.dev ## ruff: rules and formatting; vulture: code that nothing uses
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/vulture
 
 format: $(VENV)/.dev ## put the code into ruff's format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-types: $(VENV)/.dev ## mypy, strict, over all rooms
-	@$(BIN)/mypy $(addprefix -p triplewise.,$(ROOMS))
+types: $(VENV)/.dev ## mypy, strict, over all layers
+	@$(BIN)/mypy $(addprefix -p triplewise.,$(LAYERS))
 
 studio: $(VENV)/.dev ## serve every preset to LangGraph Studio on http://127.0.0.1:2024
 	@LANGGRAPH_CLI_NO_ANALYTICS=1 LANGSMITH_TRACING=false $(BIN)/langgraph dev --no-browser $(ARGS)
@@ -55,7 +56,7 @@ define install
 	@$(BIN)/python -m pip install -q -c constraints.txt $(TORCH) -e "$(1)" > $(VENV)/install.log 2>&1 || { \
 	  echo "The installation failed. The last lines of $(VENV)/install.log:" >&2; \
 	  tail -n 15 $(VENV)/install.log >&2; \
-	  echo "Mend what they name (often: no network, a full disk, or a Python too new for a package), then repeat." >&2; \
+	  echo "Fix what they name (often: no network, a full disk, or a Python too new for a package), then repeat." >&2; \
 	  exit 1; }
 	@touch $@
 endef

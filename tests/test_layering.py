@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("tools", "guidelines", "nodes", "graphs", "evals")
-"""From the bottom up: a room may import itself and those before it."""
+LAYERS = ("tools", "guidelines", "nodes", "graphs", "evals")
+"""From the bottom up: a layer may import itself and those before it."""
 SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
 CODE_DATA = (".py", ".pyc")
 
-FILES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+FILES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -30,26 +30,26 @@ def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def wrong_imports(path: Path, room: str) -> list[str]:
-    """Imports of a file that point up, are relative, or reach a room by its bare name."""
-    allowed = ROOMS[: ROOMS.index(room) + 1]
+def wrong_imports(path: Path, layer: str) -> list[str]:
+    """Imports of a file that point up, are relative, or reach a layer by its bare name."""
+    allowed = LAYERS[: LAYERS.index(layer) + 1]
     faults = []
     for line, name in imported(ast.parse(path.read_text(encoding="utf-8"))):
         top, _, rest = name.partition(".")
         target = rest.partition(".")[0]
-        if top in ROOMS:
+        if top in LAYERS:
             faults.append(f"{path}:{line}: import triplewise.{name}, not {name}")
         elif not top:
-            faults.append(f"{path}:{line}: relative import; write triplewise.{room}...")
+            faults.append(f"{path}:{line}: relative import; write triplewise.{layer}...")
         elif top == "triplewise" and target not in allowed:
-            faults.append(f"{path}:{line}: {room} may not import {name}: imports point down only")
+            faults.append(f"{path}:{line}: {layer} may not import {name}: imports point down only")
     return faults
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_imports_point_down(room: str) -> None:
-    files = [path for path in FILES if path.is_relative_to(ROOT / room)]
-    assert [fault for path in files for fault in wrong_imports(path, room)] == []
+@pytest.mark.parametrize("layer", LAYERS)
+def test_imports_point_down(layer: str) -> None:
+    files = [path for path in FILES if path.is_relative_to(ROOT / layer)]
+    assert [fault for path in files for fault in wrong_imports(path, layer)] == []
 
 
 def cycles(root: Path) -> list[tuple[str, str]]:
@@ -98,7 +98,7 @@ def test_only_the_command_line_writes_to_the_terminal() -> None:
 
 
 def folders_with_code() -> set[str]:
-    """Every folder of the rooms that holds a module, as a package name."""
+    """Every folder of the layers that holds a module, as a package name."""
     return {"triplewise." + ".".join(path.parent.relative_to(ROOT).parts) for path in FILES}
 
 
@@ -116,8 +116,8 @@ def test_every_data_file_is_shipped() -> None:
     patterns = SETUPTOOLS["package-data"]["*"]
     data = [
         path
-        for room in ROOMS
-        for path in (ROOT / room).rglob("*")
+        for layer in LAYERS
+        for path in (ROOT / layer).rglob("*")
         if path.is_file() and path.suffix not in CODE_DATA
     ]
     left_out = [path for path in data if not any(fnmatch(path.name, pattern) for pattern in patterns)]

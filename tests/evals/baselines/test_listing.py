@@ -24,7 +24,6 @@ from triplewise.evals.systems import SOURCES, build_system, register
 from triplewise.graphs.presets import FAITHFUL, PRESETS
 from triplewise.tools.core.errors import ConfigurationError
 
-OURS = ("direct", "cot", "self-consistency", "react", "documents", "rog")
 SYSTEMS = [*PRESETS, *(f"{name}-faithful" for name in FAITHFUL), *BASELINES]
 
 
