@@ -26,8 +26,7 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.planning.bodies import grow, node_form
 from triplewise.tools.planning.lexical.claims import claim_rules
-from triplewise.tools.planning.lexical.planner import Plan, make_plan
-from triplewise.tools.planning.lexical.search import PlanSettings
+from triplewise.tools.planning.lexical.planner import Plan, PlanSettings, make_plan
 from triplewise.tools.planning.lexical.slots import slot_rules
 from triplewise.tools.planning.proposals import Grounder, demonstrate, parse_bodies, with_proposals
 from triplewise.tools.retrieval.encoder import Encoder

@@ -18,7 +18,7 @@ from triplewise.tools.actions import TOOLSETS, parse_call
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.planning.lexical.search import GUESS
+from triplewise.tools.planning.lexical.planner import GUESS
 
 from .conftest import FANG, GOETHE, WILD
 

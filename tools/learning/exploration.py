@@ -19,8 +19,7 @@ from triplewise.tools.learning.reward import Reward, reward_of, short_answers
 from triplewise.tools.learning.trajectory import Choice, Origin, Trajectory, Turn
 from triplewise.tools.linking.linker import LinkedEntity, link
 from triplewise.tools.planning.bodies import answers, ground, grow, signature, without_topic
-from triplewise.tools.planning.lexical.planner import make_plan, prepare
-from triplewise.tools.planning.lexical.search import PlanSettings
+from triplewise.tools.planning.lexical.planner import PlanSettings, make_plan, prepare
 from triplewise.tools.retrieval.encoder import Encoder
 
 ROWS = 1_000

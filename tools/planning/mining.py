@@ -15,6 +15,7 @@ from typing import TypeVar
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
+from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import (
     Body,
     Signature,
@@ -26,10 +27,21 @@ from triplewise.tools.planning.bodies import (
     rename,
     run,
     signature,
+    without_topic,
 )
 from triplewise.tools.planning.lexical.constraints import Constraints
 from triplewise.tools.planning.lexical.question import view
-from triplewise.tools.planning.seeds import Caps, Mined, MinedSeeds, Quality, Seed, SeedTerms, same_as
+from triplewise.tools.planning.seeds import (
+    Caps,
+    Match,
+    Mined,
+    MinedSeeds,
+    Quality,
+    Seed,
+    SeedIndex,
+    SeedTerms,
+    same_as,
+)
 from triplewise.tools.retrieval.encoder import Encoder
 
 Item = TypeVar("Item")
@@ -38,6 +50,12 @@ LEAST_F1 = 0.25
 """Bodies that reproduce less than this share of a seed's answers are no rule for it."""
 BETTER = 0.05
 """By how much F1 a condition, or a second topic, must do better than the chain without."""
+SHARPNESS = 4.0
+"""How fast the weight of a seed falls with its BM25 score: the power it is raised to."""
+ONE_TOPIC = 1.25
+"""How many times better than a rule of two topics one must do that leaves out one of them."""
+CHECKED = 3
+"""Rules of seeds asked whether they come back to their topic."""
 JOINED = 6
 """Chains of each topic of a seed that are tried together."""
 
@@ -271,3 +289,63 @@ def _widest(mined: Mined) -> list[tuple[Signature, Quality]]:
     """Return the bodies that miss the fewest answers, short ones first."""
     plain = [(b, q) for b, q in mined.items() if not q.condition]
     return sorted(plain, key=lambda pair: (-round(pair[1].recall, 6), len(pair[0]), pair[0]))[:JOINED]
+
+
+def seed_rules(
+    question: str,
+    linked: Sequence[LinkedEntity],
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    seeds: SeedIndex,
+    caps: Caps,
+    count: int,
+) -> list[Rule]:
+    """Return rules from seed questions: each body weighs its F1 by how like its seeds are to the question.
+
+    The `count` groups of seeds most like it are read. Where seeds show that two topics meet, a rule that
+    leaves out one of the question's has to do better.
+    """
+    miner = Miner(kg, caps, seeds.mined(caps, encoder.name), encoder)
+    best: list[Rule] = []
+    least = 0.0
+    for topics, matches in seeds.matches(question, linked, count):
+        constraints = Constraints(kg, encoder, view(question, [(e.start, e.end) for e in topics]))
+        rules = _weigh_seeds(kg, miner, matches, [node_form(kg, e.id) for e in topics], constraints)
+        if rules and rules[0].score > least:
+            best, least = rules, rules[0].score * (ONE_TOPIC if len(topics) > 1 else 1.0)
+    return best
+
+
+def _weigh_seeds(
+    kg: KnowledgeGraph,
+    miner: Miner,
+    matches: Sequence[Match],
+    anchors: Sequence[str],
+    constraints: Constraints,
+) -> list[Rule]:
+    """Return the rules of matched groups of seeds for one topic entity, or for two that meet, best first."""
+    scores: dict[Rule, float] = {}
+    noted: dict[Rule, Rule] = {}
+    returning: set[Rule] = set()
+    total = 0.0
+    for match in matches:
+        mined = miner.mine(match.seeds)
+        weight = match.score**SHARPNESS if mined else 0.0
+        total += weight
+        for body in (m for m in mined if m.f1 >= LEAST_F1):
+            rule = miner.rule(anchors, body.signature, body, constraints)
+            if rule is None:
+                continue
+            rule = replace(rule, score=0.0)
+            scores[rule] = scores.get(rule, 0.0) + weight * body.f1
+            returning |= {rule} if body.keeps_topic else set()
+            like = f'{body.support} seed questions like "{match.text}", F1 {body.f1:.2f}'
+            figures = replace(rule, support=body.support, precision=body.precision, recall=body.recall)
+            noted.setdefault(rule, replace(figures, provenance=f"reproduces the answers of {like}"))
+        if mined and match.score == 1.0 and mined[0].f1 > 0.9 and mined[0].support > 2:
+            break
+    ranked = sorted(scores, key=lambda r: (-scores[r], len(r.body)))
+    rules = [replace(noted[r], score=scores[r] / total) for r in ranked]
+    for i, rule in enumerate(ranked[:CHECKED]):
+        rules[i] = rules[i] if rule in returning else without_topic(kg, rules[i])
+    return rules

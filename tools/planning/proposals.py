@@ -28,10 +28,9 @@ from triplewise.tools.planning.bodies import (
     texts_of,
     without_topic,
 )
-from triplewise.tools.planning.lexical.planner import GAP, Plan, share_places
+from triplewise.tools.planning.lexical.planner import GAP, Plan, PlanSettings, share_places
 from triplewise.tools.planning.lexical.question import lexicon, stem
 from triplewise.tools.planning.lexical.score import NEARLY, similarities, thresholds_of
-from triplewise.tools.planning.lexical.search import PlanSettings
 from triplewise.tools.planning.mining import LEAST_F1, Miner
 from triplewise.tools.planning.seeds import Match, Mined, Seed, SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder

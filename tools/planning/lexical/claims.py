@@ -18,9 +18,8 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import is_single_valued, relation_texts, singulars
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import make_atom, node_form, texts_of, types_of
-from triplewise.tools.planning.lexical.constraints import is_date, is_number
 from triplewise.tools.planning.lexical.question import QuestionView, lexicon, stem, view
-from triplewise.tools.planning.lexical.score import similarities, thresholds_of
+from triplewise.tools.planning.lexical.score import is_date, is_number, similarities, thresholds_of
 from triplewise.tools.pyql.text import write_node
 from triplewise.tools.retrieval.encoder import Encoder
 

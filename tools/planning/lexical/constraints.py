@@ -1,4 +1,4 @@
-"""Constraints beyond chains: comparisons, superlatives, counts, types; whether values fit what is asked.
+"""Constraints beyond chains: comparisons, superlatives, counts, types.
 
 Each constraint takes a chain that reaches candidates and adds what the cues of the question ask for, checked
 against the KG: a quantity is only compared where the candidates have it. The same reading is tried on a seed
@@ -14,7 +14,7 @@ from functools import cached_property
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule
-from triplewise.tools.core.terms import IRI, Literal, Term, Variable
+from triplewise.tools.core.terms import IRI, Term, Variable
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import find_classes, relation_texts
 from triplewise.tools.planning.bodies import (
@@ -24,12 +24,9 @@ from triplewise.tools.planning.bodies import (
     node_form,
     rule_program,
     texts_of,
-    types_of,
 )
-from triplewise.tools.planning.lexical.question import Comparison, QuestionView, lexicon, stem
-from triplewise.tools.planning.lexical.score import nearest_kinds, similarities, thresholds_of, words_of
-from triplewise.tools.pyql.program import TEMPORAL
-from triplewise.tools.pyql.text import NUMERIC
+from triplewise.tools.planning.lexical.question import Comparison, QuestionView, lexicon
+from triplewise.tools.planning.lexical.score import is_date, is_number, similarities, thresholds_of
 from triplewise.tools.retrieval.encoder import Encoder
 
 ASKED, CLASS, BOTH = "asked", "class", "class asked"
@@ -38,23 +35,6 @@ EARLIER = 0.05
 """What a later name of a quantity counts less than the one before it."""
 BRANCHES = 2
 """Relations that are tried for one constraint."""
-SAMPLE = 6
-"""Values looked at to see whether they fit."""
-_YEAR = re.compile(r"-?\d{4}(-\d\d){0,2}")
-
-
-def is_number(term: Term) -> bool:
-    """Return whether a value is a number, by datatype or by its text where the KG keeps plain text."""
-    if not isinstance(term, Literal):
-        return False
-    return term.datatype in NUMERIC or term.value.replace(".", "", 1).isdigit()
-
-
-def is_date(term: Term, label: str = "") -> bool:
-    """Return whether a value is a date or a year, as a literal or by its label."""
-    if isinstance(term, Literal):
-        return term.datatype in TEMPORAL or bool(_YEAR.fullmatch(term.value))
-    return bool(_YEAR.fullmatch(label))
 
 
 def comparison_value(comparison: Comparison) -> str:
@@ -227,69 +207,3 @@ def _counted(rule: Rule, atom: Atom, form: str) -> Rule:
     return constrained(
         replace(rule, body=(*rule.body, atom)), Constraint("type", atom.variable, (), value=form)
     )
-
-
-class ValueFit:
-    """Judges the values of rules for one question.
-
-    Args:
-        classes: nodes of the KG that the expected noun names as a class; () where it names none.
-    """
-
-    def __init__(
-        self, kg: KnowledgeGraph, encoder: Encoder, view: QuestionView, classes: Sequence[IRI]
-    ) -> None:
-        self._kg, self._encoder, self._view, self._classes = kg, words_of(encoder), view, tuple(classes)
-        self._weights = thresholds_of(encoder)
-
-    def of(self, values: Sequence[Term], named: bool) -> float:
-        """Return how well values are what is asked for, from -1 to 1.
-
-        Args:
-            named: the expected noun names the relation that leads to them ("capital"): then the type of the
-                values says nothing more.
-        """
-        sample, view = list(values[:SAMPLE]), self._view
-        if view.kind in ("time", "number"):
-            labels = self._kg.labels([v for v in sample if isinstance(v, IRI)])
-            good = [is_date(v, labels.get(v, "")) if view.kind == "time" else is_number(v) for v in sample]
-            return 1.0 if sum(good) * 2 >= len(good) else -1.0
-        things = [v for v in sample if isinstance(v, IRI)]
-        if things:
-            return 1.0 if named and not view.determined else self._of_type(things)
-        if view.counting and all(map(is_number, sample)):
-            return 0.5
-        if view.kind in ("person", "place") or self._classes:
-            return -1.0
-        return 1.0 if named else -0.5 if view.expected else 0.0
-
-    def _of_type(self, things: Sequence[IRI]) -> float:
-        """Return how similar the types of values are to the noun or the kind that is asked for."""
-        types, expected = types_of(self._kg, things), self._view.expected
-        names = [n for n in types.values() if n]
-        if not names or not (expected or self._view.kind):
-            return 0.0
-        if not expected:
-            return 0.5 if self._view.kind in nearest_kinds(self._encoder, names) else -0.25
-        if set(types) & set(self._classes) or any(map(self.is_asked, names)):
-            return 1.0
-        spoken = self._weights.spoken
-        best = float(similarities(self._kg, self._encoder, [names], [expected]).max())
-        return max(-1.0, min(1.0, (best - spoken) / (1 - spoken)))
-
-    def contradicts(self, values: Sequence[Term]) -> bool:
-        """Return whether values are surely things where a date or number is asked for, or vice versa.
-
-        Plain text, or a name with a digit, may be either in an unknown writing.
-        """
-        sample, kind = values[:SAMPLE], self._view.kind
-        if kind in ("person", "place"):
-            return all(isinstance(v, Literal) and v.datatype in NUMERIC | TEMPORAL for v in sample)
-        if kind not in ("time", "number") or self._view.counting:
-            return False
-        names = self._kg.labels(v for v in sample if isinstance(v, IRI)).values()
-        return len(names) == len(sample) and not any(c.isdigit() for name in names for c in name)
-
-    def is_asked(self, name: str) -> bool:
-        """Return whether the name of a type ends with the expected noun."""
-        return bool(self._view.expected) and stem(name.split()[-1].lower()) == stem(self._view.expected)

@@ -1,36 +1,87 @@
 """Plan: the rules that may answer a question, best first (SymAgent 4.1).
 
 Where a KG has seed questions, rules come from the closed paths of the seeds most like the question. Without
-seeds they come from the neighbourhood of the linked entities, ranked by how well they fit the words. A graph
-that lacks a fact may lack all that leads to it: where there are documents, a rule with a gap stays alive
-(SymAgent 4.2.1).
+seeds they come from the neighbourhood of the linked entities, run and weighed by how well they fit the words:
+chains from one topic; chains from two topics that meet, pass through or exclude each other; members of a
+class; and for yes-or-no questions what is to be checked. A graph that lacks a fact may lack all that leads to
+it: where there are documents, a rule with a gap stays alive (SymAgent 4.2.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from triplewise.tools.core.rules import DroppedRule, Rule, dropped, path_text
+from triplewise.tools.core.rules import Atom, Constraint, DroppedRule, Rule, dropped, path_text
+from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import find_classes
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.bodies import ground, node_form, run, without_topic
-from triplewise.tools.planning.lexical.constraints import Constraints
-from triplewise.tools.planning.lexical.question import view
-from triplewise.tools.planning.lexical.search import PlanSettings, Search
-from triplewise.tools.planning.mining import LEAST_F1, Miner
-from triplewise.tools.planning.seeds import Match, SeedIndex
+from triplewise.tools.planning.bodies import (
+    Body,
+    answers,
+    constrained,
+    ground,
+    grow,
+    make_atom,
+    meeting,
+    node_form,
+    run,
+    signature,
+    slug,
+    types_of,
+    without_topic,
+)
+from triplewise.tools.planning.lexical.constraints import Constraints, comparison_value
+from triplewise.tools.planning.lexical.question import QuestionView, view
+from triplewise.tools.planning.lexical.score import Scorer, ValueFit, is_date, is_number, thresholds_of
+from triplewise.tools.planning.mining import LEAST_F1, seed_rules
+from triplewise.tools.planning.seeds import Caps, SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder
 
 GAP = "with a gap in the graph"
 """How the provenance of a rule ends that only documents can complete."""
-SHARPNESS = 4.0
-"""How fast the weight of a seed falls with its BM25 score: the power it is raised to."""
-ONE_TOPIC = 1.25
-"""How many times better than a rule of two topics one must do that leaves out one of them."""
-CHECKED = 3
-"""Rules of seeds asked whether they come back to their topic."""
+NOWHERE = "it leads nowhere from the entity in this graph"
+"""Why a rule without a grounding is dropped."""
+UNSAID = "no word of the question speaks of its relations"
+GUESS = f"a guess: {UNSAID}"
+"""Provenance of a rule that is followed all the same (`PlanSettings.guess`)."""
+FAR_BEHIND = 10.0
+"""What a guess costs: more than any score, so that it comes after every rule that is spoken for."""
+SAMPLE = 60
+"""Values of a rule that are looked at."""
+VALUES = 2_000
+"""Most values of a body that are compared for a meeting point."""
+JOINED = 8
+"""Bodies of each topic that are tried for a meeting point."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """Sizes of the search.
+
+    Attributes:
+        seed_count: groups of seeds read. hops: longest body. beam: partial bodies that grow on.
+        rules: rules returned. checked: rules run against the KG before they are offered.
+        documents: whether documents may fill a gap of the KG: a rule that leads nowhere then stays a plan.
+        guess: whether rules that no word of the question speaks for stay too, behind all others.
+        caps: how far mining goes; its `hops` are overruled by these.
+    """
+
+    seed_count: int = 5
+    hops: int = 3
+    beam: int = 12
+    rules: int = 8
+    checked: int = 12
+    documents: bool = False
+    guess: bool = False
+    caps: Caps = field(default_factory=Caps)
+
+    @property
+    def mining(self) -> Caps:
+        """The caps of mining, to the same number of hops."""
+        return replace(self.caps, hops=self.hops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +108,7 @@ def make_plan(
     rules: list[Rule] = []
     reasons: list[DroppedRule] = []
     if seeds is not None and linked:
-        mined = seed_rules(question, linked, kg, encoder, seeds, settings)
+        mined = seed_rules(question, linked, kg, encoder, seeds, settings.mining, settings.seed_count)
         rules, reasons = _with_grounding(kg, mined, settings)
     if not rules or rules[0].score < LEAST_F1:
         search = prepare(question, linked, kg, encoder, settings)
@@ -89,64 +140,6 @@ def prepare(
         classes = tuple(c for mention in inside for c in find_classes(kg, mention))
     forms = dict.fromkeys(node_form(kg, e.id) for e in topics)
     return Search(asked, list(forms), classes, kg, encoder, settings)
-
-
-def seed_rules(
-    question: str,
-    linked: Sequence[LinkedEntity],
-    kg: KnowledgeGraph,
-    encoder: Encoder,
-    seeds: SeedIndex,
-    settings: PlanSettings,
-) -> list[Rule]:
-    """Return rules from seed questions: each body weighs its F1 by how like its seeds are to the question.
-
-    Where seeds show that two topics meet, a rule that leaves out one of the question's has to do better.
-    """
-    miner = Miner(kg, settings.mining, seeds.mined(settings.mining, encoder.name), encoder)
-    best: list[Rule] = []
-    least = 0.0
-    for topics, matches in seeds.matches(question, linked, settings.seed_count):
-        constraints = Constraints(kg, encoder, view(question, [(e.start, e.end) for e in topics]))
-        rules = _weigh_seeds(kg, miner, matches, [node_form(kg, e.id) for e in topics], constraints)
-        if rules and rules[0].score > least:
-            best, least = rules, rules[0].score * (ONE_TOPIC if len(topics) > 1 else 1.0)
-    return best
-
-
-def _weigh_seeds(
-    kg: KnowledgeGraph,
-    miner: Miner,
-    matches: Sequence[Match],
-    anchors: Sequence[str],
-    constraints: Constraints,
-) -> list[Rule]:
-    """Return the rules of matched groups of seeds for one topic entity, or for two that meet, best first."""
-    scores: dict[Rule, float] = {}
-    noted: dict[Rule, Rule] = {}
-    returning: set[Rule] = set()
-    total = 0.0
-    for match in matches:
-        mined = miner.mine(match.seeds)
-        weight = match.score**SHARPNESS if mined else 0.0
-        total += weight
-        for body in (m for m in mined if m.f1 >= LEAST_F1):
-            rule = miner.rule(anchors, body.signature, body, constraints)
-            if rule is None:
-                continue
-            rule = replace(rule, score=0.0)
-            scores[rule] = scores.get(rule, 0.0) + weight * body.f1
-            returning |= {rule} if body.keeps_topic else set()
-            like = f'{body.support} seed questions like "{match.text}", F1 {body.f1:.2f}'
-            figures = replace(rule, support=body.support, precision=body.precision, recall=body.recall)
-            noted.setdefault(rule, replace(figures, provenance=f"reproduces the answers of {like}"))
-        if mined and match.score == 1.0 and mined[0].f1 > 0.9 and mined[0].support > 2:
-            break
-    ranked = sorted(scores, key=lambda r: (-scores[r], len(r.body)))
-    rules = [replace(noted[r], score=scores[r] / total) for r in ranked]
-    for i, rule in enumerate(ranked[:CHECKED]):
-        rules[i] = rules[i] if rule in returning else without_topic(kg, rules[i])
-    return rules
 
 
 def _with_grounding(
@@ -197,3 +190,363 @@ def share_places(rules: Sequence[Rule], limit: int) -> list[Rule]:
     gaps = gaps[: max(limit - len(whole), limit // 2)]
     chosen = {*gaps, *whole[: limit - len(gaps)]}
     return [r for i, r in enumerate(rules) if i in chosen]
+
+
+class Search:
+    """The search for one question.
+
+    Attributes:
+        view: the question. topics: argument forms of the linked entities, in the order of the question.
+        classes: nodes that the expected noun names as a class of the KG.
+        dropped: rules that were tried and are none, with the reason.
+    """
+
+    def __init__(
+        self,
+        view: QuestionView,
+        topics: Sequence[str],
+        classes: Sequence[IRI],
+        kg: KnowledgeGraph,
+        encoder: Encoder,
+        settings: PlanSettings,
+    ) -> None:
+        self.view, self.topics, self.classes = view, tuple(topics), tuple(classes)
+        self.kg, self.encoder, self.settings = kg, encoder, settings
+        self.dropped: list[DroppedRule] = []
+        self._weights = thresholds_of(encoder)
+        self._fit = ValueFit(kg, encoder, view, classes)
+        self._bodies: dict[str, list[tuple[Body, float]]] = {}
+        self._scorers: dict[str, Scorer] = {}
+        self._reached: dict[tuple[str, Body], frozenset[Term]] = {}
+
+    def rules(self) -> list[Rule]:
+        """Return rules from the neighbourhood of the linked entities, best first."""
+        if self.view.boolean:
+            return self._boolean()
+        rules = self._of_two_topics() if len(self.topics) > 1 else []
+        if not (rules and self._excluded):
+            for topic in self.topics:
+                rules += self._chains(topic, self.bodies(topic))
+            rules += self._members()
+        return self._apply_constraints(self._execute_and_filter(self.rank(rules)))
+
+    @cached_property
+    def _constraints(self) -> Constraints:
+        """What the question asks for besides chains."""
+        return Constraints(self.kg, self.encoder, self.view)
+
+    def scorer(self, topic: str) -> Scorer:
+        """Return the scorer for bodies that start at a topic."""
+        if topic not in self._scorers:
+            by_class = bool(self.classes) and self.view.determined
+            self._scorers[topic] = Scorer(self.kg, self.encoder, self.view, topic, by_class)
+        return self._scorers[topic]
+
+    def bodies(self, topic: str) -> list[tuple[Body, float]]:
+        """Return bodies from a topic with their scores, best first; at each hop the best `beam` grow on."""
+        if topic not in self._bodies:
+            scorer = self.scorer(topic)
+            bodies: list[Body] = []
+            frontier: list[Body] = [()]
+            for _hop in range(self.settings.hops):
+                longer: list[Body] = []
+                for body in frontier:
+                    longer += grow(self.kg, topic, body)
+                bodies += longer
+                partial = scorer.partial(longer)
+                order = sorted(range(len(longer)), key=lambda i: (-partial[i], i))
+                frontier = [longer[i] for i in order[: self.settings.beam]]
+            scored = zip(bodies, scorer.scores(bodies), strict=True)
+            self._bodies[topic] = sorted(scored, key=lambda pair: (-pair[1], len(pair[0])))
+        return self._bodies[topic]
+
+    def rank(self, rules: Sequence[Rule]) -> list[Rule]:
+        """Return rules by their score, less what the topics they leave out cost."""
+        ranked = []
+        for rule in rules:
+            used = {rule.anchor, *(v for c in rule.constraints for v in (c.value, c.operator))}
+            cost = self._weights.end * sum(t not in used for t in self.topics)
+            ranked.append(replace(rule, score=rule.score - cost))
+        return sorted(ranked, key=lambda r: (-r.score, len(r.body) + len(r.constraints)))
+
+    def _execute_and_filter(self, rules: Sequence[Rule]) -> list[Rule]:
+        """Run the best rules: those that find nothing are dropped, the others weighed by what they find."""
+        weighed: list[Rule] = []
+        for rule in rules[: self.settings.checked]:
+            rule = without_topic(self.kg, rule)
+            anchor = self.kg.profile.expand(rule.anchor)
+            values = [v for v in answers(self.kg, rule, SAMPLE) if v != anchor]
+            if (result := self._weigh(rule, values)) is not None:
+                weighed.append(result)
+        return sorted(weighed, key=lambda r: -r.score)
+
+    def _weigh(self, rule: Rule, values: Sequence[Term]) -> Rule | None:
+        """Return a rule with the fit of its values, narrowed to the class asked for where they are mixed."""
+        if not values:
+            return self._drop(rule, NOWHERE)
+        if self._fit.contradicts(values):
+            kind = self.view.kind
+            return self._drop(rule, f"what is asked for is a {kind}, and it leads to something else")
+        named = bool(rule.body) and self.scorer(rule.anchor).names(rule.body)
+        if self.classes and any(isinstance(v, IRI) for v in values):
+            typed = self._constraints.typed(rule, self.classes)
+            inside = set(answers(self.kg, typed, SAMPLE))
+            members = [v for v in values if v in inside]
+            others = [v for v in values if v not in inside and isinstance(v, IRI)]
+            if members and self.view.determined:
+                values = [*members, *values]
+                kinds = types_of(self.kg, others[:SAMPLE]).values() if others else ()
+                rule = typed if others and not any(map(self._fit.is_asked, kinds)) else rule
+        return self._with_support(rule, self._fit.of(values, named))
+
+    def _with_support(self, rule: Rule, fit: float) -> Rule | None:
+        """Return the rule with what its values gain, if the question speaks of its relations.
+
+        A weak similarity is enough only where the values are exactly of the kind asked for: what the KG does
+        not hold shall end as not found, not as the next best relation.
+        """
+        weights, scorer = self._weights, self.scorer(rule.anchor)
+        chains = [rule.body, *(c.atoms for c in rule.constraints if c.atoms)]
+        if rule.body and not self.view.constrained:
+            left = [w for w in scorer.leaves_out(chains) if not find_classes(self.kg, w)]
+            if left:
+                return self._drop(
+                    rule, f"it leaves out what the question says by {', '.join(map(repr, left))}"
+                )
+        score = rule.score + weights.end * fit
+        support = scorer.support(rule.body) if rule.body else 1.0
+        joined = [scorer.support(c.atoms) for c in rule.constraints if c.kind == "meets"]
+        least = weights.unrelated if fit >= 1 else weights.spoken
+        spoken = support >= least and all(other >= weights.unrelated for other in joined)
+        if spoken or rule.anchor not in self.topics:
+            return replace(rule, score=score)
+        if self.settings.guess:
+            return replace(rule, score=score - FAR_BEHIND, provenance=GUESS)
+        return self._drop(rule, UNSAID)
+
+    def _drop(self, rule: Rule, reason: str) -> Rule | None:
+        """Note why a rule is none; returns None."""
+        self.dropped.append(dropped(rule, reason))
+        return None
+
+    def _apply_constraints(self, rules: Sequence[Rule]) -> list[Rule]:
+        """Return rules with what the cues ask for (count, superlative, comparison)."""
+        if not self.view.constrained:
+            return list(rules)
+        results: list[Rule] = []
+        for rule in rules[: self.settings.rules]:
+            longer = self._constraints.apply(rule)
+            results += (self._charge_once(rule, r) for r in longer)
+            if not longer:
+                self._drop(rule, "its answers have nothing that could be compared or counted as asked")
+        return sorted(results, key=lambda r: (-r.score, len(r.body)))
+
+    def _charge_once(self, plain: Rule, rule: Rule) -> Rule:
+        """Return the rule's score with the relations of its constraints: a word serves one relation only."""
+        added = tuple(a for c in rule.constraints[len(plain.constraints) :] for a in c.atoms)
+        if not added or not rule.body:
+            return rule
+        alone, together = self.scorer(rule.anchor).partial([rule.body, (*rule.body, *added)])
+        return replace(rule, score=rule.score + together - alone)
+
+    def _chains(self, topic: str, bodies: Sequence[tuple[Body, float]]) -> list[Rule]:
+        """Return the best bodies of one topic as rules."""
+        note = "fits the words of the question"
+        best = bodies[: self.settings.checked]
+        return [replace(ground(topic, body), score=score, provenance=note) for body, score in best]
+
+    def _short(self, topic: str, hops: int = 2) -> list[Body]:
+        """Return the best bodies of each length up to `hops`, at most two."""
+        ranked = [body for body, _ in self.bodies(topic)]
+        return [b for n in range(1, hops + 1) for b in [b for b in ranked if len(b) == n][:JOINED]]
+
+    def _reach(self, topic: str, body: Body) -> frozenset[Term]:
+        """Return what a body reaches from a topic; run once."""
+        key = (topic, body)
+        if key not in self._reached:
+            self._reached[key] = frozenset(answers(self.kg, ground(topic, body), VALUES))
+        return self._reached[key]
+
+    @property
+    def _excluded(self) -> str:
+        """The topic behind a negation ("do not border Brazil"), "" if there is none."""
+        view = self.view
+        places = range(len(self.topics)) if view.negated >= 0 else ()
+        behind = [i for i in places if view.mention_position(i) > view.negated]
+        return self.topics[behind[0]] if 0 < len(behind) < len(self.topics) else ""
+
+    def _of_two_topics(self) -> list[Rule]:
+        """Return rules that use two topics: chains that meet, pass through the other topic, "or", "not"."""
+        if self._excluded:
+            return list(self._excluding(self._excluded))
+        if self.view.joint == "or":
+            return [] if self.view.comparative else self._either()
+        topics = self.topics[:3]
+        rules = [r for i, a in enumerate(topics) for b in topics[i + 1 :] for r in self._meeting(a, b)]
+        rules += [r for t in topics for r in self._through(t)]
+        return sorted(rules, key=lambda r: -r.score)[: 2 * self.settings.checked]
+
+    def _meeting(self, first: str, second: str) -> Iterator[Rule]:
+        """Return chains from two topics that end in the same nodes, scored as one body."""
+        scorer, join = self.scorer(first), self._weights.join
+        for left in self._short(first):
+            for right in self._short(second):
+                if self._reach(first, left).isdisjoint(self._reach(second, right)):
+                    continue
+                score = scorer.scores([(*right, *left)])[0] + join
+                if signature(left) == signature(right):
+                    # One wording serves both chains ("both set in"): the shared relation is charged once.
+                    score = max(score, scorer.scores([left])[0] + 2 * join)
+                rule = meeting(self.kg, first, left, second, signature(right))
+                yield replace(rule, score=score, provenance="both entities lead to the same answers")
+
+    def _through(self, topic: str) -> Iterator[Rule]:
+        """Return chains of which an inner node is also reached from another topic by one relation."""
+        for body, _score in self.bodies(topic)[: JOINED * 3]:
+            for other in (t for t in self.topics if t != topic):
+                for at in range(1, len(body)):
+                    for link in self._short(other, 1)[:4]:
+                        if self._reach(topic, body[:at]).isdisjoint(self._reach(other, link)):
+                            continue
+                        atom = replace(link[0], variable=body[at - 1].variable)
+                        rule = constrained(
+                            ground(topic, body), Constraint("meets", atom.variable, (atom,), value=other)
+                        )
+                        score = self.scorer(topic).scores([(*link, *body)])[0] + self._weights.join
+                        note = "a step of the way is linked to the other entity"
+                        yield replace(rule, score=score, provenance=note)
+
+    def _excluding(self, excluded: str) -> Iterator[Rule]:
+        """Return answers of one topic that have no such relation to the excluded topic."""
+        first = next(t for t in self.topics if t != excluded)
+        for left in self._short(first):
+            for right in self._short(excluded, 1):
+                if self._reach(first, left).isdisjoint(self._reach(excluded, right)):
+                    continue
+                answer = left[-1].variable
+                atom = replace(right[0], variable=answer)
+                rule = constrained(
+                    ground(first, left),
+                    Constraint("not", answer, (atom,), value=excluded),
+                    Constraint("distinct", answer, value=excluded),
+                )
+                score = self.scorer(first).scores([(*right, *left)])[0] + self._weights.join
+                note = "the answers of one entity without those of the other"
+                yield replace(rule, score=score, provenance=note)
+
+    def _either(self) -> list[Rule]:
+        """Return what one relation links to one topic or to the other."""
+        first, second = self.topics[:2]
+        others = {signature(b) for b, _ in self.bodies(second)}
+        rules = []
+        for body, score in self.bodies(first):
+            if len(body) == 1 and signature(body) in others:
+                union = Constraint("either", body[0].variable, body, operator=first, value=second)
+                score += 2 * self._weights.join
+                rules.append(Rule(first, (), (union,), score=score, provenance="linked to either entity"))
+        return rules[: self.settings.checked]
+
+    def _members(self) -> list[Rule]:
+        """Return all members of the class that the question names, where it names nothing else."""
+        if (self.topics and not self.view.constrained) or self.view.unlinked:
+            return []
+        named = (find_classes(self.kg, word) for word, _ in self.view.words if not self.topics)
+        nodes = self.classes or next((nodes for nodes in named if nodes), ())
+        rules = []
+        for node in nodes[:2]:
+            entry = self.kg.index.node(node) if self.kg.index else None
+            name = entry.label if entry else "class"
+            type_ = self.kg.profile.short(IRI(self.kg.profile.type_predicates[0]))
+            atom = replace(make_atom(self.kg, type_, False, ()), variable=slug(name) or "x")
+            rule = ground(node_form(self.kg, self.kg.profile.short(node)), (atom,))
+            note = f"all members of the class {name}"
+            rules.append(replace(rule, provenance=note, score=self._weights.hint))
+        return rules
+
+    def _boolean(self) -> list[Rule]:
+        """Return what is to be checked: a comparison, a relation of two topics, membership, existence.
+
+        `ask` stands before a filter: that nothing is left is then an answer, and no mistake.
+        """
+        view, topics = self.view, self.topics
+        if not topics:
+            return []
+        if view.comparative and len(topics) > 1 and (rules := self._compared()):
+            return rules
+        if view.comparisons:
+            return self._own_quantity(topics[0])
+        if len(topics) > 1:
+            return self._linked_pair()
+        members = self._is_member(topics[0])
+        if members or view.unlinked:
+            # With an unknown name in the question, that a relation exists proves nothing about the two.
+            return members
+        chains = self._execute_and_filter(self._chains(topics[0], self.bodies(topics[0])))
+        return [constrained(r, Constraint("ask")) for r in chains]
+
+    def _is_member(self, topic: str) -> list[Rule]:
+        """Is the topic a member of the class named ("Is Mars a planet?")?"""
+        kg, words = self.kg, [w for w, _ in self.view.words]
+        named = (find_classes(kg, phrase) for phrase in (" ".join(words[-2:]), *reversed(words)))
+        nodes = next((nodes for nodes in named if nodes), self.classes)
+        if not nodes:
+            return []
+        atom = make_atom(kg, kg.profile.short(IRI(kg.profile.type_predicates[0])), True, ())
+        holds = Constraint("holds", topic, (atom,), value=node_form(kg, kg.profile.short(nodes[0])))
+        note = "the class the question names"
+        return [Rule(topic, (), (Constraint("ask"), holds), score=1.0, provenance=note)]
+
+    def _linked_pair(self) -> list[Rule]:
+        """Does the relation that the question names hold between the two topics?
+
+        The relation is chosen by the words among all around both topics, whether or not it links them: where
+        the best one does not, the answer is no.
+        """
+        first, second = self.topics[:2]
+        note, rules = "the relation the question names", []
+        for start, end in ((first, second), (second, first)):
+            target = self.kg.profile.expand(end)
+            for body, score in self.bodies(start)[: JOINED * 2]:
+                linked = target in self._reach(start, body)
+                if len(body) == 1:
+                    holds = Constraint("holds", start, body, value=end)
+                    rule = Rule(start, (), (Constraint("ask"), holds))
+                elif linked:
+                    # A longer body is only worth asking where it holds: many absent ones would fit the words.
+                    equal = Constraint("filter", body[-1].variable, (), "=", end)
+                    rule = constrained(ground(start, body), Constraint("ask"), equal)
+                else:
+                    continue
+                score += self._weights.join * linked
+                rules.append(replace(rule, score=score, provenance=note))
+        return sorted(rules, key=lambda r: (-r.score, len(r.body)))[: self.settings.rules]
+
+    def _own_quantity(self, topic: str) -> list[Rule]:
+        """A topic's own number or date, compared with the one in the question."""
+        comparison = self.view.comparisons[0]
+        test, value = is_date if comparison.is_date else is_number, comparison_value(comparison)
+        rules: list[Rule] = []
+        for body, score in self.bodies(topic):
+            if len(body) > 2 or len(rules) >= 3:
+                continue
+            ends = self._reach(topic, body)
+            if ends and all(map(test, ends)):
+                check = Constraint("filter", body[-1].variable, (), comparison.operator, value)
+                rule = constrained(ground(topic, body), Constraint("ask"), check)
+                rules.append(replace(rule, score=score, provenance="the quantity the question compares"))
+        return rules
+
+    def _compared(self) -> list[Rule]:
+        """Two topics compared by a quantity both have."""
+        operator, *names = self.view.comparative
+        first, second = self.topics[:2]
+        rules: list[Rule] = []
+        measured = self._constraints.quantities(Rule(first, ()), names, lambda v: is_date(v) or is_number(v))
+        for atom, similarity in measured[:2]:
+            twin = Atom(atom.relation, True, f"{atom.variable}_2")
+            # The second chain shares no node with the first: it only binds what is compared with.
+            side = Constraint("meets", twin.variable, (twin,), value=second)
+            check = Constraint("filter", atom.variable, (), operator, f"?{twin.variable}")
+            rule = constrained(ground(first, (atom,)), side, Constraint("ask"), check)
+            rules.append(replace(rule, score=similarity, provenance="both have the quantity compared"))
+        return rules

@@ -4,6 +4,7 @@ Each content word should be said by some relation of the body, each relation sho
 own, and the far end should be of the kind that is asked for. The similarity of a word and a relation is the
 best cosine with any of the relation's texts; what a cosine means depends on the encoder (`Thresholds`). An
 encoder that has learned from trajectories (SymAgent 4.3) also compares the question and the body as wholes.
+The values that a rule leads to are judged by their types (`ValueFit`).
 """
 
 from __future__ import annotations
@@ -19,16 +20,22 @@ import numpy as np
 import yaml
 
 from triplewise.tools.core.rules import Atom
+from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.planning.bodies import Body, Signature, end_type, signature, texts_of
+from triplewise.tools.planning.bodies import Body, Signature, end_type, signature, texts_of, types_of
 from triplewise.tools.planning.lexical.question import QuestionView, lexicon, stem
+from triplewise.tools.pyql.program import TEMPORAL
+from triplewise.tools.pyql.text import NUMERIC
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.learned_encoder import LearnedEncoder
 from triplewise.tools.retrieval.vectors import vectors_of
 
 _WORD = re.compile(r"[a-z]+")
+_YEAR = re.compile(r"-?\d{4}(-\d\d){0,2}")
+SAMPLE = 6
+"""Values looked at to see whether they fit."""
 NEARLY = 0.9
 """What is at least this share as similar as the best one is meant as well."""
 
@@ -364,3 +371,83 @@ def _assign(matrix: np.ndarray) -> tuple[float, tuple[int, ...]]:
             if total > best + 1e-9:
                 best, chosen = total, pick
     return best, chosen
+
+
+def is_number(term: Term) -> bool:
+    """Return whether a value is a number, by datatype or by its text where the KG keeps plain text."""
+    if not isinstance(term, Literal):
+        return False
+    return term.datatype in NUMERIC or term.value.replace(".", "", 1).isdigit()
+
+
+def is_date(term: Term, label: str = "") -> bool:
+    """Return whether a value is a date or a year, as a literal or by its label."""
+    if isinstance(term, Literal):
+        return term.datatype in TEMPORAL or bool(_YEAR.fullmatch(term.value))
+    return bool(_YEAR.fullmatch(label))
+
+
+class ValueFit:
+    """Judges the values of rules for one question.
+
+    Args:
+        classes: nodes of the KG that the expected noun names as a class; () where it names none.
+    """
+
+    def __init__(
+        self, kg: KnowledgeGraph, encoder: Encoder, view: QuestionView, classes: Sequence[IRI]
+    ) -> None:
+        self._kg, self._encoder, self._view, self._classes = kg, words_of(encoder), view, tuple(classes)
+        self._weights = thresholds_of(encoder)
+
+    def of(self, values: Sequence[Term], named: bool) -> float:
+        """Return how well values are what is asked for, from -1 to 1.
+
+        Args:
+            named: the expected noun names the relation that leads to them ("capital"): then the type of the
+                values says nothing more.
+        """
+        sample, view = list(values[:SAMPLE]), self._view
+        if view.kind in ("time", "number"):
+            labels = self._kg.labels([v for v in sample if isinstance(v, IRI)])
+            good = [is_date(v, labels.get(v, "")) if view.kind == "time" else is_number(v) for v in sample]
+            return 1.0 if sum(good) * 2 >= len(good) else -1.0
+        things = [v for v in sample if isinstance(v, IRI)]
+        if things:
+            return 1.0 if named and not view.determined else self._of_type(things)
+        if view.counting and all(map(is_number, sample)):
+            return 0.5
+        if view.kind in ("person", "place") or self._classes:
+            return -1.0
+        return 1.0 if named else -0.5 if view.expected else 0.0
+
+    def _of_type(self, things: Sequence[IRI]) -> float:
+        """Return how similar the types of values are to the noun or the kind that is asked for."""
+        types, expected = types_of(self._kg, things), self._view.expected
+        names = [n for n in types.values() if n]
+        if not names or not (expected or self._view.kind):
+            return 0.0
+        if not expected:
+            return 0.5 if self._view.kind in nearest_kinds(self._encoder, names) else -0.25
+        if set(types) & set(self._classes) or any(map(self.is_asked, names)):
+            return 1.0
+        spoken = self._weights.spoken
+        best = float(similarities(self._kg, self._encoder, [names], [expected]).max())
+        return max(-1.0, min(1.0, (best - spoken) / (1 - spoken)))
+
+    def contradicts(self, values: Sequence[Term]) -> bool:
+        """Return whether values are surely things where a date or number is asked for, or vice versa.
+
+        Plain text, or a name with a digit, may be either in an unknown writing.
+        """
+        sample, kind = values[:SAMPLE], self._view.kind
+        if kind in ("person", "place"):
+            return all(isinstance(v, Literal) and v.datatype in NUMERIC | TEMPORAL for v in sample)
+        if kind not in ("time", "number") or self._view.counting:
+            return False
+        names = self._kg.labels(v for v in sample if isinstance(v, IRI)).values()
+        return len(names) == len(sample) and not any(c.isdigit() for name in names for c in name)
+
+    def is_asked(self, name: str) -> bool:
+        """Return whether the name of a type ends with the expected noun."""
+        return bool(self._view.expected) and stem(name.split()[-1].lower()) == stem(self._view.expected)

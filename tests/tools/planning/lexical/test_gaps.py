@@ -12,8 +12,14 @@ from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.linking.linker import link
-from triplewise.tools.planning.lexical.planner import GAP, Plan, has_gap, make_plan, share_places
-from triplewise.tools.planning.lexical.search import PlanSettings
+from triplewise.tools.planning.lexical.planner import (
+    GAP,
+    Plan,
+    PlanSettings,
+    has_gap,
+    make_plan,
+    share_places,
+)
 from triplewise.tools.planning.seeds import Seed, SeedIndex, group_seeds
 from triplewise.tools.retrieval.encoder import open_encoder
 
