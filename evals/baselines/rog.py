@@ -41,7 +41,7 @@ from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import answers, rule_program
-from triplewise.tools.planning.lexical.planner import Plan, make_plan
+from triplewise.tools.planning.lexical.planner import Plan, PlanSettings, make_plan
 from triplewise.tools.planning.mining import seed_rules
 from triplewise.tools.planning.proposals import Grounder, parse_bodies, with_proposals
 from triplewise.tools.pyql.text import read_term
@@ -88,9 +88,8 @@ def plan(state: State, context: Context, limit: int) -> Update:
     if state.linked and context.embedded:
         # Paths of the seed questions most like this one; without seeds, those whose words fit it best.
         if seeds is not None:
-            mined = seed_rules(
-                state.question, state.linked, kg, encoder, seeds, sizes.mining, sizes.seed_count
-            )
+            caps, count = PlanSettings().mining, PlanSettings().seed_count
+            mined = seed_rules(state.question, state.linked, kg, encoder, seeds, caps, count)
             rules = sorted(mined, key=lambda rule: -rule.score)
         else:
             rules = list(make_plan(state.question, state.linked, kg, encoder, None, settings).rules)
