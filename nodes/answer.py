@@ -202,7 +202,8 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
     memorised = [t for path in state.memory for t in path]
     seen = [t for s in state.steps if not s.rolled_back for t in s.feedback.triples]
     starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
-    query, routes = None, list[Route]()
+    query: PyQL | None = None
+    routes: list[Route] = []
     if values in (("true",), ("false",)):
         routes = _routes_between(state.question, memorised, starts, kg)
         facts = dict.fromkeys(triple for route in routes for triple, _ in route.hops)

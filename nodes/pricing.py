@@ -85,8 +85,7 @@ def _price_table(document: YamlDocument) -> dict[str, tuple[float, float]]:
             raise document.error(message, "models", name)
         for key in ("input", "output"):
             price = entry.get(key)
-            is_number = isinstance(price, int | float) and not isinstance(price, bool)
-            if not is_number or not 0 <= price < float("inf"):
+            if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < float("inf"):
                 message = f"{key} must be USD per million tokens, 0 or more, got {price!r}"
                 raise document.error(f"model {name!r}: {message}", "models", name, key)
     return {str(name): (float(entry["input"]), float(entry["output"])) for name, entry in models.items()}

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined, TemplateError, TemplateSyntaxError, meta
+from jinja2.nodes import Template
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
@@ -176,7 +177,8 @@ def _check_templates(
 
     parts: all of the prompt. own: names of those that the document itself holds.
     """
-    environment, trees = _environment(parts), {}
+    environment = _environment(parts)
+    trees: dict[str, Template] = {}
     for part, text in parts.items():
         try:
             trees[part] = environment.parse(text)

@@ -16,7 +16,7 @@ from langgraph.types import interrupt
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.phase import Update
-from triplewise.nodes.state import State
+from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import triple_text
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg.overlay.overlay import overlaid
@@ -40,12 +40,12 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
     store.add(waiting)
     store.accept([f.id for f in accepted])
     store.reject([f.id for f in rejected])
-    status: dict[str, FactStatus] = {f.id: "accepted" for f in accepted}
-    status |= {f.id: "rejected" for f in rejected}
+    status: dict[str, FactStatus] = {f.id: "accepted" if decisions[f.id] else "rejected" for f in waiting}
     facts = tuple(replace(f, status=status.get(f.id, f.status)) for f in state.facts)
     if not rejected:
         return {"facts": facts}
-    dropped, steps = {f.triple for f in rejected}, []
+    dropped = {f.triple for f in rejected}
+    steps: list[Step] = []
     for step in state.steps:
         triples = tuple(t for t in step.feedback.triples if t not in dropped)
         steps.append(replace(step, feedback=replace(step.feedback, triples=triples)))
