@@ -12,7 +12,6 @@ from triplewise.graphs.page.write import interval
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.text import Text
 
 _MARKS = re.compile(r"[\\|*`\[\]]|(?<!\w)_|_(?!\w)")
 """What Markdown would take for a mark; an underscore within a word it does not."""
@@ -21,21 +20,28 @@ ROWS_SHOWN = 30
 
 
 def terminal(table: Table) -> RenderableType:
-    """A table for people at a terminal."""
+    """Return a table for people at a terminal."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(
-        title=Text(table.title), title_justify="left", title_style="bold", show_lines=_has_second_lines(table)
-    )
+    two_lines = any(cell.detail or cell.low is not None for row in table.rows for cell in row)
+    drawn = RichTable(title=Text(table.title), title_justify="left", title_style="bold", show_lines=two_lines)
     for i, column in enumerate(table.columns):
         right = _is_numeric(table, i)
         drawn.add_column(Text(column), justify="right" if right else "left", overflow="fold", no_wrap=right)
     notes = _numbered(table)
     for row in table.rows[:ROWS_SHOWN]:
-        drawn.add_row(*(_terminal_cell(cell, notes) for cell in row))
+        texts = []
+        for cell in row:
+            text = Text(cell.text, style="italic cyan" if cell.published else "bold" if cell.best else "")
+            if cell.note:
+                text.append(f" [{notes[cell.note]}]", style="dim")
+            for more in filter(None, (interval(cell), cell.detail)):
+                text.append(f"\n{more}", style="dim")
+            texts.append(text)
+        drawn.add_row(*texts)
     below = [*_below(table), *(f"[{number}] {note}" for note, number in notes.items())]
     lines = [Text(line, style="dim") for line in below]
     if len(table.rows) > ROWS_SHOWN:
@@ -46,7 +52,7 @@ def terminal(table: Table) -> RenderableType:
 
 
 def markdown(table: Table, level: int = 2) -> str:
-    """A table as GitHub's Markdown, with a heading of this level."""
+    """Return a table as GitHub's Markdown, with a heading of this level."""
     lines = [f"{'#' * level} {escaped(table.title)}", ""]
     lines.append("| " + " | ".join(escaped(column) for column in table.columns) + " |")
     marks = ("---:" if _is_numeric(table, i) else "---" for i in range(len(table.columns)))
@@ -59,25 +65,12 @@ def markdown(table: Table, level: int = 2) -> str:
 
 
 def plain(table: Table) -> dict[str, Any]:
-    """A table as JSON holds it; of a cell, only what it has."""
+    """Return a table as JSON holds it; of a cell, only what it has."""
     rows = [
         [{k: v for k, v in asdict(cell).items() if v not in ("", None, False)} for cell in row]
         for row in table.rows
     ]
     return {"title": table.title, "columns": list(table.columns), "rows": rows, "note": table.note}
-
-
-def _terminal_cell(cell: Cell, notes: Mapping[str, int]) -> Text:
-    from rich.text import Text
-
-    style = "italic cyan" if cell.published else "bold" if cell.best else ""
-    text = Text(cell.text, style=style)
-    if cell.note:
-        text.append(f" [{notes[cell.note]}]", style="dim")
-    for more in (interval(cell), cell.detail):
-        if more:
-            text.append(f"\n{more}", style="dim")
-    return text
 
 
 def _markdown_cell(cell: Cell, notes: Mapping[str, int]) -> str:
@@ -93,7 +86,7 @@ def _markdown_cell(cell: Cell, notes: Mapping[str, int]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown and HTML leave as it is."""
+    """Return text that Markdown and HTML leave as it is."""
     line = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKS.sub(r"\\\g<0>", line)
 
@@ -119,11 +112,7 @@ def _is_numeric(table: Table, column: int) -> bool:
     return bool(known) and all(cell.number is not None for cell in known)
 
 
-def _has_second_lines(table: Table) -> bool:
-    return any(cell.detail or cell.low is not None for row in table.rows for cell in row)
-
-
 def as_markdown(title: str, lead: Sequence[str], tables: Sequence[Table]) -> str:
-    """A whole report as Markdown: heading, lines before the tables, tables."""
+    """Return a whole report as Markdown: heading, lines before the tables, tables."""
     head = [f"# {escaped(title)}", "", *(f"- {escaped(line)}" for line in lead), ""]
     return "\n".join(head) + "\n" + "\n".join(markdown(table) for table in tables)

@@ -80,15 +80,15 @@ def results(
     if unknown := set(tasks or ()) - {one.task for one in shipped}:
         raise ConfigurationError.unknown("task", unknown.pop(), [one.task for one in shipped])
     chosen = [one for one in shipped if not tasks or one.task in tasks]
-    runs: list[TaskRun] = []
-    for one in run_shipped(chosen, limit, log_dir or default_log_dir() / "results"):
-        runs.append(one)
-        place = f"[{len(runs)}/{len(chosen)}] {one.shipped.name}"
-        say(f"{place}: {one.failure or 'done'}", "error" if one.failure else "")
-    paths = [one.log for one in runs if one.log]
+    paths, failures = [], []
+    for i, one in enumerate(run_shipped(chosen, limit, log_dir or default_log_dir() / "results"), 1):
+        say(
+            f"[{i}/{len(chosen)}] {one.shipped.name}: {one.failure or 'done'}", "error" if one.failure else ""
+        )
+        paths += [one.log] if one.log else []
+        failures += [f"{one.shipped.name}: {one.failure}"] if one.failure else []
     if not paths:
-        raise DataError(f"no task could be run: {runs[0].failure if runs else 'none was chosen'}")
-    failures = [f"{one.shipped.name}: {one.failure}" for one in runs if one.failure]
+        raise DataError(f"no task could be run: {failures[0]}")
     try:
         out.write_text(results_text(read_logs(paths), failures, limit), encoding="utf-8")
     except OSError as error:
