@@ -25,7 +25,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.core.terms import IRI, Node, Variable
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.pyql import KINDS, Count, Extreme, Fact, Filter, PyQL, Union
+from triplewise.tools.pyql import KINDS, Count, Extreme, Fact, Filter, Kind, PyQL, Union
 from triplewise.tools.pyql.program import Clause, PatternItem, fresh
 from triplewise.tools.pyql.text import read_relation, read_term, scan_arguments
 
@@ -158,7 +158,7 @@ class _Compiler:
             case superlative:
                 value = self.name(n, "value")
                 fact = Fact(variable, read_relation(rest[0], self.profile), value)
-                kind = next((kind for kind in KINDS if kind in rest[1:]), "")
+                kind: Kind = next((kind for kind in KINDS if kind in rest[1:]), "")
                 best = Extreme(value, superlative == "argmax", kind)
                 return [*self.clauses(before.number(first), variable), fact, best]
 

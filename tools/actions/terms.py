@@ -26,7 +26,7 @@ def short_ids(kg: KnowledgeGraph, terms: Iterable[Term]) -> list[str]:
 def names(kg: KnowledgeGraph, terms: Sequence[Term]) -> dict[Term, str]:
     """Return the name of each term: a literal's text, a label, `UnName_Entity`, or the id. One query."""
     labels = kg.labels([t for t in terms if isinstance(t, IRI)])
-    named = {}
+    named: dict[Term, str] = {}
     for term in terms:
         label = labels.get(term)
         if isinstance(term, Literal):
