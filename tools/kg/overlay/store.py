@@ -193,9 +193,9 @@ class FactStore:
             ids = [k.id for k in self.facts()]
             listed = f"; there are {len(ids)}, e.g. {', '.join(ids[:SHOWN_IDS])}" if ids else ""
             raise ConfigurationError(f"no fact has an id that begins with {prefix!r} in {self.path}{listed}")
-        ids = ", ".join(k.id for k in matches[:SHOWN_IDS])
+        shown = ", ".join(k.id for k in matches[:SHOWN_IDS])
         raise ConfigurationError(
-            f"{prefix!r} begins the ids of {len(matches)} facts: {ids}; write more of it"
+            f"{prefix!r} begins the ids of {len(matches)} facts: {shown}; write more of it"
         )
 
     def accept(self, ids: Iterable[str]) -> int:
