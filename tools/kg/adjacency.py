@@ -295,7 +295,11 @@ class PathSearch:
     def _grow(self, nodes: Array, codes: Array, left: int, length: int) -> Iterator[tuple[Array, Array]]:
         """Paths that begin with some nodes and codes, one a row, and go on for `left` hops."""
         if left == 1:
-            yield self._last_hop(nodes, codes)
+            last = nodes[:, -1].astype(np.uint64)
+            low = np.searchsorted(self._into, last << _HALF)
+            rows, at = _spread(low, np.searchsorted(self._into, (last + np.uint64(1)) << _HALF))
+            code = (self._into[at] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+            yield nodes[rows], np.column_stack([codes[rows], code])
             return
         for rows, code, ends in self._pieces(nodes[:, -1], self._nearby(left - 1, length, nodes)):
             fresh = ends != self._target
@@ -305,14 +309,6 @@ class PathSearch:
             if len(rows):
                 nodes_here, codes_here = np.column_stack([nodes[rows], ends]), codes[rows]
                 yield from self._grow(nodes_here, np.column_stack([codes_here, code]), left - 1, length)
-
-    def _last_hop(self, nodes: Array, codes: Array) -> tuple[Array, Array]:
-        """The paths made whole by their last hop."""
-        last = nodes[:, -1].astype(np.uint64)
-        low = np.searchsorted(self._into, last << _HALF)
-        rows, at = _spread(low, np.searchsorted(self._into, (last + np.uint64(1)) << _HALF))
-        code = (self._into[at] & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        return nodes[rows], np.column_stack([codes[rows], code])
 
     def _nearby(self, hops: int, length: int, nodes: Array) -> Array | None:
         """Where so many hops lead to the target: shape (nodes of the graph,); None for not known.
@@ -435,19 +431,14 @@ class _Rows:
                 if self._progress is not None:
                     self._progress(edges)
                 needed = edges * _EDGE_BYTES + len(self._numbers) * _NODE_BYTES
-                if needed > _memory() / 2:
+                pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
+                memory = pages * os.sysconf("SC_PAGE_SIZE") if pages else 8 << 30
+                if needed > memory / 2:
                     raise _TooLargeError(f"{edges:,} edges need {needed >> 20:,} MB of memory")
         return len(data)
 
     def flush(self) -> None:
         """Nothing to do: rows are taken as they come."""
-
-
-def _memory() -> int:
-    """Bytes of memory that the machine has."""
-    if not hasattr(os, "sysconf"):
-        return 8 << 30
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _ranked(serialised: list[bytes]) -> tuple[list[bytes], Array]:

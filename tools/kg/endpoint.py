@@ -212,8 +212,14 @@ def _exchange(request: Any, cancelled: threading.Event) -> Reply:
 
     try:
         response = request.query().response
-    except SPARQLWrapperException as error:
-        return _refusal(error)
+    except SPARQLWrapperException as error:  # which keeps the body only inside its message
+        cause = error.__context__
+        _, _, text = str(error).partition("Response:\n")
+        body = ast.literal_eval(text) if text.startswith(("b'", 'b"')) else text.encode()
+        if isinstance(cause, HTTPError):
+            cause.close()
+            return Reply(cause.code, body, _lower(cause.headers))
+        return Reply(400, body or str(error).encode())
     except HTTPError as error:
         with error:
             return Reply(error.code, error.read(_CHUNK), _lower(error.headers))
@@ -228,17 +234,6 @@ def _exchange(request: Any, cancelled: threading.Event) -> Reply:
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
         return Reply(response.status, b"".join(chunks), _lower(response.headers))
-
-
-def _refusal(error: Exception) -> Reply:
-    """The reply behind an exception of SPARQLWrapper, which keeps the body only inside its message."""
-    cause = error.__context__
-    _, _, text = str(error).partition("Response:\n")
-    body = ast.literal_eval(text) if text.startswith(("b'", 'b"')) else text.encode()
-    if isinstance(cause, HTTPError):
-        cause.close()
-        return Reply(cause.code, body, _lower(cause.headers))
-    return Reply(400, body or str(error).encode())
 
 
 def _lower(headers: Any) -> dict[str, str]:

@@ -369,15 +369,15 @@ class Engine(ABC):
             avoided = [*([source] if use_heads else ()), *([target] if use_tails else ())]
             sparql = _chains_query([*first], [*last], inner, avoided)
             result = self.query(sparql, timeout=deadline.left, limit=min(4 * (limit + 1), CHAIN_CAP))
-            found: list[GraphPath] = []
+            chains: list[GraphPath] = []
             for row in result.rows:
                 if chain := _chain([*first], [*last], inner, row):
                     begin = [(h,) for h in heads or () if h.far == chain[0].near] if use_heads else [()]
                     end = [(h.turned,) for h in tails or () if h.far == chain[-1].far] if use_tails else [()]
-                    found += ((*head, *chain, *tail) for head in begin for tail in end)
+                    chains += ((*head, *chain, *tail) for head in begin for tail in end)
             permitted = (
                 p
-                for p in found
+                for p in chains
                 if len({p[0].near, *(h.far for h in p)}) > hops
                 and not any(self.profile.excludes(h.triple.relation) for h in p)
             )

@@ -96,7 +96,7 @@ class _Rewriter:
     reach: Reach
     apart: bool
     taken: set[str]
-    found: list[_Edit] = field(default_factory=list)
+    changes: list[_Edit] = field(default_factory=list)
 
     def edits(self) -> list[_Edit]:
         """All edits of the query."""
@@ -104,7 +104,7 @@ class _Rewriter:
         self.prefixes = read_prefixes(self.tokens)
         start = next(i for i, t in enumerate(self.tokens) if t.keyword in ("SELECT", "ASK"))
         self._select(start)
-        return self.found
+        return self.changes
 
     def _select(self, at: int) -> int:
         """A SELECT or ASK and its group; where its modifiers begin."""
@@ -168,8 +168,8 @@ class _Rewriter:
                 continue
             if text in ("{", "(", "[") or self._word(end) in _KEYWORDS:
                 return 0
-            found, end = self.reader.read(end)
-            patterns += found
+            more, end = self.reader.read(end)
+            patterns += more
         outside = {t.text[1:] for t in (*self.tokens[:at], *self.tokens[end:]) if t.kind == "variable"}
         ways = _negations(patterns, self.facts, allowed, {Variable(name) for name in outside})
         if ways is None:
@@ -177,7 +177,7 @@ class _Rewriter:
         if ways:
             own = f"FILTER NOT EXISTS {{ {' . '.join(p.n3() for p in patterns)} }}"
             stop = self.tokens[end].start + 1
-            self.found.append(_Edit(self.tokens[at].start, stop, " ".join([own, *ways])))
+            self.changes.append(_Edit(self.tokens[at].start, stop, " ".join([own, *ways])))
         return end + 1
 
     def _expression(self, at: int, allowed: Allowed) -> int:
@@ -223,7 +223,7 @@ class _Rewriter:
         parts = [p.n3() + " ." if text is None else text for p, text in zip(patterns, written, strict=True)]
         last = self.tokens[end - 1]
         # The dot that ended the triples may go on standing there: it may follow a group, but no other dot.
-        self.found.append(
+        self.changes.append(
             _Edit(self.tokens[at].start, last.start + len(last.text), " ".join(parts).removesuffix(" ."))
         )
 

@@ -24,58 +24,57 @@ def touched(triples: ir.Table, followed: ir.Table, frontier: ir.Table, direction
         direction: `out` takes triples by their subject, `both` by their object too.
     """
     edges = triples.semi_join(followed, "p")
-    found = edges.semi_join(frontier, edges.s == frontier.node).mutate(node=lambda t: t.s, side=_text("out"))
+    touching = edges.semi_join(frontier, edges.s == frontier.node).mutate(
+        node=lambda t: t.s, side=_text("out")
+    )
     if direction == "both":
         into = edges.filter(is_node(edges.o)).semi_join(frontier, edges.o == frontier.node)
-        found = found.union(into.mutate(node=lambda t: t.o, side=_text("in")))
-    return found.distinct()
+        touching = touching.union(into.mutate(node=lambda t: t.o, side=_text("in")))
+    return touching.distinct()
 
 
-def hubs(found: ir.Table, limit: int, seeds: ir.Table) -> ir.Table:
+def hubs(touching: ir.Table, limit: int, seeds: ir.Table) -> ir.Table:
     """Nodes with more neighbours on one side than the limit: `node`, `side`, `neighbours`, largest first.
 
     Seeds never are hubs.
 
     Args:
-        found: what `touched` gave. limit: most neighbours (distinct nodes). seeds: as `node`.
+        touching: what `touched` gave. limit: most neighbours (distinct nodes). seeds: as `node`.
     """
     import ibis
 
-    nodes = found.filter(is_node(found.o))
+    nodes = touching.filter(is_node(touching.o))
     pairs = nodes.select("node", "side", other=ibis.ifelse(nodes.side == "out", nodes.o, nodes.s)).distinct()
     counts = pairs.group_by("node", "side").agg(neighbours=lambda t: t.count())
     over = counts.filter(counts.neighbours > limit).anti_join(seeds, "node")
     return over.order_by(ibis.desc("neighbours"), "node", "side")
 
 
-def taken(found: ir.Table, over: ir.Table | None, sample: int, seed: int) -> ir.Table:
+def taken(touching: ir.Table, over: ir.Table | None, sample: int, seed: int) -> ir.Table:
     """The triples that a hop takes: all but those of hubs, of which a sample may be taken; literals always.
 
     The sample of a hub is those triples that come first by a hash of the seed and the triple: the same on any
     engine, whatever the order of the dump.
 
     Args:
-        found: what `touched` gave. over: what `hubs` gave; None for no limit.
+        touching: what `touched` gave. over: what `hubs` gave; None for no limit.
         sample: triples a hub and side. seed: of it.
     """
-    if over is None:
-        return found.select("s", "p", "o").distinct()
-    node = is_node(found.o)
-    keys = ["node", "side"]
-    kept = found.filter(~node).union(found.filter(node).anti_join(over, keys)).select("s", "p", "o")
-    if sample:
-        kept = kept.union(_sampled(found.filter(node).semi_join(over, keys), sample, seed))
-    return kept.distinct()
-
-
-def _sampled(found: ir.Table, sample: int, seed: int) -> ir.Table:
     import ibis
 
-    text = _text(f"{seed} ").concat(found.s, " ", found.p, " ", found.o)
-    found = found.mutate(key=text.hexdigest("md5"))
-    order = ibis.window(group_by=["node", "side"], order_by=[found.key, found.s, found.p, found.o])
-    found = found.mutate(place=ibis.row_number().over(order))
-    return found.filter(found.place < sample).select("s", "p", "o")
+    if over is None:
+        return touching.select("s", "p", "o").distinct()
+    node = is_node(touching.o)
+    keys = ["node", "side"]
+    triples = touching.filter(~node).union(touching.filter(node).anti_join(over, keys)).select("s", "p", "o")
+    if sample:
+        of_hubs = touching.filter(node).semi_join(over, keys)
+        text = _text(f"{seed} ").concat(of_hubs.s, " ", of_hubs.p, " ", of_hubs.o)
+        of_hubs = of_hubs.mutate(key=text.hexdigest("md5"))
+        order = ibis.window(group_by=keys, order_by=[of_hubs.key, of_hubs.s, of_hubs.p, of_hubs.o])
+        of_hubs = of_hubs.mutate(place=ibis.row_number().over(order))
+        triples = triples.union(of_hubs.filter(of_hubs.place < sample).select("s", "p", "o"))
+    return triples.distinct()
 
 
 def reached(triples: ir.Table, seen: ir.Table) -> ir.Table:
@@ -106,13 +105,13 @@ def names_of(triples: ir.Table, naming: ir.Table, named: ir.Table, languages: Se
         triples: all. naming: the predicates that name, as `p`. named: the nodes, as `node`.
         languages: tags to keep with their regional forms; texts without a tag stay. All if empty.
     """
-    found = triples.semi_join(naming, "p")
-    found = found.semi_join(named, found.s == named.node)
+    texts = triples.semi_join(naming, "p")
+    texts = texts.semi_join(named, texts.s == named.node)
     if languages:
         tags = "|".join(tag.lower() for tag in languages)
-        tagged = found.o.re_search(r'"@[a-z0-9-]+$')
-        found = found.filter(~tagged | found.o.re_search(rf'"@({tags})(-[a-z0-9]+)*$'))
-    return found.select("s", "p", "o").distinct().order_by("s", "p", "o")
+        tagged = texts.o.re_search(r'"@[a-z0-9-]+$')
+        texts = texts.filter(~tagged | texts.o.re_search(rf'"@({tags})(-[a-z0-9]+)*$'))
+    return texts.select("s", "p", "o").distinct().order_by("s", "p", "o")
 
 
 def is_node(term: ir.StringColumn) -> ir.BooleanValue:
