@@ -431,14 +431,19 @@ class _Rows:
                 if self._progress is not None:
                     self._progress(edges)
                 needed = edges * _EDGE_BYTES + len(self._numbers) * _NODE_BYTES
-                pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
-                memory = pages * os.sysconf("SC_PAGE_SIZE") if pages else 8 << 30
-                if needed > memory / 2:
+                if needed > _memory() / 2:
                     raise _TooLargeError(f"{edges:,} edges need {needed >> 20:,} MB of memory")
         return len(data)
 
     def flush(self) -> None:
         """Nothing to do: rows are taken as they come."""
+
+
+def _memory() -> int:
+    """Bytes of memory that the machine has."""
+    if not hasattr(os, "sysconf"):
+        return 8 << 30
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _ranked(serialised: list[bytes]) -> tuple[list[bytes], Array]:
