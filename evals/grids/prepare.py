@@ -154,10 +154,10 @@ def incomplete_graph(
         kg = prepared(graph(benchmark(str(base.dataset.name)).graph), about.get("kg_parts")).path
     records = []
     for sample in base.dataset:
-        known = sample.metadata or {}
+        metadata = sample.metadata or {}
         targets = [sample.target] if isinstance(sample.target, str) else sample.target
-        answers = list(dict.fromkeys(str(a) for gold in known.get("gold_sets") or [targets] for a in gold))
-        entities = known.get("entities", {})
+        answers = list(dict.fromkeys(str(a) for gold in metadata.get("gold_sets") or [targets] for a in gold))
+        entities = metadata.get("entities", {})
         records.append({"question": str(sample.input), "entities": entities, "answers": answers})
     config = {
         "thin": thin.model_dump(include={"share", "seed", "hops"}),

@@ -117,11 +117,12 @@ def tag_charts(named: Named) -> Iterator[Chart]:
         if not bars:
             continue
         rows = pd.DataFrame(bars)
-        for task, part in [("", rows)] if tag in _SHARED_TAGS else rows.groupby("task", sort=False):
+        shared = tag in _SHARED_TAGS
+        for part in [rows] if shared else [same for _, same in rows.groupby("task", sort=False)]:
             if part["value"].nunique() < 2:
                 continue
             part = _with_names(part)
-            task = task or (part["task"].iloc[0] if part["task"].nunique() == 1 else "")
+            task = part["task"].iloc[0] if part["task"].nunique() == 1 else ""
             angle = 0 if sum(map(len, part["value"].unique())) <= 45 else -40
             yield Chart(
                 f"Accuracy by {tag}{f', {task}' if task else ''}",

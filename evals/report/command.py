@@ -66,10 +66,9 @@ def report(
             raise DataError("is a folder; name a file in it, e.g. report.html", path)
         if not folder.is_dir():
             raise DataError(f"no folder {str(folder)!r} to write it in; make it first", path)
-    chosen, earlier = read_logs(logs, traces=html is not None), []
-    if not every:
-        chosen, earlier = latest(chosen)
-    more = []
+    whole = read_logs(logs, traces=html is not None)
+    chosen, earlier = (whole, []) if every else latest(whole)
+    more: list[str] = []
     if earlier:
         left_out = f"{len(earlier)} earlier logs of configurations that were run again"
         more = [f"left out: {left_out}; --all shows them"]

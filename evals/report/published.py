@@ -79,7 +79,8 @@ class PublishedTable(_Strict):
     @classmethod
     def _fill_in(cls, table: dict[str, Any]) -> dict[str, Any]:
         """Write out what the file leaves to be understood: metrics, and the models of the rows."""
-        metrics, rows = table["metrics"], []
+        metrics: list[str] = table["metrics"]
+        rows: list[dict[str, Any]] = []
         for row in table["rows"]:
             values = {}
             for column, value in row["values"].items():

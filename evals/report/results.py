@@ -80,7 +80,8 @@ def results(
     if unknown := set(tasks or ()) - {one.task for one in shipped}:
         raise ConfigurationError.unknown("task", unknown.pop(), [one.task for one in shipped])
     chosen = [one for one in shipped if not tasks or one.task in tasks]
-    paths, failures = [], []
+    paths: list[Path] = []
+    failures: list[str] = []
     for i, one in enumerate(run_shipped(chosen, limit, log_dir or default_log_dir() / "results"), 1):
         say(
             f"[{i}/{len(chosen)}] {one.shipped.name}: {one.failure or 'done'}", "error" if one.failure else ""
