@@ -291,7 +291,7 @@ def count(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     return replace(_make(context, sets.with_set("count", form)), arguments=(form,))
 
 
-@action(_VARIABLE, example="answer(#0)", finishes=True, aliases=("final_answer", "Final_Answer"))
+@action(_VARIABLE, example="answer(#0)", aliases=("final_answer", "Final_Answer"))
 def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Finish: the members of this variable are the answer. May also be written Final Answer: #0."""
     sets, kg = Sets.parse(context.program), context.kg

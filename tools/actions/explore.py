@@ -98,7 +98,6 @@ def get_path(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     Parameter("values", "value", "entity ids, names, a number, a date, true or false"),
     example="answer(Q1490)",
     variadic=True,
-    finishes=True,
     aliases=("Answer",),
 )
 def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:

@@ -182,7 +182,7 @@ def _values(context: ActionContext, program: PyQL, result: Result) -> Feedback:
     )
 
 
-@action(example="execute()", finishes=True)
+@action(example="execute()")
 def execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Execute the query and finish with its answer."""
     program = _program(context)

@@ -204,7 +204,7 @@ def _preview(context: ActionContext, database: RelationalDatabase, query: SqlQue
     )
 
 
-@action(example="execute()", finishes=True)
+@action(example="execute()")
 def execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Execute the query and finish with its answer."""
     database, query = _begun(context)

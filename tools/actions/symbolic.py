@@ -216,7 +216,6 @@ def _passages_text(context: ActionContext, name: str, found: Extraction) -> str:
     Parameter("entities", "value", "ids or names of the answers"),
     example="finish(Q1490)",
     variadic=True,
-    finishes=True,
     aliases=("Finish",),
 )
 def finish(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:

@@ -104,7 +104,6 @@ class Action:
         parameters: in order. `variadic`: the last one may repeat.
         run: what it does; may raise `ActionError`.
         example: a legal call, for documentation and tests.
-        finishes: whether a successful call ends the reasoning.
     """
 
     name: str
@@ -113,7 +112,6 @@ class Action:
     run: Callable[[ActionContext, tuple[str, ...]], Feedback]
     example: str
     variadic: bool = False
-    finishes: bool = False
     aliases: tuple[str, ...] = ()
 
     @property
@@ -186,14 +184,13 @@ def action(
     example: str,
     doc: str = "",
     variadic: bool = False,
-    finishes: bool = False,
     aliases: tuple[str, ...] = (),
 ) -> Callable[[Run], Action]:
     """Declare the action that a function of its name carries out; `doc` is its docstring where left out."""
 
     def declare(run: Run) -> Action:
         text = doc or run.__doc__ or ""
-        return Action(run.__name__, text, parameters, run, example, variadic, finishes, aliases)
+        return Action(run.__name__, text, parameters, run, example, variadic, aliases)
 
     return declare
 

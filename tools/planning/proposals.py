@@ -151,7 +151,7 @@ class Aligner:
 
     def __init__(self, kg: KnowledgeGraph, encoder: Encoder) -> None:
         self._kg, self._encoder = kg, encoder
-        self.threshold = thresholds_of(encoder).spoken
+        self.threshold = thresholds_of(encoder).named
 
     def match(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
         """Return the steps that a name may mean, best first; () where it is like none of them."""

@@ -69,6 +69,11 @@ class Thresholds:
     join: float
 
     @property
+    def named(self) -> float:
+        """Half-way between `same` and `spoken`: a relation that a model names."""
+        return (self.same + self.spoken) / 2
+
+    @property
     def weak(self) -> float:
         """Half-way between a word that speaks of a relation and one that has nothing to do with it."""
         return (self.spoken + self.unrelated) / 2
