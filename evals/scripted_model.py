@@ -112,7 +112,9 @@ class ChatHandler(BaseHTTPRequestHandler):
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         deltas += [{"content": text[i : i + 12]} for i in range(0, len(text), 12)]
         deltas += [{"tool_calls": [{"index": i, **call}]} for i, call in enumerate(calls)]
-        choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+        choices: list[dict[str, Any]] = [
+            {"index": 0, "delta": delta, "finish_reason": None} for delta in deltas
+        ]
         choices.append({"index": 0, "delta": {}, "finish_reason": finish_reason})
         chunks: list[dict[str, Any]] = [{**about, "choices": [choice]} for choice in choices]
         if reported and (body.get("stream_options") or {}).get("include_usage"):

@@ -66,6 +66,7 @@ def agent(
         start = time.perf_counter()
         question = Input(question=state.input_text, entities=dict(state.metadata.get("entities", {})))
         try:
+            values: Any
             if context.embedded:
                 values = await _in_thread(partial(graph.invoke, question, context=context))
             else:  # no thread waits for the model
