@@ -130,7 +130,7 @@ def test_context_refuses_what_cannot_work() -> None:
         Context(calling="morse")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="max_steps must be above 0"):
         Context(max_steps=-1)
-    with pytest.raises(ConfigurationError, match="documents are read by a language model: name one with"):
+    with pytest.raises(ConfigurationError, match="documents are read by a language model: name one"):
         Context(documents="wikipedia")
 
 
