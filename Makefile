@@ -22,8 +22,8 @@ export TRIPLEWISE_QUESTION := $(value Q)
 ask: $(VENV)/.run ## answer a question: make ask Q="Who wrote Dracula?" [ARGS="--preset oda"]
 	@$(BIN)/triplewise ask "$$TRIPLEWISE_QUESTION" $(ARGS)
 
-test: $(VENV)/.dev ## run the tests; ARGS go to pytest
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.dev ## run the tests, in two processes; with ARGS a part of them, in one
+	@$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile)
 
 lint: $(VENV)/.dev ## ruff: rules and formatting; vulture: code that nothing uses
 	@$(BIN)/ruff check .

@@ -103,7 +103,7 @@ WRONG = [
     ("name: tiny", "name: tiny\nvary: {plan_hopz: [2]}", 2, "unknown setting 'plan_hopz'"),
     ("name: tiny", "name: tiny\npublished: t-3", 2, "unknown published table 't-3'; choose one of: "),
     ("name: tiny", "name: tiny\npublished: oda-table-3", 9, "unknown row of oda-table-3 'no plan'"),
-    ("name: tiny", "name: tiny\ncells:\n  - {row: no}", 3, "unknown row 'no'; choose one of: rules"),
+    ("name: tiny", "name: tiny\ncells:\n  - {row: other}", 3, "unknown row 'other'; choose one of: rules"),
     ("system: agent", "system: rog", 8, "unknown parameter of baseline rog 'plan'; choose one of: plans"),
     ("system: agent", "limit: 3", 1, "a cell without system"),
     ("name: tiny", "name: tiny\nseeds: [0]", 2, "seeds.0: input should be greater than or equal to 1"),

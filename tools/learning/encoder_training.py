@@ -279,7 +279,7 @@ def model_with_adapter(settings: TrainingSettings, adapter: Adapter | None = Non
         local_files_only=True,
         config_kwargs={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
     )
-    model.model_card_data.generate_widget_examples = False
+    model.model_card_data.widget = [{}]  # no examples for a model card that nobody reads
     layers = "|".join(str(i) for i in range(LAYERS - settings.upper, LAYERS))
     modules = "|".join(MODULES).replace(".", r"\.")
     model.add_adapter(
