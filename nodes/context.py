@@ -216,7 +216,9 @@ class Context:
         if self.max_steps is not None and self.max_steps <= 0:
             raise ConfigurationError(f"setting max_steps must be above 0, got {self.max_steps!r}")
         if self.documents is not None and self.embedded:
-            raise ConfigurationError("documents are read by a language model: name one, e.g. --model openai:gpt-4o-mini")
+            raise ConfigurationError(
+                "documents are read by a language model: name one, e.g. --model openai:gpt-4o-mini"
+            )
 
     @property
     def embedded(self) -> bool:
