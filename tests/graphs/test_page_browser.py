@@ -340,7 +340,7 @@ def test_hostile_labels_are_text(tab: Watched, pages: dict[str, str]) -> None:
     for part in (
         "rolled back",
         "fact_empty",
-        "Mends that were tried",
+        "Fixes that were tried",
         "read from documents",
         "She was born.",
     ):
