@@ -363,7 +363,7 @@ def test_tables_are_sorted_and_published_figures_set_apart(tab: Watched, pages: 
     assert "52.1–64.0" in page.locator("td.best").inner_text()
     page.locator("tbody a", has_text="agent").click()
     assert page.url.endswith("#demo%2Fagent")
-    page.wait_for_function("document.getElementById('runs').getBoundingClientRect().top < 400")
+    playwright.expect(page.locator("#runs")).to_be_in_viewport(ratio=0.1)
 
 
 def test_plots_are_drawn_in_the_colours_of_the_page(tab: Watched, pages: dict[str, str]) -> None:
