@@ -328,6 +328,7 @@ def action_context(state: State, context: Context) -> ActionContext:
         path_hops=context.path_hops,
         path_limit=context.path_limit,
         path_seconds=context.path_seconds,
+        encoder=env.encoder,
     )
 
 

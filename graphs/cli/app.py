@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from triplewise.graphs.cli import ask, facts, guidelines, kg, learn, plan, show
+from triplewise.graphs.cli import ask, facts, guidelines, kg, learn, plan, search, show
 from triplewise.graphs.cli.console import EXIT_CODES, examples, say
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 
@@ -71,7 +71,7 @@ def evaluate(context: typer.Context) -> object:
     return result
 
 
-for commands in (ask.commands, learn.commands, show.commands, benchmarks):
+for commands in (ask.commands, search.commands, learn.commands, show.commands, benchmarks):
     app.add_typer(commands)
 for group, commands in (
     ("kg", kg.commands),

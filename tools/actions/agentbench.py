@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from triplewise.tools.actions.agentbench_sets import BACKWARD, Sets, to_pyql
 from triplewise.tools.actions.results import compared, is_measure
+from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, list_values, names, relation_names, short_ids
 from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset, action
 from triplewise.tools.core.call import Feedback
@@ -308,6 +309,7 @@ def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 
 
 ACTIONS = (
+    search,
     get_relations,
     get_neighbors,
     Action(

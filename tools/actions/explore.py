@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, names, short_ids, triple_lines
 from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
 from triplewise.tools.core.call import Feedback
@@ -126,6 +127,7 @@ def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 EXPLORE = Toolset(
     "explore",
     (
+        search,
         get_neighbors,
         get_path,
         answer,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from triplewise.tools.actions.results import compared, hierarchy_facts, program_facts, result_facts
+from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import UNNAMED, Resolver, list_values, names, relation_names, short_ids
 from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset, action
 from triplewise.tools.core.call import Feedback
@@ -223,6 +224,7 @@ _ENDS = (
 )
 
 ACTIONS = (
+    search,
     get_relation,
     _action(
         "add_fact", "Add the triple pattern (head, relation, tail).", _ENDS, "add_fact(Q1490, P36, ?capital)"

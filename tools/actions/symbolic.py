@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from triplewise.tools.actions.explore import answer, entity_ids
+from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, names, triple_lines, with_id
 from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
 from triplewise.tools.core.call import Feedback
@@ -228,6 +229,7 @@ def finish(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 SYMBOLIC = Toolset(
     "symbolic",
     (
+        search,
         get_rules,
         search_neighbor,
         search_each,

@@ -19,6 +19,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.pyql import PyQL
+from triplewise.tools.retrieval.encoder import Encoder
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 ParameterKind = OneOf["node", "entity", "relation", "variable", "operator", "value", "text"]
@@ -79,7 +80,8 @@ class ActionContext:
     """All that an action may use in one step.
 
     `preview` is how many values are shown. `path_hops`, `path_limit` and `path_seconds` bound one search for
-    paths: triples a path, paths, and seconds (None leaves those to the KG).
+    paths: triples a path, paths, and seconds (None leaves those to the KG). `encoder` lets a search compare
+    meanings too.
     """
 
     kg: KnowledgeGraph
@@ -92,6 +94,7 @@ class ActionContext:
     path_hops: int = 3
     path_limit: int = 100
     path_seconds: float | None = None
+    encoder: Encoder | None = None
 
 
 @dataclass(frozen=True, slots=True)

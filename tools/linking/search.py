@@ -1,0 +1,240 @@
+"""Search: from a text to the entities, classes and relations of a KG, by words and by meaning.
+
+One implementation serves the action `search` and `triplewise search`. Names are compared by their words (the
+label index and rapidfuzz). Classes and relations, of which a KG has few, are also compared by the vectors of their
+labels and descriptions; the two rankings are fused by rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+import numpy as np
+
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.core.terms import text as literal
+from triplewise.tools.kg.labels import similarity
+from triplewise.tools.kg.protocol import KnowledgeGraph, memory_of
+from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts
+from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.hybrid import fuse
+from triplewise.tools.retrieval.vectors import vectors_of
+
+MatchKind = OneOf["entity", "class", "relation"]
+KINDS: tuple[MatchKind, ...] = ("entity", "class", "relation")
+
+MOST_CLASSES, MOST_RELATIONS = 20_000, 20_000
+"""Classes and relations of a KG that are read at most; a KG with more is searched among these."""
+LEAST_ALIKE = 0.7
+"""How alike names must be by their words to be shown where vectors do not speak for them."""
+OUTLYING = 3.0
+"""How many standard deviations above the mean of a KG's vocabulary a vector must lie to stand out."""
+MOST_BEHIND = 0.3
+"""How much less alike than the best name another may be to be shown."""
+TYPES = 2
+"""Classes shown of a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Something a text may mean: its short id, label, description, and the labels of its classes.
+
+    `score` orders the matches of one kind; it is no probability.
+    """
+
+    id: str
+    label: str
+    kind: MatchKind
+    score: float
+    description: str = ""
+    types: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """One line for prompts and terminals, e.g. `Q90: Paris (city; capital of France)`."""
+        about = "; ".join(t for t in (", ".join(self.types), self.description) if t)
+        return f"{self.id}: {self.label}{f' ({about})' if about else ''}"
+
+
+def search_kg(
+    kg: KnowledgeGraph,
+    text: str,
+    kinds: Collection[MatchKind] = KINDS,
+    encoder: Encoder | None = None,
+    limit: int = 8,
+) -> tuple[Match, ...]:
+    """Return what a text may mean, best first within each kind, kinds in the order of `KINDS`.
+
+    Args:
+        kg: one without a label index is asked for exact labels only.
+        text: a name or a description, in any spelling.
+        kinds: what is looked for. Of a single kind the nearest are given; of several, what stands out.
+        encoder: compares classes and relations by meaning too; None compares words only.
+        limit: matches of each kind.
+    """
+    if not normalise(text):
+        return ()
+    matches: list[Match] = []
+    for kind in KINDS:
+        if kind in kinds and kind == "entity":
+            matches += _entities(kg, text, limit)
+        elif kind in kinds:
+            matches += _vocabulary(kg, text, kind, encoder, limit, fill=len(kinds) == 1)
+    return tuple(matches)
+
+
+def _entities(kg: KnowledgeGraph, text: str, limit: int) -> list[Match]:
+    """Nodes of this name or a near one."""
+    nodes: dict[IRI, tuple[str, float, str]] = {}
+    if kg.index is not None:
+        candidates = [*kg.index.search(text, limit=4 * limit, near=True), *kg.index.longer(text, limit)]
+        candidates.sort(key=lambda c: (-round(c.score, 1), -c.entry.popularity))
+        least = candidates[0].score - MOST_BEHIND if candidates else 0.0
+        for c in candidates:
+            if c.score >= least and kg.profile.linkable(c.iri.value):
+                nodes.setdefault(c.iri, (c.label, c.score, c.entry.description))
+    else:
+        nodes = {iri: (label, 1.0, "") for iri, label in _exactly_labelled(kg, text).items()}
+    chosen = list(nodes)[:limit]
+    types = node_types(kg, chosen)
+    return [
+        Match(kg.profile.short(iri), label, "entity", score, description, types.get(iri, ()))
+        for iri in chosen
+        for label, score, description in [nodes[iri]]
+    ]
+
+
+def _exactly_labelled(kg: KnowledgeGraph, text: str) -> dict[IRI, str]:
+    """Nodes labelled with a text as written or with capitals, from a graph without label index."""
+    forms = dict.fromkeys((text, text.title(), text[:1].upper() + text[1:], text.lower()))
+    values = " ".join(f"{literal(t).n3()} {literal(t, kg.profile.language).n3()}" for t in forms)
+    links = "|".join(f"<{p}>" for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates))
+    found = kg.query(
+        f"SELECT DISTINCT ?node ?label WHERE {{ VALUES ?label {{ {values} }} ?node {links} ?label }}"
+    )
+    return {
+        node: label.value
+        for node, label in found.rows
+        if isinstance(node, IRI) and isinstance(label, Literal) and kg.profile.linkable(node.value)
+    }
+
+
+def node_types(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> dict[IRI, tuple[str, ...]]:
+    """Return the labels of some classes of each node, with two queries for all of them."""
+    links = "|".join(f"<{p}>" for p in kg.profile.type_predicates)
+    if not nodes or not links:
+        return {}
+    values = " ".join(node.n3() for node in nodes)
+    found: dict[IRI, list[Term]] = {}
+    for node, type_ in kg.query(
+        f"SELECT DISTINCT ?x ?t WHERE {{ VALUES ?x {{ {values} }} ?x {links} ?t }}"
+    ).rows:
+        if isinstance(node, IRI) and isinstance(type_, IRI):
+            found.setdefault(node, []).append(type_)
+    kept = {node: sorted(types)[:TYPES] for node, types in found.items()}
+    labels = kg.labels({t for types in kept.values() for t in types})
+    return {
+        node: tuple(labels.get(t) or _words_of(kg.profile.short(t)) for t in types)
+        for node, types in kept.items()
+    }
+
+
+def _vocabulary(
+    kg: KnowledgeGraph, text: str, kind: MatchKind, encoder: Encoder | None, limit: int, fill: bool
+) -> list[Match]:
+    """Classes or relations that a text may mean: names by words, labels and descriptions by vectors.
+
+    `fill` gives the nearest ones up to the limit, however far they are.
+    """
+    entries = classes_of(kg) if kind == "class" else relations_of(kg)
+    if not entries:
+        return []
+    norm = normalise(text)
+    alike = np.array([max(similarity(norm, normalise(n)) for n in e.names) for e in entries])
+    shown = alike >= LEAST_ALIKE
+    scores = words = np.where(shown, alike, 0.0)
+    if encoder is not None:
+        cosines = (
+            vectors_of(kg, encoder).vectors([e.text for e in entries], encoder) @ encoder.encode([text])[0]
+        )
+        shown |= cosines >= cosines.mean() + OUTLYING * cosines.std()
+        scores = fuse([words, cosines])
+    order = [i for i in np.argsort(-scores, kind="stable") if fill or shown[i]][:limit]
+    return [
+        Match(entries[i].id, entries[i].names[0], kind, float(scores[i]), entries[i].description)
+        for i in order
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A class or a relation with its names, best first, and its description."""
+
+    id: str
+    names: tuple[str, ...]
+    description: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is embedded."""
+        return f"{self.names[0]}: {self.description}" if self.description else self.names[0]
+
+
+def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
+    """Return the relations of a KG that its profile does not exclude, read once."""
+
+    def read() -> tuple[Entry, ...] | None:
+        found = kg.query("SELECT DISTINCT ?p WHERE { ?s ?p ?o }", limit=MOST_RELATIONS)
+        if not found.outcome.ok:
+            return None
+        iris = (row[0] for row in found.rows)
+        shorts = [kg.profile.short(r) for r in iris if isinstance(r, IRI) and not kg.profile.excludes(r)]
+        texts, descriptions = relation_texts(kg, shorts), relation_descriptions(kg, shorts)
+        return tuple(
+            Entry(
+                r,
+                tuple(n for n in (t.label, t.inverse, *t.aliases) if n),
+                t.description or descriptions.get(r, ""),
+            )
+            for r, t in texts.items()
+        )
+
+    return _remembered(kg, "relations", read)
+
+
+def classes_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
+    """Return the classes of a KG that have instances, read once."""
+
+    def read() -> tuple[Entry, ...] | None:
+        links = "|".join(f"<{p}>" for p in kg.profile.type_predicates)
+        if not links:
+            return ()
+        found = kg.query(f"SELECT DISTINCT ?c WHERE {{ ?x {links} ?c }}", limit=MOST_CLASSES)
+        if not found.outcome.ok:
+            return None
+        classes = [row[0] for row in found.rows if isinstance(row[0], IRI)]
+        labels = kg.labels(classes)
+        return tuple(
+            Entry(kg.profile.short(c), (labels.get(c) or _words_of(kg.profile.short(c)),)) for c in classes
+        )
+
+    return _remembered(kg, "classes with instances", read)
+
+
+def _remembered(
+    kg: KnowledgeGraph, topic: str, read: Callable[[], tuple[Entry, ...] | None]
+) -> tuple[Entry, ...]:
+    """What was read once, unless the KG did not answer."""
+    memory = memory_of(kg, topic)
+    if (known := memory.get(topic)) is None and (known := read()) is not None:
+        memory[topic] = known
+    return known or ()
+
+
+def _words_of(short: str) -> str:
+    """A short id in words: `fb:FilmActor` reads "film actor"."""
+    local = re.split(r"[:/#.]", short)[-1] or short
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", local).lower()
