@@ -1,8 +1,8 @@
 """Search: from a text to the entities, classes and relations of a KG, by words and by meaning.
 
 One implementation serves the action `search` and `triplewise search`. Names are compared by their words (the
-label index and rapidfuzz). Classes and relations, of which a KG has few, are also compared by the vectors of their
-labels and descriptions; the two rankings are fused by rank.
+label index and rapidfuzz). Classes and relations, of which a KG has few, are compared by the vectors of their
+labels and descriptions too; the two rankings are fused by rank.
 """
 
 from __future__ import annotations
