@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.graphs import PRESETS
-from triplewise.graphs.presets import find_preset
 from triplewise.nodes.context import Context
 from triplewise.nodes.pricing import prices_path
 from triplewise.tools.core.errors import DataError
@@ -59,7 +58,7 @@ def of_system(preset: str, context: Context, phases: Mapping[str, Any]) -> dict[
     Raises:
         DataError: the price table that the context names cannot be read.
     """
-    own = find_preset(preset) if preset in PRESETS or "-faithful" in preset else None
+    own = PRESETS.get(preset)
     return {
         **software(),
         "preset": preset,

@@ -14,7 +14,7 @@ from rich.table import Table
 from triplewise.evals.baselines import BASELINES
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.graphs.cli.console import examples, out
-from triplewise.graphs.presets import FAITHFUL, VARIANTS
+from triplewise.graphs.presets import VARIANTS
 from triplewise.tools.core.errors import ConfigurationError
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
@@ -43,7 +43,7 @@ def build_system(name: str, **parts: Any) -> Graph:
         ConfigurationError: unknown name, phase, variant or parameter; the message lists the legal ones.
     """
     if name not in BASELINES:
-        if name not in PRESETS and "-faithful" not in name:
+        if name not in PRESETS:
             raise ConfigurationError.unknown("preset or baseline", name, [*PRESETS, *BASELINES])
         return build_graph(name, **parts)
     build = BASELINES[name].build
@@ -85,10 +85,9 @@ class System:
 
 def systems() -> list[System]:
     """Return all presets and baselines."""
-    presets = {**PRESETS, **{f"{name}-faithful": preset for name, preset in FAITHFUL.items()}}
     listed = [
         System(name, "preset", p.summary, SOURCES.get(name, ""), dict(p.phases), dict(p.settings), False)
-        for name, p in presets.items()
+        for name, p in PRESETS.items()
     ]
     for name, b in BASELINES.items():
         defaults = {key: p.default for key, p in inspect.signature(b.build).parameters.items()}

@@ -52,7 +52,7 @@ def build_graph(
     """Compile the state machine of a preset, with some phases swapped.
 
     Args:
-        preset: a name of `PRESETS`, or `queryagent-faithful`.
+        preset: a name of `PRESETS`.
         checkpointer: any LangGraph checkpointer; None for none, as `langgraph dev` wants it.
         **phases: phase name -> variant name, or a callable `(state, runtime) -> update`.
 

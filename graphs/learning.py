@@ -1,6 +1,13 @@
-"""A run of self-learning in a folder: begun, watched, and gone on with after a kill.
+"""Self-learning (SymAgent 4.3) as a LangGraph graph, and its runs in folders, gone on with after a kill.
 
-The folder holds `learn.json` (the configuration), `trajectories.jsonl` (explored and refined ones),
+```
+START → validate ─┬─→ explore → refine → merge → update → validate
+                  │      └── no-refine ──→ │       └── nothing to learn from → END
+                  ├── distilled ─────────→ merge
+                  └── gain negligible, or iterations spent → END
+```
+
+The folder of a run holds `learn.json` (the configuration), `trajectories.jsonl` (explored and refined ones),
 `validated.jsonl` (attempts at validation questions), `training-N.jsonl` (what iteration N trained on),
 `policy-N-*` (what came of it), `checkpoints.sqlite` (the state of the graph) and, in the end, `report.json`
 and `settings.yaml`.
@@ -13,14 +20,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Literal
 
 import yaml
 from langchain_core.runnables import RunnableConfig
+from langgraph.graph import START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
 
 from triplewise.graphs.build import build_graph
-from triplewise.graphs.cli.runs import lock_file, open_saver
+from triplewise.graphs.cli.runs import open_saver
 from triplewise.graphs.presets import find_preset
-from triplewise.graphs.self_learning import build_self_learning
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.learning.config import (
@@ -32,13 +42,61 @@ from triplewise.nodes.learning.config import (
     Progress,
     learner_for,
 )
+from triplewise.nodes.learning.explore import explore
+from triplewise.nodes.learning.merge import merge
+from triplewise.nodes.learning.refine import refine
+from triplewise.nodes.learning.update import update
+from triplewise.nodes.learning.validate import validate
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.locks import exclusive
 from triplewise.tools.learning.journal import Journal
 from triplewise.tools.learning.learner import Learner
 from triplewise.tools.learning.questions import Question, read_questions, split
 
 CONFIG, CHECKPOINTS, REPORT, SETTINGS = "learn.json", "checkpoints.sqlite", "report.json", "settings.yaml"
 _THREAD: RunnableConfig = {"configurable": {"thread_id": "learn"}}
+
+
+def after_validate(
+    state: LearningState, runtime: Runtime[LearningContext]
+) -> Literal["explore", "merge", "__end__"]:
+    """Learn on, from another model's trajectories or one's own, or stop."""
+    if state.stopped:
+        return "__end__"
+    return "merge" if runtime.context.config.recipe == "distilled" else "explore"
+
+
+def after_explore(state: LearningState, runtime: Runtime[LearningContext]) -> Literal["refine", "merge"]:
+    """Refine, but in the ablation without."""
+    return "merge" if runtime.context.config.recipe == "no-refine" else "refine"
+
+
+def after_update(state: LearningState) -> Literal["validate", "__end__"]:
+    """Validate what was learned; without anything learned, stop."""
+    return "__end__" if state.stopped else "validate"
+
+
+def build_self_learning(
+    *, checkpointer: Any = None
+) -> CompiledStateGraph[LearningState, LearningContext, Any, Any]:
+    """Compile the graph of self-learning.
+
+    Args:
+        checkpointer: any LangGraph checkpointer; with one, a killed run goes on in the phase it was in, and
+            inside it after the last question that is in the journal.
+    """
+    graph: StateGraph[LearningState, LearningContext, Any, Any] = StateGraph(
+        LearningState, context_schema=LearningContext
+    )
+    for phase in (validate, explore, refine, merge, update):
+        graph.add_node(phase.__name__, phase)
+    graph.add_edge(START, "validate")
+    graph.add_conditional_edges("validate", after_validate)
+    graph.add_conditional_edges("explore", after_explore)
+    graph.add_edge("refine", "merge")
+    graph.add_edge("merge", "update")
+    graph.add_conditional_edges("update", after_update)
+    return graph.compile(checkpointer=checkpointer, name="self-learning")
 
 
 def learn(
@@ -61,13 +119,37 @@ def learn(
         ConfigurationError: a configuration that cannot work, or a folder that holds another one.
         DataError: a file that cannot be read. RunError: a service failed; the run can be gone on with.
     """
+
+    def refuse_waiting() -> None:
+        raise ConfigurationError(f"another process is learning in {folder}; wait for it to end")
+
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        lock = stack.enter_context((folder / "lock").open("a+", encoding="utf-8"))
-        if not lock_file(lock):
-            raise ConfigurationError(f"another process is learning in {folder}; wait for it to end")
-        config = _given_or_stored(config, folder)
-        learning = _learning_context(config, folder, learner, report, notify, stack)
+        stack.enter_context(exclusive(folder / "lock", refuse_waiting))
+        config = _stored_config(config, folder)
+        defaults = find_preset(config.preset).settings
+        context = Context(**config.context).resolved(defaults)
+        if context.embedded != (config.policy == "embedded"):
+            raise ConfigurationError(
+                f"policy {config.policy} cannot learn with --model {context.model}: the embedded policy acts "
+                "without a language model, the model policy with one"
+            )
+        opened = environment(context)
+        if not context.embedded:
+            _ = opened.model
+        questions, validation = _read_questions(config)
+        learning = LearningContext(
+            config=config,
+            folder=folder,
+            questions=questions,
+            validation=validation,
+            journal=stack.enter_context(closing(Journal(folder / TRAJECTORIES, notify))),
+            validated=stack.enter_context(closing(Journal(folder / VALIDATED, notify))),
+            learner=learner or learner_for(config, context, opened.kg),
+            build=build_graph,
+            defaults=defaults,
+            report=report,
+        )
         # Stored once everything that it names could be opened.
         _write(folder / CONFIG, json.dumps(asdict(config), indent=1, ensure_ascii=False))
         saver = open_saver(folder / CHECKPOINTS, notify)
@@ -90,8 +172,8 @@ def learn(
         yield final
 
 
-def _given_or_stored(config: LearningConfig | None, folder: Path) -> LearningConfig:
-    """Return the configuration to carry out. Raises `ConfigurationError` on a mix-up of two."""
+def _stored_config(config: LearningConfig | None, folder: Path) -> LearningConfig:
+    """Return the configuration to carry out. Raises `ConfigurationError` where the folder holds another."""
     path = folder / CONFIG
     if not path.is_file():
         if config is None:
@@ -108,41 +190,7 @@ def _given_or_stored(config: LearningConfig | None, folder: Path) -> LearningCon
     return stored
 
 
-def _learning_context(
-    config: LearningConfig,
-    folder: Path,
-    learner: Learner | None,
-    report: Callable[[Progress], object],
-    notify: Callable[[str], None],
-    stack: ExitStack,
-) -> LearningContext:
-    """Open what a run needs; the stack closes it."""
-    defaults = find_preset(config.preset).settings
-    context = Context(**config.context).resolved(defaults)
-    if context.embedded != (config.policy == "embedded"):
-        raise ConfigurationError(
-            f"policy {config.policy} cannot learn with --model {context.model}: the embedded policy acts "
-            "without a language model, the model policy with one"
-        )
-    opened = environment(context)
-    if not context.embedded:
-        _ = opened.model
-    questions, validation = _questions(config)
-    return LearningContext(
-        config=config,
-        folder=folder,
-        questions=questions,
-        validation=validation,
-        journal=stack.enter_context(closing(Journal(folder / TRAJECTORIES, notify))),
-        validated=stack.enter_context(closing(Journal(folder / VALIDATED, notify))),
-        learner=learner or learner_for(config, context, opened.kg),
-        build=build_graph,
-        defaults=defaults,
-        report=report,
-    )
-
-
-def _questions(config: LearningConfig) -> tuple[list[Question], list[Question]]:
+def _read_questions(config: LearningConfig) -> tuple[list[Question], list[Question]]:
     """Read what to explore, and what to validate on. Raises `DataError` where a question is in both."""
     questions = read_questions(Path(config.questions))
     if not config.validation:

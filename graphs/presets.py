@@ -109,14 +109,12 @@ PRESETS: dict[str, Preset] = {
         },
         {"toolset": "sql", "prompt": "sql", "max_steps": 20},
     ),
-}
-
-FAITHFUL: dict[str, Preset] = {
-    "queryagent": Preset(
+    "queryagent-faithful": Preset(
         "QueryAgent's own loop, to compare with: whole history, a query for each label, shuffled relations",
-        PRESETS["queryagent"].phases,
+        _STEP_BY_STEP,
         {
-            **PRESETS["queryagent"].settings,
+            "toolset": "pyql",
+            "max_steps": 30,
             "prompt": "queryagent-faithful",
             "history": "full",
             "label_batch": False,
@@ -127,32 +125,20 @@ FAITHFUL: dict[str, Preset] = {
         },
     ),
 }
-"""Preset -> a re-creation of the loop as its paper describes it, by the name `PRESET-faithful`.
+"""Every preset by its name.
 
-QueryAgent: algorithm 1 and appendices B.1 (the history is concatenated), B.3 (relations cut at 40 and
-shuffled) and D (eight actions); labels one by one as in its release. What the release does beyond the paper
-is left out where it costs more (a query for each direction of a lookup) or less (old observations dropped).
+`queryagent-faithful` is the loop as its paper describes it: algorithm 1 and appendices B.1 (the history is
+concatenated), B.3 (relations cut at 40 and shuffled) and D (eight actions); labels one by one as in its
+release. What the release does beyond the paper is left out where it costs more (a query for each direction
+of a lookup) or less (old observations dropped).
 """
-
-_FAITHFUL = "-faithful"
 
 
 def find_preset(name: str) -> Preset:
-    """Return a preset, or the faithful form of one. Raises `ConfigurationError` on an unknown name."""
-    if name not in PRESETS and name.removesuffix(_FAITHFUL) in FAITHFUL:
-        return FAITHFUL[name.removesuffix(_FAITHFUL)]
+    """Return a preset. Raises `ConfigurationError` on an unknown name."""
     if name not in PRESETS:
         raise ConfigurationError.unknown("preset", name, PRESETS)
     return PRESETS[name]
-
-
-def faithful_name(name: str) -> str:
-    """Return the name of a preset's faithful form. Raises `ConfigurationError` for a preset without one."""
-    find_preset(name)
-    if (base := name.removesuffix(_FAITHFUL)) not in FAITHFUL:
-        legal = ", ".join(FAITHFUL)
-        raise ConfigurationError(f"preset {name!r} has no faithful form; presets that have one: {legal}")
-    return f"{base}{_FAITHFUL}"
 
 
 def choose_phases(preset: Preset, swapped: Mapping[str, str | Phase]) -> dict[str, Phase]:

@@ -4,6 +4,7 @@ from triplewise.graphs.build import build_graph
 
 agent = build_graph("agent")
 queryagent = build_graph("queryagent")
+queryagent_faithful = build_graph("queryagent-faithful")
 oda = build_graph("oda")
 symagent = build_graph("symagent")
 agentbench = build_graph("agentbench")

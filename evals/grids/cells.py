@@ -16,7 +16,7 @@ from typing import Any
 from triplewise.evals.baselines import BASELINES
 from triplewise.evals.evaluation import TASKS
 from triplewise.evals.grids.grid import Column, GridFile, Learn, Part, Place, Row, Thin, located, unknown
-from triplewise.graphs.presets import FAITHFUL, PRESETS, VARIANTS
+from triplewise.graphs.presets import PRESETS, VARIANTS
 from triplewise.nodes.context import Context
 from triplewise.tools.core.errors import ConfigurationError, UserError
 from triplewise.tools.core.yaml_lines import YamlDocument
@@ -216,7 +216,7 @@ class Draft:
         task, system = values["task"], values["system"]
         if task not in TASKS:
             raise refuse(unknown("task", task, TASKS), "task")
-        systems = [*PRESETS, *(f"{name}-faithful" for name in FAITHFUL), *BASELINES]
+        systems = [*PRESETS, *BASELINES]
         if system not in systems:
             raise refuse(unknown("system", system, systems), "system")
         for name, variant in values.get("phases", {}).items():

@@ -9,12 +9,14 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Annotated, Any
 
 import typer
 
-from triplewise.graphs.cli import ask, facts, guidelines, kg, learn, plan, search, show
-from triplewise.graphs.cli.console import EXIT_CODES, examples, say
+from triplewise.graphs.cli import ask, facts, guidelines, kg, learn, plan, search
+from triplewise.graphs.cli.console import EXIT_CODES, examples, out, pairs, say
+from triplewise.graphs.cli.options import DEFAULT_PRESET
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 
 USER_ERROR, RUN_ERROR, INTERRUPTED = 2, 3, 130
@@ -38,10 +40,57 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-benchmarks = typer.Typer()
+app.command(epilog=f"{ask.EXAMPLES}\n\n{EXIT_CODES}")(ask.ask)
+app.command(epilog=search.EXAMPLES)(search.search)
+app.command(epilog=learn.EPILOG)(learn.learn)
+app.add_typer(kg.commands, name="kg")
+app.add_typer(plan.commands, name="plan")
+app.add_typer(guidelines.commands, name="guidelines")
+app.add_typer(facts.commands, name="facts")
 
 
-@benchmarks.command(
+@app.command(epilog=examples("triplewise presets"))
+def presets() -> None:
+    """List the presets: what each is made of, and the variants of each phase."""
+    from triplewise.graphs.presets import PRESETS, VARIANTS
+
+    console = out()
+    for name, preset in PRESETS.items():
+        phases = ", ".join(f"{phase}={preset.phases[phase]}" for phase in VARIANTS)
+        settings = ", ".join(f"{setting}={value}" for setting, value in preset.settings.items())
+        console.print(pairs(name, (("is", preset.summary), ("phases", phases), ("settings", settings))))
+        console.print()
+    heading = "Variants of each phase, for build_graph(preset, phase=variant)"
+    console.print(pairs(heading, [(phase, ", ".join(variants)) for phase, variants in VARIANTS.items()]))
+
+
+@app.command(epilog=examples("triplewise graph", "triplewise graph --preset oda > oda.mmd"))
+def graph(
+    preset: Annotated[
+        str, typer.Option("--preset", metavar="P", help="See `triplewise presets`.")
+    ] = DEFAULT_PRESET,
+) -> None:
+    """Print the state machine as a Mermaid drawing."""
+    from triplewise.graphs.build import build_graph
+
+    typer.echo(build_graph(preset).get_graph().draw_mermaid())
+
+
+@app.command(epilog=examples("triplewise demo"))
+def demo() -> None:
+    """Show what the demo graph is about, with questions to try."""
+    import yaml
+
+    data = yaml.safe_load((files("triplewise.graphs.cli") / "demo.yaml").read_text(encoding="utf-8"))
+    console = out()
+    console.print(data["about"].strip() + "\n")
+    for topic in data["topics"]:
+        console.print(topic["topic"], style="bold")
+        for question in topic["questions"]:
+            console.print(f'  triplewise ask "{question}"', soft_wrap=True)
+
+
+@app.command(
     "eval",
     help="Run a benchmark, a grid of ablations, or write the report of runs.",
     # What follows the name is the other app's to read, `--help` included.
@@ -49,37 +98,26 @@ benchmarks = typer.Typer()
     add_help_option=False,
 )
 def evaluate(context: typer.Context) -> object:
-    """Run a command of the layer above, found by its entry point of the group `triplewise.commands`.
+    """Run the command of the layer above, found by its entry point of the group `triplewise.commands`.
 
     Raises:
         ConfigurationError: it is not installed, or what it needs is not; says how to install it.
     """
-    name, fix = context.info_name or "", "pip install 'triplewise[evals]'"
-    entry = next(iter(importlib.metadata.entry_points(group="triplewise.commands", name=name)), None)
+    fix = "pip install 'triplewise[evals]'"
+    entry = next(iter(importlib.metadata.entry_points(group="triplewise.commands", name="eval")), None)
     if entry is None:
-        raise ConfigurationError(f"nothing brings the command `triplewise {name}` here; {fix}")
+        raise ConfigurationError(f"nothing brings the command `triplewise eval` here; {fix}")
     try:
         commands: typer.Typer = entry.load()
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "triplewise":
             raise
         raise ConfigurationError(
-            f"`triplewise {name}` needs {error.name}, which is not installed; {fix}"
+            f"`triplewise eval` needs {error.name}, which is not installed; {fix}"
         ) from error
     command = typer.main.get_command(commands)
     result: object = command.main(list(context.args), prog_name=context.command_path, standalone_mode=False)
     return result
-
-
-for commands in (ask.commands, search.commands, learn.commands, show.commands, benchmarks):
-    app.add_typer(commands)
-for group, commands in (
-    ("kg", kg.commands),
-    ("plan", plan.commands),
-    ("guidelines", guidelines.commands),
-    ("facts", facts.commands),
-):
-    app.add_typer(commands, name=group)
 
 
 @app.callback(invoke_without_command=True)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import EXIT_CODES, examples, out, say
+from triplewise.graphs.cli.console import examples, out, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from triplewise.graphs.cli.run import Run
-
 
 EXAMPLES = examples(
     'triplewise ask "Who wrote Dracula?"',
@@ -32,10 +31,7 @@ EXAMPLES = examples(
     "triplewise ask --resume",
 )
 
-commands = typer.Typer()
 
-
-@commands.command(epilog=f"{EXAMPLES}\n\n{EXIT_CODES}")
 @o.unfold
 def ask(
     options: o.RunOptions,
@@ -50,13 +46,6 @@ def ask(
         ),
     ] = None,
     preset: o.Preset = None,
-    faithful: Annotated[
-        bool,
-        typer.Option(
-            "--faithful",
-            help="The preset's loop as its paper has it, to compare with. [dim](queryagent)[/dim]",
-        ),
-    ] = False,
     entity: o.Entities = None,
     documents: Annotated[
         str | None,
@@ -118,20 +107,22 @@ def ask(
         check_place(trace)
         trace = trace.absolute()
     named = {"db": db, "documents": documents, "overlay": overlay, "facts": facts, "review": review or None}
-    others = (question, preset, faithful, entity, config, no_checkpoints, *named.values())
     request = None
     if not resume:
-        file_preset, file_settings = o.read_config(config)
-        settings = options.given(**(file_settings | {k: v for k, v in named.items() if v is not None}))
-        request = o.request_of(question, preset or file_preset, entity or [], settings, faithful, thread)
-    elif options != o.RunOptions() or any(others):
+        file_preset, settings = o.read_config(config) if config else (None, {})
+        settings = options.context_settings(**settings | {k: v for k, v in named.items() if v is not None})
+        request = o.run_request(question, preset or file_preset, entity or [], settings, thread)
+    elif options != o.RunOptions() or any(
+        (question, preset, entity, config, no_checkpoints, *named.values())
+    ):
         raise ConfigurationError(
             "--resume takes question and settings of the run it goes on with; leave them out"
         )
     store = None if no_checkpoints else Checkpoints(checkpoints, lambda message: say(message, "notice"))
     try:
         if request is None:
-            assert store is not None, "--no-checkpoints was refused beside --resume"
+            if store is None:
+                raise ConfigurationError("--resume needs checkpoints; leave out --no-checkpoints")
             request = store.unfinished(thread)
         if request.context.get("review") and not sys.stdin.isatty():
             raise ConfigurationError(

@@ -16,8 +16,6 @@ EXIT_CODES = (
     "3 the run failed (a service, a disk), 130 interrupted."
 )
 
-_STYLES = {"error": "bold red", "notice": "yellow"}
-
 
 def out(stderr: bool = False) -> Console:
     """Return standard output: no colours without a terminal or with NO_COLOR, 80 columns if nothing tells."""
@@ -30,29 +28,14 @@ def say(message: str, kind: Literal["error", "notice", ""] = "") -> None:
     """Print a line on stderr for the person who runs the command."""
     from rich.text import Text
 
-    text = Text()
-    if kind:
-        text.append(f"{kind}: ", _STYLES[kind])
-    out(stderr=True).print(text.append(message), soft_wrap=True)
+    prefix = (f"{kind}: ", "bold red" if kind == "error" else "yellow") if kind else ""
+    out(stderr=True).print(Text.assemble(prefix, message), soft_wrap=True)
 
 
 def examples(*commands: str) -> str:
     """Return the examples under a command's `--help`."""
     lines = "\n\n".join(f"  [cyan]{c.replace('[', chr(92) + '[')}[/cyan]" for c in commands)
     return f"Examples:\n\n{lines}"
-
-
-def pairs(title: str, rows: Sequence[tuple[str, str]]) -> Table:
-    """Return a table of names and values, which wraps instead of cutting."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=Text(title), title_justify="left", title_style="bold", show_header=False, box=None)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, Text(value))
-    return table
 
 
 def columns(
@@ -64,19 +47,24 @@ def columns(
         right: set all columns but the first to the right, for numbers.
     """
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(
-        box=None,
-        padding=(0, 2, 0, 0),
-        header_style="bold",
-        title=title or None,
-        title_justify="left",
-        title_style="bold",
-    )
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
+    table.title = Text(title, "bold") if title else None
     for number, head in enumerate(heads):
         table.add_column(head, overflow="fold", justify="right" if right and number else "left")
     for row in rows:
         table.add_row(*row)
+    return table
+
+
+def pairs(title: str, rows: Iterable[tuple[str, str]]) -> Table:
+    """Return a table of names and values, which wraps instead of cutting."""
+    from rich.text import Text
+
+    table = columns(("", ""), [(name, Text(value)) for name, value in rows], title)
+    table.show_header = False
+    table.columns[0].style, table.columns[0].no_wrap = "dim", True
     return table
 
 
@@ -89,9 +77,14 @@ def progress_bars() -> Iterator[Callable[..., None]]:
     """
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    parts = (TextColumn("{task.description}"), BarColumn(bar_width=24), TaskProgressColumn())
-    note_column = TextColumn("{task.fields[note]}")
-    progress = Progress(*parts, TimeElapsedColumn(), note_column, console=out(stderr=True))
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=out(stderr=True),
+    )
     tasks: dict[str, Any] = {}
 
     def fill() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,7 +24,7 @@ Ids = Annotated[
 ]
 All = Annotated[bool, typer.Option("--all", help="All that the filters leave, instead of ids.")]
 
-STYLES: dict[FactStatus, str] = {"accepted": "green", "rejected": "red", "proposed": "yellow"}
+COLOURS: dict[FactStatus, str] = {"accepted": "green", "rejected": "red", "proposed": "yellow"}
 
 commands = typer.Typer(
     help="Facts read from documents: kept beside each knowledge graph, never in it. Runs read them with "
@@ -68,10 +68,7 @@ class Store:
 class Filters:
     """Options that say which facts are meant."""
 
-    status: Annotated[
-        list[str] | None,
-        typer.Option(metavar="STATUS", help="Only proposed, accepted or rejected ones. Repeatable."),
-    ] = None
+    status: Annotated[FactStatus | None, typer.Option(help="Only those of this status.")] = None
     text: Annotated[
         str, typer.Option(metavar="WORDS", help="Only those with these words in a term or sentence.")
     ] = ""
@@ -86,16 +83,11 @@ class Filters:
         bool, typer.Option("--conflicting", help="Only those that contradict the graph.")
     ] = False
 
-    def read(self, default: tuple[FactStatus, ...] = ()) -> FactFilter:
-        """Return the filter, with a default for the status. Raises `ConfigurationError` on an unknown one."""
+    def fact_filter(self, default: tuple[FactStatus, ...] = ()) -> FactFilter:
+        """Return what the options ask for, with a default for the status."""
         from triplewise.tools.kg.overlay.store import FactFilter
 
-        legal: dict[str, FactStatus] = {s: s for s in get_args(FactStatus)}
-        for name in self.status or ():
-            if name not in legal:
-                raise ConfigurationError.unknown("status", name, legal)
-        statuses = tuple(legal[s] for s in self.status or ()) or default
-        return FactFilter(statuses, self.text, self.document, self.question, self.least, self.conflicting)
+        return FactFilter(**{**asdict(self), "status": (self.status,) if self.status else default})
 
 
 @commands.command(
@@ -111,7 +103,7 @@ def list_facts(store: Store, filters: Filters, profile: o.Profile = None, as_jso
     from triplewise.tools.kg.overlay.store import as_json as plain
 
     opened = store.open()
-    facts = opened.facts(filters.read())
+    facts = opened.facts(filters.fact_filter())
     if as_json:
         typer.echo(json.dumps([plain(f) for f in facts], ensure_ascii=False, indent=2))
     elif facts:
@@ -122,7 +114,7 @@ def list_facts(store: Store, filters: Filters, profile: o.Profile = None, as_jso
             fact, more = stored.fact, len(stored.readings) - 1
             conflicts = f" contradicts {'; '.join(fact.conflicts)}" if fact.conflicts else ""
             source = f"{fact.document} and {more} more" if more else fact.document
-            status = Text(fact.status, STYLES[fact.status], no_wrap=True)
+            status = Text(fact.status, COLOURS[fact.status], no_wrap=True)
             text = Text.assemble(words, (conflicts, "red"))
             rows.append((stored.id[:8], status, text, f"{fact.confidence:.2f}", source))
         out().print(columns(("Id", "Status", "Fact", "Sure", "Read in"), rows))
@@ -178,7 +170,8 @@ def show_fact(
 @o.unfold
 def accept_facts(store: Store, filters: Filters, ids: Ids = None, every: All = False) -> None:
     """Say yes to facts: runs with `--overlay accepted` see them."""
-    _decide(store, filters, ids, every, "accepted")
+    opened = store.open()
+    _decide(opened, opened.accept, "accepted", filters, ids, every)
 
 
 @commands.command(
@@ -188,10 +181,18 @@ def accept_facts(store: Store, filters: Filters, ids: Ids = None, every: All = F
 @o.unfold
 def reject_facts(store: Store, filters: Filters, ids: Ids = None, every: All = False) -> None:
     """Say no to facts: they are never proposed again."""
-    _decide(store, filters, ids, every, "rejected")
+    opened = store.open()
+    _decide(opened, opened.reject, "rejected", filters, ids, every)
 
 
-def _decide(store: Store, filters: Filters, ids: list[str] | None, every: bool, word: str) -> None:
+def _decide(
+    store: FactStore,
+    decide: Callable[[list[str]], int],
+    word: str,
+    filters: Filters,
+    ids: list[str] | None,
+    every: bool,
+) -> None:
     """Accept or reject facts, and say what changed.
 
     Raises:
@@ -200,13 +201,11 @@ def _decide(store: Store, filters: Filters, ids: list[str] | None, every: bool, 
     if bool(ids) == every:
         both = "not both" if ids else "name facts by id, or give --all"
         raise ConfigurationError(f"which facts? give ids, or --all with filters; {both}")
-    meant, opened = filters.read(("proposed",)), store.open()
-    if ids and (filters.status or replace(filters, status=None) != Filters()):
+    if ids and filters != Filters():
         raise ConfigurationError("filters go with --all; beside ids, leave them out")
-    chosen = [opened.get(i).id for i in ids] if ids else [f.id for f in opened.facts(meant)]
-    change = opened.accept if word == "accepted" else opened.reject
-    changed = change(chosen) if chosen else 0
-    same = f"; {len(chosen) - changed} were so before" if len(chosen) > changed else ""
+    facts = [store.get(i) for i in ids] if ids else store.facts(filters.fact_filter(("proposed",)))
+    changed = decide([fact.id for fact in facts]) if facts else 0
+    same = f"; {len(facts) - changed} were so before" if len(facts) > changed else ""
     out().print(f"{changed} {'fact' if changed == 1 else 'facts'} {word}{same}")
 
 
@@ -222,7 +221,8 @@ def export_facts(
     store: Store,
     filters: Filters,
     format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="nt (bare triples), jsonl or nquads (both with provenance).")
+        Literal["nt", "jsonl", "nquads"],
+        typer.Option(help="nt: bare triples; jsonl and nquads: with provenance."),
     ] = "nt",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
@@ -231,9 +231,7 @@ def export_facts(
     """Write facts for other programs: proposed and accepted ones, if no --status is given."""
     from triplewise.tools.kg.overlay.store import FORMATS
 
-    if format not in FORMATS:
-        raise ConfigurationError.unknown("format", format, FORMATS)
-    facts = store.open().facts(filters.read(("proposed", "accepted")))
+    facts = store.open().facts(filters.fact_filter(("proposed", "accepted")))
     text = "".join(f"{line}\n" for line in FORMATS[format](facts))
     if output is None:
         typer.echo(text, nl=False)

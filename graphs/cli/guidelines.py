@@ -34,9 +34,7 @@ commands = typer.Typer(
 
 @commands.command(
     "list",
-    epilog=examples(
-        "triplewise guidelines list --source kb+memory", "triplewise guidelines list --toolset sql"
-    ),
+    epilog=examples("triplewise guidelines list", "triplewise guidelines list --source kb+memory"),
 )
 def list_guidelines(
     file: Extra = None,
@@ -44,28 +42,19 @@ def list_guidelines(
         list[str] | None,
         typer.Option(metavar="SOURCE", help="Only those of this source, e.g. kb+memory. Repeatable."),
     ] = None,
-    toolset: Annotated[
-        str | None,
-        typer.Option(metavar="TOOLSET", help="Only those that serve this toolset, e.g. pyql or sql."),
-    ] = None,
 ) -> None:
     """List the guidelines by source: those for every toolset first, each group in the order it is tried."""
     from triplewise.guidelines import SOURCES, load_guidelines
-    from triplewise.guidelines.guideline import TOOLSETS
 
     for name in source or ():
         if name not in SOURCES:
             raise ConfigurationError.unknown("source", name, SOURCES)
-    if toolset is not None and toolset not in TOOLSETS:
-        raise ConfigurationError.unknown("toolset", toolset, TOOLSETS)
-    listed = [g for g in load_guidelines(file or []) if toolset is None or g.serves(toolset)]
-    console = out()
+    guidelines, console = sorted(load_guidelines(file or []), key=lambda g: g.toolset), out()
     for name in source or SOURCES:
         rows = []
-        for g in sorted(listed, key=lambda g: g.toolset):
-            if g.source == name:
-                notes = "; ".join(filter(None, (g.severity.replace("error", ""), *g.toolset, g.paper)))
-                rows.append((g.id, " ".join(g.when.split()) + (f"  [{notes}]" if notes else "")))
+        for g in (g for g in guidelines if g.source == name):
+            notes = "; ".join(filter(None, (g.severity.replace("error", ""), *g.toolset, g.paper)))
+            rows.append((g.id, " ".join(g.when.split()) + (f"  [{notes}]" if notes else "")))
         console.print(pairs(f"{name}: {len(rows)} guidelines", rows))
         console.print()
     console.print("The first that matches wins, errors before notes.")
@@ -166,46 +155,38 @@ def count_guidelines(
         console.print(columns(("Guideline", "Triggered", "Share", "Source"), cells, title, right=True))
 
 
-_ZIP = b"PK\x03\x04"
-_RECORD = "Run:"
-"""What our own record of a run is kept under in the store of an Inspect sample."""
-
-
 def runs_of(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the runs of a log, each a mapping with `steps` or `corrections`.
+
+    A log is an `.eval` log of Inspect, or JSON: documents one after another, or lists of them.
 
     Raises:
         DataError: the file cannot be read, or holds something else; says what, and where.
         ConfigurationError: it is an `.eval` log and Inspect is not installed.
     """
+    if path.suffix == ".eval":
+        yield from _recorded_runs(path)
+        return
     try:
-        with path.open("rb") as file:
-            is_zip = file.read(len(_ZIP)) == _ZIP
-        yield from _read_samples(path) if is_zip else _read_json(path, path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise DataError(f"is neither JSON nor an .eval log: no UTF-8 at byte {error.start}", path) from error
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", path) from error
-
-
-def _read_json(path: Path, text: str) -> Iterator[dict[str, Any]]:
-    """Yield the runs of JSON documents that follow one another, or of lists of them."""
-    decoder, begin, at = json.JSONDecoder(), re.compile(r"\S"), 0
-    while start := begin.search(text, at):
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read as JSON: {error}", path) from error
+    decoder, document, end = json.JSONDecoder(), re.compile(r"\S"), 0
+    while start := document.search(text, end):
         try:
-            value, at = decoder.raw_decode(text, start.start())
+            value, end = decoder.raw_decode(text, start.start())
         except json.JSONDecodeError as error:
             what = f"is not JSON: {error.msg}; give documents of `triplewise ask --json`, or an .eval log"
             raise DataError(what, path, error.lineno) from error
         for run in value if isinstance(value, list) else [value]:
             if not isinstance(run, dict) or not {"steps", "corrections"} & set(run):
                 what = "is no document of `triplewise ask --json`: it has neither 'steps' nor 'corrections'"
-                raise DataError(what, path, text.count("\n", 0, at) + 1)
+                raise DataError(what, path, text.count("\n", 0, end) + 1)
             yield run
 
 
-def _read_samples(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the record of each sample of an Inspect log."""
+def _recorded_runs(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield what our solver kept in the store of each sample of an Inspect log, under `Run:`."""
     try:
         from inspect_ai.log import read_eval_log_samples
     except ImportError as error:
@@ -215,8 +196,8 @@ def _read_samples(path: Path) -> Iterator[dict[str, Any]]:
     unread = {"messages", "events", "attachments"}
     try:
         for sample in read_eval_log_samples(path, False, format="eval", exclude_fields=unread):
-            record = {k[len(_RECORD) :]: v for k, v in sample.store.items() if k.startswith(_RECORD)}
+            record = {k.removeprefix("Run:"): v for k, v in sample.store.items() if k.startswith("Run:")}
             if "corrections" in record:
                 yield record
-    except (ValueError, LookupError, EOFError, RuntimeError) as error:
+    except (ValueError, LookupError, EOFError, RuntimeError, OSError) as error:
         raise DataError(f"is no .eval log that can be read: {error}", path) from error

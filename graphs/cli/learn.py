@@ -19,29 +19,25 @@ PATHS = {"kg", "profile", "prompt", "seeds", "documents", "facts", "prices", "en
 """Settings that may name a file or a folder."""
 
 
-SCHEMA = (
-    "Trajectories (DIR/trajectories.jsonl, and what --distill reads) are JSON lines:\n\n"
+EPILOG = (
+    examples(
+        "triplewise learn train.jsonl --kg KG --into learned",
+        "triplewise learn --resume --into learned",
+        'triplewise ask "..." --config learned/settings.yaml',
+        "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve Qwen/Qwen2-7B-Instruct --enable-lora "
+        "--max-lora-rank 32 --max-loras 2",
+        "triplewise learn train.jsonl --kg KG --into learned --policy model --preset symagent "
+        "--model openai:Qwen/Qwen2-7B-Instruct --base-url http://localhost:8000/v1",
+    )
+    + "\n\nTrajectories (DIR/trajectories.jsonl, and what --distill reads) are JSON lines:\n\n"
     "  id, question, entities (mention -> id), answers (gold), predicted, reward (recall), f1,\n\n"
     "  turns (list of thought, call, observation), choices (list of chosen, offered, before: relations by\n\n"
     "  id, ^ before one walked backwards), system and prompt (what a model was shown first), iteration,\n\n"
     "  origin (explored, refined, distilled, validated), policy, status, rule.\n\n"
     "Needed are id, question and answers."
 )
-EPILOG = examples(
-    "triplewise learn train.jsonl --kg KG --into learned",
-    "triplewise learn --resume --into learned",
-    'triplewise ask "..." --config learned/settings.yaml',
-    "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve Qwen/Qwen2-7B-Instruct --enable-lora "
-    "--max-lora-rank 32 --max-loras 2",
-    "triplewise learn train.jsonl --kg KG --into learned --policy model --preset symagent "
-    "--model openai:Qwen/Qwen2-7B-Instruct --base-url http://localhost:8000/v1",
-)
 
 
-commands = typer.Typer()
-
-
-@commands.command(epilog=f"{EPILOG}\n\n{SCHEMA}")
 @o.unfold
 def learn(
     into: Annotated[Path, typer.Option(metavar="DIR", help="Where everything is kept; made if missing.")],
@@ -123,6 +119,8 @@ def learn(
     A run that was killed goes on with --resume, and no question is explored twice. DIR/settings.yaml then
     holds the settings of the best policy, for `triplewise ask --config`.
     """
+    import yaml
+
     from triplewise.nodes.learning.config import LearningConfig
 
     if resume and questions is not None:
@@ -131,7 +129,7 @@ def learn(
         raise ConfigurationError("no questions; give a file of them, or --resume to go on with a run")
     config = None
     if questions is not None:
-        context = ({"history": "chat"} if policy == "model" else {}) | options.given()
+        context = ({"history": "chat"} if policy == "model" else {}) | options.context_settings()
         for name in PATHS & context.keys():
             if Path(context[name]).exists():
                 context[name] = str(Path(context[name]).resolve())
@@ -140,6 +138,8 @@ def learn(
             held_out = {"share": float(validation)}
         except ValueError:
             held_out = {"validation": str(Path(validation).resolve())}
+        settings = dict(o.split_pair("--lora", pair, "epochs=1") for pair in lora or ())
+        learner = {name: yaml.safe_load(value) for name, value in settings.items()}
         config = LearningConfig(
             questions=str(questions.resolve()),
             policy=policy,
@@ -152,23 +152,10 @@ def learn(
             attempts=attempts,
             jobs=jobs,
             seed=seed,
-            learner=({"base_model": base_model} if base_model else {}) | _lora_settings(lora or []),
+            learner=({"base_model": base_model} if base_model else {}) | learner,
             **held_out,
         )
     _run(config, into)
-
-
-def _lora_settings(texts: list[str]) -> dict[str, Any]:
-    """Return the settings of `--lora` pairs. Raises `ConfigurationError` where one is no pair."""
-    import yaml
-
-    given: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ConfigurationError(f"--lora {text!r} needs the form NAME=VALUE, e.g. --lora epochs=1")
-        given[name.strip().replace("-", "_")] = yaml.safe_load(value)
-    return given
 
 
 def _run(config: LearningConfig | None, into: Path) -> None:

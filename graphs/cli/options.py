@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from triplewise.graphs.cli.runs import RunRequest
 
 KG_FORMS = "demo, a folder made by `triplewise kg load`, an RDF file, or the URL of a SPARQL endpoint"
+DEFAULT_PRESET = "agent"
 
 Kg = Annotated[str | None, typer.Option(metavar="KG", help=f"Knowledge graph: {KG_FORMS}. [dim](demo)[/dim]")]
 Profile = Annotated[
@@ -35,8 +36,6 @@ Settings = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-
-DEFAULT_PRESET, SQL_PRESET, READING_PRESET = "agent", "sql", "symagent"
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,8 @@ class RunOptions:
     ] = None
     settings: Settings = None
 
-    def given(self, **more: Any) -> dict[str, Any]:
-        """Return the settings that were given, these and more, checked.
-
-        What was not given is left out, so that it stays open to the preset.
+    def context_settings(self, **more: Any) -> dict[str, Any]:
+        """Return the settings of these options and more, checked; those not set are left to the preset.
 
         Raises:
             ConfigurationError: an unknown setting, or a value that does not fit; lists what is legal.
@@ -76,7 +73,7 @@ class RunOptions:
 
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "settings"}
         values = more | {name: value for name, value in named.items() if value is not None}
-        values |= read_pairs(self.settings or [])
+        values |= parse_settings(self.settings or [])
         context = Context(**values)
         if not context.embedded:
             model_name(context.model)
@@ -103,7 +100,15 @@ def unfold(command: Callable[..., None]) -> Callable[..., None]:
     return unfolded
 
 
-def read_pairs(pairs: Iterable[str]) -> dict[str, Any]:
+def split_pair(option: str, pair: str, example: str) -> tuple[str, str]:
+    """Return name and value of NAME=VALUE. Raises `ConfigurationError` on any other form."""
+    name, equals, value = pair.partition("=")
+    if not equals:
+        raise ConfigurationError(f"{option} {pair!r} needs the form NAME=VALUE, e.g. {option} {example}")
+    return name.strip().replace("-", "_"), value
+
+
+def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     """Return the settings of `--set` pairs, each as its type. Raises `ConfigurationError` as `RunOptions`."""
     from pydantic import TypeAdapter, ValidationError
 
@@ -112,10 +117,7 @@ def read_pairs(pairs: Iterable[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     kinds = get_type_hints(Context) if pairs else {}
     for pair in pairs:
-        name, equals, value = pair.partition("=")
-        name = name.strip().replace("-", "_")
-        if not equals:
-            raise ConfigurationError(f"--set {pair!r} needs the form NAME=VALUE, e.g. --set max_steps=20")
+        name, value = split_pair("--set", pair, "max_steps=20")
         if name not in kinds:
             raise ConfigurationError.unknown("setting", name, kinds)
         if value.strip().lower() == "none" and type(None) in get_args(kinds[name]):
@@ -126,21 +128,18 @@ def read_pairs(pairs: Iterable[str]) -> dict[str, Any]:
             try:
                 values[name] = TypeAdapter(kinds[name]).validate_strings(value)
             except ValidationError as error:
-                raise ConfigurationError(
-                    f"--set {name}={value}: {error.errors()[0]['msg'].lower()}"
-                ) from error
+                message = error.errors()[0]["msg"].lower()
+                raise ConfigurationError(f"--set {name}={value}: {message}") from error
     return values
 
 
-def read_config(path: Path | None) -> tuple[str | None, dict[str, Any]]:
-    """Return the preset (None for none) and the settings of a `--config` file; nothing without a file.
+def read_config(path: Path) -> tuple[str | None, dict[str, Any]]:
+    """Return the preset (None for none) and the settings of a `--config` file.
 
     Raises:
         DataError: it cannot be read, or maps no settings.
         ConfigurationError: an unknown setting; lists what is legal.
     """
-    if path is None:
-        return None, {}
     import yaml
 
     from triplewise.nodes.context import Context
@@ -159,45 +158,33 @@ def read_config(path: Path | None) -> tuple[str | None, dict[str, Any]]:
     return preset, values
 
 
-def request_of(
+def run_request(
     question: str | None,
     preset: str | None,
     entities: Iterable[str],
     settings: Mapping[str, Any],
-    faithful: bool = False,
     thread: str | None = None,
 ) -> RunRequest:
     """Return what to run.
 
     Args:
         entities: `mention=id` pairs; a mention without id is to be linked.
-        settings: those that were given. faithful: take the preset in its faithful form.
 
     Raises:
         ConfigurationError: something that cannot be run, found before anything is opened.
     """
     from triplewise.graphs.cli.runs import RunRequest
-    from triplewise.graphs.presets import faithful_name, find_preset
+    from triplewise.graphs.presets import find_preset
 
     db = settings.get("db")
-    preset = preset or (
-        SQL_PRESET if db else READING_PRESET if settings.get("documents") and not faithful else DEFAULT_PRESET
-    )
-    preset = faithful_name(preset) if faithful else preset
-    fixed = find_preset(preset).settings
-    for name in settings if faithful else ():
-        if name in fixed and settings[name] != fixed[name]:
-            raise ConfigurationError(
-                f"--faithful sets {name}={fixed[name]}; leave out --set {name}={settings[name]}, "
-                "or leave out --faithful"
-            )
-    toolset = fixed.get("toolset")
-    if db and toolset != SQL_PRESET:
-        raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
+    preset = preset or ("sql" if db else "symagent" if settings.get("documents") else DEFAULT_PRESET)
+    toolset = find_preset(preset).settings["toolset"]
     if db:
         from triplewise.nodes.context import Context
         from triplewise.nodes.sql import require_model
 
+        if toolset != "sql":
+            raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
         require_model(Context(**settings))
     if not question or not question.strip():
         raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')

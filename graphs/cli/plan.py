@@ -66,7 +66,7 @@ def show(
     from triplewise.graphs.cli.report import Report
     from triplewise.graphs.cli.run import Run
 
-    run, console = Run(o.request_of(question, preset, entity or [], options.given())), out()
+    run, console = Run(o.run_request(question, preset, entity or [], options.context_settings())), out()
     linked: Mapping[str, Any] = {}
     planned: Mapping[str, Any] = {}
     with console.status("planning") if console.is_terminal else nullcontext():
@@ -150,7 +150,7 @@ def index(
     from triplewise.nodes.environment import environment
     from triplewise.tools.planning.seed_store import index_seeds
 
-    context = Context(**o.RunOptions(kg=kg, profile=profile, settings=settings).given())
+    context = Context(**o.RunOptions(kg=kg, profile=profile, settings=settings).context_settings())
     tools = environment(context)
     try:
         with progress_bars() as progress:

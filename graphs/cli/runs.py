@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, RunError
+from triplewise.tools.core.locks import exclusive
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
@@ -68,7 +69,7 @@ class Checkpoints:
         self.path = path or user_state_path("triplewise") / "checkpoints.sqlite"
         self.notes = self.path.with_suffix(".runs")
         self.saver: SqliteSaver | None = None
-        if path is not None and path.exists() and not _may_be_sqlite(path):
+        if path is not None and path.exists() and not _is_sqlite(path):
             raise DataError("is no checkpoint file; name another one with --checkpoints", path)
         try:
             self.notes.mkdir(parents=True, exist_ok=True)
@@ -93,16 +94,16 @@ class Checkpoints:
         if self.saver is None:
             yield
             return
+
+        def refuse_waiting() -> None:
+            raise ConfigurationError(
+                f"another process is running thread {request.thread!r}; wait for it to end"
+            )
+
         path = self.note(request.thread)
-        path.touch(mode=0o600)  # a database URL may hold a password
-        with path.open("a+", encoding="utf-8") as file:
-            if not lock_file(file):
-                raise ConfigurationError(
-                    f"another process is running thread {request.thread!r}; wait for it to end"
-                )
-            file.truncate(0)
-            json.dump(asdict(request), file)
-            file.flush()
+        with exclusive(path.with_suffix(".lock"), refuse_waiting):
+            path.touch(mode=0o600)  # a database URL may hold a password
+            path.write_text(json.dumps(asdict(request)), encoding="utf-8")
             try:
                 yield
             except (RunError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -121,14 +122,13 @@ class Checkpoints:
         requests: dict[str, RunRequest] = {}
         paths = self.notes.glob("*.json") if self.saver is not None else ()
         for number, path in enumerate(sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True)):
-            with path.open("r+", encoding="utf-8") as file:
-                if not lock_file(file):
-                    continue
-                try:
-                    request = RunRequest(**json.load(file))
-                except (ValueError, TypeError):  # killed while writing it: nothing had begun
-                    path.unlink()
-                    continue
+            if _is_running(path):
+                continue
+            try:
+                request = RunRequest(**json.loads(path.read_text(encoding="utf-8")))
+            except (ValueError, TypeError):  # killed while writing it: nothing had begun
+                path.unlink()
+                continue
             if number < UNFINISHED:
                 requests[request.thread] = request
             else:
@@ -153,7 +153,7 @@ class Checkpoints:
             self.note(request.thread).unlink()
 
 
-def _may_be_sqlite(path: Path) -> bool:
+def _is_sqlite(path: Path) -> bool:
     """Whether a file is a database, or empty; damage further inside is no matter."""
     if not path.is_file():
         return False
@@ -161,36 +161,21 @@ def _may_be_sqlite(path: Path) -> bool:
         return file.read(len(_SQLITE)) in (_SQLITE, b"")
 
 
-def lock_file(file: IO[str]) -> bool:
-    """Lock an open file for the life of the process; False if another one holds it."""
+def _is_running(note: Path) -> bool:
+    """Whether a process holds a note."""
+
+    def refuse_waiting() -> None:
+        raise BlockingIOError
+
     try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        return True
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with exclusive(note.with_suffix(".lock"), refuse_waiting):
+            return False
     except BlockingIOError:
-        return False
-    return True
+        return True
 
 
 def open_saver(path: Path, notify: Notify) -> SqliteSaver:
     """Open the saver on a file, which is set aside and begun anew where it is damaged."""
-    try:
-        return _connect(path)
-    except sqlite3.OperationalError:
-        raise
-    except sqlite3.DatabaseError as error:
-        aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
-        path.rename(aside)
-        for suffix in ("-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        notify(f"{path} is damaged ({error}); set aside as {aside.name}, a new one was begun")
-        return _connect(path)
-
-
-def _connect(path: Path) -> SqliteSaver:
-    """Open, check and set up the file. Raises `sqlite3.DatabaseError` where it is damaged."""
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -201,7 +186,15 @@ def _connect(path: Path) -> SqliteSaver:
             raise sqlite3.DatabaseError(verdict)
         saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=_TYPES))
         saver.setup()
-    except sqlite3.Error:
+    except sqlite3.OperationalError:
         connection.close()
         raise
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+        path.rename(aside)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        notify(f"{path} is damaged ({error}); set aside as {aside.name}, a new one was begun")
+        return open_saver(path, notify)
     return saver

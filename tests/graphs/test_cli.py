@@ -112,7 +112,7 @@ def test_not_found_is_said_with_the_reason_and_exit_code_one(cli: Cli) -> None:
     [
         (
             ("ask", "Who?", "--preset", "nope"),
-            ("'nope'", "agentbench-plain, oda, queryagent, sql, symagent"),
+            ("'nope'", "agentbench-plain, oda, queryagent, "),
         ),
         (("ask", "Who?", "--kg", "nope"), ("nope", "'demo', a folder, a file")),
         (("ask", "Who?", "--model", "gpt-4"), ("'gpt-4'", "embedded, openai:NAME")),
@@ -128,11 +128,6 @@ def test_not_found_is_said_with_the_reason_and_exit_code_one(cli: Cli) -> None:
         (("ask", "Who?", "--nope"), ("--nope", "triplewise ask --help")),
         (("nope",), ("nope", "triplewise --help")),
         (("guidelines", "show", "nope"), ("'nope'", "fact_empty")),
-        (
-            ("ask", "Who?", "--preset", "queryagent", "--faithful", "--set", "history=short"),
-            ("history=full",),
-        ),
-        (("ask", "Who?", "--preset", "oda", "--faithful"), ("no faithful form", "queryagent")),
         (("ask", "Who?", "--db", "films.sqlite"), ("needs a language model",)),
         (("ask", "Who?", "--documents", "texts"), ("language model",)),
     ],
@@ -183,17 +178,6 @@ def test_help_shows_examples(cli: Cli, command: str) -> None:
     done = cli(*command.split(), "--help")
     assert (done.code, "Examples" in done.out) == (0, True)
     assert f"triplewise {command}" in done.out
-
-
-def test_a_run_takes_the_settings_of_its_preset(cli: Cli) -> None:
-    def settings(*more: str) -> tuple[str, int]:
-        asked = cli("ask", "Who wrote Dracula?", "--preset", "queryagent", "--json", *more)
-        document = json.loads(asked.out)
-        return document["preset"], document["usage"]["queries"]
-
-    (plain, queries), (faithful, labels_one_by_one) = settings(), settings("--faithful")
-    assert (plain, faithful) == ("queryagent", "queryagent-faithful")
-    assert labels_one_by_one > queries
 
 
 class Broken:

@@ -90,11 +90,8 @@ def test_accepted_facts_are_seen_and_rejected_ones_never_again(
         (("accept", "ab", "--all"), "which facts? give ids, or --all with filters; not both"),
         (("reject", "ab", "--text", "x"), "filters go with --all; beside ids, leave them out"),
         (("show", "zz"), "no fact has an id that begins with 'zz'"),
-        (
-            ("list", "--status", "maybe"),
-            "unknown status 'maybe'; choose one of: accepted, proposed, rejected",
-        ),
-        (("export", "--format", "xml"), "unknown format 'xml'; choose one of: jsonl, nquads, nt"),
+        (("list", "--status", "maybe"), "'maybe' is not one of"),
+        (("export", "--format", "xml"), "'xml' is not one of"),
     ],
 )
 def test_errors_come_without_a_traceback(

@@ -54,17 +54,17 @@ def test_stats_counts_by_source_and_by_id(cli: Cli, tmp_path: Path, form: str) -
         (b'{"steps": []}\n{"steps": [', ":2: is not JSON"),
         (b'{"a": 1}', "neither 'steps' nor 'corrections'"),
         (b"[7]", "neither 'steps' nor 'corrections'"),
-        (b"\xff\xfe", "neither JSON nor an .eval log"),
+        (b"\xff\xfe", "cannot be read as JSON"),
         (b"PK\x03\x04 no zip", "no .eval log that can be read"),
-        (None, "cannot be read"),
+        (None, "cannot be read as JSON"),
     ],
 )
 def test_a_bad_log_is_refused_with_the_remedy(
     cli: Cli, tmp_path: Path, content: bytes | None, part: str
 ) -> None:
-    if content is not None and content.startswith(b"PK"):
+    path = tmp_path / ("runs.eval" if content and content.startswith(b"PK") else "runs.json")
+    if path.suffix == ".eval":
         pytest.importorskip("inspect_ai")
-    path = tmp_path / "runs.log"
     if content is not None:
         path.write_bytes(content)
     done = cli("guidelines", "stats", str(path))

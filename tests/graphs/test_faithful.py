@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.openai_server import OpenAIServer
-from triplewise.graphs import PRESETS, Context, State, build_graph
-from triplewise.graphs.presets import FAITHFUL, faithful_name, find_preset
-from triplewise.tools.core.errors import ConfigurationError
-
-from .conftest import Cli
+from triplewise.graphs import Context, State, build_graph
 
 Server = Callable[..., OpenAIServer]
 
@@ -85,57 +78,3 @@ def test_a_faithful_prompt_offers_the_eight_actions(openai_server: Server) -> No
     assert re.findall(r"^(\d)\. (\w+)\(", system, re.M)[-1] == ("8", "execute")
     used = set(re.findall(r"^Action \d+: (\w+)\(", system, re.M))
     assert used <= set(re.findall(r"^\d\. (\w+)\(", system, re.M))
-
-
-def test_settings_of_a_preset_give_way_to_the_caller() -> None:
-    settings = FAITHFUL["queryagent"].settings
-    assert Context().resolved(settings).history == "full"
-    assert Context(relation_cut=7, prompt="agent").resolved(settings).relation_cut == 7
-    assert Context(relation_cut=7, prompt="agent").resolved(settings).prompt == "agent"
-    assert Context().resolved(PRESETS["queryagent"].settings).history == "short"
-
-
-def test_only_some_presets_have_a_faithful_form() -> None:
-    assert faithful_name("queryagent") == faithful_name("queryagent-faithful") == "queryagent-faithful"
-    assert find_preset("queryagent-faithful") is FAITHFUL["queryagent"]
-    with pytest.raises(ConfigurationError, match=r"preset .oda. has no faithful form; .*: queryagent"):
-        faithful_name("oda")
-    with pytest.raises(ConfigurationError, match="unknown preset 'oda-faithful'"):
-        build_graph("oda-faithful")
-
-
-def test_the_flag_runs_the_faithful_form(cli: Cli, openai_server: Server, monkeypatch: Any) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    server = openai_server(REPLIES)
-    model = (
-        "--kg",
-        str(GRAPH),
-        "--profile",
-        "freebase",
-        "--model",
-        "openai:scripted",
-        "--base-url",
-        server.url,
-    )
-    entity = ("--entity", "florida panthers=m.0j8js")
-    done = cli("ask", GIVEN["question"], *model, *entity, "--preset", "queryagent", "--faithful", "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["status"] == "answered"
-    assert "eight actions" in server.chats[0].text
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--faithful",), "preset 'agent' has no faithful form"),
-        (("--preset", "oda", "--faithful"), "preset 'oda' has no faithful form"),
-        (
-            ("--preset", "queryagent", "--faithful", "--set", "history=short"),
-            "--faithful sets history=full; leave out --set history=short",
-        ),
-    ],
-)
-def test_what_cannot_be_faithful_is_refused(cli: Cli, options: tuple[str, ...], message: str) -> None:
-    done = cli("ask", "Who?", *options)
-    assert done.code != 0
-    assert message in " ".join(done.err.split())

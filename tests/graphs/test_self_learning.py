@@ -16,8 +16,7 @@ import pytest
 
 from tests.support.films import FILMS, write_graph, write_questions
 from tests.support.learning_kills import NoteLearner
-from triplewise.graphs.learning import learn
-from triplewise.graphs.self_learning import build_self_learning
+from triplewise.graphs.learning import build_self_learning, learn
 from triplewise.nodes.learning.config import LearningConfig, LearningState, Progress
 from triplewise.nodes.learning.validate import reason_to_stop
 from triplewise.tools.core.errors import ConfigurationError, DataError

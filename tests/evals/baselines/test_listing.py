@@ -21,10 +21,10 @@ from triplewise.evals import run
 from triplewise.evals.baselines import BASELINES
 from triplewise.evals.evaluation import make_task
 from triplewise.evals.systems import SOURCES, build_system, register
-from triplewise.graphs.presets import FAITHFUL, PRESETS
+from triplewise.graphs import PRESETS
 from triplewise.tools.core.errors import ConfigurationError
 
-SYSTEMS = [*PRESETS, *(f"{name}-faithful" for name in FAITHFUL), *BASELINES]
+SYSTEMS = [*PRESETS, *BASELINES]
 
 
 def listed(*arguments: str) -> str:
