@@ -15,7 +15,6 @@ from typing import Any
 
 from triplewise.graphs import PRESETS
 from triplewise.nodes.context import Context
-from triplewise.nodes.pricing import prices_path
 from triplewise.tools.core.errors import DataError
 
 PACKAGES = (
@@ -109,11 +108,11 @@ def prices_checksum(path: str | None = None) -> str:
         DataError: the user's cannot be read.
     """
     digest = hashlib.sha256((files("triplewise.nodes") / "pricing.yaml").read_bytes())
-    if (chosen := prices_path(path)) is not None:
+    if path is not None:
         try:
-            digest.update(b"\0" + Path(chosen).read_bytes())
+            digest.update(b"\0" + Path(path).read_bytes())
         except OSError as error:
-            raise DataError(f"cannot read the price table ({error})", chosen) from error
+            raise DataError(f"cannot read the price table ({error})", path) from error
     return digest.hexdigest()
 
 

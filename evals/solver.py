@@ -18,8 +18,7 @@ from triplewise.evals.record import Run
 from triplewise.evals.systems import Graph, build_system
 from triplewise.graphs import Answer, Context, State
 from triplewise.graphs.trace import trace_of
-from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Phase
+from triplewise.nodes.environment import Phase, environment
 from triplewise.nodes.state import Input
 from triplewise.tools.core.errors import ConfigurationError, RunError
 

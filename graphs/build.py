@@ -19,7 +19,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.graphs.presets import choose_phases, find_preset
 from triplewise.nodes.context import Context
-from triplewise.nodes.phase import Phase, PhaseNode
+from triplewise.nodes.environment import Phase, PhaseNode
 from triplewise.nodes.review import review
 from triplewise.nodes.state import Input, State
 

@@ -18,11 +18,18 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import GIVE_UP, decide, whole_program
-from triplewise.nodes.environment import Environment, ModelNeeded, environment
+from triplewise.nodes.environment import (
+    Environment,
+    ModelNeeded,
+    ModelPhase,
+    Phase,
+    Steps,
+    Update,
+    environment,
+)
 from triplewise.nodes.extract import extractor
 from triplewise.nodes.history import encode
 from triplewise.nodes.models import ModelCall
-from triplewise.nodes.phase import ModelPhase, Phase, Steps, Update
 from triplewise.nodes.plan import rule_service
 from triplewise.nodes.sql import sql_services, table_lines
 from triplewise.nodes.state import State, Step

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Update
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
 from triplewise.nodes.text import (
     contains_name,

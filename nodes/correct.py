@@ -15,8 +15,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.act import action_context
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Update
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import Correction, State
 from triplewise.tools.actions.repair import VerifiedFix, find_fixes
 from triplewise.tools.actions.repair.sql import SqlFix, sql_fixes

@@ -1,29 +1,40 @@
-"""What one run works with: graph, encoders, model, actions, guidelines, prompt, documents and seeds.
+"""The environment of a run: what it works with, how its phases are carried out in it, and its budgets.
 
-It is one value, made from the `Context` when a run begins, reached from a phase as `environment(runtime)`,
-and let go of when the answer is given. What is costly to open (a store, a model's connections) is opened when
-it is first used and shared by all runs of the process; what belongs to one run (its query meter, the answers
-the graph gave it, the facts it read, what its model calls cost) is here and nowhere else.
+An `Environment` (graph, encoders, model, actions, guidelines, prompt, documents, seeds) is one value, made
+from the `Context` when a run begins, reached from a phase as `environment(runtime)`, and let go of when the
+answer is given. What is costly to open (a store, a model's connections) is opened when it is first used and
+shared by all runs of the process; what belongs to one run (its query meter, the answers the graph gave it, the
+facts it read, what its model calls cost) is here and nowhere else.
+
+A phase is a callable `(state, runtime) -> update`. One that asks a language model is written once, as a
+generator that yields what it asks and is sent the reply (`ModelPhase`): run plainly it waits in its thread,
+run with `ainvoke` it waits without holding one.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, lru_cache, update_wrapper
+from inspect import iscoroutinefunction
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
-from langgraph.runtime import Runtime
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.runtime import Runtime, get_runtime
 
 from triplewise.guidelines import Guidelines, load_guidelines
 from triplewise.nodes.context import ENVIRONMENT, Context
 from triplewise.nodes.state import State, Usage
 from triplewise.tools.actions import TOOLSETS, Toolset
-from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg import KnowledgeGraph, Meter, open_kg
 from triplewise.tools.kg.engine import AnswerCache
@@ -41,9 +52,17 @@ if TYPE_CHECKING:
     from triplewise.tools.retrieval.documents import Documents
     from triplewise.tools.sql.database import RelationalDatabase
 
+T = TypeVar("T")
+Update: TypeAlias = dict[str, Any]
+Phase: TypeAlias = Callable[[State, Runtime[Context]], Update | Awaitable[Update]]
+"""What may stand for a phase: any callable of this shape, `async` or not."""
+Steps: TypeAlias = "Generator[ModelCall, Reply, Update]"
+"""A phase that asks a model: yields each call, is sent the reply, returns the update."""
+
 LIVE_RUNS = 256
 """Runs whose environments are held while they are worked on; beyond that the least recent ones are let go."""
-
+THREADS = 64
+"""Phases that compute or wait for a KG at the same time under `ainvoke`; waiting for a model takes none."""
 NO_SEEDS = "none"
 """What the setting `seeds` says where no seeds are wanted, not even those that are kept for the KG."""
 
@@ -57,7 +76,7 @@ class ModelNeeded(Exception):  # noqa: N818 - not an error: the phase asks and g
 
 
 class Environment:
-    """What a run works with. Parts are opened on first use.
+    """What a run works with; it stays with its context. Parts are opened on first use.
 
     Args:
         context: the settings, those of the preset filled in.
@@ -71,48 +90,47 @@ class Environment:
     """
 
     def __init__(self, context: Context, answers: AnswerCache | None = None) -> None:
+        vars(context)[ENVIRONMENT] = self
         self.context = context
         self.meter = Meter()
         self.usage = Usage()
+        self.facts: tuple[ExtractedFact, ...] = ()
         self.replies: dict[tuple[tuple[str, str], ...], Reply] | None = None
         self._answers = answers
         self._ends: float | None = None
-        self._facts: tuple[ExtractedFact, ...] = ()
-        self._overlaid: KnowledgeGraph | None = None
+        self._kg: tuple[tuple[ExtractedFact, ...], KnowledgeGraph] | None = None
 
     def begin_phase(self, state: State) -> None:
         """Take over what the state says of the run: its facts, and how many seconds are left to it."""
         self.facts, self.usage = state.facts, Usage()
         self._ends = perf_counter() + self.context.max_seconds - state.usage.seconds
 
-    def seconds_left(self) -> float | None:
-        """Seconds until the run's budget ends; None outside a run."""
-        return None if self._ends is None else self._ends - perf_counter()
-
     def ask(self, call: ModelCall) -> Reply:
-        """Return a model's reply, for code that an action reaches: it cannot yield its calls as a phase does.
+        """Return a model's reply, waiting for it in this thread.
 
         Raises `ModelNeeded` where the run must not hold a thread: the phase then asks, and does it again.
         """
-        if self.replies is None:
-            return self.model.reply(call)
-        if call.messages not in self.replies:
+        if self.replies is not None and call.messages in self.replies:
+            return self.replies[call.messages]
+        if self.replies is not None:
             raise ModelNeeded(call)
-        return self.replies[call.messages]
+        reply = self.model.reply(call, self._seconds_left())
+        self.record(reply.usage)
+        return reply
+
+    async def ask_async(self, call: ModelCall) -> Reply:
+        """Return a model's reply, without holding a thread while waiting."""
+        reply = await self.model.areply(call, self._seconds_left())
+        self.record(reply.usage)
+        return reply
+
+    def _seconds_left(self) -> float | None:
+        """Seconds until the run's budget ends; None outside a run."""
+        return None if self._ends is None else self._ends - perf_counter()
 
     def record(self, usage: Usage) -> None:
         """Add what a reply of a model or an embedding server used."""
         self.usage += usage
-
-    @property
-    def facts(self) -> tuple[ExtractedFact, ...]:
-        """Facts read from documents in this run."""
-        return self._facts
-
-    @facts.setter
-    def facts(self, facts: Sequence[ExtractedFact]) -> None:
-        if tuple(facts) != self._facts:
-            self._facts, self._overlaid = tuple(facts), None
 
     @property
     def kg(self) -> KnowledgeGraph:
@@ -120,19 +138,19 @@ class Environment:
 
         Raises `ConfigurationError` or `DataError` if it cannot be opened.
         """
-        if self._overlaid is None:
+        if self._kg is None or self._kg[0] != self.facts:
             usable = ("accepted",) if self.context.review else ("accepted", "proposed")
-            hidden = {f.triple for f in self._facts if f.status not in usable}
+            hidden = {f.triple for f in self.facts if f.status not in usable}
             stored = [f for f in self._stored_facts if f.triple not in hidden]
-            own = [f for f in self._facts if f.triple not in hidden]
+            own = [f for f in self.facts if f.triple not in hidden]
             base = (overlaid(self._opened, stored) if stored else self._opened).session(
                 meter=self.meter,
                 answers=self._answers,
                 timeout=self.context.query_timeout,
                 limit=self.context.row_limit,
             )
-            self._overlaid = overlaid(base, own) if own else base
-        return self._overlaid
+            self._kg = self.facts, overlaid(base, own) if own else base
+        return self._kg[1]
 
     @cached_property
     def fact_store(self) -> FactStore:
@@ -214,18 +232,16 @@ class Environment:
         from triplewise.nodes.models import chat_model, open_model
 
         context = self.context
-        if isinstance(context.model, str):
-            model = open_model(
-                context.model,
-                base_url=context.base_url,
-                api_key_env=context.api_key_env,
-                temperature=context.temperature,
-                max_tokens=context.max_reply_tokens,
-                prices=context.prices,
-            )
-        else:
-            model = chat_model(context.model, context.prices)
-        return model.session(self.record, self.seconds_left)
+        if not isinstance(context.model, str):
+            return chat_model(context.model, context.prices)
+        return open_model(
+            context.model,
+            base_url=context.base_url,
+            api_key_env=context.api_key_env,
+            prices=context.prices,
+            temperature=context.temperature,
+            max_tokens=context.max_reply_tokens,
+        )
 
     @cached_property
     def toolset(self) -> Toolset:
@@ -245,7 +261,7 @@ class Environment:
     @cached_property
     def guidelines(self) -> Guidelines:
         """ERASER's guidelines, the user's own before the shipped ones."""
-        return _guidelines(tuple(self.context.guidelines))
+        return _load_guidelines(tuple(self.context.guidelines))
 
     @cached_property
     def documents(self) -> Documents | None:
@@ -291,9 +307,7 @@ def _read_facts(path: Path, proposed: bool, _version: object) -> tuple[Extracted
     return tuple(k.fact for k in FactStore(path).facts(FactFilter(status=status)))
 
 
-@lru_cache(maxsize=16)
-def _guidelines(files: tuple[str, ...]) -> Guidelines:
-    return load_guidelines(files)
+_load_guidelines = lru_cache(maxsize=16)(load_guidelines)
 
 
 def environment(source: Runtime[Context] | Context) -> Environment:
@@ -304,27 +318,21 @@ def environment(source: Runtime[Context] | Context) -> Environment:
     """
     context = source.context if isinstance(source, Runtime) else source
     attached: Environment | None = vars(context).get(ENVIRONMENT)
-    return attached or _attach(context, None)
-
-
-def _attach(context: Context, answers: AnswerCache | None) -> Environment:
-    vars(context)[ENVIRONMENT] = attached = Environment(context, answers)
-    return attached
+    return attached or Environment(context)
 
 
 class LiveRuns:
-    """The environments of the runs that are being worked on, at most `size` of them.
+    """The environments of the runs that are being worked on, the least recent ones let go beyond `LIVE_RUNS`.
 
     A run is known by the id in its state and by LangGraph's control object, which is another one for every
     invocation: two runs of one question share nothing, and a run that is resumed asks the KG anew.
     """
 
-    def __init__(self, size: int = LIVE_RUNS) -> None:
-        self._size = size
+    def __init__(self) -> None:
         self._live: OrderedDict[tuple[str, Any], Environment] = OrderedDict()
         self._lock = Lock()
 
-    def environment(self, run: str, runtime: Runtime[Context], settings: Mapping[str, Any]) -> Environment:
+    def take(self, run: str, runtime: Runtime[Context], settings: Mapping[str, Any]) -> Environment:
         """Return the environment of a run; made now if it begins, or is resumed.
 
         Args:
@@ -335,13 +343,186 @@ class LiveRuns:
         if live is not None:
             return live
         context = (runtime.context or Context()).resolved(settings)
-        return _attach(context, AnswerCache() if context.reuse_answers else None)
+        return Environment(context, AnswerCache() if context.reuse_answers else None)
 
-    def keep(self, run: str, runtime: Runtime[Context], environment: Environment) -> str:
+    def hold(self, run: str, runtime: Runtime[Context], environment: Environment) -> str:
         """Hold the environment of a run until its next phase; returns the id of the run."""
         run = run or uuid4().hex
         with self._lock:
             self._live[run, runtime.control] = environment
-            while len(self._live) > self._size:
+            while len(self._live) > LIVE_RUNS:
                 self._live.popitem(last=False)
         return run
+
+
+_runs = LiveRuns()
+
+
+class ModelPhase:
+    """A phase that asks a model.
+
+    Args:
+        steps: its generator function. without_model: what takes its place in a run without a model.
+    """
+
+    def __init__(
+        self,
+        steps: Callable[[State, Runtime[Context]], Steps],
+        without_model: Callable[[State, Runtime[Context]], Update] | None = None,
+    ) -> None:
+        self.steps, self.without_model = steps, without_model
+        update_wrapper(self, steps)
+
+    def __call__(self, state: State, runtime: Runtime[Context]) -> Update:
+        """Run the phase, waiting in this thread."""
+        if self.without_model is not None and runtime.context.embedded:
+            return self.without_model(state, runtime)
+        steps, ask = self.steps(state, runtime), environment(runtime).ask
+        try:
+            call = next(steps)
+            while True:
+                call = steps.send(ask(call))
+        except StopIteration as end:
+            return cast(Update, end.value)
+
+
+@dataclass
+class _Run:
+    """One phase of one run while it is carried out."""
+
+    state: State
+    given: Runtime[Context]
+    environment: Environment
+    queries: int
+    start: float = field(default_factory=perf_counter)
+
+    @property
+    def runtime(self) -> Runtime[Context]:
+        """What the phase is given: the caller's, with the settings of the preset filled in."""
+        return self.given.override(context=self.environment.context)
+
+
+class PhaseNode(Runnable[State, Update]):
+    """A phase as the graph runs it: under the preset's settings, its cost added to the state's usage.
+
+    Raises `ConfigurationError` when the phase returns a key the state does not have: LangGraph drops such
+    keys without a word.
+    """
+
+    def __init__(self, phase: Phase, settings: Mapping[str, Any]) -> None:
+        self.phase, self.settings = phase, settings
+        self.name = getattr(phase, "__name__", type(phase).__name__)
+        self._is_async = iscoroutinefunction(phase) or iscoroutinefunction(type(phase).__call__)
+
+    def invoke(
+        self,
+        input: State,
+        config: RunnableConfig | None = None,
+        *,
+        runtime: Runtime[Context] | None = None,
+        **kwargs: Any,
+    ) -> Update:
+        """Run the phase in this thread, as `graph.invoke` does."""
+        run = self._begin(input, runtime or get_runtime(Context))
+        try:
+            if self._is_async:
+                from triplewise.nodes.models import on_loop
+
+                coroutine: Any = self.phase(input, run.runtime)
+                update: Update = on_loop(coroutine).result()
+            else:
+                update = cast(Update, self._callable(run)(input, run.runtime))
+        except OutOfTimeError:
+            update = {}  # The next inspection ends the run.
+        return self._end(run, update)
+
+    async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
+        """Run the phase for `graph.ainvoke`; nothing that takes long runs on the event loop."""
+        run = self._begin(input, get_runtime(Context))
+        try:
+            if self._is_async:
+                update = await cast(Awaitable[Update], self.phase(input, run.runtime))
+            elif isinstance(phase := self._callable(run), ModelPhase):
+                update = await _advance(phase.steps(input, run.runtime), run.environment)
+            else:
+                update = cast(Update, await _in_thread(phase, input, run.runtime))
+        except OutOfTimeError:
+            update = {}
+        return self._end(run, update)
+
+    def _begin(self, state: State, runtime: Runtime[Context]) -> _Run:
+        env = _runs.take(state.run, runtime, self.settings)
+        env.begin_phase(state)
+        return _Run(state, runtime, env, env.meter.queries)
+
+    def _callable(self, run: _Run) -> Phase:
+        """Return the phase, or what takes its place without a model."""
+        phase, context = self.phase, run.environment.context
+        if isinstance(phase, ModelPhase) and phase.without_model and context.embedded:
+            return phase.without_model
+        return phase
+
+    def _end(self, run: _Run, update: Update) -> Update:
+        """Return the update with what the phase cost."""
+        if unknown := sorted(set(update) - set(State.model_fields)):
+            legal = ", ".join(State.model_fields)
+            raise ConfigurationError(
+                f"phase {self.name} returned unknown state keys: {', '.join(unknown)}; legal keys: {legal}"
+            )
+        env = run.environment
+        cost = Usage(queries=env.meter.queries - run.queries, seconds=perf_counter() - run.start)
+        usage = update.get("usage", run.state.usage) + env.usage + cost
+        if (answer := update.get("answer")) is not None:
+            return {**update, "usage": usage, "answer": replace(answer, usage=usage)}
+        held = _runs.hold(update.get("run", run.state.run), run.given, env)
+        return {**update, "usage": usage, "run": held}
+
+
+async def _advance(steps: Steps, env: Environment) -> Update:
+    """Run a generator to its end, with everything but the model's replies in threads of the pool."""
+
+    def send(reply: Reply | None) -> tuple[ModelCall | None, Update]:
+        try:
+            return steps.send(cast(Any, reply)), {}
+        except StopIteration as end:
+            return None, end.value
+
+    env.replies = {}
+    try:
+        call, update = await _in_thread(send, None)
+        while call is not None:
+            call, update = await _in_thread(send, await env.ask_async(call))
+        return update
+    finally:
+        env.replies = None
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, "triplewise")
+
+
+async def _in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Run a function in a thread of the pool; LangGraph's own has six of them on two cores."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_pool(), lambda context: context.run(function, *args), copy_context())
+
+
+def spent(state: State, context: Context, failed: bool = False) -> str:
+    """Return which budget is used up, in words; "" while there is some left.
+
+    `failed`: the last step has to be corrected; only then does it matter that no correction is left.
+    """
+    usage = state.usage
+    limits = (
+        (len(state.steps), context.max_steps or 0, "steps"),
+        (len(state.corrections), context.max_corrections if failed else 0, "corrections"),
+        (usage.calls, context.max_model_calls, "model calls"),
+        (usage.tokens, context.max_tokens, "model tokens"),
+        (usage.queries, context.max_queries, "KG queries"),
+        (usage.seconds, context.max_seconds, "seconds"),
+    )
+    over = (
+        f"the budget of {limit:g} {what} is spent" for used, limit, what in limits if limit and used >= limit
+    )
+    return next(over, "")

@@ -12,8 +12,7 @@ from langgraph.runtime import Runtime
 from triplewise.guidelines import Match
 from triplewise.nodes.act import reasoning_memory
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Update, spent
+from triplewise.nodes.environment import Update, environment, spent
 from triplewise.nodes.state import State, Verdict
 
 

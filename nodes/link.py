@@ -10,8 +10,7 @@ from contextlib import suppress
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Update
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import State, Usage
 from triplewise.nodes.text import slot_of
 from triplewise.tools.core.errors import ConfigurationError

@@ -17,16 +17,14 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from triplewise.nodes.pricing import Prices, estimate_tokens, load_prices, prices_path
+from triplewise.nodes.pricing import Prices, estimate_tokens, load_prices
 from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import (
     ConfigurationError,
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
 
 OPENAI_URL = "https://api.openai.com/v1"
-MODEL_FORMS = ("embedded", "openai:NAME")
 MALFORMED_RETRIES = 2
 """How often a reply that is no chat completion is asked for again: the client does not."""
 
@@ -49,11 +46,14 @@ Message = Mapping[str, str]
 """A chat message in OpenAI's form: `{"role": "user", "content": "..."}`."""
 T = TypeVar("T")
 
-_SCHEME, _NO_KEY = "openai:", "no-key"
 _OPTIONAL = ("max_tokens", "parallel_tool_calls", "stop", "stream_options", "temperature", "tool_choice")
-_THOUGHT = re.compile(r"<(think|thinking)>.*?</\1>", re.DOTALL)
-_UNOPENED = re.compile(r"\A.*</(?:think|thinking)>", re.DOTALL)
 _UNCLOSED = re.compile(r"<(?:think|thinking)>.*\Z", re.DOTALL)
+_REASONING = (
+    re.compile(r"<(think|thinking)>.*?</\1>", re.DOTALL),
+    re.compile(r"\A.*</(?:think|thinking)>", re.DOTALL),
+    _UNCLOSED,
+)
+"""Blocks of reasoning: whole ones, then what stands before a lone end, then what follows a lone beginning."""
 _LONGEST_QUOTE = 300
 
 
@@ -105,178 +105,151 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSettings:
-    """Everything that makes two models the same one. Times in seconds; the key is never shown.
+class Server:
+    """A model of an OpenAI-compatible server, and how it is asked. The key is never shown.
 
-    `reply` is what the server is to answer with, for messages.
+    Attributes:
+        model: the server's name of it. api_key_env: the environment variable that the key comes from.
+        timeout: seconds without any answer before a try counts as failed.
+        max_retries: further tries after the first on 429, 5xx, time-outs and lost connections.
+        temperature: left out for models that refuse it. max_tokens: longest reply.
+        reply: what the server answers with, for messages.
     """
 
-    name: str
+    model: str
     base_url: str
     api_key: str = field(repr=False)
     api_key_env: str
-    timeout: float
-    max_retries: int
-    prices: str | None
+    timeout: float = 60.0
+    max_retries: int = 4
     temperature: float = 0.0
     max_tokens: int = 0
-    stream: bool | None = None
     reply: str = "chat completion"
 
     @property
-    def shown_url(self) -> str:
-        """The base URL for messages: without any password that stands in it."""
-        parts = urlsplit(self.base_url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-
-    @property
     def where(self) -> str:
-        """The server, for messages."""
-        return f"the model server at {self.shown_url}"
+        """The server, for messages: its address without any password that stands in it."""
+        parts = urlsplit(self.base_url)
+        return f"the model server at {parts._replace(netloc=parts.netloc.rpartition('@')[2]).geturl()}"
+
+
+def find_server(model: str, base_url: str | None, api_key_env: str, **settings: Any) -> Server:
+    """Return the server of a model, with the address and the key that the environment holds.
+
+    Args:
+        model: the server's name of it.
+        base_url: e.g. `http://localhost:8000/v1`; None takes OPENAI_BASE_URL, then OpenAI.
+        api_key_env: environment variable of the key. Servers other than OpenAI need none.
+        settings: further ones of `Server`.
+
+    Raises:
+        ConfigurationError: the URL is none, or OpenAI would refuse to answer without a key.
+    """
+    url = base_url_for(base_url)
+    return Server(model, url, api_key_for(api_key_env, url), api_key_env, **settings)
 
 
 def open_model(
     model: str,
     base_url: str | None = None,
-    api_key: str | None = None,
-    temperature: float = 0.0,
-    max_tokens: int = 1024,
-    timeout: float = 60.0,
-    max_retries: int = 4,
-    *,
     api_key_env: str = "OPENAI_API_KEY",
-    stream: bool | None = None,
-    prices: str | Path | None = None,
+    prices: str | None = None,
+    **settings: Any,
 ) -> ChatModel:
     """Return a language model, opened once per settings. Nothing is sent before the first call.
 
     Args:
         model: `openai:NAME`, for any server that speaks the OpenAI API.
-        base_url: of the server, e.g. `http://localhost:8000/v1`; None takes OPENAI_BASE_URL, then OpenAI.
-        api_key: None takes environment variable `api_key_env`. Servers other than OpenAI need none.
-        temperature: 0 for repeatable runs. Left out for models that refuse it.
-        max_tokens: longest reply.
-        timeout: seconds without any answer before a try counts as failed.
-        max_retries: further tries after the first on 429, 5xx, time-outs and lost connections.
-        api_key_env: the environment variable meant by `api_key=None`.
-        stream: receive replies as a stream, for gateways that cut long silent requests; None where
-            somebody listens to the tokens (Studio, `stream_mode="messages"`).
-        prices: price table to lay over the shipped one; None takes TRIPLEWISE_PRICES.
+        base_url, api_key_env, settings: see `find_server`.
+        prices: price table to lay over the shipped one.
 
     Raises:
         ConfigurationError: unknown form of model, missing key, or a base URL that is none.
         DataError: the price table cannot be read.
     """
-    name, url = model_name(model), base_url_for(base_url)
-    return _opened(
-        ModelSettings(
-            name=name,
-            base_url=url,
-            api_key=api_key_for(api_key, api_key_env, url),
-            api_key_env=api_key_env,
-            timeout=timeout,
-            max_retries=max_retries,
-            prices=prices_path(prices),
-            temperature=temperature,
-            max_tokens=max_tokens,
-            stream=stream,
-        )
-    )
+    server = find_server(model_name(model), base_url, api_key_env, **{"max_tokens": 1024, **settings})
+    return _opened(server, prices)
 
 
 @lru_cache(maxsize=32)
-def _opened(settings: ModelSettings) -> ChatModel:
+def _opened(server: Server, prices: str | None) -> ChatModel:
     """Return one model per settings, so that connections are reused."""
     from langchain_openai import ChatOpenAI
     from pydantic import SecretStr
 
-    streaming = {} if settings.stream is None else {"streaming": settings.stream}
     chat = ChatOpenAI(
-        model=settings.name,
-        base_url=settings.base_url,
-        api_key=SecretStr(settings.api_key),
-        timeout=settings.timeout,
-        max_retries=settings.max_retries,
+        model=server.model,
+        base_url=server.base_url,
+        api_key=SecretStr(server.api_key),
+        timeout=server.timeout,
+        max_retries=server.max_retries,
         use_responses_api=False,
         stream_usage=True,
-        **streaming,
     )
-    return ChatModel(chat, settings.name, load_prices(settings.prices), settings)
+    return ChatModel(chat, server.model, load_prices(prices), server)
+
+
+def chat_model(chat: BaseChatModel, prices: str | None) -> ChatModel:
+    """Return a LangChain chat model that the caller made, as it is."""
+    name = getattr(chat, "model_name", None) or getattr(chat, "model", None) or type(chat).__name__
+    return ChatModel(chat, str(name), load_prices(prices))
 
 
 class ChatModel:
     """A language model that can be asked, from any thread and any event loop.
 
-    Every method raises `ConfigurationError` for what the person must set right (key, model name, address),
-    `ModelUnavailableError` when the server gave no usable reply after all retries, and `OutOfTimeError`.
-
     Args:
         chat: any LangChain chat model. name: looked up among the prices.
-        settings: of a server that `open_model` opened; None for a model that the caller made.
+        server: of a model that `open_model` opened; None for one that the caller made.
     """
 
-    def __init__(
-        self,
-        chat: BaseChatModel,
-        name: str,
-        prices: Prices,
-        settings: ModelSettings | None = None,
-    ) -> None:
-        self.chat, self.name, self.settings = chat, name, settings
+    def __init__(self, chat: BaseChatModel, name: str, prices: Prices, server: Server | None = None) -> None:
+        self.chat, self.name, self.server = chat, name, server
         self._prices = prices
-        # Shared by all sessions: a parameter that the model does not know is refused only once.
+        # Shared by all runs: a parameter that the model does not know is refused only once.
         self._dropped: set[str] = set()
-        self._record: Callable[[Usage], object] = lambda usage: None
-        self._seconds: Callable[[], float | None] = lambda: None
-
-    def session(
-        self, record: Callable[[Usage], object], seconds: Callable[[], float | None] = lambda: None
-    ) -> Self:
-        """The same model for one run: `record` is told what each reply used, `seconds` says what is left."""
-        session = copy(self)
-        session._record, session._seconds = record, seconds
-        return session
 
     def __repr__(self) -> str:
-        return f"ChatModel({self.name}{f', {self.settings.where}' if self.settings else ''})"
+        return f"ChatModel({self.name}{f', {self.server.where}' if self.server else ''})"
 
-    def complete(self, messages: Sequence[Message], *, stop: Sequence[str] = ()) -> Reply:
-        """Ask for text, ended before any of the `stop` words."""
-        return self.reply(ModelCall.of(messages, stop))
+    def reply(self, call: ModelCall, seconds: float | None = None) -> Reply:
+        """Ask, and wait for the reply in this thread.
 
-    def reply(self, call: ModelCall) -> Reply:
-        """Ask, and wait for the reply in this thread."""
-        reply = on_loop(self._ask(call)).result()
-        self._record(reply.usage)
-        return reply
+        Args:
+            seconds: that are left to the run; None for as long as it takes.
 
-    async def areply(self, call: ModelCall) -> Reply:
-        """Ask, without holding a thread while waiting."""
-        reply = await asyncio.wrap_future(on_loop(self._ask(call)))
-        self._record(reply.usage)
-        return reply
+        Raises:
+            ConfigurationError: the person must set something right (key, model name, address).
+            ModelUnavailableError: the server gave no usable reply after all retries.
+            OutOfTimeError: the seconds are over.
+        """
+        return on_loop(self._ask(call, seconds)).result()
 
-    async def _ask(self, call: ModelCall) -> Reply:
-        """Return one reply, within the seconds that the run has left."""
-        left = self._seconds()
-        if left is not None and left <= 0:
+    async def areply(self, call: ModelCall, seconds: float | None = None) -> Reply:
+        """Ask as `reply` does, without holding a thread while waiting."""
+        return await asyncio.wrap_future(on_loop(self._ask(call, seconds)))
+
+    async def _ask(self, call: ModelCall, seconds: float | None) -> Reply:
+        if seconds is not None and seconds <= 0:
             raise OutOfTimeError("the budget of seconds is spent")
         try:
-            async with asyncio.timeout(left):
+            async with asyncio.timeout(seconds):
                 message = await self._message(call)
         except TimeoutError:
-            raise OutOfTimeError(f"{self!r} did not answer within the {left:.1f} s left to the run") from None
+            raise OutOfTimeError(
+                f"{self!r} did not answer within the {seconds:.1f} s left to the run"
+            ) from None
         return self._read(message, call)
 
     async def _message(self, call: ModelCall) -> AIMessage:
         """Return the model's message; malformed ones and refused parameters lead to another request."""
-        messages, malformed = list(call.messages), 0
+        malformed = 0
         while True:
             chat, request = self._request(call)
             try:
-                message: AIMessage = await chat.ainvoke(messages, **request)
-            except client_errors(self.settings is not None) as error:
-                if self.settings is None:
+                message: AIMessage = await chat.ainvoke(list(call.messages), **request)
+            except client_errors(self.server is not None) as error:
+                if self.server is None:
                     raise ModelUnavailableError(f"model {self.name} failed: {_quote(error)}") from error
                 parameter = unknown_parameter(error)
                 if parameter and parameter not in self._dropped:
@@ -284,11 +257,11 @@ class ChatModel:
                     continue
                 malformed += is_malformed(error)
                 if not is_malformed(error) or malformed > MALFORMED_RETRIES:
-                    raise explained(error, self.settings) from error
+                    raise explained(error, self.server) from error
                 continue
-            is_unclosed = _UNCLOSED.search(_THOUGHT.sub("", str(message.text))) is not None
+            text = _REASONING[0].sub("", str(message.text))
             is_stopped = message.response_metadata.get("finish_reason") == "stop"
-            if not (call.stop and "stop" not in self._dropped and is_stopped and is_unclosed):
+            if not (call.stop and "stop" not in self._dropped and is_stopped and _UNCLOSED.search(text)):
                 return message
             # A stop word ended the model's reasoning block: ask again without any.
             self._dropped.add("stop")
@@ -297,30 +270,29 @@ class ChatModel:
         """Return what is invoked, and the request without parameters that this model refused before."""
         stop = list(call.stop) or None
         tools = [dict(s) if "function" in s else {"type": "function", "function": s} for s in call.schemas]
-        settings = self.settings
-        if settings is None:
+        server = self.server
+        if server is None:
             return (self.chat.bind_tools(tools) if tools else self.chat), ({"stop": stop} if stop else {})
-        request: dict[str, Any] = {"temperature": settings.temperature, "stop": stop}
+        request: dict[str, Any] = {"temperature": server.temperature, "stop": stop}
         if tools:
             request |= {"tools": tools, "tool_choice": "auto", "parallel_tool_calls": False}
         request = {k: v for k, v in request.items() if v is not None and k not in self._dropped}
         # OpenAI knows only the new name of this limit, most other servers only the old one.
-        if is_openai(settings.base_url) != ("max_tokens" in self._dropped):
-            return self.chat, {**request, "max_completion_tokens": settings.max_tokens}
-        return self.chat, {**request, "extra_body": {"max_tokens": settings.max_tokens}}
+        if is_openai(server.base_url) != ("max_tokens" in self._dropped):
+            return self.chat, {**request, "max_completion_tokens": server.max_tokens}
+        return self.chat, {**request, "extra_body": {"max_tokens": server.max_tokens}}
 
     def _read(self, message: AIMessage, call: ModelCall) -> Reply:
         """Return the reply, with tokens as reported, or estimated where the server reports none."""
-        raw, used = str(message.text), message.usage_metadata
-        if estimated := used is None or not (used["input_tokens"] or used["output_tokens"]):
-            texts = [text for _, text in call.messages] + [json.dumps(s) for s in call.schemas]
-            tokens_in = estimate_tokens(texts)
-            tokens_out = estimate_tokens([raw, *(json.dumps(c["args"]) for c in message.tool_calls)])
-        else:
-            assert used is not None
-            tokens_in, tokens_out = used["input_tokens"], used["output_tokens"]
+        text, used = str(message.text), message.usage_metadata
+        tokens_in, tokens_out = (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
+        if estimated := not (tokens_in or tokens_out):
+            tokens_in = estimate_tokens([*(t for _, t in call.messages), *map(json.dumps, call.schemas)])
+            tokens_out = estimate_tokens([text, *(json.dumps(c["args"]) for c in message.tool_calls)])
         cost = self._prices.cost(self.name, tokens_in, tokens_out)
-        text = _UNCLOSED.sub("", _UNOPENED.sub("", _THOUGHT.sub("", raw))).strip()
+        for block in _REASONING:
+            text = block.sub("", text)
+        text = text.strip()
         # Not every server honours stop words.
         ends = [at for word in call.stop if word and (at := text.find(word)) >= 0]
         return Reply(
@@ -351,19 +323,14 @@ def on_loop(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
     return asyncio.run_coroutine_threadsafe(coroutine, loop)
 
 
-def chat_model(chat: BaseChatModel, prices: str | None) -> ChatModel:
-    """Return a LangChain chat model that the caller made, as it is."""
-    name = getattr(chat, "model_name", None) or getattr(chat, "model", None) or type(chat).__name__
-    return ChatModel(chat, str(name), load_prices(prices))
-
-
 @cache
 def client_errors(own: bool) -> tuple[type[Exception], ...]:
     """What a call can fail with; the built-in ones are how our own client reports a malformed reply."""
     import openai
+    from langchain_core.exceptions import ModelError
 
     builtin = (ValueError, TypeError, KeyError, IndexError, AttributeError) if own else ()
-    return (openai.OpenAIError, *builtin)
+    return (openai.OpenAIError, ModelError, *builtin)
 
 
 def is_malformed(error: Exception) -> bool:
@@ -377,76 +344,61 @@ def unknown_parameter(error: Exception) -> str:
     """Return the optional parameter that a model does not take, "" if that is not what is wrong."""
     import openai
 
-    if not isinstance(error, openai.APIStatusError) or error.status_code not in (400, 422):
+    if not isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
         return ""
-    words = _server_words(error).lower()
-    named = (error.param or "").split(".")[0].replace("max_completion_tokens", "max_tokens")
-    if "unsupported" in (error.code or "") and named in _OPTIONAL:
-        return named
+    words = f"{error.code} {_server_words(error)}".lower()
     if not re.search(r"not support|unsupported|unrecogni[sz]ed|unknown|extra inputs|not permitted", words):
         return ""
-    if named in _OPTIONAL:
-        return named
-    return next((name for name in _OPTIONAL if re.search(rf"\b{name}\b", words)), "")
+    named = f"{(error.param or '').split('.')[0]} {words}".replace("max_completion_tokens", "max_tokens")
+    places = {p: match.start() for p in _OPTIONAL if (match := re.search(rf"\b{p}\b", named))}
+    return min(places, key=places.__getitem__, default="")
 
 
-def explained(error: Exception, settings: ModelSettings) -> TriplewiseError:
+def explained(error: Exception, server: Server) -> TriplewiseError:
     """The error that says what happened and who acts: the person (`ConfigurationError`), or nobody now."""
     import openai
 
-    where, tries = settings.where, f"given up after {settings.max_retries + 1} tries"
+    where, tries = server.where, f"given up after {server.max_retries + 1} tries"
     if isinstance(error, openai.APIStatusError):
-        return _status_error(error, settings, tries)
+        return _status_error(error, server, tries)
     if isinstance(error, openai.APITimeoutError):
-        text = f"{where} did not answer within {settings.timeout:g} s; {tries}"
-        return ModelUnavailableError(text)
+        return ModelUnavailableError(f"{where} did not answer within {server.timeout:g} s; {tries}")
     if isinstance(error, openai.APIConnectionError):
         causes = list(_causes(error))
-        text = _quote("; ".join(dict.fromkeys(str(cause) for cause in causes if str(cause))))
-        if any(isinstance(c, ConnectionRefusedError) for c in causes):
-            text = f"{where} refuses connections: is the server running, and is this its port?"
-        elif any(isinstance(c, socket.gaierror) for c in causes):
-            text = f"{where} cannot be found ({text}): check the base URL and the network"
-        elif any(isinstance(c, ssl.SSLCertVerificationError) for c in causes):
-            text = f"{where} has a certificate that is not trusted ({text})"
-        else:
-            return ModelUnavailableError(f"the connection to {where} failed ({text}); {tries}")
-        return ConfigurationError(text)
-    if isinstance(error, openai.APIError) and not is_malformed(error):
-        return ModelUnavailableError(f"{where} broke off: {_quote(error.message)}")
+        words = _quote("; ".join(dict.fromkeys(str(cause) for cause in causes if str(cause))))
+        lasting = (ConnectionRefusedError, socket.gaierror, ssl.SSLCertVerificationError)
+        if any(isinstance(cause, lasting) for cause in causes):
+            return ConfigurationError(
+                f"{where} cannot be reached ({words}): is the server running, and is its address right?"
+            )
+        return ModelUnavailableError(f"the connection to {where} failed ({words}); {tries}")
+    if not is_malformed(error):
+        return ModelUnavailableError(f"{where} broke off: {_quote(error)}")
     kind = type(error).__name__
-    return ModelUnavailableError(
-        f"{where} sent a reply that is no {settings.reply} ({kind}: {_quote(error)})"
-    )
+    return ModelUnavailableError(f"{where} sent a reply that is no {server.reply} ({kind}: {_quote(error)})")
 
 
-def _status_error(error: openai.APIStatusError, settings: ModelSettings, tries: str) -> TriplewiseError:
+def _status_error(error: openai.APIStatusError, server: Server, tries: str) -> TriplewiseError:
     """Return what a reply with a 4xx or 5xx status means."""
-    status, where, words = error.status_code, settings.where, _quote(_server_words(error))
-    if status in (401, 403) and settings.api_key == _NO_KEY:
-        return ConfigurationError(
-            f"{where} wants a key and none was given (HTTP {status}): "
-            f"set environment variable {settings.api_key_env}"
-        )
+    status, where, words = error.status_code, server.where, _quote(_server_words(error))
     if status in (401, 403):
         return ConfigurationError(
-            f"{where} refused the key in {settings.api_key_env} (HTTP {status}: {words}): "
-            "check that it is complete, belongs to this server, and may use this model"
+            f"{where} refused the key in environment variable {server.api_key_env} (HTTP {status}: {words}): "
+            "check that it is set and complete, belongs to this server, and may use this model"
         )
     if status == 404:
         return ConfigurationError(
-            f"{where} has no model {settings.name!r} (HTTP 404: {words}): list the models it has with "
-            f"`curl {settings.shown_url}/models`; if that finds nothing either, the base URL is wrong "
-            "(it usually ends in /v1)"
+            f"{where} has no model {server.model!r} (HTTP 404: {words}): look at those that /models "
+            "lists there; if that finds nothing either, the base URL is wrong (it usually ends in /v1)"
         )
     if status == 429 and error.code == "insufficient_quota":
         text = f"{where}: this key's account has no quota left ({words}): top it up or use another"
         return ConfigurationError(text)
     if status in (408, 409, 425, 429) or status >= 500:
         delay = error.response.headers.get("retry-after", "")
-        wait = f"; it asks to wait {delay} s: run again later" if delay.isdigit() and int(delay) > 60 else ""
+        wait = f"it asks to wait {delay} s: run again later" if delay.isdigit() and int(delay) > 60 else tries
         what = "limits the rate of requests" if status == 429 else "failed"
-        return ModelUnavailableError(f"{where} {what} (HTTP {status}: {words}){wait or f'; {tries}'}")
+        return ModelUnavailableError(f"{where} {what} (HTTP {status}: {words}); {wait}")
     text, lowered = f"{where} refused the request (HTTP {status}: {words})", words.lower()
     if error.code == "context_length_exceeded" or re.search(r"context (length|window|size)", lowered):
         fix = "use a model with a longer context, fewer steps, or a smaller observation"
@@ -469,9 +421,7 @@ def _server_words(error: openai.APIStatusError) -> str:
     """Return what the server itself said, without the client's wrapping."""
     body = error.body
     if isinstance(body, dict):
-        inner = body.get("error", body)
-        words = inner.get("message") if isinstance(inner, dict) else inner
-        return str(words or body.get("detail") or body.get("message") or error.message)
+        return str(body.get("message") or body.get("detail") or error.message)
     return str(body or error.message)
 
 
@@ -488,23 +438,16 @@ def is_openai(url: str) -> bool:
 
 
 def model_name(model: str) -> str:
-    """Return the server's own name of a model. Raises `ConfigurationError` listing the legal forms."""
-    scheme, name = model[: len(_SCHEME)], model[len(_SCHEME) :].strip()
-    if scheme == _SCHEME and name:
+    """Return the server's own name of a model. Raises `ConfigurationError` where it is not `openai:NAME`."""
+    name = model.removeprefix("openai:").strip()
+    if model.startswith("openai:") and name:
         return name
-    if model == "embedded":
-        raise ConfigurationError(
-            "model 'embedded' is no language model: it answers without one, so none can be opened; "
-            "for a language model give openai:NAME"
-        )
-    hint = f"; did you mean {_SCHEME + model!r}?" if model and ":" not in model else ""
-    raise ConfigurationError(f"unknown model {model!r}; legal forms: {', '.join(MODEL_FORMS)}{hint}")
+    raise ConfigurationError(f"{model!r} is no language model; give openai:NAME, e.g. openai:gpt-4o-mini")
 
 
 def base_url_for(given: str | None) -> str:
     """Return the server's URL without a slash at its end. Raises `ConfigurationError` if it is none."""
-    environment = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
-    url = (given or environment or OPENAI_URL).strip().rstrip("/")
+    url = (given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip().rstrip("/")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
@@ -513,9 +456,9 @@ def base_url_for(given: str | None) -> str:
     return url
 
 
-def api_key_for(given: str | None, variable: str, url: str) -> str:
+def api_key_for(variable: str, url: str) -> str:
     """Return the key to send. Raises `ConfigurationError` where OpenAI would refuse to answer without one."""
-    key = (given or os.environ.get(variable) or "").strip()
+    key = os.environ.get(variable, "").strip()
     if not key.isascii() or not key.isprintable():
         raise ConfigurationError(f"the key in {variable} holds characters no key has; copy it again")
     if not key and is_openai(url):
@@ -523,4 +466,4 @@ def api_key_for(given: str | None, variable: str, url: str) -> str:
             f"no key for {url}: set environment variable {variable}, or give base_url of a server "
             'that needs none, or use model="embedded"'
         )
-    return key or _NO_KEY
+    return key or "no-key"

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Update
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph

@@ -13,10 +13,9 @@ import numpy as np
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import ModelPhase, Phase, Steps, Update, environment
 from triplewise.nodes.link import link
 from triplewise.nodes.models import ModelCall
-from triplewise.nodes.phase import ModelPhase, Phase, Steps, Update
 from triplewise.nodes.state import State
 from triplewise.nodes.text import form_of, slot_of
 from triplewise.tools.actions.symbolic import RuleService

@@ -10,9 +10,8 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import ModelPhase, Phase, Steps, Update, environment
 from triplewise.nodes.models import ModelCall
-from triplewise.nodes.phase import ModelPhase, Phase, Steps, Update
 from triplewise.nodes.state import State, Step, Usage
 from triplewise.nodes.text import (
     contains_name,

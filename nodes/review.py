@@ -14,8 +14,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Update
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import triple_text
 from triplewise.tools.core.facts import ExtractedFact, FactStatus

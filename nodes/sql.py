@@ -9,9 +9,8 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.answer import sentence
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.link import given
-from triplewise.nodes.phase import Update
 from triplewise.nodes.state import Answer, AnswerStatus, State
 from triplewise.tools.actions.sql import table_line, table_text
 from triplewise.tools.core.errors import ActionError, ConfigurationError

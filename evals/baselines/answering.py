@@ -22,9 +22,8 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.act import read_values
 from triplewise.nodes.answer import sentence
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
-from triplewise.nodes.models import Reply
-from triplewise.nodes.phase import Update, spent
+from triplewise.nodes.environment import Update, environment, spent
+from triplewise.nodes.models import ModelCall, Reply
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State, Step, Usage
 from triplewise.nodes.text import decides, denies, form_of, node_labels, normal_values, slot_of
@@ -96,7 +95,7 @@ def ask(state: State, context: Context, prompt: str, part: str, **values: Any) -
     """
     template = load_prompt(context.prompt or prompt_path(prompt))
     text = template.render(part, **{**question_values(state), **values})
-    return environment(context).model.complete([{"role": "user", "content": text}])
+    return environment(context).ask(ModelCall.of(text))
 
 
 @dataclass(slots=True)

@@ -32,8 +32,7 @@ from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes import answer
 from triplewise.nodes.answer import find_routes
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Update
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.plan import settings_of
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import node_labels

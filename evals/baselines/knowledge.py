@@ -27,9 +27,8 @@ from triplewise.evals.baselines.answering import (
 )
 from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.extract import fitting_texts
-from triplewise.nodes.phase import Update
 from triplewise.nodes.state import State, Step
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError

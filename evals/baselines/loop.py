@@ -22,7 +22,7 @@ from triplewise.evals.baselines import check_model
 from triplewise.graphs.build import RECURSION_LIMIT
 from triplewise.graphs.presets import PRESETS, choose_phases
 from triplewise.nodes.context import Context
-from triplewise.nodes.phase import Phase, PhaseNode, Update, spent
+from triplewise.nodes.environment import Phase, PhaseNode, Update, spent
 from triplewise.nodes.plan import none
 from triplewise.nodes.state import Input, State, Verdict
 from triplewise.tools.core.errors import ConfigurationError

@@ -17,8 +17,7 @@ from triplewise.evals.baselines.loop import Graph, build_loop
 from triplewise.nodes import act as acting
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Update
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.plan import for_policy
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import State

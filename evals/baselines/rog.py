@@ -29,8 +29,7 @@ from triplewise.evals.baselines.answering import (
 from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes.answer import find_routes, labels_of, route_query, with_documents
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Update
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.plan import demonstrations_for, relations_around, settings_of
 from triplewise.nodes.state import ProofTriple, State, Step
 from triplewise.nodes.text import memory_lines, triple_text

@@ -62,8 +62,7 @@ from triplewise.evals.baselines.tog_pruning import PROMPT, Pruner
 from triplewise.nodes import answer as answering
 from triplewise.nodes.answer import labels_of
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import Update
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import State, Step, Verdict
 from triplewise.nodes.text import decides
 from triplewise.tools.core.call import Call, Feedback

@@ -12,10 +12,9 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.act import opening, prompt_values
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Phase, environment
+from triplewise.nodes.environment import Update as StateUpdate
 from triplewise.nodes.learning.config import LearningContext, LearningState, Progress
-from triplewise.nodes.phase import Phase
-from triplewise.nodes.phase import Update as StateUpdate
 from triplewise.nodes.plan import settings_of
 from triplewise.nodes.state import Answer, State, Step
 from triplewise.tools.core.call import Feedback

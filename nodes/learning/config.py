@@ -179,4 +179,4 @@ def learner_for(config: LearningConfig, context: Context, kg: KnowledgeGraph) ->
         raise ConfigurationError(
             "the model policy needs --base-url: the server (vLLM) that serves the model and its adapters"
         )
-    return ModelLearner(base, url, LoraSettings.of(lora), api_key_for(None, context.api_key_env, url))
+    return ModelLearner(base, url, LoraSettings.of(lora), api_key_for(context.api_key_env, url))

@@ -417,7 +417,6 @@ def test_every_result_says_what_it_takes_to_have_it_again(
     assert (about["phases"]["reflect"], about["phases"]["plan"]) == ("none", "mined")
     assert about["seed_questions"] == "the dev questions of all hops"
     json.dumps(about)  # plain values only
-    monkeypatch.delenv("TRIPLEWISE_PRICES", raising=False)
     shipped, mine = provenance.prices_checksum(), tmp_path / "prices.yaml"
     mine.write_text("models: {m: {input: 1, output: 2}}\n", encoding="utf-8")
     assert len(shipped) == 64

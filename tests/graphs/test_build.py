@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.graphs.presets import find_preset
-from triplewise.nodes.phase import Update
+from triplewise.nodes.environment import Update
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg import open_kg
 

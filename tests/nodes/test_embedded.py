@@ -10,8 +10,8 @@ from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.embedded import GIVE_UP, decide
+from triplewise.nodes.environment import Update
 from triplewise.nodes.inspect import eraser
-from triplewise.nodes.phase import Update
 from triplewise.nodes.state import Verdict
 from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.kg import KnowledgeGraph

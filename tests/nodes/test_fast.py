@@ -14,9 +14,8 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.act import act, action_context
 from triplewise.nodes.embedded import whole_program
-from triplewise.nodes.environment import environment
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.inspect import eraser
-from triplewise.nodes.phase import Update
 from triplewise.nodes.state import Verdict
 from triplewise.tools.core.rules import Atom, Rule
 

@@ -10,8 +10,8 @@ import pytest
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State
+from triplewise.nodes.environment import Update
 from triplewise.nodes.observe import VARIANTS, by_relation, none, oda, one_hop
-from triplewise.nodes.phase import Update
 
 from .conftest import FANG, WILD
 

@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State
-from triplewise.nodes.phase import Update
+from triplewise.nodes.environment import Update
 from triplewise.nodes.plan import mined, proposed
 from triplewise.tools.core.rules import DroppedRule
 from triplewise.tools.linking.linker import LinkedEntity

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Answer, Context, State
-from triplewise.nodes.environment import environment
-from triplewise.nodes.phase import PhaseNode, Update, spent
+from triplewise.nodes.environment import PhaseNode, Update, environment, spent
 from triplewise.nodes.state import Correction, Usage
 from triplewise.tools.core.errors import ConfigurationError
 
