@@ -3,8 +3,8 @@
 An `Environment` (graph, encoders, model, actions, guidelines, prompt, documents, seeds) is one value, made
 from the `Context` when a run begins, reached from a phase as `environment(runtime)`, and let go of when the
 answer is given. What is costly to open (a store, a model's connections) is opened when it is first used and
-shared by all runs of the process; what belongs to one run (its query meter, the answers the graph gave it, the
-facts it read, what its model calls cost) is here and nowhere else.
+shared by all runs of the process; what belongs to one run (its query meter, the answers the graph gave it,
+the facts it read, what its model calls cost) is here and nowhere else.
 
 A phase is a callable `(state, runtime) -> update`. One that asks a language model is written once, as a
 generator that yields what it asks and is sent the reply (`ModelPhase`): run plainly it waits in its thread,
