@@ -36,14 +36,13 @@ from triplewise.nodes.state import State, Usage
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
-from triplewise.tools.kg import KnowledgeGraph, Meter, open_kg
+from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile, open_kg
 from triplewise.tools.kg.engine import AnswerCache
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.overlay.store import FactFilter, FactStore, open_facts
 from triplewise.tools.kg.unbatched import UnbatchedLabels
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
-from triplewise.tools.sql.nograph import NoGraph
 
 if TYPE_CHECKING:
     from triplewise.nodes.models import ChatModel, ModelCall, Reply
@@ -171,7 +170,11 @@ class Environment:
     def _opened(self) -> KnowledgeGraph:
         """The graph that all runs share."""
         if self.context.db is not None:
-            return NoGraph()
+            from pyoxigraph import Store
+
+            from triplewise.tools.kg.embedded import EmbeddedKG
+
+            return EmbeddedKG(Store(), load_profile("generic"), "none")
         source, profile = self.context.kg, self.context.profile
         if isinstance(source, str | Path):
             return open_kg(source, profile=profile)

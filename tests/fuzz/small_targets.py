@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyoxigraph as ox
+import sqlalchemy as sa
 
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.actions.toolset import ActionContext, ReasoningMemory
@@ -20,9 +21,7 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.protocol import Result
 from triplewise.tools.kg.readonly import ReadQuery
-from triplewise.tools.sql.database import RelationalDatabase
-from triplewise.tools.sql.engines import SQLiteEngine
-from triplewise.tools.sql.nograph import NoGraph
+from triplewise.tools.sql.database import open_database
 
 MARK = "zqxmark"
 """A word that stands in no graph, no query and no keyword: payloads carry it."""
@@ -129,11 +128,6 @@ def targets_for(name: str, spy: Spy) -> Iterator[list[Target]]:
         yield [_on_graph(toolset, profile, spy) for profile in GRAPHS]
         return
 
-    class SpyEngine(SQLiteEngine):
-        def fetch(self, statement: Any, timeout: float) -> list[tuple[Any, ...]]:
-            spy.sql(str(statement.compile(dialect=self.dialect)))
-            return super().fetch(statement, timeout)
-
     with tempfile.TemporaryDirectory(prefix="triplewise-fuzz-") as folder:
         path = Path(folder) / "films.db"
         connection = sqlite3.connect(path)
@@ -146,9 +140,18 @@ def targets_for(name: str, spy: Spy) -> Iterator[list[Target]]:
         )
         connection.commit()
         connection.close()
-        before, database = path.read_bytes(), RelationalDatabase(SpyEngine(path), timeout=5.0, limit=50)
+        before, database = path.read_bytes(), open_database(str(path), timeout=5.0, limit=50)
+
+        def look(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+            spy.sql(statement)
+
+        sa.event.listen(database.engine, "before_cursor_execute", look)
         try:
-            context = ActionContext(NoGraph(), "Which film?", services={"database": database})
+            context = ActionContext(
+                EmbeddedKG(ox.Store(), load_profile("generic"), "none"),
+                "Which film?",
+                services={"database": database},
+            )
             fitting = dict.fromkeys(("node", "entity", "relation", "variable", "text"), COLUMNS)
             values = (*VALUES, *COLUMNS, "Alien", "MAX", "COUNT")
             programs = ("", 'add_condition("film.title", "=", "Alien")')

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyoxigraph import Store
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
@@ -16,8 +17,9 @@ from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback
 from triplewise.tools.actions.repair.sql import sql_fixes
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.sql.database import open_database
-from triplewise.tools.sql.nograph import NoGraph
 
 Server = Callable[..., OpenAIServer]
 
@@ -45,7 +47,11 @@ def db(tmp_path: Path) -> str:
 
 def act(db: str, call: Call, program: str = "") -> Feedback:
     """One action on the database."""
-    bench = ActionContext(kg=NoGraph(), program=program, services={"database": open_database(db)})
+    bench = ActionContext(
+        kg=EmbeddedKG(Store(), load_profile("generic"), "none"),
+        program=program,
+        services={"database": open_database(db)},
+    )
     return TOOLSETS["sql"].execute(bench, call)
 
 
@@ -115,7 +121,7 @@ def test_feedback_of_actions(db: str) -> None:
     assert (done.answers, done.finished) == (("1990",), True)
 
 
-def test_mends_leave_rows(db: str) -> None:
+def test_fixes_leave_rows(db: str) -> None:
     database = open_database(db)
     failed = act(db, Call("add_condition", ("person.name", "=", "Green Hill")))
     fixes = sql_fixes(database, "", failed, budget=12, most=3)
@@ -141,6 +147,6 @@ def test_the_command_line_asks(
     assert (document["answer"], document["preset"], document["sparql"]) == (["Green Hill"], "sql", "")
     assert document["sql"].startswith("SELECT")
     assert run((*question, "--db", str(tmp_path / "no.db"), *model)) == 2
-    assert "no such SQLite file" in capsys.readouterr().err
+    assert "there is no such file" in capsys.readouterr().err
     assert run((*question, "--db", db, "--no-checkpoints")) == 2
     assert "asking a database needs a language model" in capsys.readouterr().err

@@ -17,29 +17,20 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.kg.protocol import Meter, Outcome
-from triplewise.tools.sql.engines import (
-    DuckEngine,
-    Engine,
-    PostgresEngine,
-    QueryError,
-    SQLiteEngine,
-    Statement,
-)
-from triplewise.tools.sql.schema import Column, Condition, Rows, SqlQuery, reflect_schema
-from triplewise.tools.sql.statements import Writer
-from triplewise.tools.sql.values import Value, fold, plain, read_number
+from triplewise.tools.sql.engines import QueryError, fetch, open_engine, statement_text
+from triplewise.tools.sql.schema import Column, Rows, SqlQuery, reflect_schema
+from triplewise.tools.sql.statements import Statement, Writer
+from triplewise.tools.sql.values import Value, fold, nearest, plain, read_number
 
 DISTINCT = 20_000
 """Most distinct values of a column that are compared with a text one by one."""
-SIMILARITY = 60.0
-"""Least similarity (0 to 100) of a value that is offered for another."""
 ENDINGS = {
     ".sqlite": "sqlite",
     ".sqlite3": "sqlite",
@@ -83,27 +74,19 @@ def _open(
     url: URL, timeout: float, limit: int, tables: tuple[str, ...] | None, _stamp: tuple[int, int] | None
 ) -> RelationalDatabase:
     """The database of a URL, opened anew when its file changed."""
-    file = Path(url.database or "")
-    engine: Engine
-    match url.get_backend_name():
-        case "sqlite":
-            engine = SQLiteEngine(file)
-        case "duckdb":
-            engine = DuckEngine(file)
-        case _:
-            engine = PostgresEngine(url, timeout)
+    engine = open_engine(url, timeout)
     try:
         database = RelationalDatabase(engine, timeout=timeout, limit=limit, tables=tables)
     except QueryError as error:
-        engine.close()
+        engine.dispose()
         where = url.render_as_string(hide_password=True)
         fix = "check host, database, user and password" if engine.name == "postgresql" else "check the file"
         raise KGUnavailableError(f"{where} cannot be read: {error.message}; {fix}") from None
     except ConfigurationError:
-        engine.close()
+        engine.dispose()
         raise
     # Evicted or at the end of the process, its connections are closed.
-    weakref.finalize(database, engine.close)
+    weakref.finalize(database, engine.dispose)
     return database
 
 
@@ -148,12 +131,11 @@ class RelationalDatabase:
     """A read-only database. Making one raises `QueryError` where it is lost."""
 
     def __init__(
-        self, engine: Engine, *, timeout: float, limit: int, tables: Sequence[str] | None = None
+        self, engine: sa.Engine, *, timeout: float, limit: int, tables: Sequence[str] | None = None
     ) -> None:
         self.engine, self.timeout, self.limit = engine, timeout, limit
-        self.schema, native = reflect_schema(engine, tables, timeout)
-        self._writer = Writer(engine, self.schema, native)
-        self._shown = Writer(engine, self.schema, native, shown=True)
+        self.schema, clauses, native = reflect_schema(engine, tables, timeout)
+        self._writer = Writer(self.schema, clauses, native, self._spellings)
         self._distinct: dict[Column, tuple[Value, ...]] = {}
         self.meter = Meter()
 
@@ -161,6 +143,7 @@ class RelationalDatabase:
         """The same database for one run, with its meter, time-out and row limit."""
         session = copy(self)
         session.meter, session.timeout, session.limit = meter, timeout, limit
+        session._writer = replace(self._writer, spellings=session._spellings)
         return session
 
     def run(self, query: SqlQuery, limit: int | None = None) -> Rows:
@@ -172,29 +155,24 @@ class RelationalDatabase:
         if query.answer is None:
             return self.rows(query, limit)
         name = f"{query.aggregation}({query.answer.name})" if query.aggregation else query.answer.name
-        found = self._rows(lambda: (self._writer.answer(query), (name,)), limit)
-        if query.aggregation and found.rows == ((None,),):
-            found = replace(found, outcome=Outcome.EMPTY, rows=())
-        return self._noted(query, found)
+        result = self._rows(lambda: (self._writer.answer(query), (name,)), limit)
+        if query.aggregation and result.rows == ((None,),):
+            result = replace(result, outcome=Outcome.EMPTY, rows=())
+        return self._with_note(query, result)
 
     def rows(self, query: SqlQuery, limit: int | None = None) -> Rows:
         """The rows that a query's answer is taken from, with the conditions' columns of other tables.
 
         For a largest or smallest value, the row that has it comes first.
         """
-        return self._noted(query, self._rows(lambda: self._writer.rows(query), limit))
+        return self._with_note(query, self._rows(lambda: self._writer.rows(query), limit))
 
     def sql(self, query: SqlQuery) -> str:
-        """The query for people, values written out as literals, "" where there is none yet.
-
-        It is not what is run: guards against cells that do not read as numbers are left out, and a text that
-        is compared without case and accents stands there as the database spells it.
-        """
+        """The query as it is run, with its values written out, for people; "" where there is none yet."""
         try:
-            spelled = replace(query, conditions=tuple(self._spelled(c) for c in query.conditions))
-            writer = self._shown
-            statement = writer.answer(spelled) if spelled.answer else writer.rows(spelled)[0]
-            return self.engine.text(statement)
+            return statement_text(
+                self.engine, self._writer.answer(query) if query.answer else self._writer.rows(query)[0]
+            )
         except QueryError:
             return ""
 
@@ -205,47 +183,45 @@ class RelationalDatabase:
     def find(self, column: Column, text: str, limit: int = 5) -> Sequence[Value]:
         """Values of a column nearest to a text: same but for case and accents first, then by similarity."""
         number = read_number(text)
-        if column.kind == "number" and number is not None:
-            numbers = [
-                (abs(n - number), v) for v in self._values_of(column) if (n := read_number(v)) is not None
-            ]
-            return [v for _, v in sorted(numbers, key=lambda pair: pair[0])[:limit]]
-        known = self._values_of(column)
-        if len(known) >= DISTINCT:
-            known = self._narrowed(column, text)
-        return _nearest(text, known, limit)
+        try:
+            if column.kind == "number" and number is not None:
+                numbers = ((read_number(v), v) for v in self._values_of(column))
+                distances = [(abs(n - number), v) for n, v in numbers if n is not None]
+                return [v for _, v in sorted(distances, key=lambda pair: pair[0])[:limit]]
+            return nearest(text, self._values_like(column, text), limit)
+        except QueryError:
+            return []
 
     def close(self) -> None:
         """Free what is held. Safe to call twice."""
-        self.engine.close()
+        self.engine.dispose()
+
+    def _spellings(self, column: Column, text: str) -> list[Value]:
+        """How a column writes a text, case, accents and spaces aside. Raises `QueryError`."""
+        return [v for v in self._values_like(column, text) if fold(str(v)) == fold(text)]
+
+    def _values_like(self, column: Column, text: str) -> tuple[Value, ...]:
+        """The values of a column; of very many, those that hold one of the longest words of a text."""
+        values = self._values_of(column)
+        if len(values) < DISTINCT:
+            return values
+        words = sorted((w for w in text.split() if len(w) > 2), key=len, reverse=True)[:2]
+        return self._values(*(self._writer.like(column, word) for word in words or [text]), limit=200)
 
     def _values_of(self, column: Column) -> tuple[Value, ...]:
-        """The distinct values of a column, at most `DISTINCT`; asked once."""
+        """The distinct values of a column, at most `DISTINCT`; asked once. Raises `QueryError`."""
         if column not in self._distinct:
-            found = self.values(column, DISTINCT)
-            if not found.outcome.ok:
-                return ()
-            self._distinct[column] = tuple(row[0] for row in found.rows)
+            self._distinct[column] = self._values(self._writer.values(column), limit=DISTINCT)
         return self._distinct[column]
 
-    def _narrowed(self, column: Column, text: str) -> tuple[Value, ...]:
-        """Of very many values, the ones that are the text but for case and accents, or hold a word of it."""
-        words = sorted((w for w in text.split() if len(w) > 2), key=len, reverse=True)[:2]
-        asked = [self._writer.same(column, text), *(self._writer.like(column, w) for w in words)]
-        found = [self._rows(lambda s=s: (s, (column.name,)), 200) for s in asked]  # type: ignore[misc]
-        return tuple(dict.fromkeys(row[0] for rows in found for row in rows.rows))
+    def _values(self, *statements: Statement, limit: int) -> tuple[Value, ...]:
+        """What statements of one column find, each value once. Raises `QueryError`."""
+        values: dict[Value, None] = {}
+        for statement in statements:
+            values |= dict.fromkeys(plain(cell) for (cell,) in self._fetch(statement.limit(limit)))
+        return tuple(values)
 
-    def _spelled(self, condition: Condition) -> Condition:
-        """A folded condition with the one spelling that the database has of its value, where it has one."""
-        if not condition.folded or condition.operator not in ("=", "!="):
-            return condition
-        column, text = condition.column, str(condition.value)
-        found = self._rows(lambda: (self._writer.same(column, text), (column.name,)), 2)
-        if len(found.rows) == 1 and found.outcome is Outcome.ROWS:
-            return replace(condition, value=found.rows[0][0], folded=False)
-        return condition
-
-    def _noted(self, query: SqlQuery, rows: Rows) -> Rows:
+    def _with_note(self, query: SqlQuery, rows: Rows) -> Rows:
         """Rows with a word on which of several ways tables were joined by."""
         if rows.message or not rows.outcome.ok:
             return rows
@@ -254,28 +230,22 @@ class RelationalDatabase:
     def _rows(self, statement: Callable[[], tuple[Statement, tuple[str, ...]]], limit: int | None) -> Rows:
         """What a statement gives, with its outcome; cut at the limit."""
         most = max(1, min(limit, self.limit) if limit is not None else self.limit)
-        started = time.perf_counter()
         try:
             select, columns = statement()
-            started = time.perf_counter()
-            fetched = self.engine.fetch(select.limit(most + 1), self.timeout)
+            cells = self._fetch(select.limit(most + 1))
         except QueryError as error:
-            self.meter.add(error.outcome, time.perf_counter() - started)
             return Rows(error.outcome, message=error.message)
-        rows = tuple(tuple(plain(cell) for cell in row) for row in fetched[:most])
-        outcome = Outcome.TRUNCATED if len(fetched) > most else Outcome.ROWS if rows else Outcome.EMPTY
-        self.meter.add(outcome, time.perf_counter() - started)
+        rows = tuple(tuple(plain(cell) for cell in row) for row in cells[:most])
+        outcome = Outcome.TRUNCATED if len(cells) > most else Outcome.ROWS if rows else Outcome.EMPTY
         return Rows(outcome, rows, columns)
 
-
-def _nearest(text: str, values: Sequence[Value], limit: int) -> list[Value]:
-    """Values by their similarity to a text."""
-    from rapidfuzz import fuzz, process
-
-    wanted = fold(text)
-    folded = [fold(str(v)) for v in values]
-    same = [v for v, f in zip(values, folded, strict=True) if f == wanted]
-    scored = process.extract(
-        wanted, folded, scorer=fuzz.WRatio, limit=limit + len(same), score_cutoff=SIMILARITY
-    )
-    return list(dict.fromkeys([*same, *(values[place] for _, _, place in scored)]))[:limit]
+    def _fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
+        """All rows of a statement, counted by the meter. Raises `QueryError`."""
+        started, outcome = time.perf_counter(), Outcome.ROWS
+        try:
+            return fetch(self.engine, statement, self.timeout)
+        except QueryError as error:
+            outcome = error.outcome
+            raise
+        finally:
+            self.meter.add(outcome, time.perf_counter() - started)

@@ -12,7 +12,7 @@ from typing import get_args
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.sql.schema import OPERATORS, Aggregation, Column, Condition, Schema, SqlQuery, Table
-from triplewise.tools.sql.values import Value, fold, read_number
+from triplewise.tools.sql.values import Value, fold, nearest, read_number
 
 AGGREGATIONS: tuple[str, ...] = get_args(Aggregation)
 SIGNS = {
@@ -61,53 +61,32 @@ def find_column(schema: Schema, form: str, near: Iterable[str] = ()) -> Column:
     Raises:
         ActionError: `unknown_column` with the nearest names, `ambiguous_column` with all that fit.
     """
-    wanted = bare(form)
-    columns = columns_of(schema)
-    for reading in (str, fold, _words):
-        found = [c for c in columns if reading(wanted) in (reading(c.id), reading(c.name))]
-        exact = [c for c in found if c.id == wanted]
-        found = exact or found
-        if len(found) > 1:
-            found = [c for c in found if c.table in set(near)] or found
-        if len(found) == 1:
-            return found[0]
-        if found:
-            ids = [c.id for c in found]
+    given, columns = bare(form), columns_of(schema)
+    for reading in (str, fold, lambda text: "".join(c for c in fold(text) if c.isalnum())):
+        fitting = [c for c in columns if reading(given) in (reading(c.id), reading(c.name))]
+        fitting = [c for c in fitting if c.id == given] or fitting
+        if len(fitting) > 1:
+            fitting = [c for c in fitting if c.table in set(near)] or fitting
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            ids = [c.id for c in fitting]
             raise ActionError(
-                "ambiguous_column", f"{wanted} is a column of several tables: {', '.join(ids)}", options=ids
+                "ambiguous_column", f"{given} is a column of several tables: {', '.join(ids)}", options=ids
             )
     names = [column_name(schema, c) for c in columns]
-    nearest = _alike(wanted, names)
-    raise ActionError("unknown_column", f"there is no column {wanted}", given=wanted, nearest=nearest)
+    near_names = nearest(given, names, 5)
+    raise ActionError("unknown_column", f"there is no column {given}", given=given, nearest=near_names)
 
 
 def find_table(schema: Schema, form: str) -> Table:
     """The table that a form means. Raises `ActionError` with code `unknown_table`."""
-    wanted = bare(form)
+    given, names = bare(form), [t.name for t in schema.tables]
     for table in schema.tables:
-        if fold(table.name) == fold(wanted):
+        if fold(table.name) == fold(given):
             return table
-    names = [t.name for t in schema.tables]
-    raise ActionError(
-        "unknown_table",
-        f"there is no table {wanted}",
-        given=wanted,
-        nearest=_alike(wanted, names) or names[:20],
-    )
-
-
-def _words(text: str) -> str:
-    return "".join(c for c in fold(text) if c.isalnum())
-
-
-def _alike(wanted: str, names: Sequence[str], limit: int = 5) -> list[str]:
-    """Names most like a text, best first."""
-    from rapidfuzz import fuzz, process
-
-    found = process.extract(
-        fold(wanted), [fold(n) for n in names], scorer=fuzz.WRatio, limit=limit, score_cutoff=50
-    )
-    return [names[place] for _, _, place in found]
+    near = nearest(given, names, 5) or names[:20]
+    raise ActionError("unknown_table", f"there is no table {given}", given=given, nearest=near)
 
 
 def bare(form: str) -> str:

@@ -7,16 +7,17 @@ tables of a query are joined. A query is built part by part, like a PyQL program
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.sql.elements import quoted_name
+from sqlalchemy import types
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import Deadline, Outcome
-from triplewise.tools.sql.engines import DeclaredColumn, DeclaredTable, Engine, QueryError
+from triplewise.tools.sql.engines import QueryError, fetch, first_line
 from triplewise.tools.sql.values import ColumnKind, Value, kind_of, read_number
 
 Aggregation = Literal["", "MAX", "MIN", "COUNT", "SUM", "AVG"]
@@ -103,213 +104,146 @@ SAMPLE = 1_000
 
 
 class Reflected(NamedTuple):
-    """A schema, and the columns whose cells are what their type says."""
+    """A schema; its tables as statements name them; and the columns whose cells are what their type says."""
 
     schema: Schema
+    tables: Mapping[str, sa.TableClause]
     native: frozenset[Column]
 
 
-def reflect_schema(engine: Engine, tables: Sequence[str] | None, timeout: float) -> Reflected:
-    """Tables, columns, keys; one query a table for a sample, as long as there is time.
+def reflect_schema(engine: sa.Engine, names: Sequence[str] | None, timeout: float) -> Reflected:
+    """Return tables and views with columns and keys; a query a table for a sample, while there is time.
 
     Args:
         engine: the database.
-        tables: names of the tables that may be asked; None: all.
+        names: of the tables that may be asked; None: all.
         timeout: seconds for all samples together; tables beyond that keep the kinds of their types.
 
     Raises:
         ConfigurationError: a table that there is not, or a database without tables.
         QueryError: the database does not answer.
     """
-    raw = engine.tables()
-    names = [t.name for t in raw]
-    if not raw:
-        raise ConfigurationError("the database holds no table that can be read")
-    for name in tables or ():
-        if name not in names:
-            raise ConfigurationError.unknown("table", name, names)
-    raw = [t for t in raw if tables is None or t.name in tables]
-    deadline = Deadline(timeout)
-    native: set[Column] = set()
-    found = []
-    for table in raw:
-        cells = _sample(engine, table, deadline.left) if not deadline.passed else {}
-        columns = tuple(_column(engine, table.name, c, cells.get(c.name, ())) for c in table.columns)
-        native |= {
-            column
-            for column, declared in zip(columns, table.columns, strict=True)
-            if _is_native(column, declared, cells.get(column.name, ()))
-        }
-        found.append(Table(table.name, columns, table.doc))
-    return Reflected(Schema(tuple(found), tuple(_keys(raw, found))), frozenset(native))
-
-
-def _sample(engine: Engine, table: DeclaredTable, timeout: float) -> Mapping[str, Sequence[Value]]:
-    """Cells of the columns that need a look; none if the table cannot be read."""
-    looked = [c.name for c in table.columns if c.kind is None or engine.name == "sqlite"]
-    if not looked:
-        return {}
-    quoted = {n: quoted_name(n, True) if n.lower() in engine.reserved else n for n in looked}
-    name = quoted_name(table.name, True) if table.name.lower() in engine.reserved else table.name
-    source = sa.table(name, *(sa.column(n) for n in quoted.values()))
+    metadata = sa.MetaData()
     try:
-        rows = engine.fetch(sa.select(*(source.c[n] for n in looked)).limit(SAMPLE), timeout)
+        with warnings.catch_warnings():
+            # Types that SQLAlchemy does not know are no fault of the user: their cells tell how they compare.
+            warnings.simplefilter("ignore", sa.exc.SAWarning)
+            metadata.reflect(engine, views=True, resolve_fks=False)
+    except sa.exc.SQLAlchemyError as error:
+        raise QueryError(Outcome.UNAVAILABLE, first_line(error)) from None
+    declared = {str(t.name): t for t in metadata.tables.values() if len(t.columns)}
+    if not declared:
+        raise ConfigurationError("the database holds no table that can be read")
+    for name in names or ():
+        if name not in declared:
+            raise ConfigurationError.unknown("table", name, list(declared))
+    declared = {name: t for name, t in declared.items() if names is None or name in names}
+    deadline = Deadline(timeout)
+    tables, clauses, native = list[Table](), dict[str, sa.TableClause](), set[Column]()
+    for name, table in declared.items():
+        # Without their types, SQLAlchemy leaves cells as they come: SQLite holds any cell in any column.
+        clauses[name] = sa.table(table.name, *(sa.column(c.name) for c in table.columns))
+        cells = _sample(engine, table, clauses[name], deadline.left) if not deadline.passed else {}
+        columns = []
+        for c in table.columns:
+            kind, sample = _declared_kind(c.type), cells.get(str(c.name), ())
+            is_loose = engine.name == "sqlite"
+            column = Column(name, str(c.name), _kind(kind, sample, is_loose), c.comment or "")
+            columns.append(column)
+            if column.kind == "text":
+                is_native = kind in (None, "text") and all(isinstance(cell, str) for cell in sample)
+            else:
+                is_native = column.kind == kind and not (is_loose and any(isinstance(s, str) for s in sample))
+            native |= {column} if is_native else set()
+        tables.append(Table(name, tuple(columns), table.comment or ""))
+    keys = tuple(_keys(list(declared.values()), tables))
+    return Reflected(Schema(tuple(tables), keys), clauses, frozenset(native))
+
+
+_KINDS: tuple[tuple[tuple[type[types.TypeEngine[Any]], ...], ColumnKind | None], ...] = (
+    ((types.Enum,), "text"),
+    ((types.String, types.NullType), None),
+    ((types.Boolean,), "boolean"),
+    ((types.Numeric, types.Float, types.Integer), "number"),
+    ((types.DateTime, types.Date), "date"),
+)
+
+
+def _declared_kind(declared: types.TypeEngine[Any]) -> ColumnKind | None:
+    """Return how cells of a declared type compare; None where that has to be seen from the cells."""
+    return next((kind for classes, kind in _KINDS if isinstance(declared, classes)), "other")
+
+
+def _sample(
+    engine: sa.Engine, table: sa.Table, clause: sa.TableClause, timeout: float
+) -> Mapping[str, Sequence[Value]]:
+    """Return cells of the columns that need a look; none if the table cannot be read."""
+    looked = [c.name for c in table.columns if engine.name == "sqlite" or _declared_kind(c.type) is None]
+    try:
+        sampled = sa.select(*(clause.c[n] for n in looked)).limit(SAMPLE)
+        rows = fetch(engine, sampled, timeout) if looked else []
     except QueryError:
         return {}
-    return {n: [row[i] for row in rows if row[i] is not None] for i, n in enumerate(looked)}
+    return {str(n): [row[i] for row in rows if row[i] is not None] for i, n in enumerate(looked)}
 
 
-def _column(engine: Engine, table: str, declared: DeclaredColumn, cells: Sequence[Any]) -> Column:
-    """A column with the kind of its cells where they tell more than its type."""
-    kind = declared.kind or "text"
+def _kind(declared: ColumnKind | None, cells: Sequence[Any], is_loose: bool) -> ColumnKind:
+    """Return the kind of a column's cells where they tell more than its type.
+
+    is_loose: any column may hold any cell, so that the declared kind has to be borne out.
+    """
     if any(isinstance(c, bytes | bytearray) for c in cells):
-        kind = "other"
-    elif declared.kind is None:
-        kind = kind_of(cells) or "text"
-    elif engine.name == "sqlite" and cells:
-        kind = _seen(declared.kind, cells)
-    return Column(table, declared.name, kind, declared.doc)
+        return "other"
+    if declared is None or (is_loose and cells and declared == "text"):
+        return kind_of(cells) or "text"
+    if not (is_loose and cells):
+        return declared
+    mostly_numbers = 2 * sum(read_number(c) is not None for c in cells) >= len(cells)
+    if (declared == "number" and mostly_numbers) or (declared == "boolean" and set(cells) <= {0, 1}):
+        return declared
+    return kind_of(cells) or ("text" if declared == "other" else declared)
 
 
-def _seen(declared: ColumnKind, cells: Sequence[Any]) -> ColumnKind:
-    """SQLite holds any cell in any column, so that the declared kind has to be borne out."""
-    numbers = sum(read_number(c) is not None for c in cells)
-    if declared == "number":
-        return "number" if 2 * numbers >= len(cells) else kind_of(cells) or "number"
-    if declared == "date":
-        return kind_of(cells) or "date"
-    if declared == "boolean":
-        return "boolean" if set(cells) <= {0, 1} else kind_of(cells) or "boolean"
-    return kind_of(cells) or "text"
-
-
-def _is_native(column: Column, declared: DeclaredColumn, cells: Sequence[Any]) -> bool:
-    """Whether cells need not be read one by one before they compare."""
-    if column.kind == "text":
-        return declared.kind in (None, "text") and all(isinstance(c, str) for c in cells)
-    return column.kind == declared.kind
-
-
-def _keys(raw: Sequence[DeclaredTable], tables: Sequence[Table]) -> Iterator[ForeignKey]:
-    """Declared foreign keys, then those that the names of columns imply where none is declared."""
+def _keys(declared: Sequence[sa.Table], tables: Sequence[Table]) -> Iterator[ForeignKey]:
+    """Return declared foreign keys, then those that the names of columns imply where none is declared."""
     columns = {(t.name, c.name): c for t in tables for c in t.columns}
-    for table in raw:
-        declared = {name for key in table.keys for name in key.columns}
-        for own, other, theirs in [(k.columns, k.table, k.references) for k in table.keys] + [
-            ((name,), other, theirs) for name, other, theirs in _implied(table, raw) if name not in declared
-        ]:
-            ends = [columns.get((table.name, c)) for c in own], [columns.get((other, c)) for c in theirs]
+    for table in declared:
+        keys, name = [], str(table.name)
+        for constraint in table.foreign_key_constraints:
+            # Text, since the table referred to may be one that cannot be asked.
+            other = constraint.elements[0].target_fullname.rpartition(".")[0]
+            keys.append(
+                (
+                    constraint.column_keys,
+                    other,
+                    [e.target_fullname.rpartition(".")[2] for e in constraint.elements],
+                )
+            )
+        keys.sort(key=lambda key: [table.columns.keys().index(c) for c in key[0]])
+        referring = {c for own, _, _ in keys for c in own}
+        keys += [
+            ([c], other, [theirs]) for c, other, theirs in _implied(table, declared) if c not in referring
+        ]
+        for own, other, theirs in keys:
+            ends = [columns.get((name, c)) for c in own], [columns.get((other, c)) for c in theirs]
             if own and len(own) == len(theirs) and all(c is not None for side in ends for c in side):
                 yield ForeignKey(*(tuple(c for c in side if c is not None) for side in ends))
 
 
-def _implied(
-    table: DeclaredTable, raw: Iterable[DeclaredTable]
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """`director_id` refers to table `director`, and `film_code` to a table with that primary key."""
-    for column in table.columns:
-        if column.name in table.primary and len(table.primary) == 1:
+def _implied(table: sa.Table, declared: Iterable[sa.Table]) -> Iterator[tuple[str, str, str]]:
+    """Return own column, table and its key: `director_id` refers to `director`, `film_code` to that key."""
+    own_key, names = table.primary_key.columns.keys(), table.columns.keys()
+    for column in names:
+        if own_key == [column]:
             continue
-        name = column.name.lower()
-        for other in raw:
-            if other.name == table.name or len(other.primary) != 1:
+        for other in declared:
+            primary = other.primary_key.columns.keys()
+            if other is table or len(primary) != 1:
                 continue
-            key, stem = other.primary[0].lower(), other.name.lower()
+            name, key, stem = column.lower(), primary[0].lower(), other.name.lower()
             stems = {stem, stem.removesuffix("s")}
             if name in {f"{s}{glue}{key}" for s in stems for glue in ("", "_")} or (
                 name == key and len(key) > 3
             ):
-                yield column.name, other.name, other.primary
+                yield column, str(other.name), primary[0]
                 break
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """One join of a tree: from a table that is already joined to a new one.
-
-    `to_one`: each row of `source` has at most one partner, so that joining multiplies nothing.
-    """
-
-    source: str
-    target: str
-    pairs: tuple[tuple[str, str], ...]
-    to_one: bool
-
-    def text(self) -> str:
-        """E.g. `film.director_id = person.id`."""
-        return " and ".join(f"{self.source}.{a} = {self.target}.{b}" for a, b in self.pairs)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinTree:
-    """Joined tables: the root, and edges in an order in which each source is joined before.
-
-    `note` says which of several equally short ways was taken. `lost` names tables that no key reaches.
-    """
-
-    root: str
-    edges: tuple[Edge, ...] = ()
-    note: str = ""
-    lost: tuple[str, ...] = ()
-
-    def below(self, edge: Edge) -> tuple[Edge, ...]:
-        """The edges of the subtree that begins with an edge, that edge first."""
-        kept = [edge]
-        for other in self.edges:
-            if other not in kept and other.source in {e.target for e in kept}:
-                kept.append(other)
-        return tuple(kept)
-
-
-def join_tree(schema: Schema, tables: Sequence[str]) -> JoinTree:
-    """The tables, first one as root, joined along shortest paths of foreign keys.
-
-    Among equally short paths the one whose keys the schema names first is taken, and said so.
-    """
-    root, edges, notes = tables[0], list[Edge](), list[str]()
-    lost = []
-    for table in dict.fromkeys(tables[1:]):
-        joined = [root, *(e.target for e in edges)]
-        if table in joined:
-            continue
-        paths = _shortest(schema, joined, table)
-        if not paths:
-            lost.append(table)
-            continue
-        edges += paths[0]
-        if len(paths) > 1:
-            taken, other = (", ".join(e.text() for e in path) for path in paths[:2])
-            notes.append(f"{table} is joined by {taken}; an equally short way is {other}.")
-    return JoinTree(root, tuple(edges), " ".join(notes), tuple(lost))
-
-
-def _shortest(schema: Schema, joined: Sequence[str], goal: str) -> list[tuple[Edge, ...]]:
-    """All shortest paths from any joined table to a new one, breadth first."""
-    seen = set(joined)
-    ends: list[tuple[str, tuple[Edge, ...]]] = [(start, ()) for start in joined]
-    while ends:
-        ends = [(e.target, (*path, e)) for end, path in ends for e in _edges(schema, end, seen)]
-        paths = [path for end, path in ends if end == goal]
-        if paths:
-            return paths
-        seen |= {end for end, _ in ends}
-    return []
-
-
-def _edges(schema: Schema, table: str, seen: Iterable[str]) -> list[Edge]:
-    """Joins that lead on from a table, in the schema's order."""
-    found = []
-    for key in schema.keys:
-        for edge in (_along(key, True), _along(key, False)):
-            if edge.source == table and edge.target not in seen and edge not in found:
-                found.append(edge)
-    return found
-
-
-def _along(key: ForeignKey, forward: bool) -> Edge:
-    """A key as a join, from the table that refers (`forward`) or from the one referred to."""
-    pairs = tuple((a.name, b.name) for a, b in zip(key.columns, key.references, strict=True))
-    child, parent = key.columns[0].table, key.references[0].table
-    if forward:
-        return Edge(child, parent, pairs, True)
-    return Edge(parent, child, tuple((b, a) for a, b in pairs), False)

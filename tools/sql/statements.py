@@ -2,30 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, TableClause, Text, and_, func
-from sqlalchemy.sql.elements import quoted_name
+from sqlalchemy import (
+    ColumnElement,
+    Double,
+    Numeric,
+    Select,
+    TableClause,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    literal,
+)
 
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.sql.engines import Engine, Expression, QueryError, Statement, bound
-from triplewise.tools.sql.schema import (
-    OPERATORS,
-    Column,
-    Condition,
-    Edge,
-    JoinTree,
-    Schema,
-    SqlQuery,
-    join_tree,
-)
-from triplewise.tools.sql.values import Value, read_date, read_number
+from triplewise.tools.sql.engines import QueryError
+from triplewise.tools.sql.schema import OPERATORS, Column, Condition, ForeignKey, Schema, SqlQuery
+from triplewise.tools.sql.values import NUMBER_PATTERN, Value, read_date, read_number
 
+Expression: TypeAlias = ColumnElement[Any]
+Statement: TypeAlias = Select[*tuple[Any, ...]]
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One join of a tree: from a table that is already joined to a new one.
+
+    `to_one`: each row of `source` has at most one partner, so that joining multiplies nothing.
+    """
+
+    source: str
+    target: str
+    pairs: tuple[tuple[str, str], ...]
+    to_one: bool
+
+    def text(self) -> str:
+        """E.g. `film.director_id = person.id`."""
+        return " and ".join(f"{self.source}.{a} = {self.target}.{b}" for a, b in self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinTree:
+    """Joined tables: the root, and edges in an order in which each source is joined before.
+
+    `note` says which of several equally short ways was taken. `lost` names tables that no key reaches.
+    """
+
+    root: str
+    edges: tuple[Edge, ...] = ()
+    note: str = ""
+    lost: tuple[str, ...] = ()
+
+    def below(self, edge: Edge) -> tuple[Edge, ...]:
+        """The edges of the subtree that begins with an edge, that edge first."""
+        kept = [edge]
+        for other in self.edges:
+            if other not in kept and other.source in {e.target for e in kept}:
+                kept.append(other)
+        return tuple(kept)
+
+
+def join_tree(schema: Schema, tables: Sequence[str]) -> JoinTree:
+    """The tables, first one as root, joined along shortest paths of foreign keys.
+
+    Among equally short paths the one whose keys the schema names first is taken, and said so.
+    """
+    root, edges, notes = tables[0], list[Edge](), list[str]()
+    lost = []
+    for table in dict.fromkeys(tables[1:]):
+        joined = [root, *(e.target for e in edges)]
+        if table in joined:
+            continue
+        paths = _shortest(schema, joined, table)
+        if not paths:
+            lost.append(table)
+            continue
+        edges += paths[0]
+        if len(paths) > 1:
+            taken, other = (", ".join(e.text() for e in path) for path in paths[:2])
+            notes.append(f"{table} is joined by {taken}; an equally short way is {other}.")
+    return JoinTree(root, tuple(edges), " ".join(notes), tuple(lost))
+
+
+def _shortest(schema: Schema, joined: Sequence[str], goal: str) -> list[tuple[Edge, ...]]:
+    """All shortest paths from any joined table to a new one, breadth first."""
+    seen = set(joined)
+    ends: list[tuple[str, tuple[Edge, ...]]] = [(start, ()) for start in joined]
+    while ends:
+        ends = [(e.target, (*path, e)) for end, path in ends for e in _edges(schema, end, seen)]
+        paths = [path for end, path in ends if end == goal]
+        if paths:
+            return paths
+        seen |= {end for end, _ in ends}
+    return []
+
+
+def _edges(schema: Schema, table: str, seen: Iterable[str]) -> list[Edge]:
+    """Joins that lead on from a table, in the schema's order."""
+    found = []
+    for key in schema.keys:
+        for edge in (_along(key, True), _along(key, False)):
+            if edge.source == table and edge.target not in seen and edge not in found:
+                found.append(edge)
+    return found
+
+
+def _along(key: ForeignKey, forward: bool) -> Edge:
+    """A key as a join, from the table that refers (`forward`) or from the one referred to."""
+    pairs = tuple((a.name, b.name) for a, b in zip(key.columns, key.references, strict=True))
+    child, parent = key.columns[0].table, key.references[0].table
+    if forward:
+        return Edge(child, parent, pairs, True)
+    return Edge(parent, child, tuple((b, a) for a, b in pairs), False)
 
 
 @dataclass(frozen=True)
@@ -33,34 +128,22 @@ class Writer:
     """Writes the statements of one database.
 
     Attributes:
+        schema: what there is. tables: how statements name it.
         native: columns that are declared as what they compare as, so that no cell has to be read first.
-        shown: write for people: without the guards against bad cells.
+        spellings: column, text -> its values that are the text but for case, accents and spaces.
     """
 
-    engine: Engine
     schema: Schema
+    tables: Mapping[str, TableClause]
     native: frozenset[Column]
-    shown: bool = False
-
-    @cached_property
-    def tables(self) -> Mapping[str, TableClause]:
-        """Tables by name."""
-        return {
-            t.name: sa.table(self._name(t.name), *(sa.column(self._name(c.name)) for c in t.columns))
-            for t in self.schema.tables
-        }
-
-    def _name(self, name: str) -> str:
-        """An identifier, quoted where SQLAlchemy does not know that it must be."""
-        return quoted_name(name, True) if name.lower() in self.engine.reserved else name
+    spellings: Callable[[Column, str], Sequence[Value]]
 
     def cell(self, column: Column) -> Expression:
-        """A column of a reflected table. Raises `QueryError` for any other."""
+        """Return a column of a reflected table. Raises `QueryError` for any other."""
         table = self.tables.get(column.table)
         if table is None or column.name not in table.c:
             raise QueryError(Outcome.SYNTAX, f"there is no column {column.id}")
-        found: Expression = table.c[column.name]
-        return found
+        return table.c[column.name]
 
     def tree(self, query: SqlQuery) -> JoinTree:
         """How the tables of a query are joined. Raises `QueryError` where no key joins them."""
@@ -97,18 +180,13 @@ class Writer:
     def values(self, column: Column) -> Statement:
         """Distinct values of a column, most frequent first."""
         cell = self.cell(column)
-        cell = self.engine.written(cell) if column.kind == "other" else cell
+        cell = cast(cell, Text()) if column.kind == "other" else cell
         grouped = sa.select(cell).where(cell.is_not(None)).group_by(cell)
         return grouped.order_by(func.count().desc(), cell)
 
-    def same(self, column: Column, text: str) -> Statement:
-        """Values of a column that are a text but for case, accents and spaces."""
-        return self.values(column).where(self._folded(column, text))
-
     def like(self, column: Column, word: str) -> Statement:
         """Values of a column that hold a word."""
-        cell = func.lower(self.engine.written(self.cell(column)))
-        return self.values(column).where(cell.contains(word.lower(), autoescape=True))
+        return self.values(column).where(cast(self.cell(column), Text()).icontains(word, autoescape=True))
 
     def _restricted(
         self, statement: Statement, query: SqlQuery, tree: JoinTree, *, multiply: bool
@@ -167,19 +245,19 @@ class Writer:
     def _number_or_cell(self, column: Column) -> Expression:
         if column.kind == "number":
             return self._number(column)
-        return self.engine.iso(self.cell(column)) if column.kind == "date" else self.cell(column)
+        return cast(self.cell(column), Text()) if column.kind == "date" else self.cell(column)
 
     def _number(self, column: Column) -> Expression:
-        return self.engine.number(self.cell(column), native=column in self.native, shown=self.shown)
-
-    def _folded(self, column: Column, text: str) -> ColumnElement[bool]:
-        cell = self.engine.written(self.cell(column))
-        engine = self.engine
-        other = bound(text.strip().lower()) if self.shown else engine.folded(bound(text))
-        return engine.folded(cell, shown=self.shown) == other
+        """Return a cell as a number, NULL where it is none: a cast alone would be an error, or 0."""
+        cell = self.cell(column)
+        if column in self.native:
+            return cell
+        bare = func.trim(cast(cell, Text()), type_=Text())
+        number = cast(func.replace(bare, ",", ""), Double())
+        return case((bare.regexp_match(f"^{NUMBER_PATTERN}$"), number), else_=None)
 
     def condition(self, condition: Condition) -> ColumnElement[bool]:
-        """A condition, compared as its column's kind asks. Raises `QueryError` where that cannot be."""
+        """Return a condition, compared as its column's kind asks. Raises `QueryError` where it cannot be."""
         column, operator, value = condition.column, condition.operator, condition.value
         if operator not in OPERATORS:
             raise QueryError(
@@ -190,32 +268,37 @@ class Writer:
             if operator not in ("=", "!="):
                 raise QueryError(Outcome.SYNTAX, f"nothing is {operator} no value")
             return cell.is_(None) if operator == "=" else cell.is_not(None)
+        left, rights = self._sides(column, operator, value)
         if condition.folded and operator in ("=", "!=") and column.kind in ("text", "other"):
-            same = self._folded(column, str(value))
-            return same if operator == "=" else ~same
-        left, right = self._sides(column, operator, value)
-        return left.op(operator, is_comparison=True)(right)
+            rights = [_bound(str(v)) for v in self.spellings(column, str(value))] or rights
+        if len(rights) > 1:
+            return left.in_(rights) if operator == "=" else left.not_in(rights)
+        return left.op(operator, is_comparison=True)(rights[0])
 
-    def _sides(self, column: Column, operator: str, value: Value) -> tuple[Expression, Expression]:
-        """Both sides of a comparison, as numbers, dates, truth values or texts."""
+    def _sides(self, column: Column, operator: str, value: Value) -> tuple[Expression, list[Expression]]:
+        """Return both sides of a comparison, as numbers, dates, truth values or texts."""
         cell, number = self.cell(column), read_number(value)
         ordered = operator not in ("=", "!=")
         if number is not None and (column.kind == "number" or (ordered and column.kind == "text")):
-            return self._number(column), bound(number)
+            return self._number(column), [_bound(number)]
         if column.kind == "number" and ordered:
             raise QueryError(Outcome.SYNTAX, f"{column.id} holds numbers, and {value!r} is none")
         if column.kind == "date":
-            return self._dates(column, str(value))
+            # As exact as the date that is given: `= 1990` holds for every day of that year.
+            iso, date = cast(cell, Text()), read_date(str(value))
+            left = iso if date is None else func.substr(iso, 1, len(date), type_=Text())
+            return left, [_bound(date or str(value))]
         truth = str(value).strip().lower()
         if column.kind == "boolean" and truth in (*_TRUE, *_FALSE):
-            as_text = sa.case((cell, "true"), (~cell, "false"), else_=None)
-            return as_text, bound("true" if truth in _TRUE else "false")
-        text = cell if column.kind == "text" and column in self.native else self.engine.written(cell)
-        return text, bound(str(value))
+            as_text = case((cell, "true"), (~cell, "false"), else_=None)
+            return as_text, [_bound("true" if truth in _TRUE else "false")]
+        text = cell if column.kind == "text" and column in self.native else cast(cell, Text())
+        return text, [_bound(str(value))]
 
-    def _dates(self, column: Column, value: str) -> tuple[Expression, Expression]:
-        """Dates as exact as the one that is given: `= 1990` holds for every day of that year."""
-        iso, given = self.engine.iso(self.cell(column)), read_date(value)
-        if given is None:
-            return iso, bound(value)
-        return func.substr(iso, 1, len(given), type_=Text()), bound(given)
+
+def _bound(value: str | int | float) -> Expression:
+    """Return a value as a bound parameter, of a type that every engine compares with columns of its kind."""
+    if isinstance(value, str):
+        return literal(value, Text())
+    is_whole = abs(value) < 10**15 and value == int(value)
+    return literal(int(value), Numeric(asdecimal=False)) if is_whole else literal(float(value), Double())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
@@ -21,6 +21,8 @@ A code such as 007 does not: as a number it would lose its zeros.
 DATE_PATTERN = r"[0-9]{4}-[0-9]{2}(-[0-9]{2}([ T].*)?)?"
 """What sorts as a date when it is compared as text."""
 
+SIMILARITY = 60.0
+"""Least similarity (0 to 100) of what is offered for another text."""
 PLACEHOLDERS = frozenset({"", "-", "--", "–", "—", "?", "n/a", "na", "none", "null", "nil", "tba", "tbd"})
 """Texts that stand for no value; they do not make a column of numbers one of text."""
 
@@ -84,6 +86,18 @@ def kind_of(cells: Iterable[Value]) -> ColumnKind | None:
         return "number"
     dated = all(isinstance(c, str) and _DATE.fullmatch(c.strip()) and read_date(c) for c in held)
     return "date" if dated else "text"
+
+
+def nearest(text: str, values: Sequence[Value], limit: int) -> list[Value]:
+    """Return the values most similar to a text, best first; the same but for case and accents before all."""
+    from rapidfuzz import fuzz, process
+
+    target, folded = fold(text), [fold(str(v)) for v in values]
+    same = [v for v, f in zip(values, folded, strict=True) if f == target]
+    scored = process.extract(
+        target, folded, scorer=fuzz.WRatio, limit=limit + len(same), score_cutoff=SIMILARITY
+    )
+    return list(dict.fromkeys([*same, *(values[place] for _, _, place in scored)]))[:limit]
 
 
 def plain(cell: object) -> Value:

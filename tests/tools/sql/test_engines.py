@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.database import RelationalDatabase, open_database
-from triplewise.tools.sql.engines import QueryError
+from triplewise.tools.sql.engines import QueryError, fetch
 from triplewise.tools.sql.schema import Aggregation, Column, Condition, SqlQuery
 
 Find = Callable[[str], Column]
@@ -153,11 +153,7 @@ def test_whatever_is_written_is_a_value(
 
 def write(database: RelationalDatabase, statement: str) -> None:
     """Send a statement past the builder, straight to the connection."""
-    engine: Any = database.engine
-    if engine.name == "duckdb":
-        engine._connection.cursor().execute(statement)
-        return
-    with engine._engine.begin() as connection:
+    with database.engine.begin() as connection:
         connection.exec_driver_sql(statement)
 
 
@@ -180,7 +176,7 @@ def test_a_slow_query_ends_as_a_time_out(url: str) -> None:
     slow: Any = sa.select(sa.func.count(sa.func.lower(many[0].c.title))).select_from(*many)
     slow = slow.where(*(a.c.title != sa.func.lower(b.c.title) for a, b in pairwise(many)))
     with pytest.raises(QueryError) as caught:
-        opened.engine.fetch(slow, 0.3)
+        fetch(opened.engine, slow, 0.3)
     assert caught.value.outcome is Outcome.TIMEOUT
     assert opened.run(SqlQuery((), Column("film", "title"), "COUNT")).rows == ((4,),)
 

@@ -94,7 +94,7 @@ def test_keys_that_only_names_imply_join_too(tmp_path: Path) -> None:
     columns = {c.id: c for t in database.schema.tables for c in t.columns}
     found = database.run(SqlQuery((), columns["game.day"]))
     assert found.message == ""
-    from triplewise.tools.sql.schema import join_tree
+    from triplewise.tools.sql.statements import join_tree
 
     tree = join_tree(database.schema, ["game", "teams"])
     assert "equally short" in tree.note
