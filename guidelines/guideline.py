@@ -44,7 +44,7 @@ from triplewise.guidelines.language import NAMES, environment, situation
 from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.yaml_lines import YamlDocument, parse_yaml
+from triplewise.tools.core.files import YamlDocument, parse_yaml
 
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
 Severity = OneOf["error", "note"]

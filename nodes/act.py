@@ -42,7 +42,7 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.conversation import Opening, conversation
 from triplewise.tools.pyql.text import scan_arguments
-from triplewise.tools.retrieval.relation_ranking import rank_relations
+from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.retrieval.vectors import vectors_of
 
 if TYPE_CHECKING:

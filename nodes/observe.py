@@ -18,10 +18,10 @@ from triplewise.tools.retrieval.observation import (
     Neighbourhood,
     Observation,
     ObserveSettings,
-    PairRanker,
     ScoredFact,
     observe,
 )
+from triplewise.tools.retrieval.pair_ranking import PairRanker
 
 FOCUS, FACTS = 3, 900
 """Entities that the observation by relation alone looks from, and facts it reads at most."""

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, ValidationError
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.yaml_lines import parse_yaml
+from triplewise.tools.core.files import parse_yaml
 
 _SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4})$")
 _MESSAGE_OVERHEAD = 4

@@ -29,7 +29,7 @@ from jinja2.nodes import Template
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.yaml_lines import YamlDocument, parse_yaml, read_yaml
+from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
 
 _KEYS = ("description", "extends", "variables", "parts")
 

@@ -25,7 +25,7 @@ from triplewise.nodes.text import (
 )
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.retrieval.observation import PairRanker
+from triplewise.tools.retrieval.pair_ranking import PairRanker
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 

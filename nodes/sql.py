@@ -14,7 +14,7 @@ from triplewise.nodes.link import given
 from triplewise.nodes.state import Answer, AnswerStatus, State
 from triplewise.tools.actions.sql import table_line, table_text
 from triplewise.tools.core.errors import ActionError, ConfigurationError
-from triplewise.tools.retrieval.relation_ranking import rank_relations
+from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.sql.program import read
 from triplewise.tools.sql.schema import Rows, SqlQuery
 

@@ -34,7 +34,7 @@ from triplewise.tools.pyql.text import (
     write_node,
 )
 from triplewise.tools.retrieval.encoder import Encoder
-from triplewise.tools.retrieval.relation_ranking import rank_relations
+from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.retrieval.vectors import vectors_of
 
 ACTIONS = {

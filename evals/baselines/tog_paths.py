@@ -23,7 +23,7 @@ from triplewise.tools.kg.protocol import Deadline, Hop
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.planning.bodies import rename
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
-from triplewise.tools.retrieval.relation_ranking import rank_relations
+from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.retrieval.vectors import vectors_of
 
 UNNAMED = "an unnamed node"

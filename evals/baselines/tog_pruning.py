@@ -20,7 +20,7 @@ from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State
 from triplewise.tools.kg.protocol import Hop
 from triplewise.tools.planning.lexical.question import MENTION, masked
-from triplewise.tools.retrieval.observation import PairRanker
+from triplewise.tools.retrieval.pair_ranking import PairRanker
 
 PROMPT = "tog"
 UNREAD = "the reply had no readable score: the similarity of vectors decided"

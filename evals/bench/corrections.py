@@ -29,7 +29,7 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.text import apply, read_iri
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
-from triplewise.tools.retrieval.relation_ranking import rank_relations
+from triplewise.tools.retrieval.ranking import rank_relations
 
 MISTAKES = ("direction", "relation", "variable", "label", "misspelt")
 """Ways to break a step: turned around, over a relation that reads alike, a variable that does not exist, the

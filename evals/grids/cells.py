@@ -19,7 +19,7 @@ from triplewise.evals.grids.grid import Column, GridFile, Learn, Part, Place, Ro
 from triplewise.graphs.presets import PRESETS, VARIANTS
 from triplewise.nodes.context import Context
 from triplewise.tools.core.errors import ConfigurationError, UserError
-from triplewise.tools.core.yaml_lines import YamlDocument
+from triplewise.tools.core.files import YamlDocument
 
 EMBEDDED = "embedded"
 OTHER_KEYS = {

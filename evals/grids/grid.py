@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from triplewise.evals.report.published import PublishedTable, published
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.yaml_lines import YamlDocument, read_yaml
+from triplewise.tools.core.files import YamlDocument, read_yaml
 
 Place = Sequence[object]
 """Keys and positions that lead to a value: `("rows", 2, "system")`."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from triplewise.tools.core.yaml_lines import read_yaml
+from triplewise.tools.core.files import read_yaml
 
 
 class _Strict(BaseModel):

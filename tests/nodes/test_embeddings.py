@@ -19,7 +19,7 @@ from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.kg.open import close_all
 from triplewise.tools.retrieval.encoder import Encoder
-from triplewise.tools.retrieval.relation_ranking import DEFAULT, METHODS
+from triplewise.tools.retrieval.ranking import DEFAULT, METHODS
 
 Start = Callable[..., OpenAIServer]
 

@@ -39,10 +39,9 @@ class MediaWiki:
         page: dict[str, Any] = {"pageid": int(number), "ns": 0, "title": title}
         if number == "-1":
             page["missing"] = ""
-        elif "info" in query["prop"]:
-            page["fullurl"] = f"https://wiki.example.org/wiki/{title.replace(' ', '_')}"
         else:
-            page |= {"extract": self.pages[title], "revisions": [{"revid": 7, "parentid": 6}]}
+            address = f"https://wiki.example.org/wiki/{title.replace(' ', '_')}"
+            page |= {"extract": self.pages[title], "fullurl": address}
         return {"query": {"pages": {number: page}}}
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:

@@ -24,7 +24,7 @@ from typing import Literal as OneOf
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.locks import exclusive
+from triplewise.tools.core.files import exclusive
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import build_label_index

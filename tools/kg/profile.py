@@ -296,7 +296,7 @@ def parse_profile(text: str, path: Path | str) -> Profile:
     """
     from pydantic import TypeAdapter, ValidationError
 
-    from triplewise.tools.core.yaml_lines import parse_yaml
+    from triplewise.tools.core.files import parse_yaml
 
     document = parse_yaml(text, path)
     if not isinstance(document.value, dict):

@@ -23,7 +23,7 @@ from threading import Lock
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
-from triplewise.tools.core.locks import exclusive
+from triplewise.tools.core.files import exclusive
 from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, metered, shared_of
 from triplewise.tools.planning.bodies import Signature

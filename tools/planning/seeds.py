@@ -26,7 +26,7 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import Signature
 from triplewise.tools.planning.lexical.question import MENTION, masked
-from triplewise.tools.retrieval.hybrid import Bm25
+from triplewise.tools.retrieval.ranking import Bm25
 
 BATCH = 500
 """Seeds whose topics are named at once."""

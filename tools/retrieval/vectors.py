@@ -12,18 +12,17 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from threading import Lock, RLock
-from typing import IO
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from filelock import FileLock
 
+from triplewise.tools.core.files import is_writable
 from triplewise.tools.kg.protocol import KnowledgeGraph, origin_of
 from triplewise.tools.retrieval.encoder import EMBEDDED, WEIGHTS_SHA256, Encoder
 
@@ -36,78 +35,63 @@ FORMAT = 2
 
 _DIGEST, _NUMBER = np.dtype("<u8"), np.dtype("<f4")
 _UNIT = 0.01
-"""Largest distance of a sound vector's length from 1."""
+"""Largest distance of a sound vector's squared length from 1."""
 _log = logging.getLogger(__name__)
 
 
 class VectorStore:
     """Unit vectors of texts by one encoder, each embedded once. Safe to use from many threads.
 
-    Where the files cannot be written, new vectors last as long as the process.
+    Without a folder, or where it cannot be written, new vectors are only what the encoder itself remembers.
 
-    Args:
-        encoder: makes the vectors.
-        folder: where they are kept, made when first written; None for memory alone.
+    Attributes:
+        encoder: makes the vectors. path: the file with the rows; None for a store without a folder.
     """
 
     def __init__(self, encoder: Encoder, folder: Path | None = None) -> None:
         self.encoder, self.dimension = encoder, encoder.dimension
-        self._files = None if folder is None else _Files(folder, encoder)
+        self.path = None if folder is None else folder / f"{_file_stem(encoder)}.rows"
+        self._is_writable = folder is not None
         self._lock = RLock()
         self._digests = np.empty(0, _DIGEST)
-        self._sound = np.empty(0, bool)
         self._order = np.empty(0, np.int64)
-        self._mapped = np.empty((0, self.dimension), _NUMBER)
-        self._own = np.empty((0, self.dimension), _NUMBER)
-        self._read()
-
-    @property
-    def path(self) -> Path | None:
-        """The file with the vectors; None while they are in memory alone."""
-        return self._files.rows if self._files is not None else None
+        self._rows: np.ndarray = np.empty((0, self.dimension), _NUMBER)
+        self._refresh()
 
     def __len__(self) -> int:
         """Rows known to this process."""
         return len(self._digests)
 
     def vectors(self, texts: Sequence[str], encoder: Encoder | None = None) -> np.ndarray:
-        """Vectors of the texts, float32 of shape (n, dimension), in the order given; embeds the new ones.
+        """Return vectors of texts, float32 of shape (n, dimension), in the order given; embeds the new ones.
 
         `encoder`: a session of the store's own encoder, where one run counts what embedding costs.
         """
         if isinstance(texts, str):
             raise TypeError("vectors takes a list of texts, not one text")
         rows = self.find(texts)
-        if (rows >= 0).all():
-            return self.at(rows)
-        missing = [text for text, row in zip(texts, rows.tolist(), strict=True) if row < 0]
-        # Texts of like length share a batch, so that little is computed on padding.
-        fresh = sorted(set(missing), key=len)
-        encoded = np.asarray((encoder or self.encoder).encode(fresh), _NUMBER)
-        self._keep(_digests(fresh), encoded)
-        of_text = dict(zip(fresh, encoded, strict=True))
         vectors = np.empty((len(texts), self.dimension), _NUMBER)
         vectors[rows >= 0] = self.at(rows[rows >= 0])
-        vectors[rows < 0] = [of_text[text] for text in missing]
+        missing = [text for text, row in zip(texts, rows.tolist(), strict=True) if row < 0]
+        if missing:
+            # Texts of like length share a batch, so that little is computed on padding.
+            distinct = sorted(set(missing), key=len)
+            encoded = np.asarray((encoder or self.encoder).encode(distinct), _NUMBER)
+            self._append(_digests(distinct), encoded)
+            of_text = dict(zip(distinct, encoded, strict=True))
+            vectors[rows < 0] = [of_text[text] for text in missing]
         return vectors
 
     def find(self, texts: Sequence[str]) -> np.ndarray:
-        """Row numbers of the texts that are kept, -1 for the others, int64 of shape (n,); embeds nothing."""
+        """Return row numbers of the texts that are kept, -1 for the others, int64 of shape (n,)."""
         digests = _digests(texts)
         with self._lock:
-            rows = self._known(digests)
-            if (rows < 0).any() and self._read():
-                rows = self._known(digests)
-            return rows
+            rows = self._look_up(digests)
+            return self._look_up(digests) if (rows < 0).any() and self._refresh() else rows
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """The vectors of rows, float32 of shape (n, dimension)."""
-        with self._lock:
-            mapped, own = self._mapped, self._own
-        vectors = np.empty((len(rows), self.dimension), _NUMBER)
-        inside = rows < len(mapped)
-        vectors[inside], vectors[~inside] = mapped[rows[inside]], own[rows[~inside] - len(mapped)]
-        return vectors
+        """Return the vectors of rows, float32 of shape (n, dimension)."""
+        return np.asarray(self._rows[rows])
 
     def add(self, texts: Iterable[str], progress: Callable[[int], None] | None = None) -> int:
         """Embed the new ones of many texts, some thousand at a time; returns how many were new.
@@ -126,140 +110,86 @@ class VectorStore:
                 progress(done)
         return len(self) - before
 
-    def _known(self, digests: np.ndarray) -> np.ndarray:
-        """Row of each digest, -1 for those without a sound one."""
-        rows = np.full(len(digests), -1, np.int64)
+    def _look_up(self, digests: np.ndarray) -> np.ndarray:
+        """Return the row of each digest, -1 for those without a sound one."""
         if not len(self._digests):
-            return rows
-        if len(self._order) != len(self._digests):
-            self._order = np.argsort(self._digests, kind="stable")
-        # The last one of equal digests is the newest: it replaced a row that was found damaged.
-        last = np.searchsorted(self._digests, digests, "right", sorter=self._order) - 1
-        nearest = self._order[last]
-        hit = self._digests[nearest] == digests
-        unchecked = np.unique(nearest[hit & ~self._sound[nearest]])
-        if len(unchecked):
-            vectors = self.at(unchecked)
-            lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-            self._sound[unchecked] = np.abs(lengths - 1) < _UNIT
-        hit &= self._sound[nearest]
-        rows[hit] = nearest[hit]
+            return np.full(len(digests), -1, np.int64)
+        # The last one of equal digests is the newest: it replaced a row that was damaged.
+        nearest = self._order[np.searchsorted(self._digests, digests, "right", sorter=self._order) - 1]
+        places = np.flatnonzero(self._digests[nearest] == digests)
+        vectors = self._rows[nearest[places]]
+        places = places[np.abs(np.einsum("ij,ij->i", vectors, vectors) - 1) < _UNIT]
+        rows = np.full(len(digests), -1, np.int64)
+        rows[places] = nearest[places]
         return rows
 
-    def _take(self, digests: np.ndarray) -> None:
-        self._digests = np.concatenate([self._digests, digests])
-        self._sound = np.concatenate([self._sound, np.zeros(len(digests), bool)])
-
-    def _read(self) -> bool:
-        """Take in what has been appended to the files; whether there was anything."""
-        if self._files is None or len(self._own):
+    def _refresh(self) -> bool:
+        """Take in what has been appended to the files; return whether there was anything."""
+        if self.path is None:
             return False
-        count, known = self._files.count(), len(self._digests)
-        if count <= known:
-            return False
-        try:
-            digests, self._mapped = self._files.read(known, count)
-        except OSError as error:
-            self._detach(error)
-            return False
-        self._take(digests)
-        return True
-
-    def _keep(self, digests: np.ndarray, vectors: np.ndarray) -> None:
-        """Keep new vectors, in the files where these can be written."""
         with self._lock:
-            if self._files is not None and not len(self._own):
-                try:
-                    with self._files.alone() as append:
-                        # Other processes may have embedded the same texts meanwhile.
-                        self._read()
-                        new = self._known(digests) < 0
-                        append(digests[new], vectors[new])
-                    self._read()
-                    return
-                except OSError as error:
-                    self._detach(error)
-            new = self._known(digests) < 0
-            self._own = np.concatenate([self._own, vectors[new]])
-            self._take(digests[new])
+            try:
+                count = min(self._counts(self.path))
+                if count <= len(self._digests):
+                    return False
+                self._digests = np.fromfile(self.path.with_suffix(".digests"), _DIGEST, count)
+                self._rows = np.memmap(self.path, _NUMBER, "r", shape=(count, self.dimension))
+            except OSError:  # not there yet
+                return False
+            self._order = np.argsort(self._digests, kind="stable")
+            return True
 
-    def _detach(self, error: OSError) -> None:
-        """From now on new vectors stay in memory."""
-        if self._files is not None:
-            _log.warning("vectors cannot be kept in %s (%s): the next process makes them again",
-                         self._files.rows.parent, error.strerror or error)  # fmt: skip
-        self._files = None
+    def _counts(self, path: Path) -> tuple[int, int]:
+        """Return how many whole rows and digests the files have."""
+        digests = path.with_suffix(".digests").stat().st_size // _DIGEST.itemsize
+        return path.stat().st_size // (self.dimension * _NUMBER.itemsize), digests
 
-
-class _Files:
-    """The two files of an encoder's vectors in a folder: any process may append, one at a time."""
-
-    def __init__(self, folder: Path, encoder: Encoder) -> None:
-        self._about = {"encoder": encoder.name, "version": _version(encoder), "dimension": encoder.dimension}
-        fingerprint = hashlib.sha256(json.dumps([FORMAT, self._about]).encode()).hexdigest()[:12]
-        name = re.sub(r"[^A-Za-z0-9]+", "-", Path(encoder.name).name).strip("-")[:40] or "encoder"
-        stem = f"{name}-{encoder.dimension}-{fingerprint}"
-        self.rows, self.digests = folder / f"{stem}.rows", folder / f"{stem}.digests"
-        self._width = encoder.dimension
-
-    def count(self) -> int:
-        """Rows that can be read now."""
-        sizes = [path.stat().st_size if path.exists() else 0 for path in (self.rows, self.digests)]
-        return self._whole(*sizes)
-
-    def read(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """The digests of rows `start` to `end`, and all rows before `end`, mapped. Raises `OSError`."""
-        count, offset = end - start, start * _DIGEST.itemsize
-        digests = np.fromfile(self.digests, _DIGEST, count, offset=offset)
-        return digests, np.memmap(self.rows, _NUMBER, "r", shape=(end, self._width))
-
-    @contextmanager
-    def alone(self) -> Iterator[Callable[[np.ndarray, np.ndarray], None]]:
-        """Yield a function that appends digests and rows, while no other process can. Raises `OSError`."""
-        self.rows.parent.mkdir(parents=True, exist_ok=True)
-        with _opened(self.rows) as rows, _opened(self.digests) as digests:
-            with suppress(ImportError):  # where there are no such locks, a collision costs an embedding
-                import fcntl
-
-                fcntl.flock(digests.fileno(), fcntl.LOCK_EX)  # ends with the process
-            about = self.rows.with_suffix(".json")
-            if not about.exists():
-                about.write_text(json.dumps(self._about, indent=2) + "\n", encoding="utf-8")
-            # What a dead writer left behind the last whole row and digest goes first.
-            count = self._whole(*(os.fstat(file.fileno()).st_size for file in (rows, digests)))
-            rows.truncate(count * self._width * _NUMBER.itemsize)
-            digests.truncate(count * _DIGEST.itemsize)
-
-            def append(new: np.ndarray, vectors: np.ndarray) -> None:
-                for file, data in ((rows, vectors), (digests, new)):
-                    file.seek(0, os.SEEK_END)
-                    file.write(np.ascontiguousarray(data).tobytes())
-                    file.flush()
-
-            yield append
-
-    def _whole(self, row_bytes: int, digest_bytes: int) -> int:
-        return min(row_bytes // (self._width * _NUMBER.itemsize), digest_bytes // _DIGEST.itemsize)
+    def _append(self, digests: np.ndarray, vectors: np.ndarray) -> None:
+        """Append new vectors to the files, while no other process does."""
+        if self.path is None or not self._is_writable:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with (
+                self._lock,
+                FileLock(self.path.with_suffix(".lock")),
+                self.path.open("ab") as row_file,
+                self.path.with_suffix(".digests").open("ab") as digest_file,
+            ):
+                # What a dead writer left behind the last whole row and digest goes first.
+                count = min(self._counts(self.path))
+                row_file.truncate(count * self.dimension * _NUMBER.itemsize)
+                digest_file.truncate(count * _DIGEST.itemsize)
+                self._refresh()
+                new = self._look_up(digests) < 0  # others may have embedded the same texts meanwhile
+                row_file.write(np.ascontiguousarray(vectors[new]).tobytes())
+                row_file.flush()
+                digest_file.write(digests[new].tobytes())
+            self._refresh()
+        except OSError as error:
+            self._is_writable = False
+            reason = error.strerror or error
+            _log.warning("vectors cannot be kept in %s (%s): they are made again", self.path.parent, reason)
 
 
-def _opened(path: Path) -> IO[bytes]:
-    """A file to read and write, made if it is not there; never emptied."""
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b")
-
-
-def _version(encoder: Encoder) -> str:
-    """Return what identifies the encoder's vectors: its weights, where they are known."""
-    if encoder.name == EMBEDDED:
-        return WEIGHTS_SHA256
+def _file_stem(encoder: Encoder) -> str:
+    """Return how the names of an encoder's files begin; they change with its weights."""
     folder = Path(encoder.name)
-    if not folder.is_dir():
-        return encoder.name
-    facts = ((f.name, f.stat()) for f in sorted(folder.iterdir()) if f.is_file())
-    return "\n".join([str(folder.resolve()), *(f"{n} {s.st_size} {s.st_mtime_ns}" for n, s in facts)])
+    version = encoder.name
+    if encoder.name == EMBEDDED:
+        version = WEIGHTS_SHA256
+    elif folder.is_dir():
+        facts = ((f.name, f.stat()) for f in sorted(folder.iterdir()) if f.is_file())
+        lines = [str(folder.resolve()), *(f"{n} {s.st_size} {s.st_mtime_ns}" for n, s in facts)]
+        version = "\n".join(lines)
+    about = {"encoder": encoder.name, "version": version, "dimension": encoder.dimension}
+    fingerprint = hashlib.sha256(json.dumps([FORMAT, about]).encode()).hexdigest()[:12]
+    name = re.sub(r"[^A-Za-z0-9]+", "-", folder.name).strip("-")[:40] or "encoder"
+    return f"{name}-{encoder.dimension}-{fingerprint}"
 
 
 def _digests(texts: Sequence[str]) -> np.ndarray:
-    """64-bit digests, uint64 of shape (n,)."""
+    """Return 64-bit digests, uint64 of shape (n,)."""
     digest = hashlib.blake2b
     parts = [digest(t.encode("utf-8", "surrogatepass"), digest_size=8).digest() for t in texts]
     return np.frombuffer(b"".join(parts), _DIGEST)
@@ -272,18 +202,12 @@ _opening = Lock()
 def vectors_of(kg: KnowledgeGraph, encoder: Encoder) -> VectorStore:
     """Return the vectors of a KG's texts by an encoder: opened once per process, shared by all questions.
 
-    They lie in the first of the KG's cache folders that can be written, or in memory where it has none.
+    They lie in the first of the KG's cache folders that can be written.
     """
     kg, encoder = origin_of(kg), getattr(encoder, "shared", encoder)
     with _opening:
         stores = _stores.setdefault(kg, {})
         if id(encoder) not in stores:  # the store holds its encoder, so the id stays its own
-            folder = None
-            for cache in getattr(kg, "cache_dirs", ()):
-                path: Path = cache / FOLDER  # need not be there yet
-                existing = next((f for f in (path, *path.parents) if f.exists()), path)
-                if existing.is_dir() and os.access(existing, os.W_OK):
-                    folder = path
-                    break
-            stores[id(encoder)] = VectorStore(encoder, folder)
+            folders = (cache / FOLDER for cache in getattr(kg, "cache_dirs", ()))
+            stores[id(encoder)] = VectorStore(encoder, next(filter(is_writable, folders), None))
         return stores[id(encoder)]

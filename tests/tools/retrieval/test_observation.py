@@ -18,15 +18,9 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, metered
-from triplewise.tools.retrieval.observation import (
-    Observation,
-    ObserveSettings,
-    PairRanker,
-    observe,
-    preselect,
-)
-from triplewise.tools.retrieval.observation.kg_vectors import make_vectors
-from triplewise.tools.retrieval.observation.preselect import fit_map, load_map
+from triplewise.tools.retrieval import pair_ranking
+from triplewise.tools.retrieval.observation import Observation, ObserveSettings, observe
+from triplewise.tools.retrieval.pair_ranking import PairRanker, fit_map, load_map, make_vectors
 from triplewise.tools.retrieval.vectors import VectorStore, vectors_of
 
 EX = "http://example.org/"
@@ -202,10 +196,10 @@ def test_parameters_are_respected(
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbourhoods that are large already at some hundred texts."""
-    monkeypatch.setattr(preselect, "PROMISING", 5)
-    monkeypatch.setattr(preselect, "FEWEST", 40)
-    monkeypatch.setattr(preselect, "FEWEST_COLD", 60)
-    monkeypatch.setattr(preselect, "DRAWN", 60)
+    monkeypatch.setattr(pair_ranking, "PROMISING", 5)
+    monkeypatch.setattr(pair_ranking, "FEWEST", 40)
+    monkeypatch.setattr(pair_ranking, "FEWEST_COLD", 60)
+    monkeypatch.setattr(pair_ranking, "DRAWN", 60)
 
 
 class Home:
@@ -262,14 +256,6 @@ class TestRanking:
         places = PairRanker(kg, "author", Words()).best(pairs, 3)  # type: ignore[arg-type]
         assert [i for i, _ in places] == [0, 2, 1]
         assert places[0][1] == places[1][1]
-
-    def test_a_damaged_map_is_not_used(self, tmp_path: Path) -> None:
-        store = self.store(Home(tmp_path), Words())
-        store.add(sorted({t for pair in PAIRS for t in pair}))
-        fit_map(store, PAIRS[::2])
-        assert store.path is not None
-        store.path.with_suffix(".map.npy").write_bytes(b"half of a f")
-        assert load_map(store) is None
 
     @staticmethod
     def store(kg: Home, encoder: Words) -> VectorStore:

@@ -21,7 +21,7 @@ import numpy as np
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.locks import exclusive
+from triplewise.tools.core.files import exclusive
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import open_kg

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.locks import exclusive
+from triplewise.tools.core.files import exclusive
 
 Facts = dict[str, Any]
 DONE = "done.json"

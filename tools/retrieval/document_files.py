@@ -1,4 +1,4 @@
-"""Reading a document file: its title, and its text in passages. Text, Markdown, HTML without its scripts."""
+"""Reading a text, Markdown or HTML file: its title, and its visible text in passages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from bs4 import BeautifulSoup
-from bs4.element import NavigableString, PreformattedString, Tag
+from bs4.element import NavigableString
 
 from triplewise.tools.core.errors import DataError
 
@@ -23,22 +23,19 @@ MOST_BYTES = 16 * 2**20
 """Bytes read of one file."""
 
 _UNREAD = ("script", "style", "noscript", "template", "svg", "head", "iframe", "form", "nav")
-_BLOCKS = frozenset(
-    (
-        *("address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "div", "dl", "dt"),
-        *("fieldset", "figcaption", "figure", "footer", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr"),
-        *("li", "main", "ol", "p", "pre", "section", "summary", "table", "tbody", "thead", "tr", "ul"),
-    )
+_BLOCKS = re.compile(
+    "address|article|aside|blockquote|body|br|caption|d[dlt]|div|fieldset|figcaption|figure|footer|h[1-6]|header"
+    "|hr|li|main|ol|p|pre|section|summary|table|tbody|thead|tr|ul"
 )
-_CELLS = frozenset({"td", "th"})
+_CELLS = ["td", "th"]
 _PARAGRAPH = re.compile(r"\n[ \t\r\f\v]*\n\s*")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n")
 _HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+(.*?)[ \t]*#*[ \t]*$", re.MULTILINE)
 _log = logging.getLogger(__name__)
 
 
-def read_file(file: Path) -> tuple[str, list[str]]:
-    """Return the title and the passages of a file. Of a file over 16 MiB only the beginning is read.
+def read_file(file: Path) -> list[str]:
+    """Return the title of a file, then its passages. Of a file over 16 MiB only the beginning is read.
 
     Raises:
         DataError: it cannot be read, or is no text.
@@ -53,12 +50,9 @@ def read_file(file: Path) -> tuple[str, list[str]]:
         data = data[:MOST_BYTES]
         # A character that was cut in two is left out.
         data = data[: data.rfind(b"\n") + 1] or data.decode("utf-8", "ignore").encode()
-    if file.suffix.lower() in HTML:
-        title, text = _html(data, file)
-    else:
-        title, text = _plain(data, file)
+    title, text = (_html if file.suffix.lower() in HTML else _plain)(data, file)
     title = " ".join(title.split()) or " ".join(re.sub(r"[_-]+", " ", file.stem).split())
-    return title[:200], list(passages(text))
+    return [title[:200], *passages(text)]
 
 
 def passages(text: str) -> Iterator[str]:
@@ -111,18 +105,16 @@ def _html(data: bytes, file: Path) -> tuple[str, str]:
             tag.decompose()
         heading = page.find("h1")
         title = title or (heading.get_text() if heading is not None else "")
+        for node in page.find_all(string=True):
+            if type(node) is NavigableString:  # and no comment
+                node.replace_with(re.sub(r"\s+", " ", node))
         # A blank line around every block, a semicolon between the cells of a row.
-        parts: list[str] = []
-        for node in page.descendants:
-            if isinstance(node, Tag):
-                if node.name in _BLOCKS:
-                    parts.append("\n\n")
-                elif node.name in _CELLS and node.find_previous_sibling(list(_CELLS)) is not None:
-                    parts.append(" ; ")
-            elif isinstance(node, NavigableString) and not isinstance(node, PreformattedString):
-                parts.append(re.sub(r"\s+", " ", str(node)))
-                if node.parent is not None and node.next_sibling is None and node.parent.name in _BLOCKS:
-                    parts.append("\n\n")
-        return title, "".join(parts)
+        for tag in page.find_all():
+            if _BLOCKS.fullmatch(tag.name):
+                tag.insert_before("\n\n")
+                tag.append("\n\n")
+            elif tag.name in _CELLS and tag.find_previous_sibling(_CELLS) is not None:
+                tag.insert_before(" ; ")
+        return title, page.get_text()
     except (RecursionError, ValueError, AssertionError) as error:
         raise DataError(f"cannot read the document as HTML: {type(error).__name__}", file) from error

@@ -16,16 +16,16 @@ from langchain_core.retrievers import BaseRetriever
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.facts import Passage
-from triplewise.tools.core.lru import LRUCache
-from triplewise.tools.retrieval.documents import Documents, open_documents
-from triplewise.tools.retrieval.documents import folder as folder_module
-from triplewise.tools.retrieval.documents.files import LONGEST, passages, read_file
+from triplewise.tools.retrieval import documents as documents_module
+from triplewise.tools.retrieval.document_files import LONGEST, passages, read_file
+from triplewise.tools.retrieval.documents import open_documents
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
+from triplewise.tools.retrieval.passage_index import Documents
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(folder_module, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(documents_module, "cache_folder", lambda: tmp_path / "cache")
     return tmp_path / "cache"
 
 
@@ -74,13 +74,6 @@ def test_changed_files_are_read_again(folder: Path) -> None:
     assert search(open_documents(folder), "Bilbo") == ["Bilbo"]
 
 
-def test_case_and_marks_of_a_question_hide_no_word(folder: Path) -> None:
-    documents = open_documents(folder)
-    found = [documents.find("", "", words, limit=1) for words in ("Manhattan?", "manhattan", "MANHATTAN!")]
-    assert found[0] == found[1] == found[2]
-    assert "Manhattan" in found[0][0].text
-
-
 def test_found_by_an_alias_and_by_words_in_another_order(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Samuel Clemens wrote novels.")
     (tmp_path / "b.txt").write_text("Twain, Mark: author.")
@@ -109,11 +102,13 @@ born in Oslo.<p>She paints.<table><tr><th>Film</th><th>Role</th></tr>
 
 def test_pages_are_read_without_what_nobody_sees(tmp_path: Path) -> None:
     (tmp_path / "ann.html").write_text(PAGE, encoding="utf-8")
-    title, (text,) = read_file(tmp_path / "ann.html")
+    title, text = read_file(tmp_path / "ann.html")
     assert title == "Ann & Bo"
     assert "Ann Lee was born in Oslo.\nShe paints." in text
     assert "Film ; Role\nJaws ; Quint" in text
     assert "One\nTwo\ncafé <3" in text
+    (tmp_path / "a.md").write_text("# Bo\n\nBo paints.\n\n## Life\nHe lives.")
+    assert read_file(tmp_path / "a.md") == ["Bo", "Bo\nBo paints.\nLife\nHe lives."]
     for hidden in ("secret", "hides", "p{}", "Home", "turn it on"):
         assert hidden not in text
 
@@ -134,9 +129,9 @@ def test_one_bad_file_spoils_nothing(tmp_path: Path, caplog: pytest.LogCaptureFi
 
 
 def test_huge_files_are_cut_and_long_lines_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triplewise.tools.retrieval.documents.files.MOST_BYTES", 100_000)
+    monkeypatch.setattr("triplewise.tools.retrieval.document_files.MOST_BYTES", 100_000)
     (tmp_path / "huge.txt").write_bytes("é".encode() * 100_001)
-    _, texts = read_file(tmp_path / "huge.txt")
+    _, *texts = read_file(tmp_path / "huge.txt")
     assert sum(map(len, texts)) <= 100_000
     assert max(map(len, texts)) <= LONGEST
 
@@ -152,19 +147,13 @@ def test_passages_hold_the_words_of_the_text_in_order(text: str) -> None:
     )
 
 
-def test_a_heading_is_no_part_of_the_next_sentence(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("# Ann Lee\n\nAnn Lee paints.\n\n## Life\nShe lives.")
-    title, (text,) = read_file(tmp_path / "a.md")
-    assert (title, text) == ("Ann Lee", "Ann Lee\nAnn Lee paints.\nLife\nShe lives.")
-
-
 def test_no_passage_is_embedded_twice(tmp_path: Path) -> None:
     for i in range(5):
         (tmp_path / f"{i}.txt").write_text(f"Ann Lee painted picture number {i}.")
     first, again = Counting(open_encoder()), Counting(open_encoder())
     assert len(search(open_documents(tmp_path, first), "Ann Lee", "painted")) == 5
     assert len(first.asked) == 5 + 1, "five passages and the query"
-    folder_module._opened = LRUCache(8)
+    documents_module._open_folder.cache_clear()
     (tmp_path / "0.txt").rename(tmp_path / "moved.txt")
     (tmp_path / "moved.txt").touch()
     (tmp_path / "1.txt").write_text("Ann Lee painted something else.")
@@ -176,18 +165,11 @@ def test_no_passage_is_embedded_twice(tmp_path: Path) -> None:
 def test_what_is_kept_is_read_again_when_it_is_damaged(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "a.txt").write_text("Ann Lee paints.")
     open_documents(tmp_path)
-    (kept,) = cache.glob("*/passages.jsonl")
-    for damage in ("", "nonsense", kept.read_text()[:-9], "\n".join([folder_module.FORMAT, "[1]"])):
+    (kept,) = cache.glob("*.json")
+    for damage in ("", "[1]", kept.read_text()[:-9]):
         kept.write_text(damage)
-        folder_module._opened = LRUCache(8)
+        documents_module._open_folder.cache_clear()
         assert search(open_documents(tmp_path), "Ann Lee") == ["Ann Lee paints."]
-
-
-def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path, cache: Path) -> None:
-    cache.write_text("a file where the folder should be")
-    (tmp_path / "a.txt").write_text("Ann Lee paints.")
-    (tmp_path / "b.txt").write_text("Ann Lee sings.")
-    assert search(open_documents(tmp_path), "Ann Lee", "songs")[0] == "Ann Lee sings."
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple
+from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundles
-from triplewise.tools.kg.literals import readable
-from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import Deadline, Direction, KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
-from triplewise.tools.retrieval.observation.preselect import PairRanker
+from triplewise.tools.retrieval.pair_ranking import PairRanker, tail_text, way_text
 
 BUNDLES = 400
 """Bundles (facts of one node over one relation) read at most where not everything can be read."""
@@ -238,15 +236,3 @@ class Neighbourhood:
         for fact in self.facts(mediators) if mediators else ():
             beyond.setdefault(fact.node, []).append(fact)
         return beyond
-
-
-def way_text(text: RelationText, forward: bool) -> str:
-    """Return a relation as text, on the way from subject to object or back."""
-    return text.label if forward else text.inverse or text.label
-
-
-def tail_text(kg: KnowledgeGraph, far: Term, labels: Mapping[Term, str]) -> str:
-    """Return the text of an end: its label, a literal as people write it, else its short form."""
-    if isinstance(far, Literal):
-        return readable(far)
-    return labels.get(far) or kg.profile.short(far)

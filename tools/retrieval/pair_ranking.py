@@ -13,18 +13,28 @@ Exact vectors are kept with the KG: what was encoded once is not guessed again.
 
 from __future__ import annotations
 
+import random
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.kg.engine import batches
+from triplewise.tools.kg.literals import readable
+from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder, open_encoder
 from triplewise.tools.retrieval.vectors import VectorStore, vectors_of
 
 Pair = tuple[str, str]
 """The texts of a relation and a tail."""
+Progress = Callable[[str, int, int | None], None]
+"""Called with a stage, how much of it is done, and of how much (None where that is not known)."""
 
 PROMISING, FEWEST = 10, 256
 """Candidates encoded for each one that is wanted, by the map; and how many of them are encoded at least.
@@ -39,6 +49,9 @@ MISSING_TAILS = 300
 """Tails without vectors that are encoded so that the map can be used."""
 MAP_PAIRS, LEAST_PAIRS = 6_000, 500
 """Pairs that a map is fitted on, and below how many none is."""
+
+PORTION = 5_000
+"""Facts read between two reports of `make_vectors`."""
 
 _MAP_RIDGE, _RIDGE = 0.5, 0.3
 _SEED = 20240401
@@ -172,3 +185,89 @@ def load_map(store: VectorStore) -> np.ndarray | None:
     except (OSError, ValueError):  # none, or half of one: it is done without
         return None
     return weights if weights.shape == (2 * store.dimension, store.dimension) else None
+
+
+def way_text(text: RelationText, forward: bool) -> str:
+    """Return a relation as text, on the way from subject to object or back."""
+    return text.label if forward else text.inverse or text.label
+
+
+def tail_text(kg: KnowledgeGraph, far: Term, labels: Mapping[Term, str]) -> str:
+    """Return the text of an end: its label, a literal as people write it, else its short form."""
+    if isinstance(far, Literal):
+        return readable(far)
+    return labels.get(far) or kg.profile.short(far)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorReport:
+    """The vectors made: texts of relations and ends, whole pairs, new vectors among them, and seconds."""
+
+    texts: int
+    pairs: int
+    new: int
+    seconds: float
+
+
+def make_vectors(
+    folder: Path,
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    *,
+    pairs: bool = False,
+    progress: Progress = lambda stage, done, total: None,
+) -> VectorReport:
+    """Make the vectors of a loaded KG, and the map from relations and ends to pairs, in its folder.
+
+    What is there already is not made again.
+
+    Args:
+        folder: of the loaded graph. kg: the same graph, opened. encoder: makes the vectors.
+        pairs: also encode every "relation tail", so that no question ever waits for one.
+        progress: called with the progress.
+    """
+    start, store = time.perf_counter(), vectors_of(kg, encoder)
+    before, texts, whole = len(store), set[str](), set[str]()
+    sample: list[Pair] = []
+    draw = random.Random(_SEED)
+    for number, pair in enumerate(_pairs(folder, kg, progress)):
+        texts.update(pair)
+        if pairs:
+            whole.add(" ".join(pair))
+        # Reservoir sampling: each fact is as likely to be drawn as any other.
+        if number < MAP_PAIRS:
+            sample.append(pair)
+        elif (place := draw.randrange(number + 1)) < MAP_PAIRS:
+            sample[place] = pair
+    for stage, distinct in (("vectors of relations and ends", texts), ("vectors of pairs", whole)):
+        total = len(distinct)
+        store.add(sorted(distinct), lambda done, stage=stage, total=total: progress(stage, done, total))
+    fit_map(store, sample)
+    return VectorReport(len(texts), len(whole), len(store) - before, round(time.perf_counter() - start, 1))
+
+
+def _pairs(folder: Path, kg: KnowledgeGraph, progress: Progress) -> Iterator[Pair]:
+    """Yield every fact in both directions as texts, straight from the store: its relation and its far end."""
+    import pyoxigraph as ox
+
+    from triplewise.tools.kg.open import STORE
+    from triplewise.tools.kg.rdf import from_ox, safe_iri
+
+    def ways() -> Iterator[tuple[IRI, bool, Term]]:
+        excluded: dict[object, bool] = {}
+        for quad in ox.Store.read_only(str(folder / STORE)):
+            relation = safe_iri(quad.predicate.value)
+            if quad.predicate not in excluded:
+                excluded[quad.predicate] = kg.profile.excludes(relation)
+            for forward, end in ((True, quad.object), (False, quad.subject)):
+                if not excluded[quad.predicate] and (far := from_ox(end)) is not None:
+                    yield relation, forward, far
+
+    short, done = kg.profile.short, 0
+    for portion in batches(ways(), PORTION):
+        labels = kg.labels(far for _, _, far in portion)
+        names = relation_texts(kg, {short(relation) for relation, _, _ in portion})
+        for relation, forward, far in portion:
+            yield way_text(names[short(relation)], forward), tail_text(kg, far, labels)
+        done += len(portion)
+        progress("texts of facts", done, None)

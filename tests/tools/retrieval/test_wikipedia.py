@@ -1,15 +1,13 @@
-"""Wikipedia: the real client of the library against a MediaWiki on loopback."""
+"""Wikipedia: the client against a MediaWiki on loopback."""
 
 from __future__ import annotations
-
-import importlib
 
 import pytest
 
 from tests.support.mediawiki import MediaWiki
 from triplewise.tools.core.errors import ConfigurationError, DocumentsUnavailableError
 from triplewise.tools.retrieval.documents import open_documents
-from triplewise.tools.retrieval.documents.wikipedia import WikipediaDocuments
+from triplewise.tools.retrieval.wikipedia import WikipediaDocuments
 
 PAGES = {
     "Viggo Mortensen": "Viggo Peter Mortensen is an actor.\n\n\n== Career ==\nHe played Aragorn in The Lord "
@@ -37,14 +35,6 @@ def test_pages_are_searched_fetched_and_ranked() -> None:
         assert all(query["format"] == "json" for query in wiki.asked)
         assert documents.find("Nobody at all") == ()
         assert documents.find("") == ()
-
-
-def test_the_librarys_own_client_is_put_back() -> None:
-    module = importlib.import_module("wikipedia.wikipedia")
-    own = module.requests
-    with MediaWiki(PAGES, "error") as wiki, pytest.raises(DocumentsUnavailableError):
-        open_documents(f"wikipedia:{wiki.url}").find("Bruges")
-    assert module.requests is own
 
 
 @pytest.mark.parametrize("fault", ["html", "error", "status", "odd", "slow"])

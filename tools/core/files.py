@@ -1,12 +1,16 @@
-"""Reading YAML files whose errors name a line."""
+"""Files: YAML whose errors name a line, folders that can be written, locks between processes."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 
 from triplewise.tools.core.errors import DataError
 
@@ -103,3 +107,32 @@ def read_yaml(path: Path) -> YamlDocument:
         return parse_yaml(path.read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read: {error}", path) from error
+
+
+def is_writable(folder: Path) -> bool:
+    """Return whether files can be made in a folder, which need not be there yet."""
+    existing = next((f for f in (folder, *folder.parents) if f.exists()), folder)
+    return existing.is_dir() and os.access(existing, os.W_OK)
+
+
+@contextmanager
+def exclusive(path: Path, waiting: Callable[[], object]) -> Iterator[None]:
+    """Hold the lock of a file, which is made for it and removed afterwards; it ends with the process.
+
+    Args:
+        waiting: called before the wait for another process begins; it may raise to refuse waiting.
+
+    Raises:
+        OSError: the file cannot be made.
+    """
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        waiting()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # whoever waits for it notices, and makes it anew
+        lock.release()

@@ -1,0 +1,159 @@
+"""Opening documents that say what a KG lacks: a folder of files, Wikipedia, any LangChain retriever.
+
+A folder is indexed offline. Its passages are kept per file in the user's cache folder and read anew when the
+file changes; vectors are kept by what they are of, so that touching a file embeds nothing again. Nothing is
+written beside the documents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.facts import Passage
+from triplewise.tools.retrieval.document_files import ENDINGS, LONGEST, PASSAGE, read_file
+from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.passage_index import SHOWN, Documents, PassageIndex
+from triplewise.tools.retrieval.wikipedia import WIKIPEDIA, open_wikipedia
+
+if TYPE_CHECKING:
+    from langchain_core.retrievers import BaseRetriever
+
+FORMAT = f"3 {PASSAGE} {LONGEST}"
+"""The version of cached passages: those of another one are made again."""
+_lock = Lock()
+_log = logging.getLogger(__name__)
+
+_Stamp = tuple[str, int, int]
+"""A file's path relative to its folder, its size, and when it changed."""
+
+
+class RetrieverDocuments:
+    """Any LangChain retriever as documents: its passages that name the entity, in its order.
+
+    Args:
+        retriever: given the name and the relation together, or the question where there is no name.
+    """
+
+    def __init__(self, retriever: BaseRetriever) -> None:
+        self._retriever = retriever
+
+    def find(
+        self,
+        name: str,
+        relation: str = "",
+        question: str = "",
+        *,
+        aliases: Sequence[str] = (),
+        limit: int = SHOWN,
+    ) -> tuple[Passage, ...]:
+        """Return passages about an entity, best first; see `Documents.find`."""
+        query = " ".join(filter(None, (name, relation))) or question
+        passages = (
+            Passage(d.page_content, str(d.metadata.get("title", "")), str(d.metadata.get("source", "")))
+            for d in (self._retriever.invoke(query) if query else ())
+        )
+        names = [n.casefold() for n in (name, *aliases) if n]
+        named = (
+            p for p in passages if not names or any(n in f"{p.title} {p.text}".casefold() for n in names)
+        )
+        return tuple(islice(named, limit))
+
+
+def open_documents(
+    source: str | Path | Documents | BaseRetriever, encoder: Encoder | None = None
+) -> Documents:
+    """Open the documents of a source; a folder and a wiki are opened once per process.
+
+    Args:
+        source: a folder of .txt, .md and .html files; `wikipedia` for the English one online; `wikipedia:de`
+            for another language; `wikipedia:https://wiki.example.org/w/api.php` for any MediaWiki; a
+            LangChain retriever; or documents themselves, which are returned as they are.
+        encoder: makes the vectors of passages; None for the embedded one.
+
+    Raises:
+        DataError: no such folder, or no document in it that can be read.
+        ConfigurationError: an address of a MediaWiki that is none.
+    """
+    if not isinstance(source, str | Path):
+        return source if isinstance(source, Documents) else RetrieverDocuments(source)
+    if isinstance(source, str) and (source == WIKIPEDIA or source.startswith(f"{WIKIPEDIA}:")):
+        return open_wikipedia(source, encoder)
+    folder = Path(source).expanduser().resolve()
+    if not folder.is_dir():
+        raise DataError(
+            "no such folder of documents; setting documents takes a folder, or `wikipedia`", source
+        )
+    with _lock:
+        return _open_folder(folder, _stamps(folder), encoder)
+
+
+def cache_folder() -> Path:
+    """Return where passages and vectors of documents are kept."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("triplewise") / "documents"
+
+
+@lru_cache(maxsize=4)
+def _open_folder(folder: Path, stamps: tuple[_Stamp, ...], encoder: Encoder | None) -> PassageIndex:
+    """Return the documents of a folder in one state of its files: when one changes, they are opened anew."""
+    return PassageIndex(_read_folder(folder, stamps), encoder, cache_folder() / "vectors")
+
+
+def _stamps(folder: Path) -> tuple[_Stamp, ...]:
+    """Return what tells the state of every document in a folder and its sub-folders, sorted by path."""
+    stamps: list[_Stamp] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [f for f in folders if not f.startswith(".")]
+        for name in names:
+            if name.lower().endswith(ENDINGS) and not name.startswith("."):
+                file = Path(place, name)
+                with suppress(OSError):  # gone meanwhile, or a link to nowhere
+                    facts = file.stat()
+                    stamps.append((file.relative_to(folder).as_posix(), facts.st_size, facts.st_mtime_ns))
+    if not stamps:
+        endings = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+        raise DataError(f"no document in it; it should hold files that end in {endings}", folder)
+    return tuple(sorted(stamps))
+
+
+def _read_folder(folder: Path, stamps: Sequence[_Stamp]) -> list[Passage]:
+    """Return the passages of the files: of unchanged ones from the cache, of the others read now."""
+    cache = cache_folder() / f"{hashlib.sha256(str(folder).encode()).hexdigest()[:20]}.json"
+    cached: dict[_Stamp, list[str]] = {}  # title and passages of each file
+    with suppress(OSError, ValueError, TypeError, KeyError):  # none, or a damaged one
+        record = json.loads(cache.read_text(encoding="utf-8"))
+        if record["format"] == FORMAT:
+            cached = {tuple(stamp): texts for stamp, texts in record["files"]}
+    files: dict[_Stamp, list[str]] = {}
+    unreadable: list[DataError] = []
+    for stamp in stamps:
+        try:
+            files[stamp] = cached[stamp] if stamp in cached else read_file(folder / stamp[0])
+        except DataError as error:
+            unreadable.append(error)
+    if len(unreadable) == len(stamps):
+        raise unreadable[0]
+    for error in unreadable:
+        _log.warning("left out: %s", error)
+    if files != cached:
+        try:
+            cache.parent.mkdir(parents=True, exist_ok=True)
+            with NamedTemporaryFile("w", encoding="utf-8", dir=cache.parent, delete=False) as part:
+                json.dump({"format": FORMAT, "files": list(files.items())}, part)
+            os.replace(part.name, cache)
+        except OSError as error:
+            _log.warning("passages cannot be kept in %s: %s", cache.parent, error.strerror or error)
+    return [Passage(text, title, name) for (name, *_), (title, *texts) in files.items() for text in texts]
