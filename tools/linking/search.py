@@ -21,7 +21,7 @@ from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, memory_of
 from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
-from triplewise.tools.retrieval.hybrid import fuse
+from triplewise.tools.retrieval.ranking import fuse
 from triplewise.tools.retrieval.vectors import vectors_of
 
 MatchKind = OneOf["entity", "class", "relation"]
