@@ -48,7 +48,7 @@ from triplewise.nodes.learning.refine import refine
 from triplewise.nodes.learning.update import update
 from triplewise.nodes.learning.validate import validate
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.locks import exclusive
+from triplewise.tools.core.files import exclusive
 from triplewise.tools.learning.journal import Journal
 from triplewise.tools.learning.learner import Learner
 from triplewise.tools.learning.questions import Question, read_questions, split

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, RunError
-from triplewise.tools.core.locks import exclusive
+from triplewise.tools.core.files import exclusive
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
