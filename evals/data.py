@@ -15,13 +15,11 @@ from typing import Any
 import yaml
 from platformdirs import user_cache_path
 
-from triplewise.evals.text_files import json_lines
+from triplewise.evals.text_files import Record, json_lines
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
 DATA_VARIABLE = "TRIPLEWISE_DATA"
 """The environment variable that names the folder with the benchmarks."""
-
-Record = dict[str, Any]
 
 _log = logging.getLogger(__name__)
 
@@ -76,8 +74,7 @@ class Benchmark:
         seeds: files of training questions, which may be shown to the agent.
         counts: how many questions by the task's parameters ("hops=2"; "" where there is one set only).
         answerable_if: what it takes for a question to count as answerable.
-        task: what its task is made from, see `BenchmarkTask`. format: its published form, see
-            `PublishedFormat`.
+        task: what its task is made from, see `BenchmarkTask`.
     """
 
     name: str
@@ -91,7 +88,6 @@ class Benchmark:
     counts: Mapping[str, QuestionCounts]
     answerable_if: str
     task: Mapping[str, Any]
-    format: Mapping[str, Any]
 
 
 @cache

@@ -13,6 +13,8 @@ import yaml
 
 from triplewise.tools.core.errors import DataError
 
+Record = dict[str, Any]
+
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)
 """What opening or reading a text file may raise."""
 
@@ -34,7 +36,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
         raise DataError(f"cannot be read to its end: {error}", path) from error
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(path: Path) -> Iterator[tuple[int, Record]]:
     """The objects of a JSON-lines file with their 1-based line numbers.
 
     Raises:

@@ -24,9 +24,9 @@ from triplewise.evals.data import (
     own_file,
     read_records,
 )
-from triplewise.evals.formats import read_published, sniff
 from triplewise.evals.kgs import LoadedKG, prepared
 from triplewise.evals.provenance import of_system
+from triplewise.evals.published_formats import is_published, read_published
 from triplewise.evals.solver import agent, context_of
 from triplewise.evals.training import Seeds, seeds_of
 from triplewise.nodes.sql import require_model
@@ -250,7 +250,8 @@ class BenchmarkTask:
         path = locate(file)
         if not given and path.name == name.rpartition("/")[2]:
             return read_records(path, *self.keys, *filter(None, [flag])), file
-        return (read_published(own.name, path) if sniff(path) else read_records(path, *self.keys)), file
+        published = is_published(own.name, path)
+        return (read_published(own.name, path) if published else read_records(path, *self.keys)), file
 
 
 def draw(samples: Sequence[Sample], n: int | None, sample_seed: int) -> list[Sample]:

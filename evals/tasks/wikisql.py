@@ -18,8 +18,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from platformdirs import user_cache_path
 
 from triplewise.evals.data import Record, benchmark, checksum, locate
-from triplewise.evals.formats import read_tables, sniff
 from triplewise.evals.kgs import LoadedKG
+from triplewise.evals.published_formats import is_published, read_tables
 from triplewise.evals.solver import agent
 from triplewise.evals.tasks.benchmark_task import Question
 from triplewise.tools.core.errors import ConfigurationError
@@ -39,7 +39,7 @@ def split_of(table_id: str) -> Literal["dev", "test"]:
 def with_databases(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
     """The records of the split, with the `db` of each; all of a published file are `test`."""
     path = locate(benchmark("wikisql").files[QUESTIONS])
-    published, split = bool(sniff(path)), options["split"]
+    published, split = is_published("wikisql", path), options["split"]
     if published and split != "test":
         raise ConfigurationError(f"{path} is all test questions, as published: leave split={split} out")
     folder = table_databases()
