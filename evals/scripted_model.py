@@ -23,17 +23,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import Annotated, Any, ClassVar, Self
 from urllib.request import urlopen
 
 import typer
 import yaml
-from jinja2 import Template, TemplateError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-from triplewise.tools.core.errors import DataError
+from jinja2 import Template
 
 MODEL = "openai:scripted"
 """What a context calls the model of a server."""
@@ -68,7 +64,7 @@ class ChatHandler(BaseHTTPRequestHandler):
         self.post(body)
 
     def post(self, body: dict[str, Any]) -> None:
-        """Answer a request that has a body."""
+        """Answer a request."""
         if self.path == "/v1/chat/completions":
             self.chat(body)
         else:
@@ -275,52 +271,22 @@ class RuleScript:
         return ""
 
 
-def load_script(path: Path | None = None) -> RuleScript:
-    """Read the rules of a YAML file, or the shipped ones.
-
-    Raises:
-        DataError: it cannot be read, or is none; names the file and the rule.
-    """
-    source = path or files("triplewise.evals") / "scripted_model.yaml"
-    where = "the script"
-    try:
-        data = yaml.safe_load(source.read_text(encoding="utf-8"))
-        if not isinstance(data, dict) or not isinstance(data.get("rules"), list):
-            raise DataError(
-                "needs a key 'rules' with a list of {when: pattern, steps: [reply, ...]}", str(source)
-            )
-        pick = {}
-        for where, pattern in (data.get("pick") or {}).items():
-            pick[where] = re.compile(str(pattern), re.MULTILINE)
-        rules, environment = [], ImmutableSandboxedEnvironment()
-        for number, rule in enumerate(data["rules"], 1):
-            where = f"rule {number}"
-            steps = rule.get("steps") if isinstance(rule, dict) else None
-            if not steps or not isinstance(steps, list):
-                raise DataError(
-                    f"{where} needs {{when: pattern, steps: [reply, ...]}}, got {rule!r}", str(source)
-                )
-            templates = [environment.from_string(str(step)) for step in steps]
-            rules.append((re.compile(str(rule.get("when", "")), re.MULTILINE), templates))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise DataError(f"cannot read the replies: {error}", str(source)) from error
-    except re.error as error:
-        raise DataError(f"{where}: no regular expression ({error})", str(source)) from error
-    except TemplateError as error:
-        raise DataError(f"{where}: a reply is no Jinja template: {error}", str(source)) from error
+def load_script() -> RuleScript:
+    """Return the rules of `scripted_model.yaml`."""
+    data = yaml.safe_load((files("triplewise.evals") / "scripted_model.yaml").read_text(encoding="utf-8"))
+    rules = [
+        (re.compile(rule["when"], re.MULTILINE), [Template(step) for step in rule["steps"]])
+        for rule in data["rules"]
+    ]
+    pick = {name: re.compile(pattern, re.MULTILINE) for name, pattern in data["pick"].items()}
     return RuleScript(pick, rules, Counter())
 
 
 @contextmanager
-def running(latency: float = 0.0, replies: Path | None = None) -> Iterator[str]:
-    """Serve a script in a process of its own for as long as the block; its base URL.
-
-    Raises:
-        DataError: the replies are none.
-    """
-    load_script(replies)
+def running(latency: float = 0.0) -> Iterator[str]:
+    """Serve the rules in a process of its own for as long as the block; its base URL."""
     command = [sys.executable, "-m", "triplewise.evals.scripted_model", "--port", "0"]
-    command += ["--latency", str(latency), *(["--replies", str(replies)] if replies else [])]
+    command += ["--latency", str(latency)]
     with Popen(command, stdout=PIPE, stderr=DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
@@ -339,12 +305,9 @@ def counts(url: str) -> dict[str, Any]:
 def main(
     port: Annotated[int, typer.Option(help="Port on loopback; 0 takes a free one.")] = 8089,
     latency: Annotated[float, typer.Option(min=0, help="Seconds from a request to its answer.")] = 0.0,
-    replies: Annotated[
-        Path | None, typer.Option(help="YAML file of replies; see triplewise/evals/scripted_model.yaml.")
-    ] = None,
 ) -> None:
     """Serve scripted replies as an OpenAI-compatible model until interrupted. Prints its base URL first."""
-    server = OpenAIServer(load_script(replies), latency=latency, port=port, keep_alive=True)
+    server = OpenAIServer(load_script(), latency=latency, port=port, keep_alive=True)
     with server:
         typer.echo(server.url)
         sys.stdout.flush()
