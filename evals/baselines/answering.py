@@ -8,24 +8,20 @@ that the graph does not know stays as it is.
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.act import read_values
-from triplewise.nodes.answer import sentence
+from triplewise.nodes.answer import labels_of, sentence
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Update, environment, spent
+from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.models import ModelCall, Reply
 from triplewise.nodes.prompting import load_prompt
-from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State, Step, Usage
+from triplewise.nodes.state import Answer, AnswerStatus, State, Step
 from triplewise.nodes.text import decides, denies, form_of, node_labels, normal_values, slot_of
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
@@ -52,8 +48,6 @@ _NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)]\s+(?=\S)")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)", re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
 _ABBREVIATED = re.compile(r"(?:\.\S*|\b\w{1,3})\.$")
-_resources = ExitStack()
-"""Holds the prompts of this package where they lie in an archive, as long as the process lasts."""
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -65,20 +59,14 @@ class Named(NamedTuple):
     label: str
 
 
-@lru_cache(maxsize=16)
+def named_values(kg: KnowledgeGraph, values: Sequence[str]) -> tuple[Named, ...]:
+    """Return values of the graph with what it calls them."""
+    return tuple(map(Named, values, labels_of(kg, values)))
+
+
 def prompt_path(name: str) -> str:
     """Return the path of a prompt of this package, `prompts_NAME.yaml`, as the setting `prompt` takes it."""
-    return str(_resources.enter_context(as_file(files(__package__ or "") / f"prompts_{name}.yaml")))
-
-
-def question_values(state: State) -> dict[str, Any]:
-    """Return what prompts of baselines may name of a question."""
-    return {
-        "question": plain_question(state),
-        "form": form_of(state.question),
-        "decides": decides(state.question),
-        "entities": {e.label: e.id for e in state.linked},
-    }
+    return str(Path(__file__).with_name(f"prompts_{name}.yaml"))
 
 
 def plain_question(state: State) -> str:
@@ -93,37 +81,14 @@ def ask(state: State, context: Context, prompt: str, part: str, **values: Any) -
         ModelUnavailableError: the server gave no usable reply after all retries.
         ConfigurationError: what the person has to correct (key, model name, address).
     """
-    template = load_prompt(context.prompt or prompt_path(prompt))
-    text = template.render(part, **{**question_values(state), **values})
+    about_question = {
+        "question": plain_question(state),
+        "form": form_of(state.question),
+        "decides": decides(state.question),
+        "entities": {e.label: e.id for e in state.linked},
+    }
+    text = load_prompt(context.prompt or prompt_path(prompt)).render(part, **{**about_question, **values})
     return environment(context).ask(ModelCall.of(text))
-
-
-@dataclass(slots=True)
-class BudgetedAsker:
-    """Asks the model several times within one run of a phase, as often as its question may still be asked.
-
-    The budgets are looked at before every call, since what a phase uses is added to the state only when it
-    has ended.
-
-    Attributes:
-        state: when the phase began. context: of the run. prompt: name of the baseline's prompt.
-        over: the budget that is spent, in words; "" while there is some left.
-    """
-
-    state: State
-    context: Context
-    prompt: str
-    over: str = ""
-    _start: float = field(default_factory=time.perf_counter)
-
-    def ask(self, part: str, **values: Any) -> str | None:
-        """Return the reply to a part of the prompt; None, and `over` says why, where a budget is spent."""
-        usage = self.state.usage + environment(self.context).usage
-        usage += Usage(seconds=time.perf_counter() - self._start)
-        self.over = spent(self.state.model_copy(update={"usage": usage}), self.context)
-        if self.over:
-            return None
-        return ask(self.state, self.context, self.prompt, part, **values).text
 
 
 def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:
@@ -159,6 +124,19 @@ def why_no_answer(reply: str) -> str:
         return "the model says that it does not know"
     shown = words if len(words) <= QUOTED else f"{words[:QUOTED]}..."
     return f"the model's reply holds no answer: {shown!r}"
+
+
+def name_reply(
+    reply: str,
+    state: State,
+    context: Context,
+    *,
+    reasoned: bool = False,
+    shown: Mapping[str, str] | None = None,
+) -> tuple[tuple[Named, ...], str]:
+    """Return the answers of a reply, and why there are none; see `read_answers` and `name_answers`."""
+    named = name_answers(read_answers(reply, reasoned), state, context, shown)
+    return named, "" if named else why_no_answer(reply)
 
 
 def name_answers(
@@ -285,21 +263,12 @@ def majority(keys: Sequence[_Key]) -> tuple[_Key, int]:
     return best, votes[best]
 
 
-def make_answer(
-    state: State,
-    context: Context,
-    named: Sequence[Named],
-    reason: str = "",
-    *,
-    proof: Sequence[ProofTriple] = (),
-    sparql: str = "",
-) -> Answer:
-    """Return the answer of a run.
+def make_answer(state: State, context: Context, named: Sequence[Named], reason: str = "") -> Answer:
+    """Return the answer of a run that nothing in the graph proves.
 
     Args:
         state: how the run ended. context: whether the world is closed.
         named: the answers. reason: why there are none, or what else is to be told.
-        proof, sparql: facts that prove them, and the query that gives them.
     """
     status: AnswerStatus = "answered" if named else "not_found"
     if state.verdict is not None and state.verdict.status == "spent":
@@ -315,8 +284,6 @@ def make_answer(
         values=tuple(n.value for n in named),
         labels=labels,
         text=sentence(labels) or f"Not found: {reason}.",
-        sparql=sparql,
-        proof=tuple(proof),
         reason=reason,
         corrections=state.corrections,
     )

@@ -19,11 +19,9 @@ from triplewise.evals.baselines.answering import (
     majority,
     make_answer,
     make_step,
-    name_answers,
+    name_reply,
     named_in,
     plain_question,
-    read_answers,
-    why_no_answer,
 )
 from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes.context import Context
@@ -48,8 +46,7 @@ def direct(*, link: str = "index") -> Graph:
     def act(state: State, runtime: Runtime[Context]) -> Update:
         """Ask for the answer alone."""
         reply = ask(state, runtime.context, "knowledge", "direct").text
-        named = name_answers(read_answers(reply), state, runtime.context)
-        return add_step(state, answer_step(state, "", named, why_no_answer(reply)))
+        return add_step(state, answer_step(state, "", *name_reply(reply, state, runtime.context)))
 
     return build_loop("direct", act, conclude, link=link)
 
@@ -62,6 +59,15 @@ def cot(*, link: str = "index") -> Graph:
         return add_step(state, _chain_of_thought(state, runtime.context))
 
     return build_loop("cot", act, conclude, link=link)
+
+
+def _chain_of_thought(state: State, context: Context) -> Step:
+    """A chain of thought as a step: its reasoning is the thought."""
+    reply = ask(state, context, "knowledge", "reasoned")
+    named, why = name_reply(reply.text, state, context, reasoned=True)
+    if reply.truncated and not named:
+        why = f"the chain of thought was cut at {context.max_reply_tokens} tokens (max_reply_tokens)"
+    return answer_step(state, reply.text, named, why)
 
 
 def self_consistency(
@@ -88,13 +94,8 @@ def self_consistency(
         last = len(state.steps) + 1 >= samples
         return add_step(state, replace(step, feedback=replace(step.feedback, finished=last)))
 
-    return build_loop(
-        "self-consistency",
-        act,
-        vote,
-        link=link,
-        settings={"temperature": float(temperature)},
-    )
+    settings = {"temperature": float(temperature)}
+    return build_loop("self-consistency", act, vote, link=link, settings=settings)
 
 
 def vote(state: State, runtime: Runtime[Context]) -> Update:
@@ -105,25 +106,13 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
     """
     given = [named for step in state.steps if (named := named_in(step))]
     if not given:
-        why = "no sample was drawn"
-        if state.steps:
-            last = state.last.feedback.message
-            why = f"no sample of {len(state.steps)} holds an answer; the last: {last}"
+        last = state.last.feedback.message if state.steps else ""
+        why = f"no sample of {len(state.steps)} holds an answer; the last: {last}"
         return {"answer": make_answer(state, runtime.context, (), why)}
     keys = [frozenset(normal_text(n.value) for n in named) for named in given]
     best, votes = majority(keys)
     agreed = f"{votes} of {len(state.steps)} samples agree"
     return {"answer": make_answer(state, runtime.context, given[keys.index(best)], agreed)}
-
-
-def _chain_of_thought(state: State, context: Context) -> Step:
-    """A chain of thought as a step: its reasoning is the thought."""
-    reply = ask(state, context, "knowledge", "reasoned")
-    named = name_answers(read_answers(reply.text, reasoned=True), state, context)
-    why = why_no_answer(reply.text)
-    if reply.truncated and not named:
-        why = f"the chain of thought was cut at {context.max_reply_tokens} tokens (max_reply_tokens)"
-    return answer_step(state, reply.text, named, why)
 
 
 def documents(*, passages: int = PASSAGES, link: str = "index") -> Graph:
@@ -145,33 +134,29 @@ def documents(*, passages: int = PASSAGES, link: str = "index") -> Graph:
             )
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
-        """Retrieve, then read."""
-        return read(state, runtime.context) if state.steps else retrieve(state, runtime.context, passages)
+        """Retrieve passages, then have the model read the answers in as many as fit into the prompt."""
+        context = runtime.context
+        if not state.steps:
+            return add_step(state, _retrieved(state, context, passages))
+        texts = fitting_texts([Passage(**p) for p in state.steps[0].feedback.detail["passages"]])
+        reply = ask(state, context, "documents", "read", passages=texts).text
+        return add_step(state, answer_step(state, "", *name_reply(reply, state, context)))
 
     return build_loop("documents", act, conclude, link=link, check_context=check_documents)
 
 
-def retrieve(state: State, context: Context, limit: int) -> Update:
-    """Find passages for the question, best first, by BM25 and by vectors (Faiss)."""
+def _retrieved(state: State, context: Context, limit: int) -> Step:
+    """Passages for the question, best first, by BM25 and by vectors (Faiss), as a step."""
     store = environment(context).documents
+    assert store is not None, "checked before the first step"
     # Plain words, as the index of the documents has them.
     question = normalise(plain_question(state).replace("[SEP]", " "))
-    passages = store.find("", question=question, limit=limit) if store is not None else ()
+    passages = store.find("", question=question, limit=limit)
+    texts = [f"{p.title}: {p.text}" if p.title else p.text for p in passages]
     feedback = Feedback(
         action="retrieve",
         arguments=(question,),
-        observation="\n".join(f"{p.title}: {p.text}" if p.title else p.text for p in passages)
-        or "no passage was found",
+        observation="\n".join(texts) or "no passage was found",
         detail={"passages": [{"text": p.text, "title": p.title, "source": p.source} for p in passages]},
     )
-    return add_step(
-        state, make_step(state, "Which passages may tell?", Call("retrieve", (question,)), feedback)
-    )
-
-
-def read(state: State, context: Context) -> Update:
-    """Have the model read the answers in as many passages as fit into the prompt."""
-    passages = [Passage(**fields) for fields in state.steps[0].feedback.detail["passages"]]
-    reply = ask(state, context, "documents", "read", passages=fitting_texts(passages)).text
-    named = name_answers(read_answers(reply), state, context)
-    return add_step(state, answer_step(state, "", named, why_no_answer(reply)))
+    return make_step(state, "Which passages may tell?", Call("retrieve", (question,)), feedback)

@@ -14,25 +14,24 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines.answering import (
-    Named,
     add_step,
     answer_step,
     ask,
     last_answer,
     make_answer,
     make_step,
-    name_answers,
-    read_answers,
+    name_reply,
+    named_values,
     shown_names,
-    why_no_answer,
 )
 from triplewise.evals.baselines.loop import Graph, build_loop, check_number
-from triplewise.nodes.answer import find_routes, labels_of, route_query, with_documents
+from triplewise.nodes import answer as answering
+from triplewise.nodes.answer import find_routes
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.plan import demonstrations_for, relations_around, settings_of
-from triplewise.nodes.state import ProofTriple, State, Step
-from triplewise.nodes.text import memory_lines, triple_text
+from triplewise.nodes.state import State, Step
+from triplewise.nodes.text import memory_lines
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Rule, path_text
@@ -51,8 +50,6 @@ INSTANCES = 100
 """Instances of paths that are retrieved for one plan."""
 LEAST = 0.5
 """Without a model an end is an answer if it has at least this share of the votes of the best one."""
-PROOF = 50
-"""Most facts shown as proof."""
 
 
 def build(*, plans: int = PLANS, link: str = "index") -> Graph:
@@ -150,33 +147,26 @@ def reason(state: State, context: Context) -> Step:
         reply = ask(state, context, "rog", "reason", paths=memory_lines(kg, state.memory)).text
         ends = [n for path in state.memory for t in path[-1:] for n in (t.object, t.subject)]
         others = [n for path in state.memory for t in path for n in (t.object, t.subject)]
-        named = name_answers(read_answers(reply), state, context, shown_names(kg, [*ends, *others]))
-        return answer_step(state, "", named, why_no_answer(reply))
+        shown = shown_names(kg, [*ends, *others])
+        return answer_step(state, "", *name_reply(reply, state, context, shown=shown))
     votes: dict[Term, float] = defaultdict(float)
     for rule in state.rules:
         for end in answers(kg, rule):
             votes[end] += rule.score
     least = LEAST * max(votes.values(), default=0.0)
     likely = sorted((end for end in votes if votes[end] >= least), key=lambda end: -votes[end])
-    values = [kg.profile.short(end) for end in likely]
     why = state.steps[0].feedback.message or "no path of the plan is in the graph"
-    named = tuple(map(Named, values, labels_of(kg, values)))
+    named = named_values(kg, [kg.profile.short(end) for end in likely])
     return answer_step(state, "The ends of the likeliest paths are the answer.", named, why)
 
 
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the retrieved paths that lead to the answers as proof."""
-    context, kg = runtime.context, environment(runtime.context).kg
-    named, note = last_answer(state)
-    starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
-    retrieved = [triple for path in state.memory for triple in path]
-    values = {n.value for n in named}
-    routes = find_routes(retrieved, starts, lambda node: kg.profile.short(node) in values) if named else []
-    query = route_query(routes)
-    if named and not routes and not context.embedded:
-        note = "no retrieved path leads to the answer: it is what the model knows"
-    facts = list(dict.fromkeys(triple for route in routes for triple, _ in route.hops))[:PROOF]
-    texts = triple_text(kg, facts, exact=False)
-    proof = with_documents(kg, list(map(ProofTriple, facts, texts)))
-    sparql = query.sparql(kg.profile) if query is not None else ""
-    return {"answer": make_answer(state, context, named, note, proof=proof, sparql=sparql)}
+    named, why_none = last_answer(state)
+    if not named:
+        return {"answer": make_answer(state, runtime.context, (), why_none)}
+    made = answering.memory(state, runtime)["answer"]
+    if not made.proof and not runtime.context.embedded:
+        reason = "no retrieved path leads to the answer: it is what the model knows"
+        made = replace(made, reason=reason)
+    return {"answer": made}

@@ -37,20 +37,19 @@ from dataclasses import dataclass, replace
 from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines.answering import (
-    BudgetedAsker,
-    Named,
     add_step,
     answer_step,
     make_answer,
     make_step,
-    name_answers,
-    read_answers,
+    name_reply,
+    named_values,
     shown_names,
-    why_no_answer,
 )
 from triplewise.evals.baselines.loop import Graph, build_loop, check_number
-from triplewise.evals.baselines.tog_paths import (
+from triplewise.evals.baselines.tog_beam import (
+    BudgetedAsker,
     Path,
+    Pruner,
     beam_update,
     chain_of,
     facts_ahead,
@@ -58,72 +57,53 @@ from triplewise.evals.baselines.tog_paths import (
     paths_of,
     relations_around,
 )
-from triplewise.evals.baselines.tog_pruning import PROMPT, Pruner
 from triplewise.nodes import answer as answering
-from triplewise.nodes.answer import labels_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
-from triplewise.nodes.state import State, Step, Verdict
+from triplewise.nodes.state import State, Verdict
 from triplewise.nodes.text import decides
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import answers, ground, rule_program, without_topic
 
-NO_ENTITY = "no entity of the question was found in the knowledge graph"
-NOTHING = "nothing around the paths leads on"
-NO_GAIN = "no relation makes a path more like the question"
 SUFFICIENT = "the paths suffice"
 """Why the search ended, where the model was content with what it found."""
-BY_SCORE = "path kept by its scores"
 GAIN = 0.06
 """Cosine by which a path must become more like the question to grow (chosen on MetaQA dev, WebQSP train)."""
 
 
-def build(*, width: int = 3, depth: int = 3, seed: int = 1, link: str = "index") -> Graph:
+def build(
+    *, width: int = 3, depth: int = 3, seed: int = 1, link: str = "index", drawn: bool = False
+) -> Graph:
     """Compile Think-on-Graph.
 
     Args:
-        width: paths kept, N. depth: facts of a path at most, D. seed: of samples of many entities.
+        width: paths kept, N. depth: facts of a path at most, D. seed: of draws and samples of entities.
         link: variant of the linking phase.
+        drawn: whether entities are drawn at random instead of scored (ToG-R).
 
     Raises:
         ConfigurationError: a width or depth below 1, or an unknown variant.
     """
-    return _compiled("tog", _Search(width, depth, seed), link)
+    check_number("parameter width", width)
+    check_number("parameter depth", depth)
+    search = Search(width, depth, seed, drawn)
+    return build_loop("tog-r" if drawn else "tog", search.act, answer, link=link)
 
 
 def build_relations(*, width: int = 3, depth: int = 3, seed: int = 1, link: str = "index") -> Graph:
-    """Compile ToG-R, which explores chains of relations and draws the entities on them at random.
-
-    Args:
-        width: paths kept, N. depth: relations of a chain at most, D. seed: of the draws.
-        link: variant of the linking phase.
-
-    Raises:
-        ConfigurationError: a width or depth below 1, or an unknown variant.
-    """
-    return _compiled("tog-r", _Search(width, depth, seed, drawn=True), link)
-
-
-def _compiled(name: str, search: _Search, link: str) -> Graph:
-    """The graph of a search."""
-    check_number("parameter width", search.width)
-    check_number("parameter depth", search.depth)
-    return build_loop(name, search.act, answer, link=link)
+    """Compile ToG-R, which explores chains of relations and draws the entities on them; see `build`."""
+    return build(width=width, depth=depth, seed=seed, link=link, drawn=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
-    """The actions of a search, with its sizes.
-
-    Attributes:
-        width, depth, seed: see `build`. drawn: whether entities are drawn instead of scored (ToG-R).
-    """
+class Search:
+    """The actions of a search, with its sizes: see `build`."""
 
     width: int
     depth: int
     seed: int
-    drawn: bool = False
+    drawn: bool
 
     def act(self, state: State, runtime: Runtime[Context]) -> Update:
         """Search relations, then entities, then judge; without a model nothing is judged."""
@@ -138,16 +118,24 @@ class _Search:
 
     def relations(self, state: State, context: Context) -> Update:
         """Search the relations around the ends of the paths and keep the best ways on (section 2.1.2)."""
-        paths, pruner = paths_of(state, environment(context).kg), Pruner(state, context, self.width)
+        kg = environment(context).kg
+        paths, pruner = paths_of(state, kg), Pruner(state, context, self.width)
         ways, trouble = relations_around(paths, state.question, context)
         best = self._best(
-            path.toward(way, score)
+            replace(path, ahead=way, score=score)
             for path, steps in zip(paths, ways, strict=True)
             for way, score in zip(steps, pruner.relations(path, steps), strict=True)
         )
-        end = "" if paths else NO_ENTITY
-        if context.embedded and best and not _gains(paths, best, context):
-            best, end = [], NO_GAIN
+        end = "" if paths else "no entity of the question was found in the knowledge graph"
+        if context.embedded and best:
+            # Only the best path that may be an answer counts: what ends at a mediator goes on in any case.
+            ends = [p.end for p in paths if p.hops]
+            labels = kg.labels(ends)
+            final = [
+                p.score for p in paths if p.hops and not kg.profile.is_mediator(p.end, labels.get(p.end))
+            ]
+            if final and best[0].score <= max(final) + GAIN:
+                best, end = [], "no relation makes a path more like the question"
         return _searched(state, pruner, "search_relations", paths, best, trouble, end)
 
     def entities(self, state: State, context: Context) -> Update:
@@ -162,7 +150,8 @@ class _Search:
         for path, ahead in zip(paths, hops, strict=True):
             if ahead:
                 scores = [path.score] * len(ahead) if self.drawn else pruner.entities(path, ahead)
-                longer += [path.over(hop, score) for hop, score in zip(ahead, scores, strict=True)]
+                both = zip(ahead, scores, strict=True)
+                longer += [Path(path.start, (*path.hops, hop), None, score) for hop, score in both]
         if self.drawn:
             draw = random.Random(f"{self.seed} {len(state.steps)} {state.question}")
             places = draw.sample(range(len(longer)), min(self.width, len(longer)))
@@ -174,7 +163,7 @@ class _Search:
     def judge(self, state: State, context: Context) -> Update:
         """Ask whether the paths suffice to answer (section 2.1.3)."""
         kg = environment(context).kg
-        paths, asker = paths_of(state, kg), BudgetedAsker(state, context, PROMPT)
+        paths, asker = paths_of(state, kg), BudgetedAsker(state, context)
         reply = asker.ask("judge", paths=path_lines(kg, paths)) or ""
         # The first yes or no of a reply counts; a reply with neither is a no.
         word = re.search(r"\b(yes|no)\b", reply.casefold())
@@ -195,18 +184,6 @@ class _Search:
         return f"depth {self.depth} is exhausted" if deep else ""
 
 
-def _gains(paths: Sequence[Path], longer: Sequence[Path], context: Context) -> bool:
-    """Whether the best way on is clearly more like the question than the best path that may be an answer.
-
-    Mediators and the question's own entities are none, so what ends there goes on whatever its similarity.
-    """
-    kg = environment(context).kg
-    ends = [p.end for p in paths if p.hops]
-    labels = kg.labels(ends)
-    final = [p for p in paths if p.hops and not kg.profile.is_mediator(p.end, labels.get(p.end))]
-    return not final or longer[0].score > max(p.score for p in final) + GAIN
-
-
 def _searched(
     state: State,
     pruner: Pruner,
@@ -221,10 +198,11 @@ def _searched(
     `trouble` says what the graph did not answer, `end` why the search goes no further.
     """
     kg = environment(pruner.context).kg
-    if pruner.over:  # the run ends with the paths that there were before
+    if pruner.asker.over:  # the run ends with the paths that there were before
         best, end = [], ""
     elif not best and not end:
-        end = f"the knowledge graph did not answer ({trouble})" if trouble else NOTHING
+        nothing = "nothing around the paths leads on"
+        end = f"the knowledge graph did not answer ({trouble})" if trouble else nothing
     ends = tuple(dict.fromkeys(kg.profile.short(p.end) for p in paths))
     lines = [f"{p.score:.3f} {line}" for p, line in zip(best, path_lines(kg, best), strict=True)]
     outcome = trouble.partition(":")[0]
@@ -237,7 +215,7 @@ def _searched(
         triples=tuple(p.hops[-1].triple for p in best if p.ahead is None and p.hops),
         finished=bool(end),
     )
-    beam = beam_update(best, kg, BY_SCORE) if best else {}
+    beam = beam_update(best, kg) if best else {}
     return add_step(state, make_step(state, "", Call(action, ends), feedback), **beam)
 
 
@@ -251,54 +229,47 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     # The paths that have a fact, each once, without relations that were not walked.
     walked = {(p.start, p.hops): replace(p, ahead=None) for p in reversed(paths_of(state, kg)) if p.hops}
     paths = list(walked.values())[::-1]
-    state = state.model_copy(update=beam_update(paths, kg, BY_SCORE))
+    state = state.model_copy(update=beam_update(paths, kg))
     over = state.verdict.note if state.verdict is not None and state.verdict.status == "spent" else ""
     why, reply = over or state.last.feedback.message, None
     if not context.embedded and not over:
-        asker = BudgetedAsker(state, context, PROMPT)
+        asker = BudgetedAsker(state, context)
         reply = asker.ask("answer", paths=path_lines(kg, paths), own=why != SUFFICIENT)
         if asker.over:
             why = asker.over
             state = state.model_copy(update={"verdict": Verdict("spent", note=why)})
     if reply is not None:
-        step, why = _by_model(state, context, paths, reply, why)
+        shown = shown_names(kg, [p.end for p in paths] + [n for p in paths for n in p.nodes])
+        named, why_none = name_reply(reply, state, context, shown=shown)
+        step = answer_step(state, reply, named, why_none)
+        unproven = ", ".join(n.label for n in named if n.value not in {*shown.values(), "true", "false"})
+        where = f"on no path: {unproven}" if unproven else "all of it stands on the paths"
+        if not named:
+            why = f"{why}; {why_none}"
+        elif why != SUFFICIENT:
+            why = f"{why}: answered from the paths and the model's own knowledge ({where})"
+        elif unproven:
+            why = f"{why}, says the model, but {where}"
     else:
-        values: tuple[str, ...] = ()
+        values: list[str] = []
         if paths and decides(state.question):
-            asked = {e.id for e in state.linked}
-            if any(kg.profile.short(p.end) in asked - {kg.profile.short(p.start)} for p in paths):
-                values, why = ("true",), "a path joins its entities"
+            ids = {e.id for e in state.linked}
+            if any(kg.profile.short(p.end) in ids - {kg.profile.short(p.start)} for p in paths):
+                values, why = ["true"], "a path joins its entities"
         elif paths:
             chain = chain_of(paths[0], kg)
             rule = without_topic(kg, ground(chain.anchor, chain.body))
-            values = tuple(kg.profile.short(t) for t in answers(kg, rule))
+            values = [kg.profile.short(t) for t in answers(kg, rule)]
             state = state.model_copy(update={"program": rule_program(kg, rule).text(kg.profile)})
             why = f"{why}: all that {rule.text()} leads to"
-        named = list(map(Named, values, labels_of(kg, values)))
+        named = named_values(kg, values)
         step = answer_step(state, "The end of the best path is the answer.", named, why)
-    done = state.model_copy(update={"steps": (*state.steps, step)})
-    if step.feedback.answers:
+    state = state.model_copy(update={"steps": (*state.steps, step)})
+    if named:
         build_answer = answering.program if state.program else answering.memory
-        made = build_answer(done, runtime)["answer"]
+        made = build_answer(state, runtime)["answer"]
         made = made if made.status == "budget_spent" else replace(made, reason=why)
     else:
-        made = make_answer(done, context, (), why)
+        made = make_answer(state, context, (), why)
     changed = ("program", "memory", "rules", "focus", "verdict", "steps")
-    return {**{name: getattr(done, name) for name in changed}, "answer": made}
-
-
-def _by_model(
-    state: State, context: Context, paths: Sequence[Path], reply: str, why: str
-) -> tuple[Step, str]:
-    """The answers of a reply as a step; and how it came to them, after `why` the search ended."""
-    nodes = [p.end for p in paths] + [n for p in paths for n in p.nodes]
-    names = shown_names(environment(context).kg, nodes)
-    named = name_answers(read_answers(reply), state, context, names)
-    step = answer_step(state, reply, named, why_no_answer(reply))
-    if not named:
-        return step, f"{why}; {step.feedback.message}"
-    unproven = [n.label for n in named if n.value not in {*names.values(), "true", "false"}]
-    where = f"on no path: {', '.join(unproven)}" if unproven else "all of it stands on the paths"
-    if why != SUFFICIENT:
-        return step, f"{why}: answered from the paths and the model's own knowledge ({where})"
-    return step, f"{why}, says the model, but {where}" if unproven else why
+    return {**{name: getattr(state, name) for name in changed}, "answer": made}

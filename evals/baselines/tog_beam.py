@@ -1,0 +1,356 @@
+"""The beam of Think-on-Graph (section 2.1.2): paths of facts, the search at their ends, and pruning.
+
+Relations of all ends come in one query, with the number of facts of each; facts of all chosen relations in
+another, at most so many of each, drawn by a seed. The published code asks once for every entity, direction
+and label, and draws without a seed.
+
+The model scores the options of one path a call, as in the paper. A reply without any readable score is no
+reason to stop or to ask for ever: the similarity of vectors decides then, and the step says so.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from triplewise.evals.baselines.answering import ask
+from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment, spent
+from triplewise.nodes.state import State, Usage
+from triplewise.nodes.text import node_labels
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.frontier import Bundle, bundle_sizes, read_bundles
+from triplewise.tools.kg.protocol import Deadline, Hop
+from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.planning.bodies import rename
+from triplewise.tools.planning.lexical.question import MENTION, masked
+from triplewise.tools.pyql.text import read_relation, read_term, write_node
+from triplewise.tools.retrieval.pair_ranking import PairRanker
+from triplewise.tools.retrieval.ranking import rank_relations
+from triplewise.tools.retrieval.vectors import vectors_of
+
+UNNAMED = "an unnamed node"
+"""How a mediator reads: a node that only joins others and has no name."""
+ENTITIES = 20
+"""Entities looked at behind one relation, as many as the published code shows before it samples."""
+UNREAD = "the reply had no readable score: the similarity of vectors decided"
+"""What a step says where a model's reply could not be used."""
+NEXT = 0.8
+"""What the next likeliest entity behind a relation scores, as a share of the one before it."""
+LEAST = 1e-6
+"""Score of a chain that is not like the question at all: still better than no way on."""
+
+
+class Step(NamedTuple):
+    """A relation that a path may go on over; `forward` where the path's end is the subject."""
+
+    relation: IRI
+    forward: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A chain of facts from an entity of the question (Think-on-Graph, section 2.1).
+
+    Attributes:
+        start: the entity. hops: the facts, each with the direction it is walked in.
+        ahead: the relation that was chosen to go on over and has not been walked yet.
+        score: what paths are ordered by.
+    """
+
+    start: Term
+    hops: tuple[Hop, ...] = ()
+    ahead: Step | None = None
+    score: float = 1.0
+
+    @property
+    def nodes(self) -> tuple[Term, ...]:
+        """Its nodes, the start first."""
+        return (self.start, *map(far_end, self.hops))
+
+    @property
+    def end(self) -> Term:
+        """Where it leads so far."""
+        return self.nodes[-1]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Its relations, with the one ahead."""
+        walked = tuple(Step(h.triple.relation, h.forward) for h in self.hops)
+        return walked if self.ahead is None else (*walked, self.ahead)
+
+
+def far_end(hop: Hop) -> Term:
+    """Return the node that a hop leads to."""
+    return hop.triple.object if hop.forward else hop.triple.subject
+
+
+def paths_of(state: State, kg: KnowledgeGraph) -> list[Path]:
+    """Return the beam of a state, best first; at the start, a path of no fact for every linked entity.
+
+    Memory holds the facts of each path and `rules`, in the same order, its chain: the directions and, where
+    it is one longer, the relation ahead.
+    """
+    if not state.rules:
+        starts = dict.fromkeys(read_term(e.id, kg.profile) for e in state.linked)
+        return [Path(start) for start in starts if start is not None]
+    paths = []
+    for rule, facts in zip(state.rules, state.memory, strict=True):
+        start = read_term(rule.anchor, kg.profile)
+        assert start is not None, "anchors are written from terms"
+        hops = tuple(Hop(t, a.forward) for t, a in zip(facts, rule.body, strict=False))
+        ahead = None
+        if len(rule.body) > len(facts):
+            ahead = Step(read_relation(rule.body[-1].relation, kg.profile), rule.body[-1].forward)
+        paths.append(Path(start, hops, ahead, rule.score))
+    return paths
+
+
+def beam_update(paths: Sequence[Path], kg: KnowledgeGraph) -> dict[str, object]:
+    """Return the part of the state that holds a beam."""
+    why = "path kept by its scores"
+    return {
+        "memory": tuple(tuple(h.triple for h in p.hops) for p in paths),
+        "rules": tuple(replace(chain_of(p, kg), score=p.score, provenance=why) for p in paths),
+        "focus": tuple(dict.fromkeys(kg.profile.short(p.end) for p in paths)),
+    }
+
+
+def chain_of(path: Path, kg: KnowledgeGraph) -> Rule:
+    """Return the relations of a path as a rule body from its start (ToG-R's relation chain, section 2.2)."""
+    body = rename(kg, [(kg.profile.short(s.relation), s.forward) for s in path.steps])
+    return Rule(write_node(path.start, kg.profile), body)
+
+
+def step_texts(kg: KnowledgeGraph, steps: Iterable[Step]) -> dict[Step, str]:
+    """Return how relations read in the direction they are walked in."""
+    names = {s: kg.profile.short(s.relation) for s in dict.fromkeys(steps)}
+    texts = relation_texts(kg, names.values())
+    return {s: texts[n].label if s.forward else texts[n].inverse or texts[n].label for s, n in names.items()}
+
+
+def node_texts(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[Term, str]:
+    """Return names of nodes, fetched together; mediators read as what they are."""
+    nodes = list(dict.fromkeys(nodes))
+    labels, texts = kg.labels(nodes), node_labels(kg, nodes, exact=False)
+    return {n: UNNAMED if kg.profile.is_mediator(n, labels.get(n)) else texts[n] for n in nodes}
+
+
+def path_lines(kg: KnowledgeGraph, paths: Sequence[Path]) -> list[str]:
+    """Return each path in a line, e.g. `Alien -[directed by]-> Ridley Scott <-[directed by]- Gladiator`."""
+    names = node_texts(kg, (n for p in paths for n in p.nodes))
+    relations = relation_texts(kg, [kg.profile.short(s.relation) for p in paths for s in p.steps])
+    lines = []
+    for path in paths:
+        line, ends = names[path.start], [*(names[n] for n in path.nodes[1:]), "?"]
+        for step, end in zip(path.steps, ends, strict=False):
+            label = relations[kg.profile.short(step.relation)].label
+            line += f" -[{label}]-> {end}" if step.forward else f" <-[{label}]- {end}"
+        lines.append(line)
+    return lines
+
+
+def relations_around(paths: Sequence[Path], question: str, context: Context) -> tuple[list[list[Step]], str]:
+    """Return the relations by which each path may go on, both directions; and what is missing, in words.
+
+    Paths with one end share its relations: the best of them takes all, the others get none. Where an end has
+    more than `relation_cut` relations those most like the question are taken, so that no hub floods a prompt.
+    A relation whose only fact the path has just come over is none.
+    """
+    kg = environment(context).kg
+    sizes, trouble = bundle_sizes(kg, list(dict.fromkeys(p.end for p in paths)), "both", Deadline(kg.timeout))
+    around: dict[Term, list[tuple[Step, int]]] = {}
+    for bundle in sorted(sizes, key=lambda b: b.place):
+        around.setdefault(bundle.node, []).append((Step(bundle.relation, bundle.forward), sizes[bundle]))
+    encoder, ways = environment(context).ranking_encoder, []
+    store = None if encoder is None else vectors_of(kg, encoder)
+    for path in paths:
+        back = Step(path.hops[-1].triple.relation, not path.hops[-1].forward) if path.hops else None
+        steps = [step for step, size in around.pop(path.end, []) if step != back or size > 1]
+        texts = step_texts(kg, steps)
+        ranked = rank_relations(
+            question,
+            [(str(i), texts[step]) for i, step in enumerate(steps)],
+            method=context.ranking,
+            encoder=encoder,
+            cut=context.relation_cut,
+            shuffle_seed=context.shuffle_seed,
+            vectors=None if store is None else lambda words: store.vectors(words, encoder),
+        )
+        ways.append([steps[int(i)] for i in ranked])
+    return ways, trouble
+
+
+def facts_ahead(paths: Sequence[Path], seed: int, context: Context) -> tuple[list[list[Hop]], str]:
+    """Return the facts behind the relation ahead of each path; and what is missing, in words.
+
+    Nodes that the path has been at are left out. Where a relation has more than `ENTITIES` facts a sample is
+    drawn, the same for the same seed from every engine. All paths are read in one query for each twenty
+    relations.
+    """
+    kg = environment(context).kg
+    bundles = [Bundle(p.end, p.ahead.relation, p.ahead.forward) for p in paths if p.ahead is not None]
+    # One more than is shown, for the way back may be among them; the size is not known, so all are sampled.
+    most, sizes = dict.fromkeys(bundles, ENTITIES + 1), dict.fromkeys(bundles, ENTITIES + 2)
+    facts, trouble = read_bundles(kg, most, sizes, seed, Deadline(kg.timeout))
+    behind: dict[Bundle, list[Hop]] = {b: [] for b in bundles}
+    for fact in facts:
+        behind[fact.bundle].append(Hop(fact.triple, fact.forward))
+    return [
+        [h for h in behind[bundle] if far_end(h) not in path.nodes][:ENTITIES]
+        for path, bundle in zip(paths, bundles, strict=True)
+    ], trouble
+
+
+@dataclass(slots=True)
+class BudgetedAsker:
+    """Asks the model several times within one run of a phase, as often as its question may still be asked.
+
+    The budgets are looked at before every call, since what a phase uses is added to the state only when it
+    has ended.
+
+    Attributes:
+        state: when the phase began. context: of the run.
+        over: the budget that is spent, in words; "" while there is some left.
+    """
+
+    state: State
+    context: Context
+    over: str = ""
+    _start: float = field(default_factory=time.perf_counter)
+
+    def ask(self, part: str, **values: Any) -> str | None:
+        """Return the reply to a part of the prompt; None, and `over` says why, where a budget is spent."""
+        usage = self.state.usage + environment(self.context).usage
+        usage += Usage(seconds=time.perf_counter() - self._start)
+        self.over = spent(self.state.model_copy(update={"usage": usage}), self.context)
+        if self.over:
+            return None
+        return ask(self.state, self.context, "tog", part, **values).text
+
+
+@dataclass(slots=True)
+class Pruner:
+    """Scores the ways on from a path; 0 leaves a way out.
+
+    Attributes:
+        state, context: of the run; without a model similarity alone decides. width: options that are kept.
+        notes: what a reader has to know.
+    """
+
+    state: State
+    context: Context
+    width: int
+    notes: list[str] = field(default_factory=list)
+    asker: BudgetedAsker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.asker = BudgetedAsker(self.state, self.context)
+
+    def relations(self, path: Path, ways: Sequence[Step]) -> list[float]:
+        """Return scores of the path with each relation to go on over."""
+        if not ways:
+            return []
+        kg = environment(self.context).kg
+        texts, short = step_texts(kg, [*path.steps, *ways]), kg.profile.short
+        if not self.context.embedded:
+            options = path_lines(kg, [Path(path.end, (), way) for way in ways])
+            names = [(texts[w], short(w.relation), f"^{short(w.relation)}") for w in ways]
+            if (scores := self._ask("relations", path, options, names)) is not None:
+                return scores
+        chains = [", ".join(texts[s] for s in (*path.steps, way)) for way in ways]
+        return self._by_similarity(path, [max(float(s), LEAST) for s in self._ranker().closeness(chains)])
+
+    def entities(self, path: Path, hops: Sequence[Hop]) -> list[float]:
+        """Return scores of the path longer by each fact.
+
+        By similarity that of the chain for the likeliest entity, less for each next one, so that a beam is
+        not filled with the entities of one chain. The model is not asked where all look the same.
+        """
+        kg = environment(self.context).kg
+        ends = list(map(far_end, hops))
+        names = node_texts(kg, ends)
+        if not self.context.embedded:
+            if len(hops) == 1 or all(names[e] == UNNAMED for e in ends):
+                return [path.score / len(hops)] * len(hops)
+            both = [(names[e], kg.profile.short(e)) for e in ends]
+            if (scores := self._ask("entities", path, [names[e] for e in ends], both)) is not None:
+                return scores
+        assert path.ahead is not None, "facts lie behind a relation"
+        relation = step_texts(kg, [path.ahead])[path.ahead]
+        similarity = [0.0] * len(hops)
+        best = self._ranker().best([(relation, names[end]) for end in ends], self.width)
+        for rank, (place, _) in enumerate(best):
+            similarity[place] = path.score * NEXT**rank
+        return self._by_similarity(path, similarity)
+
+    def _ranker(self) -> PairRanker:
+        """Ranks by the question without the names of its entities, which are like everything around them."""
+        spans = [(e.start, e.end) for e in self.state.linked if e.start >= 0]
+        words = masked(self.state.question, spans).split()
+        question = " ".join(w for w in words if w != MENTION) or self.state.question
+        return PairRanker(environment(self.context).kg, question, environment(self.context).encoder)
+
+    def _ask(
+        self, part: str, path: Path, options: Sequence[str], names: Sequence[Collection[str]]
+    ) -> list[float] | None:
+        """The path's score times those of a reply for all options; None where it has none."""
+        line = path_lines(environment(self.context).kg, [path])[0]
+        reply = self.asker.ask(part, path=line, options=list(options), limit=self.width)
+        if reply is None:  # a budget is spent
+            return [0.0] * len(options)
+        scores = read_scores(reply, names)
+        return [path.score * scores.get(i, 0.0) for i in range(len(options))] if scores else None
+
+    def _by_similarity(self, path: Path, similarity: list[float]) -> list[float]:
+        """Similarities as scores; in place of a model's, the likeliest options on the scale of its scores."""
+        if self.context.embedded:
+            return similarity
+        self.notes.append(UNREAD)
+        best = sorted(range(len(similarity)), key=lambda i: -similarity[i])[: self.width]
+        total = sum(similarity[i] for i in best) or 1.0
+        return [path.score * similarity[i] / total if i in best else 0.0 for i in range(len(similarity))]
+
+
+_OPTION = re.compile(r"\W*(?:option\s*)?#?(\d{1,3})(?!\.?\d)", re.IGNORECASE)
+_SCORE = re.compile(r"(\d*\.?\d+)\s*(?:(%)|/\s*(\d+))?")
+
+
+def read_scores(reply: str, options: Sequence[Collection[str]]) -> dict[int, float]:
+    """Return what a reply says of numbered options: place in `options` -> score, scaled to sum to 1.
+
+    Lines of `number: score` are asked for; models also write names, tables, JSON, percentages and marks out
+    of ten. All are 0 where the reply gives every option it names 0, which says that none helps; {} where it
+    gives no option a score, which says nothing.
+
+    Args:
+        reply: text of a model. options: the names of each, which were offered under numbers from 1.
+    """
+    names = [[_plain(name) for name in of_option] for of_option in options]
+    words = {n for of_option in names for n in of_option if n and not n.isdigit()}
+    longest_first = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    pattern = re.compile(rf"(?<![\w^])(?:{longest_first})(?!\w)")
+    scores: dict[int, float] = {}
+    for line in map(_plain, re.split(r"[\n;}]|,(?=\s*[\"'])", reply)):
+        option, name = _OPTION.match(line), pattern.search(line) if words else None
+        places = [i for i, of_option in enumerate(names) if name and name[0] in of_option]
+        # Of two options with one name, such as both directions of a relation, the number says which.
+        if option and 0 < int(option[1]) <= len(names) and (not places or int(option[1]) - 1 in places):
+            places = [int(option[1]) - 1]
+        mark = name or option
+        if places and mark and (score := _SCORE.search(line, mark.end())):
+            value, percent, most = float(score[1]), score[2], float(score[3] or 0)
+            for place in places:
+                scores.setdefault(place, value / 100 if percent else value / most if most else value)
+    total = sum(scores.values())
+    return {place: score / total if total else 0.0 for place, score in sorted(scores.items())}
+
+
+def _plain(text: str) -> str:
+    """A text as names are compared."""
+    return " ".join(text.replace("_", " ").casefold().split())
