@@ -16,8 +16,7 @@ from triplewise.tools.kg.adjacency import Adjacency
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import Engine, Layer, batches
 from triplewise.tools.kg.labels import Name
-from triplewise.tools.kg.overlay.patterns import FactIndex, NotRead, Path, path_n3
-from triplewise.tools.kg.overlay.rewrite import rewrite
+from triplewise.tools.kg.overlay.rewrite import FactIndex, Path, UnreadableQuery, rewrite
 from triplewise.tools.kg.protocol import (
     Deadline,
     KnowledgeGraph,
@@ -78,15 +77,17 @@ class OverlaidKG(Layer):
 
     def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
         """Run one SELECT or ASK over KG and facts; see `KnowledgeGraph.query`."""
-        deadline = Deadline(self.timeout if timeout is None else timeout)
+        deadline, missing = Deadline(self.timeout if timeout is None else timeout), ""
         try:
-            rewritten = rewrite(sparql, self._new, self._reach, self._apart)
+            text = rewrite(sparql, self._new, self._reach, self._apart)
         except Refused as refusal:
             return Result(Outcome.SYNTAX, message=str(refusal))
-        result = self.origin.query(rewritten.text, timeout=deadline.left, limit=limit)
-        if not rewritten.missed or not result.outcome.ok:
+        except UnreadableQuery as error:
+            text, missing = sparql, str(error)
+        result = self.origin.query(text, timeout=deadline.left, limit=limit)
+        if not missing or not result.outcome.ok:
             return result
-        message = f"{len(self._new)} facts read from documents are not in this answer ({rewritten.missed})"
+        message = f"{len(self._new)} facts read from documents are not in this answer (not read: {missing})"
         message = "; ".join(filter(None, (result.message, message)))
         return replace(result, outcome=Outcome.TRUNCATED, message=message)
 
@@ -107,43 +108,44 @@ class OverlaidKG(Layer):
         if below is None:
             return None
         if self._adjacency is None or self._adjacency[0] is not below:
-            permitted = [t for t in self._new.all if not self.profile.excludes(t.relation)]
+            permitted = [t for t in self._new.triples if not self.profile.excludes(t.relation)]
             self._adjacency = below, below.with_triples(permitted)
         return self._adjacency[1]
 
     def _reach(self, path: Path, node: Term, backward: bool) -> tuple[Term, ...]:
         """Nodes that a `*` path joins with a node by way of the facts alone."""
-        written = path_n3(path)
-        key = (written, node, backward)
+        key = (path.n3(), node, backward)
         if (reached := self._reached.get(key)) is not None:
             return reached
         inner = path.parts[0]
-        relations = inner.parts if isinstance(inner, Path) and inner.kind == "choice" else (inner,)
+        relations = inner.parts if isinstance(inner, Path) and inner.kind == "|" else (inner,)
         if not all(isinstance(r, IRI) for r in relations):
-            raise NotRead("a nested * path over facts")
+            raise UnreadableQuery("a nested * path over facts")
         edges = [t for r in relations if isinstance(r, IRI) for t in self._new.of(r)]
         steps = [(t.subject, t.object) if backward else (t.object, t.subject) for t in edges]
-        roots, alone = [node], self._closure(written, node, backward)
+
+        def reached_in_kg(start: Term) -> set[Term]:
+            if isinstance(start, Literal) and not backward:
+                return set()
+            ends = f"?m {path.n3()} {start.n3()}" if backward else f"{start.n3()} {path.n3()} ?m"
+            result = self.origin.query(f"SELECT DISTINCT ?m WHERE {{ {ends} }}")
+            if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+                raise UnreadableQuery(f"what {path.n3()} reaches cannot be found out ({result.outcome})")
+            return {row[0] for row in result.rows if row[0] is not None}
+
+        alone = reached_in_kg(node)
         every = alone | {node} if self._new.at(node) else set(alone)
-        for root in roots:
+        grown = True
+        while grown:
+            grown = False
             for start, end in steps:
                 if end in every and start not in every:
-                    roots.append(start)
-                    every |= {start, *self._closure(written, start, backward)}
+                    every |= {start, *reached_in_kg(start)}
+                    grown = True
             if len(every) - len(alone) > REACHED:
-                raise NotRead(f"a * path from {root.n3()} that reaches too much over the facts")
+                raise UnreadableQuery(f"a * path from {node.n3()} that reaches too much over the facts")
         self._reached[key] = reached = tuple(sorted(every - alone, key=lambda t: t.n3()))
         return reached
-
-    def _closure(self, path: str, node: Term, backward: bool) -> set[Term]:
-        """What the KG alone reaches over a `*` path: the node itself too, where the KG knows it."""
-        if isinstance(node, Literal) and not backward:
-            return set()
-        ends = f"?m {path} {node.n3()}" if backward else f"{node.n3()} {path} ?m"
-        result = self.origin.query(f"SELECT DISTINCT ?m WHERE {{ {ends} }}")
-        if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
-            raise NotRead(f"what {path} reaches cannot be found out ({result.outcome})")
-        return {row[0] for row in result.rows if row[0] is not None}
 
 
 _overlays: LRUCache[tuple[int, frozenset[object]], OverlaidKG] = LRUCache(OVERLAYS)

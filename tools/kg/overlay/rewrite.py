@@ -2,308 +2,452 @@
 
 Every triple pattern that such a fact can match becomes a union of itself with the rows of these facts:
 `{ ?film <director> ?who } UNION { VALUES (?film ?who) { (<a> <b>) } }`. That is a plain read query, so it
-works on any SPARQL 1.1 engine, and nothing is written anywhere. Endpoints get the rows in a subselect, and
-patterns inside NOT EXISTS taken apart: Virtuoso 7.2.5 loses rows of a union, or refuses the query, otherwise.
-An engine in the process gets them bare: pyoxigraph would read whole relations to join a subselect.
-Facts that the KG holds itself must be left out before: then every solution is found once, and counts are
-right.
+works on any SPARQL 1.1 engine, and nothing is written anywhere. Facts that the KG holds itself must be left
+out before: then every solution is found once, and counts are right.
 
-What is not read is a `+`, `?` or negated path over a relation of these facts, a `*` path between two
-variables, GRAPH, FROM, BASE, blank nodes and collections. A query with one of them is left as it is, and
-`Rewritten.missed` says so: its answer lacks the facts.
+What cannot be rewritten is a `+`, `?` or negated path over a relation of these facts, a `*` path between two
+variables, GRAPH, FROM, BASE, blank nodes and collections.
 """
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
+from typing import Literal as OneOf
 from typing import TypeAlias
 
-from triplewise.tools.core.terms import IRI, Term, Variable
-from triplewise.tools.kg.overlay.patterns import (
-    Allowed,
-    FactIndex,
-    Node,
-    NotRead,
-    Path,
-    Pattern,
-    TripleReader,
-    read_node,
-    read_prefixes,
-    relations_of,
-)
-from triplewise.tools.kg.readonly import Token, read_query, variable_names
+from triplewise.tools.core.terms import IRI, RDF, Literal, Node, Term, Triple, Variable
+from triplewise.tools.kg.literals import canonical
+from triplewise.tools.kg.rdf import parse_term
+from triplewise.tools.kg.readonly import ReadQuery, Token, read_query, variable_names
 
 ROWS = 500
 """Rows that a VALUES block, or a way to meet a NOT EXISTS, holds: Virtuoso's compiler fails on thousands."""
 NEGATED = 3
 """Patterns that facts may match in one NOT EXISTS."""
-
 _KEYWORDS = ("FILTER", "OPTIONAL", "MINUS", "BIND", "VALUES", "GRAPH", "SERVICE", "SELECT")
+_ESCAPED_NAME = re.compile(r"\\(.)")
 
-Reach = Callable[[Path, Term, bool], Iterable[Term]]
-"""What a `*` path joins with a node only by way of the facts: (path, node, whether the node is its end)."""
+
+class UnreadableQuery(ValueError):  # noqa: N818 - it says what happened to the text
+    """A query with a part that cannot be rewritten; the message names the part."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
-    """A query that sees the facts too; `missed` says in words why it does not, where that is so."""
+class Path:
+    """A property path (SPARQL 1.1, section 9): a sequence `/` or choice `|` of parts, or a mark on one part."""
 
-    text: str
-    missed: str = ""
+    kind: OneOf["/", "|", "^", "*", "+", "?"]
+    parts: tuple[Predicate, ...]
+
+    def n3(self) -> str:
+        """The path as SPARQL writes it."""
+        inner = [f"({p.n3()})" if isinstance(p, Path) else p.n3() for p in self.parts]
+        if self.kind == "^":
+            return f"^{inner[0]}"
+        return self.kind.join(inner) if self.kind in "/|" else inner[0] + self.kind
 
 
-def rewrite(sparql: str, facts: FactIndex, reach: Reach, apart: bool = False) -> Rewritten:
+Predicate: TypeAlias = IRI | Variable | Path
+Reach: TypeAlias = Callable[[Path, Term, bool], Iterable[Term]]
+"""What a `*` path joins with a node only by way of the facts: (path, node, whether the node is its end)."""
+Allowed: TypeAlias = Mapping[Variable, frozenset[Term]]
+"""The values that variables can have at most, where a VALUES block before says so."""
+Row: TypeAlias = Mapping[Variable, Term]
+
+
+def relations_of(predicate: Predicate) -> frozenset[IRI]:
+    """The relations that a predicate names; none for a variable."""
+    if isinstance(predicate, Path):
+        return frozenset().union(*map(relations_of, predicate.parts))
+    return frozenset([predicate]) if isinstance(predicate, IRI) else frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One triple pattern."""
+
+    subject: Node
+    predicate: Predicate
+    object: Node
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """Its variables, each once, in order."""
+        parts = (self.subject, self.predicate, self.object)
+        return tuple(dict.fromkeys(p for p in parts if isinstance(p, Variable)))
+
+    def n3(self) -> str:
+        """The pattern as SPARQL writes it."""
+        return f"{self.subject.n3()} {self.predicate.n3()} {self.object.n3()}"
+
+
+class FactIndex:
+    """The triples of an overlay by any of their parts, each once, in the order given."""
+
+    def __init__(self, triples: Iterable[Triple]) -> None:
+        self.triples: tuple[Triple, ...] = tuple(dict.fromkeys(triples))
+        self._by_part: tuple[dict[Term, list[Triple]], ...] = tuple(defaultdict(list) for _ in range(3))
+        for triple in self.triples:
+            for index, part in zip(self._by_part, _parts(triple), strict=True):
+                index[_key(part)].append(triple)
+        self.relations: frozenset[IRI] = frozenset(t.relation for t in self.triples)
+
+    def __len__(self) -> int:
+        return len(self.triples)
+
+    def of(self, relation: IRI) -> Sequence[Triple]:
+        """Return the triples of one relation."""
+        return self._by_part[1].get(relation, ())
+
+    def at(self, node: Term) -> list[Triple]:
+        """Return the triples that leave or arrive at a node, each once."""
+        by_subject, _, by_object = (index.get(_key(node), ()) for index in self._by_part)
+        return list(dict.fromkeys([*by_subject, *by_object]))
+
+    def rows(self, pattern: Pattern, allowed: Allowed) -> list[Row]:
+        """Return the bindings of a pattern without a path, one for each triple that it matches."""
+        nodes = (pattern.subject, pattern.predicate, pattern.object)
+        triples: Sequence[Triple] = self.triples
+        values: list[frozenset[Term] | None] = []  # what may stand at each place; None for anything
+        for index, node in zip(self._by_part, nodes, strict=True):
+            assert not isinstance(node, Path), "paths are taken apart before"
+            at_place = allowed.get(node) if isinstance(node, Variable) else {node}
+            values.append(None if at_place is None else frozenset(map(_key, at_place)))
+            if at_place is not None and len(at_place) == 1:
+                triples = min(triples, index.get(_key(next(iter(at_place))), []), key=len)
+        rows = []
+        for triple in triples:
+            parts = _parts(triple)
+            if all(v is None or _key(part) in v for part, v in zip(parts, values, strict=True)):
+                row: dict[Node | Path, Term] = {}
+                if all(row.setdefault(node, part) == part for node, part in zip(nodes, parts, strict=True)):
+                    rows.append({v: row[v] for v in pattern.variables})
+        return rows
+
+
+def _key(term: Term) -> Term:
+    """A literal as engines hold it: by value, whatever kind of integer and however it is written."""
+    return canonical(term.value, term.datatype, term.language) if isinstance(term, Literal) else term
+
+
+def _parts(triple: Triple) -> tuple[Term, Term, Term]:
+    return triple.subject, triple.relation, triple.object
+
+
+def rewrite(sparql: str, facts: FactIndex, reach: Reach, apart: bool = False) -> str:
     """The query with the facts in it; unchanged where none of them can matter.
 
     Args:
         sparql: one SELECT or ASK.
         facts: triples that the KG does not hold. reach: asks what `*` paths reach by way of them.
-        apart: write rows of facts in subselects.
+        apart: write rows of facts in subselects. Endpoints need that: Virtuoso 7.2.5 loses rows of a union
+            otherwise. An engine in the process must not have it: pyoxigraph would read whole relations to
+            join a subselect.
 
     Raises:
-        Refused: the text is no SELECT or ASK.
+        Refused: the text is no SELECT or ASK. UnreadableQuery: it holds something that cannot be rewritten.
     """
     query = read_query(sparql)
     if not len(facts):
-        return Rewritten(sparql)
+        return sparql
     try:
-        edits = _Rewriter(query.tokens, facts, reach, apart, set(variable_names(sparql))).edits()
-    except (NotRead, IndexError, ValueError) as error:
-        return Rewritten(sparql, f"not read: {error}")
-    text = sparql
-    for edit in sorted(edits, key=lambda e: -e.start):
-        text = text[: edit.start] + edit.text + text[edit.end :]
-    return Rewritten(text)
+        return _Rewriter(query, facts, reach, apart).rewrite()
+    except UnreadableQuery:
+        raise
+    except (IndexError, ValueError) as error:  # a query that ends too early, a term that is none
+        raise UnreadableQuery(str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Edit:
-    """A stretch of the query and what stands there instead."""
-
-    start: int
-    end: int
-    text: str
-
-
-@dataclass
 class _Rewriter:
-    """Walks the groups of one query."""
+    """Walks the groups of one query, token by token, and writes the patterns anew that facts can match."""
 
-    tokens: Sequence[Token]
-    facts: FactIndex
-    reach: Reach
-    apart: bool
-    taken: set[str]
-    changes: list[_Edit] = field(default_factory=list)
+    def __init__(self, query: ReadQuery, facts: FactIndex, reach: Reach, apart: bool) -> None:
+        self.query, self.tokens, self.at = query, query.tokens, 0
+        self.facts, self.reach, self.apart = facts, reach, apart
+        self.prefixes: dict[str, str] = {}
+        self.variables = set(variable_names(query.text))
+        self.allowed: dict[Variable, frozenset[Term]] = {}
+        self.edits: list[tuple[int, int, str]] = []  # in order: start, end, what stands there instead
 
-    def edits(self) -> list[_Edit]:
-        """All edits of the query."""
-        self.reader = TripleReader(self.tokens, read_prefixes(self.tokens))
-        self.prefixes = read_prefixes(self.tokens)
-        start = next(i for i, t in enumerate(self.tokens) if t.keyword in ("SELECT", "ASK"))
-        self._select(start)
-        return self.changes
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.at]
 
-    def _select(self, at: int) -> int:
-        """A SELECT or ASK and its group; where its modifiers begin."""
-        opens = at
-        while self.tokens[opens].text != "{" or self.tokens[opens].depth != self.tokens[at].depth:
-            if self.tokens[opens].keyword == "FROM":
-                raise NotRead("FROM")
-            opens += 1
-        before = len(self.taken)
-        end = self._group(opens, {})
-        if (
-            len(self.taken) > before
-            and self.tokens[opens - 1 - (self._word(opens - 1) == "WHERE")].text == "*"
-        ):
-            raise NotRead("SELECT * with a path over facts")
-        return end
+    def accept(self, *texts: str) -> bool:
+        """Step over a token, if it is one of these."""
+        matches = self.token.text in texts
+        self.at += matches
+        return matches
 
-    def _group(self, at: int, allowed: Allowed) -> int:
-        """The group that opens at a token; where the next one is."""
-        depth = self.tokens[at].depth
-        at += 1
-        if self._word(at) == "SELECT":
-            at = self._select(at)
-            while self.tokens[at].text != "}" or self.tokens[at].depth != depth:
-                at += 1  # GROUP BY, ORDER BY, LIMIT
-            return at + 1
-        allowed = dict(allowed)
-        while self.tokens[at].text != "}":
-            at = self._item(at, allowed)
-        return at + 1
+    def rewrite(self) -> str:
+        while self.token.keyword not in ("SELECT", "ASK"):
+            if self.token.keyword == "BASE":
+                raise UnreadableQuery("BASE")
+            if self.token.keyword == "PREFIX":
+                self.prefixes[self.tokens[self.at + 1].text] = self.tokens[self.at + 2].text[1:-1]
+            self.at += 1
+        self.select()
+        text = self.query.text
+        for start, end, written in reversed(self.edits):
+            text = text[:start] + written + text[end:]
+        return text
 
-    def _item(self, at: int, allowed: dict[Variable, frozenset[Term]]) -> int:
-        """One item of a group; where the next is. What VALUES blocks tell is added to `allowed`."""
-        token, word = self.tokens[at], self._word(at)
-        if token.text == ".":
-            return at + 1
-        if token.text == "{":
-            return self._group(at, allowed)
-        if word in ("UNION", "OPTIONAL", "MINUS"):
-            return self._group(at + 1, allowed)
-        if word == "FILTER" and (end := self._not_exists(at, allowed)):
-            return end
-        if word in ("FILTER", "BIND"):
-            return self._expression(at + 1, allowed)
-        if word == "VALUES":
-            return self._values(at + 1, allowed)
-        if word in ("GRAPH", "SERVICE"):
-            raise NotRead(word)
-        patterns, end = self.reader.read(at)
-        self._replace(patterns, at, end, allowed)
-        return end
+    def select(self) -> None:
+        """A SELECT or ASK with its group, up to its modifiers."""
+        depth, everything, variables = self.token.depth, False, len(self.variables)
+        while self.token.text != "{" or self.token.depth != depth:
+            if self.token.keyword == "FROM":
+                raise UnreadableQuery("FROM")
+            everything |= self.token.text == "*" and self.token.depth == depth
+            self.at += 1
+        self.group()
+        if everything and len(self.variables) > variables:
+            raise UnreadableQuery("SELECT * with a path over facts")
 
-    def _not_exists(self, at: int, allowed: Allowed) -> int:
-        """FILTER NOT EXISTS of triples alone, each way to meet them apart; 0 where it is anything else."""
-        if self._word(at + 1) != "NOT" or self._word(at + 2) != "EXISTS":
-            return 0
-        patterns, end = [], at + 4
-        while (text := self.tokens[end].text) != "}":
-            if text == ".":
-                end += 1
-                continue
-            if text in ("{", "(", "[") or self._word(end) in _KEYWORDS:
-                return 0
-            more, end = self.reader.read(end)
-            patterns += more
-        outside = {t.text[1:] for t in (*self.tokens[:at], *self.tokens[end:]) if t.kind == "variable"}
-        ways = _negations(patterns, self.facts, allowed, {Variable(name) for name in outside})
-        if ways is None:
-            return 0
-        if ways:
-            own = f"FILTER NOT EXISTS {{ {' . '.join(p.n3() for p in patterns)} }}"
-            stop = self.tokens[end].start + 1
-            self.changes.append(_Edit(self.tokens[at].start, stop, " ".join([own, *ways])))
-        return end + 1
+    def group(self) -> None:
+        """A group in braces, with the value restrictions of its own."""
+        depth, outer = self.token.depth, self.allowed
+        self.at += 1
+        if self.token.keyword == "SELECT":
+            self.allowed = {}
+            self.select()
+            while self.token.text != "}" or self.token.depth != depth:
+                self.at += 1  # GROUP BY, ORDER BY, LIMIT
+        else:
+            self.allowed = dict(outer)
+            while self.token.text != "}":
+                self.item()
+        self.at += 1
+        self.allowed = outer
 
-    def _expression(self, at: int, allowed: Allowed) -> int:
+    def item(self) -> None:
+        """One item of a group."""
+        word = self.token.keyword
+        if self.token.text == "{":
+            self.group()
+        elif word in ("UNION", "OPTIONAL", "MINUS"):
+            self.at += 1
+            self.group()
+        elif word == "FILTER" and self.not_exists():
+            pass
+        elif word in ("FILTER", "BIND"):
+            self.at += 1
+            self.expression()
+        elif word == "VALUES":
+            self.at += 1
+            self.values()
+        elif word in ("GRAPH", "SERVICE"):
+            raise UnreadableQuery(word)
+        elif not self.accept("."):
+            self.triples()
+
+    def expression(self) -> None:
         """An expression in brackets, a function call, or EXISTS with its group."""
-        while self.tokens[at].text not in ("(", "{"):
-            at += 1
-        if self.tokens[at].text == "{":
-            return self._group(at, allowed)
-        depth = self.tokens[at].depth
-        at += 1
-        while self.tokens[at].depth > depth:
-            at = self._group(at, allowed) if self.tokens[at].text == "{" else at + 1
-        return at + 1
-
-    def _values(self, at: int, allowed: dict[Variable, frozenset[Term]]) -> int:
-        """A block of values: each variable can have only those of its column."""
-        names: list[Variable] = []
-        while self.tokens[at].text != "{":
-            if self.tokens[at].kind == "variable":
-                names.append(Variable(self.tokens[at].text[1:]))
-            at += 1
-        at += 1
-        columns: list[list[Term | None]] = [[] for _ in names]
-        place = 0
-        while self.tokens[at].text != "}":
-            if self.tokens[at].text in ("(", ")"):
-                at += 1
-                continue
-            value, at = read_node(self.tokens, at, self.prefixes)
-            columns[place % len(names)].append(value if not isinstance(value, Variable) else None)
-            place += 1
-        for name, column in zip(names, columns, strict=True):
-            if None not in column:
-                terms = frozenset(t for t in column if t is not None)
-                allowed[name] = allowed[name] & terms if name in allowed else terms
-        return at + 1
-
-    def _replace(self, patterns: Sequence[Pattern], at: int, end: int, allowed: Allowed) -> None:
-        """Write the patterns anew if the facts can match one of them."""
-        written = [self._pattern(p, allowed) for p in patterns]
-        if all(text is None for text in written):
+        while self.token.text not in ("(", "{"):
+            self.at += 1
+        if self.token.text == "{":
+            self.group()
             return
-        parts = [p.n3() + " ." if text is None else text for p, text in zip(patterns, written, strict=True)]
-        last = self.tokens[end - 1]
-        # The dot that ended the triples may go on standing there: it may follow a group, but no other dot.
-        self.changes.append(
-            _Edit(self.tokens[at].start, last.start + len(last.text), " ".join(parts).removesuffix(" ."))
-        )
+        depth = self.token.depth
+        self.at += 1
+        while self.token.depth > depth:
+            if self.token.text == "{":
+                self.group()
+            else:
+                self.at += 1
+        self.at += 1
 
-    def _pattern(self, pattern: Pattern, allowed: Allowed) -> str | None:
-        """The pattern with the facts in it; None where they cannot match."""
-        if isinstance(pattern.predicate, Path):
-            return self._path(pattern, pattern.predicate, allowed) if self._touched(pattern) else None
-        variables, rows = self.facts.rows(pattern, allowed)
-        return union(pattern.n3(), variables, rows, self.apart) if rows else None
+    def not_exists(self) -> bool:
+        """FILTER NOT EXISTS of triples alone, each way to meet them apart; False where it is anything else.
 
-    def _touched(self, pattern: Pattern) -> bool:
-        """Whether facts can matter to a path; engines end a `*` path only at nodes that they know."""
-        if relations_of(pattern.predicate) & self.facts.relations:
-            return True
-        ends = (pattern.subject, pattern.object)
-        repeats = isinstance(pattern.predicate, Path) and pattern.predicate.kind == "star"
-        return repeats and any(not isinstance(end, Variable) and self.facts.at(end) for end in ends)
+        Virtuoso 7.2.5 loses rows of a union inside of EXISTS, or refuses the query.
+        """
+        first = self.at
+        if [t.keyword for t in self.tokens[first + 1 : first + 3]] != ["NOT", "EXISTS"]:
+            return False
+        patterns: list[Pattern] = []
+        self.at += 4
+        while self.token.text != "}":
+            if self.token.text in ("{", "(", "[") or self.token.keyword in _KEYWORDS:
+                self.at = first
+                return False
+            if not self.accept("."):
+                patterns += self.read_triples()
+        others = (*self.tokens[:first], *self.tokens[self.at :])
+        outside = {Variable(t.text[1:]) for t in others if t.kind == "variable"}
+        filters = _negations(patterns, self.facts, self.allowed, outside)
+        if filters is None:
+            self.at = first
+            return False
+        if filters:
+            own = f"FILTER NOT EXISTS {{ {' . '.join(p.n3() for p in patterns)} }}"
+            self.edits.append((self.tokens[first].start, self.token.start + 1, " ".join([own, *filters])))
+        self.at += 1
+        return True
 
-    def _path(self, pattern: Pattern, path: Path, allowed: Allowed) -> str:
-        """A path taken apart."""
-        subject, end = pattern.subject, pattern.object
-        match path.kind:
-            case "inverse":
-                return self._written(Pattern(end, path.parts[0], subject), allowed)
-            case "choice":
-                sides = [self._written(Pattern(subject, part, end), allowed) for part in path.parts]
-                return " UNION ".join(f"{{ {side} }}" for side in sides)
-            case "sequence":
-                between = []
-                for _ in path.parts[1:]:  # variables that the query does not use
-                    number = len(self.taken)
-                    while (name := f"via_{number}") in self.taken:
-                        number += 1
-                    self.taken.add(name)
-                    between.append(Variable(name))
-                nodes: list[Node] = [subject, *between, end]
-                links = (Pattern(nodes[i], part, nodes[i + 1]) for i, part in enumerate(path.parts))
-                return " ".join(self._written(link, allowed, dot=True) for link in links)
-            case "star":
-                return self._star(pattern, path)
-        raise NotRead("a path with + or ? over facts")
+    def values(self) -> None:
+        """A block of values: each of its variables can have only those of its column."""
+        names: list[Variable] = []
+        while not self.accept("{"):
+            if self.token.kind == "variable":
+                names.append(Variable(self.token.text[1:]))
+            self.at += 1
+        cells: list[Node | None] = []
+        while not self.accept("}"):
+            if self.token.keyword == "UNDEF":
+                cells.append(None)
+                self.at += 1
+            elif not self.accept("(", ")"):
+                cells.append(self.read_node())
+        for i, name in enumerate(names):
+            column = cells[i :: len(names)]
+            if None not in column:
+                terms = frozenset(t for t in column if t is not None and not isinstance(t, Variable))
+                self.allowed[name] = self.allowed.get(name, terms) & terms
 
-    def _written(self, pattern: Pattern, allowed: Allowed, dot: bool = False) -> str:
-        text = self._pattern(pattern, allowed)
-        return pattern.n3() + (" ." if dot else "") if text is None else text
+    def triples(self) -> None:
+        """The triples of one subject."""
+        start = self.token.start
+        patterns = self.read_triples()
+        written = [self.write(p) for p in patterns]
+        if written != [f"{p.n3()} ." for p in patterns]:
+            # The dot that ended the triples may go on standing there: it may follow a group, but no other dot.
+            last = self.tokens[self.at - 1]
+            self.edits.append((start, last.start + len(last.text), " ".join(written).removesuffix(" .")))
 
-    def _star(self, pattern: Pattern, path: Path) -> str:
-        """A `*` path from or to a constant: what it reaches by way of the facts, listed."""
-        subject, end = pattern.subject, pattern.object
-        if isinstance(subject, Variable) and isinstance(end, Variable):
-            raise NotRead("a * path between two variables over facts")
-        known, other, backward = (subject, end, False) if isinstance(end, Variable) else (end, subject, True)
-        assert not isinstance(known, Variable)
-        more = list(self.reach(path, known, backward))
-        if not isinstance(other, Variable):
-            return "{ }" if other in more else pattern.n3() + " ."
-        if not more:
-            return pattern.n3() + " ."
-        return union(pattern.n3(), (other,), [(term,) for term in more], self.apart)
+    def read_triples(self) -> list[Pattern]:
+        """The patterns of one subject, whose predicates and objects are parted by semicolons and commas."""
+        patterns: list[Pattern] = []
+        subject = self.read_node()
+        while True:
+            predicate: Predicate
+            if self.token.kind == "variable":
+                predicate = Variable(self.token.text[1:])
+                self.at += 1
+            else:
+                predicate = self.read_path()
+            patterns.append(Pattern(subject, predicate, self.read_node()))
+            while self.accept(","):
+                patterns.append(Pattern(subject, predicate, self.read_node()))
+            if not self.accept(";"):
+                return patterns
+            while self.accept(";"):
+                pass
+            if self.token.text in (".", "}"):
+                return patterns
 
-    def _word(self, at: int) -> str:
-        return self.tokens[at].keyword
+    def read_node(self) -> Node:
+        """A variable, IRI or literal; blank nodes and collections are not read."""
+        token = self.token
+        if token.kind == "variable":
+            self.at += 1
+            return Variable(token.text[1:])
+        if token.kind in ("iri", "name") or token.text == "a":
+            return self.read_iri()
+        written = token.text
+        self.at += 1
+        if token.kind == "string":
+            if self.at < len(self.tokens) and self.token.kind == "language":
+                written += self.token.text
+                self.at += 1
+            elif [t.text for t in self.tokens[self.at : self.at + 2]] == ["^", "^"]:
+                self.at += 2
+                written += f"^^{self.read_iri().n3()}"
+        elif token.text in ("+", "-") and self.token.kind == "number":
+            written += self.token.text
+            self.at += 1
+        elif token.kind != "number" and token.text not in ("true", "false"):
+            raise UnreadableQuery(token.text)
+        return parse_term(written)  # SPARQL writes literals as Turtle does
+
+    def read_iri(self) -> IRI:
+        """An IRI in brackets or with a prefix, or `a`."""
+        token = self.token
+        self.at += 1
+        if token.kind == "iri":
+            return IRI(token.text[1:-1])
+        if token.text == "a":
+            return IRI(RDF + "type")
+        prefix, _, local = token.text.partition(":")
+        if token.kind != "name" or prefix == "_" or f"{prefix}:" not in self.prefixes:
+            raise UnreadableQuery(token.text)
+        return IRI(self.prefixes[f"{prefix}:"] + _ESCAPED_NAME.sub(r"\1", local))
+
+    def read_path(self, kind: OneOf["|", "/"] = "|") -> Predicate:
+        """A choice of sequences, or a sequence of elements."""
+        parts: list[Predicate] = []
+        while not parts or self.accept(kind):
+            parts.append(self.read_path("/") if kind == "|" else self.read_element())
+        return parts[0] if len(parts) == 1 else Path(kind, tuple(parts))
+
+    def read_element(self) -> Predicate:
+        """A relation or a path in brackets, perhaps inverted and repeated."""
+        if self.accept("^"):
+            return Path("^", (self.read_element(),))
+        if self.accept("("):
+            part = self.read_path()
+            self.at += 1
+        else:
+            part = self.read_iri()
+        for mark in ("*", "+", "?"):
+            if self.accept(mark):
+                return Path(mark, (part,))
+        return part
+
+    def write(self, pattern: Pattern) -> str:
+        """A pattern with the facts in it; as it is, with a dot, where they cannot match."""
+        path, own = pattern.predicate, f"{pattern.n3()} ."
+        if not isinstance(path, Path):
+            rows = self.facts.rows(pattern, self.allowed)
+            return _union(pattern, rows, self.apart) if rows else own
+        ends = [end for end in (pattern.subject, pattern.object) if not isinstance(end, Variable)]
+        # Engines end a `*` path only at nodes that they know.
+        new_end = path.kind == "*" and any(self.facts.at(end) for end in ends)
+        if not new_end and relations_of(path).isdisjoint(self.facts.relations):
+            return own
+        if path.kind == "^":
+            return self.write(Pattern(pattern.object, path.parts[0], pattern.subject))
+        if path.kind == "|":
+            sides = (self.write(Pattern(pattern.subject, part, pattern.object)) for part in path.parts)
+            return " UNION ".join(f"{{ {side} }}" for side in sides)
+        if path.kind == "/":
+            nodes = [pattern.subject, *(self.new_variable() for _ in path.parts[1:]), pattern.object]
+            links = zip(nodes, path.parts, nodes[1:], strict=False)
+            return " ".join(self.write(Pattern(*link)) for link in links)
+        if path.kind != "*" or not ends:
+            raise UnreadableQuery(f"a {path.kind} path over facts" + ("" if ends else " between variables"))
+        backward = isinstance(pattern.subject, Variable)
+        near, far = (pattern.object, pattern.subject) if backward else (pattern.subject, pattern.object)
+        assert not isinstance(near, Variable)
+        reached = list(self.reach(path, near, backward))
+        if not isinstance(far, Variable):
+            return "{ }" if far in reached else own
+        return _union(pattern, [{far: term} for term in reached], self.apart) if reached else own
+
+    def new_variable(self) -> Variable:
+        """A variable that the query does not use."""
+        number = len(self.variables)
+        while (name := f"via_{number}") in self.variables:
+            number += 1
+        self.variables.add(name)
+        return Variable(name)
 
 
-def union(
-    pattern: str, variables: Sequence[Variable], rows: Sequence[Sequence[Term]], apart: bool = False
-) -> str:
+def _union(pattern: Pattern, rows: Sequence[Row], apart: bool) -> str:
     """A pattern or one of some rows; the empty group where no variable is left to bind: then it holds."""
-    if not variables:
+    if not rows[0]:
         return "{ }"
-    names = " ".join(v.n3() for v in variables)
-    branches = []
+    names = " ".join(v.n3() for v in rows[0])
+    branches = [f"{{ {pattern.n3()} }}"]
     for start in range(0, len(rows), ROWS):
-        block = " ".join(f"({' '.join(t.n3() for t in row)})" for row in rows[start : start + ROWS])
+        block = " ".join(f"({' '.join(t.n3() for t in r.values())})" for r in rows[start : start + ROWS])
         values = f"VALUES ({names}) {{ {block} }}"
         branches.append(f"{{ SELECT {names} WHERE {{ {values} }} }}" if apart else f"{{ {values} }}")
-    return " UNION ".join([f"{{ {pattern} }}", *branches])
-
-
-Row: TypeAlias = Mapping[Variable, Term]
+    return " UNION ".join(branches)
 
 
 def _negations(
@@ -318,48 +462,35 @@ def _negations(
     """
     if any(isinstance(p.predicate, Path) and relations_of(p.predicate) & facts.relations for p in patterns):
         return None
-    rows: list[list[Row]] = []
-    for pattern in patterns:
-        path = isinstance(pattern.predicate, Path)
-        variables, values = ((), []) if path else facts.rows(pattern, allowed)
-        rows.append([dict(zip(variables, row, strict=True)) for row in values])
+    rows = [[] if isinstance(p.predicate, Path) else facts.rows(p, allowed) for p in patterns]
     touched = [i for i, matches in enumerate(rows) if matches]
     if len(touched) > NEGATED:
         return None
     filters = []
-    for size in range(1, len(touched) + 1):
-        for chosen in combinations(touched, size):
-            joined: list[Row] = [{}]  # rows that agree, one of each pattern
-            for i in chosen:
-                joined = [
-                    {**a, **b}
-                    for a in joined
-                    for b in rows[i]
-                    if all(a[v] == b[v] for v in a.keys() & b.keys())
-                ]
-            if len(joined) > ROWS:
-                return None
-            others = [p for i, p in enumerate(patterns) if i not in chosen]
-            if joined:
-                filters.append(_filter(others, joined, outside))
+    for chosen in (c for size in range(1, len(touched) + 1) for c in combinations(touched, size)):
+        joined: list[Row] = [{}]  # rows that agree, one of each pattern
+        for i in chosen:
+            agreeing = ((a, b) for a in joined for b in rows[i] if all(a[v] == b[v] for v in a.keys() & b.keys()))
+            joined = [{**a, **b} for a, b in agreeing]
+        if len(joined) > ROWS:
+            return None
+        if not joined:
+            continue
+        others = [p for i, p in enumerate(patterns) if i not in chosen]
+        bound = {v for p in others for v in p.variables}
+        needed = (tuple((v, t) for v, t in row.items() if v in bound or v in outside) for row in joined)
+        condition = " || ".join(_equal(row, bound) for row in dict.fromkeys(needed))
+        left = " . ".join(p.n3() for p in others)  # to the KG
+        filters.append(
+            f"FILTER NOT EXISTS {{ {left} FILTER({condition}) }}" if others else f"FILTER(!({condition}))"
+        )
     return filters
 
 
-def _filter(others: Sequence[Pattern], rows: Sequence[Row], outside: Collection[Variable]) -> str:
-    """That no row holds, together with the patterns that are left to the KG."""
-    bound = {v for p in others for v in p.variables}
-    needed = [{v: t for v, t in row.items() if v in bound or v in outside} for row in rows]
-    rows = [dict(items) for items in dict.fromkeys(tuple(row.items()) for row in needed)]
-    condition = " || ".join(_row_text(row, bound) for row in rows)
-    if not others:
-        return f"FILTER(!({condition}))"
-    return f"FILTER NOT EXISTS {{ {' . '.join(p.n3() for p in others)} FILTER({condition}) }}"
-
-
-def _row_text(row: Row, bound: Collection[Variable]) -> str:
+def _equal(row: Iterable[tuple[Variable, Term]], bound: Collection[Variable]) -> str:
     """That the variables have the values of a row; one that is not bound may have any."""
     parts = []
-    for variable, term in row.items():
+    for variable, term in row:
         name = variable.n3()
         equal = f"{name} = {term.n3()}" if isinstance(term, IRI) else f"sameTerm({name}, {term.n3()})"
         parts.append(equal if variable in bound else f"(!BOUND({name}) || {equal})")
