@@ -30,7 +30,7 @@ from triplewise.evals.training import training_questions
 from triplewise.tools.core.errors import TriplewiseError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.engine import AnswerCache
+from triplewise.tools.kg.protocol import AnswerCache
 from triplewise.tools.linking.linker import LinkedEntity, link, without_brackets
 from triplewise.tools.planning.bodies import answers
 from triplewise.tools.planning.lexical.planner import make_plan

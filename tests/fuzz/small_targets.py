@@ -18,9 +18,9 @@ from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.actions.toolset import ActionContext, ReasoningMemory
 from triplewise.tools.core.terms import RDFS
 from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.engine import ReadQuery
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.protocol import Result
-from triplewise.tools.kg.readonly import ReadQuery
 from triplewise.tools.sql.database import open_database
 
 MARK = "zqxmark"

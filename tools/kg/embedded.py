@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import pyoxigraph as ox
 
 from triplewise.tools.core.terms import IRI, Literal, Term
-from triplewise.tools.kg.engine import Engine, Workers, capped_result
-from triplewise.tools.kg.protocol import Deadline, Outcome, Result
+from triplewise.tools.kg.engine import ReadQuery, Workers
+from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.rdf import from_ox
-from triplewise.tools.kg.readonly import ReadQuery
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.adjacency import Adjacency
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 _CLOCK_EVERY = 512
 
 
-class EmbeddedKG(Engine):
+class EmbeddedKG(KnowledgeGraph):
     """A KG in a pyoxigraph store.
 
     pyoxigraph has no time-out of its own and cannot be interrupted inside sorting, grouping, ASK, or the
@@ -71,8 +70,7 @@ class EmbeddedKG(Engine):
     def close(self) -> None:
         """Let go of the store and the label index. Later calls say `unavailable`."""
         self._opened.store, self._opened.adjacency = None, None
-        if self._index is not None:
-            self._index.close()
+        super().close()
 
     def quads(self) -> Iterator[ox.Quad]:
         """All that the store holds, in no particular order; nothing once it is closed."""
@@ -172,7 +170,7 @@ def _evaluate(
         return Result(Outcome.SYNTAX, message=f"the query cannot be evaluated: {error}")
     except OSError as error:
         return Result(Outcome.UNAVAILABLE, message=f"the store cannot be read: {error}")
-    return capped_result(variables, rows, limit)
+    return Result.capped(variables, rows, limit)
 
 
 def _closed(name: str) -> Result:

@@ -18,9 +18,8 @@ from urllib.request import Request
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.engine import Engine, Workers
-from triplewise.tools.kg.protocol import Deadline, Outcome, Result
-from triplewise.tools.kg.readonly import ReadQuery, Token, read_query
+from triplewise.tools.kg.engine import ReadQuery, Token, Workers, read_query
+from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.sparql_results import Reply, Verdict, judge
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ _OPEN_HEADERS = ("Accept", "User-agent", "Content-type")
 _ACCEPT = "application/sparql-results+json, application/sparql-results+xml;q=0.8, application/json;q=0.5"
 
 
-class EndpointKG(Engine):
+class EndpointKG(KnowledgeGraph):
     """A KG behind a SPARQL 1.1 endpoint.
 
     Each call opens its own connection (kept-alive ones stall with some servers). Overload (429, 5xx) and
@@ -104,8 +103,7 @@ class EndpointKG(Engine):
     def close(self) -> None:
         """Stop asking. Later calls say `unavailable`."""
         self._closed.set()
-        if self._index is not None:
-            self._index.close()
+        super().close()
 
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
         if self.closed:

@@ -13,8 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple
-from triplewise.tools.kg.engine import BATCH, batches, terms_n3
-from triplewise.tools.kg.protocol import Deadline, Direction, KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.protocol import (
+    BATCH,
+    Deadline,
+    Direction,
+    KnowledgeGraph,
+    Outcome,
+    Result,
+    batches,
+    terms_n3,
+)
 
 BUNDLE_CAP = 50_000
 """Bundles read at most by one query."""

@@ -21,7 +21,6 @@ from triplewise.tools.kg.protocol import KnowledgeGraph
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.adjacency import Adjacency
-    from triplewise.tools.kg.engine import Engine
 
 FORMAT = 1
 STORE, ADJACENCY, PROFILE, MANIFEST = "store", "adjacency", "profile.yaml", "manifest.json"
@@ -35,7 +34,7 @@ SMALL = "graphs in memory"
 """What small graphs keep in the cache is kept together: it stays good when a file changes or moves."""
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
-_opened: LRUCache[tuple[object, ...], Future[Engine]] = LRUCache(OPENED)
+_opened: LRUCache[tuple[object, ...], Future[KnowledgeGraph]] = LRUCache(OPENED)
 _lock = threading.Lock()
 
 
@@ -122,7 +121,9 @@ def _cached(identity: str, kind: str = "homes") -> Path:
     return user_cache_path("triplewise") / kind / hashlib.sha256(identity.encode()).hexdigest()[:20]
 
 
-def _open(source: str | Path, profile: str | Path | Profile | None, timeout: float, limit: int) -> Engine:
+def _open(
+    source: str | Path, profile: str | Path | Profile | None, timeout: float, limit: int
+) -> KnowledgeGraph:
     given = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
     text, path = str(source), Path(source).expanduser()
     if text == DEMO:
@@ -149,7 +150,7 @@ def _open(source: str | Path, profile: str | Path | Profile | None, timeout: flo
     raise DataError(f"no such knowledge graph; give {DEMO!r}, a folder, a file, or an http(s) URL", path)
 
 
-def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) -> Engine:
+def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) -> KnowledgeGraph:
     import pyoxigraph as ox
 
     from triplewise.tools.kg.embedded import EmbeddedKG
@@ -180,7 +181,7 @@ def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) 
     return kg
 
 
-def _open_file(path: Path, given: Profile | None, timeout: float, limit: int) -> Engine:
+def _open_file(path: Path, given: Profile | None, timeout: float, limit: int) -> KnowledgeGraph:
     from triplewise.tools.kg import rdf
 
     rdf.check_format(path)
@@ -205,7 +206,7 @@ def _open_file(path: Path, given: Profile | None, timeout: float, limit: int) ->
     return _open_folder(folder, given, timeout, limit)
 
 
-_copies: LRUCache[tuple[int, int], tuple[Any, Engine]] = LRUCache(OPENED)
+_copies: LRUCache[tuple[int, int], tuple[Any, KnowledgeGraph]] = LRUCache(OPENED)
 """Copies of rdflib graphs, by object and size; the graphs are held so that an id stays its own."""
 
 
@@ -236,7 +237,7 @@ def _in_memory(
     name: str,
     timeout: float,
     limit: int,
-) -> Engine:
+) -> KnowledgeGraph:
     import pyoxigraph as ox
 
     from triplewise.tools.kg.embedded import EmbeddedKG

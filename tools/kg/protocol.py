@@ -1,29 +1,56 @@
-"""The one protocol that every knowledge graph engine speaks, and the values it returns.
+"""A knowledge graph as everything sees it, and the values it returns; the engines are in other modules.
 
 Every call has a time-out and a row cap and says which outcome happened, so that a time-out is never
-taken for an empty result.
+taken for an empty result. All queries here are built from terms (`.n3()`), never from text of a model or a
+user; the one exception is the group pattern `where`, which PyQL makes from terms.
 """
 
 from __future__ import annotations
 
+import copy
+import re
 import time
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
+from pathlib import Path as FilePath
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from typing import Literal as OneOf
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable
+from triplewise.tools.kg.engine import ReadQuery, Refused, read_query, variable_names
 
 if TYPE_CHECKING:
     from triplewise.tools.core.facts import ExtractedFact
-    from triplewise.tools.kg.engine import AnswerCache
+    from triplewise.tools.kg.adjacency import Adjacency
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
+
+T = TypeVar("T")
+
+BATCH = 500
+"""Terms a VALUES block holds at most; Virtuoso's compiler fails on some thousand."""
+ROWS_PER_LABEL = 20
+"""Rows fetched a node when labels are asked: several predicates, a few languages."""
+LABEL_CACHE = 100_000
+"""Labels kept a KG."""
+ANSWERS, ANSWER_ROWS = 200, 2_000
+"""Most answers that a cache keeps, and most rows of one."""
+MEMORY = 50_000
+"""What is remembered of a KG under one topic, at most."""
+_FRESH = ("out", "in", "other")
+_SELECT = re.compile(
+    r"(?P<prologue>.*?)SELECT\s+DISTINCT\s+(?P<names>(?:\?\w+\s+)+)WHERE\s+(?P<body>\{.*\})"
+    r"(?:\s+LIMIT\s+(?P<cut>\d+))?\s*",
+    re.DOTALL,
+)
+"""A query whose answers are the distinct values of some variables of a pattern, and nothing else."""
 
 Direction = OneOf["forward", "backward", "both"]
 
@@ -72,6 +99,14 @@ class Result:
     boolean: bool | None = None
     message: str = ""
     seconds: float = 0.0
+
+    @classmethod
+    def capped(cls, variables: tuple[str, ...], rows: Sequence[tuple[Term | None, ...]], limit: int) -> Self:
+        """The result of a SELECT of which up to `limit + 1` rows were fetched."""
+        if len(rows) > limit:
+            message = f"cut at the limit of {limit} rows"
+            return cls(Outcome.TRUNCATED, variables, tuple(rows[:limit]), message=message)
+        return cls(Outcome.ROWS if rows else Outcome.EMPTY, variables, tuple(rows))
 
     def column(self, variable: str) -> tuple[Term, ...]:
         """Distinct bound values of one variable, in order of first appearance."""
@@ -156,123 +191,6 @@ class Paths:
     message: str = ""
 
 
-@runtime_checkable
-class KnowledgeGraph(Protocol):
-    """A knowledge graph that can be read. Nothing here writes.
-
-    `timeout` is in seconds and `limit` in rows; None takes the KG's own defaults. A result cut at the
-    limit has outcome `truncated`. No method raises for what an engine does: the outcome says it.
-    """
-
-    name: str
-    profile: Profile
-    timeout: float
-    limit: int
-
-    def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
-        """Run one SELECT or ASK. Anything else (updates, SERVICE, LOAD) is refused as `syntax`."""
-        ...
-
-    def relations(
-        self,
-        node: Term | Variable,
-        where: str = "",
-        *,
-        timeout: float | None = None,
-        limit: int | None = None,
-    ) -> Relations:
-        """Distinct relations of a term, or of a query variable bound by the group pattern `where`.
-
-        `where` is SPARQL made by `triplewise.tools.pyql` from terms, never text of a model.
-        Relations the profile excludes are left out.
-        """
-        ...
-
-    def neighbours(
-        self,
-        node: Term,
-        relation: IRI | None = None,
-        direction: Direction = "both",
-        *,
-        timeout: float | None = None,
-        limit: int | None = None,
-    ) -> Neighbours:
-        """Triples that leave or arrive at a node, optionally of one relation."""
-        ...
-
-    def labels(self, terms: Iterable[Term]) -> dict[Term, str]:
-        """Labels of many nodes with one query (cached); nodes without a label are left out."""
-        ...
-
-    def paths(
-        self,
-        source: Term,
-        target: Term,
-        max_hops: int = 3,
-        *,
-        timeout: float | None = None,
-        limit: int | None = None,
-    ) -> Paths:
-        """All simple paths of up to `max_hops` between two nodes, both directions, shortest first."""
-        ...
-
-    @property
-    def index(self) -> LabelIndex | None:
-        """The label index, where this KG has one."""
-        ...
-
-    @property
-    def meter(self) -> Meter:
-        """Counts the queries that reach the store by way of this object."""
-        ...
-
-    def session(
-        self,
-        *,
-        meter: Meter | None = None,
-        answers: AnswerCache | None = None,
-        timeout: float | None = None,
-        limit: int | None = None,
-    ) -> Self:
-        """The same KG for one run: with a meter, known answers, time-out and row limit of its own."""
-        ...
-
-    def close(self) -> None:
-        """Free what is held. Safe to call twice."""
-        ...
-
-
-def origin_of(kg: KnowledgeGraph) -> KnowledgeGraph:
-    """The KG below all that is laid over it: what is measured or kept once per KG is so for this one."""
-    while (below := getattr(kg, "origin", None)) is not None:
-        kg = below
-    return shared_of(kg)
-
-
-def shared_of(kg: KnowledgeGraph) -> KnowledgeGraph:
-    """The KG that a session is of, any other KG itself: what is kept for one KG, overlay included, is its."""
-    shared: KnowledgeGraph = getattr(kg, "shared", kg)
-    return shared
-
-
-def facts_of(kg: KnowledgeGraph) -> dict[Triple, ExtractedFact]:
-    """Return the facts laid over a KG, in all its layers; {} for a KG without any."""
-    below: KnowledgeGraph | None = getattr(kg, "origin", None)
-    return {**(facts_of(below) if below is not None else {}), **getattr(kg, "facts", {})}
-
-
-MEMORY = 50_000
-"""What is remembered of a KG under one topic, at most."""
-_memories: WeakKeyDictionary[KnowledgeGraph, dict[str, LRUCache[Any, Any]]] = WeakKeyDictionary()
-_lock = Lock()
-
-
-def memory_of(kg: KnowledgeGraph, topic: str) -> LRUCache[Any, Any]:
-    """A cache for what is found out about a KG, kept as long as it is; the values must not hold the KG."""
-    with _lock:
-        return _memories.setdefault(shared_of(kg), {}).setdefault(topic, LRUCache(MEMORY))
-
-
 class Meter:
     """Counts the queries that reach a KG or a database, their outcomes and seconds. Safe to share."""
 
@@ -306,6 +224,448 @@ class Meter:
                 self._blocks.remove(inner)
 
 
+class AnswerCache:
+    """Answers of one KG by query, for one question. Safe to use from several threads.
+
+    Steps repeat queries: choosing the answer shows the same values again, and the proof begins with the
+    executed query. Answers are kept for one question only, so that a KG that changes is never answered for
+    from an old one, and failures (time-outs, ...) are never kept. A result that no LIMIT cut also answers for
+    fewer variables of the same pattern: distinct values of some variables are what is distinct among the
+    distinct values of more of them.
+    """
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[tuple[str, int], Result] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, sparql: str, limit: int) -> Result | None:
+        """Return what the KG answered to a query, with at most `limit` rows; None if that is not here."""
+        with self._lock:
+            if (answer := self._answers.get((sparql, limit))) is not None:
+                return answer
+            if (select := _SELECT.fullmatch(sparql)) is None:
+                return None
+            whole = self._answers.get((select["prologue"] + select["body"], limit))
+        names = tuple(name[1:] for name in select["names"].split())
+        if whole is None or not set(names) <= set(whole.variables):
+            return None
+        places = [whole.variables.index(name) for name in names]
+        rows = tuple(dict.fromkeys(tuple(row[i] for i in places) for row in whole.rows))
+        return replace(whole, variables=names, rows=rows[: int(select["cut"])] if select["cut"] else rows)
+
+    def keep(self, sparql: str, limit: int, result: Result) -> None:
+        """Remember an answer. Failures and cut or very long results are asked for again."""
+        if result.outcome not in (Outcome.ROWS, Outcome.EMPTY) or len(result.rows) > ANSWER_ROWS:
+            return
+        with self._lock:
+            self._answers[sparql, limit] = result
+            select = _SELECT.fullmatch(sparql)
+            if select is not None and (select["cut"] is None or len(result.rows) < int(select["cut"])):
+                key = (select["prologue"] + select["body"], limit)  # no query itself
+                if key not in self._answers or len(self._answers[key].variables) <= len(result.variables):
+                    self._answers[key] = result
+            while len(self._answers) > ANSWERS:
+                self._answers.popitem(last=False)
+
+
+class KnowledgeGraph:
+    """A knowledge graph that can be read, behind any engine. Nothing here writes.
+
+    Everything is built over `query`; an engine adds `_run`, the one way to its store. `timeout` is in seconds
+    and `limit` in rows; None takes the KG's own defaults. A result cut at the limit has outcome `truncated`.
+    No method raises for what an engine does: the outcome says it.
+
+    Attributes:
+        origin: the KG that this one is laid over, where it is a `Layer`. facts: what this layer adds to it.
+        cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
+    Args:
+        profile: how this KG is shaped.
+        name: shown to people.
+        timeout: seconds a call may take.
+        limit: rows a call may return.
+        index: label index, where there is one.
+    """
+
+    origin: KnowledgeGraph | None = None
+    facts: Mapping[Triple, ExtractedFact] = {}
+    cache_dirs: tuple[FilePath, ...] = ()
+
+    def __init__(
+        self, profile: Profile, name: str, *, timeout: float, limit: int, index: LabelIndex | None = None
+    ) -> None:
+        self.profile, self.name, self.timeout, self.limit = profile, name, timeout, limit
+        self.index = index
+        self._labels: LRUCache[IRI, str] = LRUCache(LABEL_CACHE)  # "" for a node that has none
+        self._meter = Meter()
+        self._answers: AnswerCache | None = None
+        self._shared: Self | None = None
+
+    def session(
+        self,
+        *,
+        meter: Meter | None = None,
+        answers: AnswerCache | None = None,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Self:
+        """The same KG for one run: with a meter, known answers, time-out and row limit of its own."""
+        session = copy.copy(self)
+        session._shared = self.shared
+        session._meter = meter or Meter()
+        session._answers = answers
+        session.timeout = self.timeout if timeout is None else timeout
+        session.limit = self.limit if limit is None else limit
+        return session
+
+    @property
+    def shared(self) -> KnowledgeGraph:
+        """The KG that this is a session of, else itself: what is kept once per KG is kept for this one."""
+        return self._shared or self
+
+    @property
+    def meter(self) -> Meter:
+        """Counts the queries that reach the store by way of this object."""
+        return self._meter
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed: every call then says `unavailable`."""
+        return False
+
+    def close(self) -> None:
+        """Free what is held. Safe to call twice."""
+        if self.index is not None:
+            self.index.close()
+
+    def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        """Run a query that passed the gate, at most `limit` rows and `timeout` seconds."""
+        raise NotImplementedError
+
+    def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
+        """Run one SELECT or ASK. Anything else (updates, SERVICE, LOAD) is refused as `syntax`.
+
+        Rows with the IRI of a datatype as a value are left out, unless the query asks for datatypes: some
+        graphs hold such IRIs in place of values.
+        """
+        try:
+            read = read_query(sparql)
+        except Refused as refusal:
+            return Result(Outcome.SYNTAX, message=str(refusal))
+        timeout = self.timeout if timeout is None else timeout
+        limit = self.limit if limit is None else max(limit, 0)
+        if self._answers is not None and (answer := self._answers.find(sparql, limit)) is not None:
+            return answer
+        start = time.perf_counter()
+        result = self._run(read, timeout, limit)
+        seconds = time.perf_counter() - start
+        self.meter.add(result.outcome, seconds)
+        rows, outcome = result.rows, result.outcome
+        if not any(t.keyword == "DATATYPE" for t in read.tokens):
+            rows = tuple(row for row in rows if not any(map(is_datatype, row)))
+            if outcome.ok and len(rows) < len(result.rows):
+                outcome = outcome if rows else Outcome.EMPTY
+        result = replace(result, rows=rows, outcome=outcome, seconds=round(seconds, 6))
+        if self._answers is not None:
+            self._answers.keep(sparql, limit, result)
+        return result
+
+    def relations(
+        self,
+        node: Term | Variable,
+        where: str = "",
+        *,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Relations:
+        """Distinct relations of a term, or of a query variable bound by the group pattern `where`, sorted.
+
+        `where` is SPARQL made by `triplewise.tools.pyql` from terms, never text of a model.
+        Relations the profile excludes are left out.
+        """
+        try:
+            sparql = _relations_query(node, where)
+        except Refused as refusal:
+            return Relations(Outcome.SYNTAX, message=str(refusal))
+        result = self.query(sparql, timeout=timeout, limit=limit)
+        if not result.rows:
+            return Relations(result.outcome, message=result.message)
+        forward, backward = (
+            tuple(sorted(p for p in _iris(result.column(v)) if not self.profile.excludes(p)))
+            for v in result.variables
+        )
+        if result.outcome is Outcome.TRUNCATED:
+            return Relations(result.outcome, forward, backward, result.message)
+        return Relations(Outcome.ROWS if forward or backward else Outcome.EMPTY, forward, backward)
+
+    def neighbours(
+        self,
+        node: Term,
+        relation: IRI | None = None,
+        direction: Direction = "both",
+        *,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Neighbours:
+        """Triples that leave a node, then those that arrive, each side sorted; optionally of one relation.
+
+        Without a `relation`, relations that the profile excludes are left out before the cap counts. A cap
+        leaves both sides their fair share.
+        """
+        deadline = Deadline(self.timeout if timeout is None else timeout)
+        limit = self.limit if limit is None else limit
+        sides = [d for d in ("forward", "backward") if direction in (d, "both")]
+        if isinstance(node, Literal):
+            sides = [d for d in sides if d == "backward"]
+        allowed: tuple[IRI, ...] | None = None if relation is None else (relation,)
+        if relation is None:
+            around = self.query(_relations_query(node, ""), timeout=deadline.left)
+            if not around.outcome.ok:
+                return Neighbours(around.outcome, message=around.message)
+            every = dict.fromkeys(p for v in around.variables for p in _iris(around.column(v)))
+            offered = tuple(p for p in every if not self.profile.excludes(p))
+            allowed = None if len(offered) == len(every) else offered
+        triples: dict[str, list[Triple]] = {"forward": [], "backward": []}
+        message = ""
+        values = "" if allowed is None else f"VALUES ?p {{ {terms_n3(allowed)} }} "
+        for side in sides:
+            pattern = f"{node.n3()} ?p ?o" if side == "forward" else f"?o ?p {node.n3()}"
+            result = self.query(
+                f"SELECT ?p ?o WHERE {{ {values}{pattern} }}", timeout=deadline.left, limit=limit
+            )
+            if not result.outcome.ok:
+                return Neighbours(result.outcome, message=result.message)
+            if result.outcome is Outcome.TRUNCATED:
+                message = result.message
+            facts = {
+                Hop.between(node, edge, other, side == "forward").triple
+                for edge, other in result.rows
+                if isinstance(edge, IRI)
+                and other is not None
+                and isinstance(node if side == "forward" else other, IRI)
+            }
+            triples[side] = sorted(facts, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
+        out, into = triples["forward"], triples["backward"]
+        if len(out) + len(into) > limit:
+            message = message or f"cut at the limit of {limit} triples"
+            share = min(len(into), max(limit // 2, limit - len(out)))
+            out, into = out[: limit - share], into[:share]
+        around_node = tuple(dict.fromkeys(out + into))
+        if message:
+            return Neighbours(Outcome.TRUNCATED, around_node, message)
+        return Neighbours(Outcome.ROWS if around_node else Outcome.EMPTY, around_node)
+
+    def labels(self, terms: Iterable[Term]) -> dict[Term, str]:
+        """Labels of many nodes: cached ones at once, the others with one query for up to 500 of them.
+
+        The profile's language wins, then no language, then any (with one more query for the nodes that
+        have nothing better); among equals the profile's first label predicate. Failed queries leave
+        nothing behind in the cache.
+        """
+        nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
+        labels = {t: label for t in nodes if (label := self._labels.get(t)) is not None}
+        deadline = Deadline(self.timeout)
+        for batch in batches((t for t in nodes if t not in labels), BATCH):
+            subjects = {term: self.profile.label_subject(term) for term in batch}
+            fetched, complete = self._fetch_labels(dict.fromkeys(subjects.values()), deadline)
+            for term, subject in subjects.items():
+                if subject in fetched or complete:
+                    labels[term] = self._labels[term] = fetched.get(subject, "")
+        return {t: label for t in nodes if (label := labels.get(t))}
+
+    def paths(
+        self,
+        source: Term,
+        target: Term,
+        max_hops: int = 3,
+        *,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Paths:
+        """All simple paths of up to `max_hops` (at most 4) between two nodes, shortest first.
+
+        Edges are walked in both directions, but those of excluded relations. When time, rows or chains run
+        out, the paths found so far come with the outcome. Without a `timeout`, `path_seconds` holds.
+        """
+        if source == target:
+            return Paths(Outcome.EMPTY, message="source and target are the same node")
+        limit, max_hops = self.limit if limit is None else limit, min(max(max_hops, 1), 4)
+        start, deadline = time.perf_counter(), Deadline(self.path_seconds if timeout is None else timeout)
+        if (graph := self.adjacency()) is not None:
+            from triplewise.tools.kg.adjacency import find_paths  # brings numpy, which opening can do without
+
+            paths = find_paths(graph, self.profile, source, target, max_hops, deadline, limit)
+            if paths is not None:
+                self.meter.add(paths.outcome, time.perf_counter() - start)
+                return paths
+        from triplewise.tools.kg.path_queries import find_paths_by_queries
+
+        return find_paths_by_queries(self, source, target, max_hops, deadline, limit)
+
+    @property
+    def path_seconds(self) -> float:
+        """Seconds that a search for paths may take where none are named."""
+        return self.timeout
+
+    def adjacency(self) -> Adjacency | None:
+        """Return the edges as whole numbers; None for an engine that does not hold them."""
+        return None
+
+    def _fetch_labels(self, subjects: Iterable[IRI], deadline: Deadline) -> tuple[dict[IRI, str], bool]:
+        """Return the labels of a batch, and whether the others have none for sure."""
+        best: dict[IRI, str] = {}
+        predicates = [IRI(p) for p in self.profile.label_predicates]
+        for language in (self.profile.language, None):
+            left = [s for s in subjects if s not in best and not s.value.startswith("_:")]
+            if not left or not predicates:
+                break
+            result = self._label_rows(left, predicates, language, deadline)
+            if result.outcome.ok:
+                best.update(best_labels(self.profile, result))
+            if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+                return best, False
+        return best, True
+
+    def _label_rows(
+        self, subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None, deadline: Deadline
+    ) -> Result:
+        """Rows (subject, predicate, label) in a language or none; in any language if it is None."""
+        sparql = _labels_query(subjects, predicates, language)
+        return self.query(sparql, timeout=deadline.left, limit=ROWS_PER_LABEL * BATCH)
+
+
+class Layer(KnowledgeGraph):
+    """A KG over another one, which answers all queries: a base for what changes some of the answers.
+
+    Args:
+        origin: the KG below. Closing the layer closes it, unless a subclass says otherwise.
+    """
+
+    origin: KnowledgeGraph
+
+    def __init__(self, origin: KnowledgeGraph, index: LabelIndex | None = None) -> None:
+        self.origin = origin
+        index = origin.index if index is None else index
+        super().__init__(origin.profile, origin.name, timeout=origin.timeout, limit=origin.limit, index=index)
+        self.cache_dirs = origin.cache_dirs
+
+    def session(
+        self,
+        *,
+        meter: Meter | None = None,
+        answers: AnswerCache | None = None,
+        timeout: float | None = None,
+        limit: int | None = None,
+    ) -> Self:
+        """The same over a session of the KG below."""
+        session = super().session(timeout=timeout, limit=limit)
+        session.origin = self.origin.session(meter=meter, answers=answers, timeout=timeout, limit=limit)
+        return session
+
+    @property
+    def meter(self) -> Meter:
+        """Counts the queries that reach the KG below."""
+        return self.origin.meter
+
+    @property
+    def closed(self) -> bool:
+        """Whether the KG below was closed."""
+        return self.origin.closed
+
+    def close(self) -> None:
+        """Close the KG below."""
+        self.origin.close()
+
+    @property
+    def path_seconds(self) -> float:
+        """As the KG below has it."""
+        return self.origin.path_seconds
+
+    def query(self, sparql: str, *, timeout: float | None = None, limit: int | None = None) -> Result:
+        """Run one SELECT or ASK on the KG below, which counts and remembers it."""
+        return self.origin.query(sparql, timeout=timeout, limit=limit)
+
+
+def origin_of(kg: KnowledgeGraph) -> KnowledgeGraph:
+    """The KG below all that is laid over it: what is measured or kept once per KG is so for this one."""
+    while kg.origin is not None:
+        kg = kg.origin
+    return kg.shared
+
+
+def facts_of(kg: KnowledgeGraph) -> dict[Triple, ExtractedFact]:
+    """Return the facts laid over a KG, in all its layers; {} for a KG without any."""
+    below = {} if kg.origin is None else facts_of(kg.origin)
+    return {**below, **kg.facts}
+
+
+_memories: WeakKeyDictionary[KnowledgeGraph, dict[str, LRUCache[Any, Any]]] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def memory_of(kg: KnowledgeGraph, topic: str) -> LRUCache[Any, Any]:
+    """A cache for what is found out about a KG, kept as long as it is; the values must not hold the KG."""
+    with _lock:
+        return _memories.setdefault(kg.shared, {}).setdefault(topic, LRUCache(MEMORY))
+
+
 def metered(kg: KnowledgeGraph) -> AbstractContextManager[Meter]:
     """Count every query that is asked of a KG inside the block, whoever asks it."""
     return kg.meter.block()
+
+
+def best_labels(profile: Profile, result: Result) -> dict[IRI, str]:
+    """The best label of each subject in rows of (subject, predicate, label), by language, then predicate."""
+    ranks: dict[IRI, tuple[int, int, str, str]] = {}
+    order = {p: i for i, p in enumerate(profile.label_predicates)}
+    for subject, predicate, label in result.rows:
+        if isinstance(subject, IRI) and isinstance(predicate, IRI) and isinstance(label, Literal):
+            preferred = label.language.lower() == profile.language.lower()
+            rank = (
+                0 if preferred else 2 if label.language else 1,
+                order.get(predicate.value, len(order)),
+                label.language,
+                label.value,
+            )
+            ranks[subject] = min(rank, ranks.get(subject, rank))
+    return {subject: rank[-1] for subject, rank in ranks.items()}
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of at most `size`."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _iris(terms: Iterable[Term]) -> Iterator[IRI]:
+    return (t for t in terms if isinstance(t, IRI))
+
+
+def _relations_query(node: Term | Variable, where: str) -> str:
+    """Both directions in one query: outgoing relations in the first column, incoming in the second."""
+    taken = variable_names(f"{where} {node.n3()}")
+    mark = next("_" * n for n in range(len(taken) + 1) if taken.isdisjoint(v + "_" * n for v in _FRESH))
+    out, into, other = (f"?{name}{mark}" for name in _FRESH)
+    n = node.n3()
+    bound = f"{{ SELECT DISTINCT {n} WHERE {{ {where} }} }}" if isinstance(node, Variable) else ""
+    branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} {out} {other} }}"]
+    branches.append(f"{{ {bound} {other} {into} {n} }}")
+    return f"SELECT DISTINCT {out} {into} WHERE {{ {' UNION '.join(branches)} }}"
+
+
+def _labels_query(subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None) -> str:
+    """Labels of many nodes, in one language or none; in any language if it is None."""
+    chosen = (
+        ""
+        if language is None
+        else f'FILTER(LANG(?l) = {Literal(language.lower(), XSD + "string").n3()} || LANG(?l) = "") '
+    )
+    return (
+        f"SELECT ?s ?p ?l WHERE {{ VALUES ?s {{ {terms_n3(subjects)} }} "
+        f"VALUES ?p {{ {terms_n3(predicates)} }} ?s ?p ?l {chosen}}}"
+    )
+
+
+def terms_n3(terms: Iterable[Term]) -> str:
+    """Return terms as a VALUES block lists them."""
+    return " ".join(t.n3() for t in terms)

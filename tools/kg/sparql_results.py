@@ -18,7 +18,6 @@ from typing import Any
 import pyoxigraph as ox
 
 from triplewise.tools.core.terms import XSD, Literal, Term
-from triplewise.tools.kg.engine import capped_result
 from triplewise.tools.kg.literals import canonical
 from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.kg.rdf import from_ox, safe_iri
@@ -125,7 +124,7 @@ def _judge_results(reply: Reply, limit: int) -> Verdict:
         return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {answer.remark}"))
     if answer.boolean is not None:
         return Verdict(Result(Outcome.ROWS, boolean=answer.boolean))
-    result = capped_result(answer.variables, answer.rows, limit)
+    result = Result.capped(answer.variables, answer.rows, limit)
     engine_cap = reply.headers.get("x-sparql-maxrows", "")
     if result.outcome is Outcome.ROWS and engine_cap.isdecimal() and len(result.rows) >= int(engine_cap):
         message = f"cut at the endpoint's own limit of {engine_cap} rows"

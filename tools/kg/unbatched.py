@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from triplewise.tools.core.terms import IRI, Term, Variable
-from triplewise.tools.kg.engine import ROWS_PER_LABEL, Layer, best_labels, labels_query
-from triplewise.tools.kg.protocol import KnowledgeGraph, Relations, memory_of
+from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Layer, Relations, best_labels, memory_of
 
 
 class UnbatchedLabels(Layer):
@@ -28,7 +27,7 @@ class UnbatchedLabels(Layer):
         timeout: float | None = None,
         limit: int | None = None,
     ) -> Relations:
-        """Distinct relations; see `KnowledgeGraph.relations`."""
+        """Distinct relations, which are noted as offered."""
         around = self.origin.relations(node, where, timeout=timeout, limit=limit)
         for relation in (*around.forward, *around.backward):
             self._offered[self.profile.label_subject(relation)] = True
@@ -37,15 +36,14 @@ class UnbatchedLabels(Layer):
     def labels(self, terms: Iterable[Term]) -> dict[Term, str]:
         """Labels of many nodes, with one query for each of them."""
         nodes = list(dict.fromkeys(terms))
-        together = [t for t in nodes if t in self._offered]
-        labels = self.origin.labels(together) if together else {}
+        labels = self.origin.labels([t for t in nodes if t in self._offered])
         predicates = [IRI(p) for p in self.profile.label_predicates]
         for term in nodes:
             if not isinstance(term, IRI) or term in self._offered or not predicates:
                 continue
             subject = self.profile.label_subject(term)
             if not subject.value.startswith("_:"):
-                result = self.query(labels_query([subject], predicates, None), limit=ROWS_PER_LABEL**2)
-                if label := best_labels(self.profile, result).get(subject):
+                rows = self._label_rows([subject], predicates, None, Deadline(self.timeout))
+                if label := best_labels(self.profile, rows).get(subject):
                     labels[term] = label
         return labels

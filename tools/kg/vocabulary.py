@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from triplewise.tools.core.terms import IRI, Literal, text
-from triplewise.tools.kg.engine import batches
 from triplewise.tools.kg.profile import RelationText
-from triplewise.tools.kg.protocol import KnowledgeGraph, memory_of, origin_of
+from triplewise.tools.kg.protocol import KnowledgeGraph, batches, memory_of, origin_of
 
 BATCH = 300
 """Relations asked for at once."""

@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.core.files import exclusive
 from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, is_store
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, metered, shared_of
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, metered
 from triplewise.tools.planning.bodies import Signature
 from triplewise.tools.planning.mining import Miner
 from triplewise.tools.planning.seeds import (
@@ -130,7 +130,7 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
         return _opened(finished)
     key = f"{path} {_seeds_mark(path)}"
     with _lock:
-        indexes = _indexes.setdefault(shared_of(kg), {})
+        indexes = _indexes.setdefault(kg.shared, {})
         if key not in indexes:
             if len(indexes) >= 8:
                 indexes.clear()

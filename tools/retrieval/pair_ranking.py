@@ -23,10 +23,9 @@ from pathlib import Path
 import numpy as np
 
 from triplewise.tools.core.terms import IRI, Literal, Term
-from triplewise.tools.kg.engine import batches
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import RelationText
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder, open_encoder
 from triplewise.tools.retrieval.vectors import VectorStore, vectors_of

@@ -7,8 +7,8 @@ import pytest
 
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import find_closures, list_subclasses
+from triplewise.tools.kg.engine import read_query
 from triplewise.tools.kg.profile import load_profile
-from triplewise.tools.kg.readonly import read_query
 
 P = "PREFIX e: <http://e/>\n"
 GRAPH = b"""

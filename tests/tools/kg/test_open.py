@@ -7,7 +7,6 @@ import pytest
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg import IRI, KnowledgeGraph, open_kg
 from triplewise.tools.kg import open as opening
-from triplewise.tools.kg.engine import Engine
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.linking.linker import link
@@ -64,7 +63,7 @@ def test_the_same_graph_is_opened_once(company: Path) -> None:
 
 def test_a_graph_that_was_closed_is_opened_anew(company: Path) -> None:
     first = open_kg(company)
-    assert isinstance(first, Engine)
+    assert isinstance(first, KnowledgeGraph)
     assert not first.closed
     first.close()
     assert first.closed

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, text
-from triplewise.tools.kg import adjacency, engine
+from triplewise.tools.kg import adjacency
 from triplewise.tools.kg.adjacency import build_adjacency, open_adjacency
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
@@ -216,7 +216,7 @@ def test_what_does_not_fit_is_not_used(tmp_path: Path, damage: str, caplog: pyte
 def test_a_loaded_folder_answers_without_queries(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_text("<http://e/0> <http://e/r> <http://e/1> .\n")
     kg = open_kg(load_kg([tmp_path / "a.nt"], tmp_path / "kg").path)
-    with patch.object(engine.Engine, "query", side_effect=AssertionError("the store was read")):
+    with patch.object(EmbeddedKG, "query", side_effect=AssertionError("the store was read")):
         assert len(kg.paths(e(0), e(1)).paths) == 1
     assert kg.paths(e(0), e(1), timeout=0.0).outcome is Outcome.TIMEOUT
     kg.close()

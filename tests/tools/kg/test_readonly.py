@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triplewise.tools.core.terms import IRI, Literal, text
-from triplewise.tools.kg.readonly import Refused, read_query, variable_names
+from triplewise.tools.kg.engine import Refused, read_query, variable_names
 
 WORDS = ["SERVICE", "DROP", "insert", "}", '"', "'", "\\", "#", "\n", "<", ">", " ", "LIMIT 1", "?x", "é"]
 

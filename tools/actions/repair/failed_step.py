@@ -19,9 +19,8 @@ from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import Variable
-from triplewise.tools.kg.engine import Engine, Layer
 from triplewise.tools.kg.labels import similarity
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, metered, shared_of
+from triplewise.tools.kg.protocol import KnowledgeGraph, Layer, Outcome, Result, metered
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.program import fresh
@@ -51,15 +50,14 @@ class QueryBudget(Layer):
         super().__init__(origin)
         self.budget, self.used = budget, 0
         self.timeout = min(origin.timeout, PATIENCE)
-        if isinstance(origin, Engine):
-            self._labels = origin._labels
+        self._labels = origin._labels
         self._failures: dict[Outcome, int] = {}
         self._results: dict[tuple[str, int | None], Result] = {}
 
     @property
-    def shared(self) -> KnowledgeGraph:  # type: ignore[override]
+    def shared(self) -> KnowledgeGraph:
         """The KG below: what is kept for it (texts of relations) holds for this one too."""
-        return shared_of(self.origin)
+        return self.origin.shared
 
     @property
     def left(self) -> int:

@@ -14,18 +14,19 @@ from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
 from triplewise.tools.kg.adjacency import Adjacency
 from triplewise.tools.kg.embedded import EmbeddedKG
-from triplewise.tools.kg.engine import Engine, Layer, batches
+from triplewise.tools.kg.engine import Refused
 from triplewise.tools.kg.labels import Name
 from triplewise.tools.kg.overlay.rewrite import FactIndex, Path, UnreadableQuery, rewrite
 from triplewise.tools.kg.protocol import (
     Deadline,
     KnowledgeGraph,
+    Layer,
     Outcome,
     Result,
+    batches,
     memory_of,
     origin_of,
 )
-from triplewise.tools.kg.readonly import Refused
 
 OVERLAYS = 16
 """Overlays kept open, the least recently used leave first."""
@@ -104,7 +105,7 @@ class OverlaidKG(Layer):
 
     def adjacency(self) -> Adjacency | None:
         """The edges of KG and facts as whole numbers; None where the KG has none."""
-        below = self.origin.adjacency() if isinstance(self.origin, Engine) else None
+        below = self.origin.adjacency()
         if below is None:
             return None
         if self._adjacency is None or self._adjacency[0] is not below:

@@ -20,9 +20,9 @@ from typing import Literal as OneOf
 from typing import TypeAlias
 
 from triplewise.tools.core.terms import IRI, RDF, Literal, Node, Term, Triple, Variable
+from triplewise.tools.kg.engine import ReadQuery, Token, read_query, variable_names
 from triplewise.tools.kg.literals import canonical
 from triplewise.tools.kg.rdf import parse_term
-from triplewise.tools.kg.readonly import ReadQuery, Token, read_query, variable_names
 
 ROWS = 500
 """Rows that a VALUES block, or a way to meet a NOT EXISTS, holds: Virtuoso's compiler fails on thousands."""
@@ -38,7 +38,7 @@ class UnreadableQuery(ValueError):  # noqa: N818 - it says what happened to the 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A property path (SPARQL 1.1, section 9): a sequence `/` or choice `|` of parts, or a mark on one part."""
+    """A property path (SPARQL 1.1, section 9): a sequence or choice of parts, or a mark on one part."""
 
     kind: OneOf["/", "|", "^", "*", "+", "?"]
     parts: tuple[Predicate, ...]
@@ -315,7 +315,7 @@ class _Rewriter:
         patterns = self.read_triples()
         written = [self.write(p) for p in patterns]
         if written != [f"{p.n3()} ." for p in patterns]:
-            # The dot that ended the triples may go on standing there: it may follow a group, but no other dot.
+            # The dot that ended the triples may stay: it may follow a group, but no other dot.
             last = self.tokens[self.at - 1]
             self.edits.append((start, last.start + len(last.text), " ".join(written).removesuffix(" .")))
 
@@ -470,8 +470,8 @@ def _negations(
     for chosen in (c for size in range(1, len(touched) + 1) for c in combinations(touched, size)):
         joined: list[Row] = [{}]  # rows that agree, one of each pattern
         for i in chosen:
-            agreeing = ((a, b) for a in joined for b in rows[i] if all(a[v] == b[v] for v in a.keys() & b.keys()))
-            joined = [{**a, **b} for a, b in agreeing]
+            pairs = ((a, b) for a in joined for b in rows[i])
+            joined = [{**a, **b} for a, b in pairs if all(a[v] == b[v] for v in a.keys() & b.keys())]
         if len(joined) > ROWS:
             return None
         if not joined:

@@ -20,7 +20,7 @@ from typing import cast
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, text
-from triplewise.tools.kg.engine import batches
+from triplewise.tools.kg.protocol import batches
 from triplewise.tools.kg.rdf import read_triple
 
 WAIT = 15.0

@@ -26,10 +26,10 @@ from triplewise.tools.actions.repair import (
 from triplewise.tools.actions.repair.fixes import readings
 from triplewise.tools.core.call import Call
 from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.engine import ReadQuery
 from triplewise.tools.kg.labels import LabelIndex, Name
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, metered
-from triplewise.tools.kg.readonly import ReadQuery
 from triplewise.tools.kg.unbatched import UnbatchedLabels
 
 PYQL = TOOLSETS["pyql"]

@@ -17,11 +17,18 @@ from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.core.terms import IRI, RDFS, Term, Triple, Variable, text
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
-from triplewise.tools.kg.engine import AnswerCache
 from triplewise.tools.kg.frontier import bundle_sizes, read_bundles
 from triplewise.tools.kg.overlay.overlay import OverlaidKG, overlaid
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result, facts_of, metered
+from triplewise.tools.kg.protocol import (
+    AnswerCache,
+    Deadline,
+    KnowledgeGraph,
+    Outcome,
+    Result,
+    facts_of,
+    metered,
+)
 from triplewise.tools.pyql import Filter, PyQL
 
 PROFILE = Profile(

@@ -1,0 +1,143 @@
+"""Paths between two nodes by queries, for engines that do not hold the edges (ODA, section 2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.kg.protocol import (
+    BATCH,
+    Deadline,
+    Hop,
+    KnowledgeGraph,
+    Outcome,
+    Path,
+    Paths,
+    path_order,
+    terms_n3,
+)
+
+CHAIN_CAP = 50_000
+"""Chains of one length fetched at most."""
+
+
+def find_paths_by_queries(
+    kg: KnowledgeGraph, source: Term, target: Term, max_hops: int, deadline: Deadline, limit: int
+) -> Paths:
+    """The simple paths between two nodes, shortest first, until there are enough.
+
+    Chains of one or two edges are one query each. Longer ones are looked for between the neighbours of the
+    ends, where these are few: engines scan all edges for one whose ends are both open.
+    """
+    paths: dict[Path, None] = {}
+    outcome, message = Outcome.ROWS, ""
+    heads: list[Hop] | None = None
+    tails: list[Hop] | None = None
+    for hops in range(1, max_hops + 1):
+        if hops == 3:
+            heads, tails = _hops_from(kg, source, deadline), _hops_from(kg, target, deadline)
+        from_heads = heads is not None
+        to_tails = tails is not None and (hops > 3 or not from_heads)
+        begins: list[Path] = [(h,) for h in heads or ()] if from_heads else [()]
+        ends: list[Path] = [(h.turned,) for h in tails or ()] if to_tails else [()]
+        if not begins or not ends:
+            break
+        first = list(dict.fromkeys(begin[0].far if begin else source for begin in begins))
+        last = list(dict.fromkeys(end[0].near if end else target for end in ends))
+        inner = hops - from_heads - to_tails
+        avoided = [*([source] if from_heads else ()), *([target] if to_tails else ())]
+        sparql = _chains_query(first, last, inner, avoided)
+        result = kg.query(sparql, timeout=deadline.left, limit=min(4 * (limit + 1), CHAIN_CAP))
+        joined = (
+            (*begin, *chain, *end)
+            for row in result.rows
+            if (chain := _chain(first, last, inner, row))
+            for begin in begins
+            if not begin or begin[0].far == chain[0].near
+            for end in ends
+            if not end or end[0].near == chain[-1].far
+        )
+        permitted = (
+            path
+            for path in joined
+            if len({path[0].near, *(hop.far for hop in path)}) > hops
+            and not any(kg.profile.excludes(hop.triple.relation) for hop in path)
+        )
+        paths |= dict.fromkeys(sorted(permitted, key=path_order))
+        if len(paths) > limit:
+            outcome, message = Outcome.TRUNCATED, f"cut at the limit of {limit} paths"
+            break
+        if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+            outcome, message = result.outcome, result.message
+            if not outcome.ok:
+                break
+    if outcome is Outcome.ROWS and not paths:
+        outcome = Outcome.EMPTY
+    return Paths(outcome, tuple(islice(paths, limit)), message)
+
+
+def _hops_from(kg: KnowledgeGraph, node: Term, deadline: Deadline) -> list[Hop] | None:
+    """All hops from a node; None where they are many, or cannot be found out."""
+    hops: list[Hop] = []
+    for forward in (False,) if isinstance(node, Literal) else (True, False):
+        pattern = f"{node.n3()} ?p ?o" if forward else f"?o ?p {node.n3()}"
+        result = kg.query(f"SELECT ?p ?o WHERE {{ {pattern} }}", timeout=deadline.left, limit=BATCH)
+        if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+            return None
+        for relation, far in result.rows:
+            if isinstance(relation, IRI) and far is not None and (forward or isinstance(far, IRI)):
+                hops.append(Hop.between(node, relation, far, forward))
+    return hops
+
+
+def _chain(sources: Sequence[Term], targets: Sequence[Term], hops: int, row: tuple[Term | None, ...]) -> Path:
+    """A row of `_chains_query` as a path; () where it is none."""
+    cells = iter(row[hops + 1 :])
+    nodes = [
+        sources[0] if len(sources) == 1 else next(cells),
+        *(next(cells) for _ in range(hops - 1)),
+        targets[0] if len(targets) == 1 else next(cells),
+    ]
+    against = int(row[0].value) if isinstance(row[0], Literal) else 0
+    path = []
+    for i, relation in enumerate(row[1 : hops + 1]):
+        near, far, forward = nodes[i], nodes[i + 1], not against >> i & 1
+        if near is None or far is None or not isinstance(relation, IRI):
+            return ()
+        if not isinstance(near if forward else far, IRI):
+            return ()
+        path.append(Hop.between(near, relation, far, forward))
+    return tuple(path)
+
+
+def _chains_query(
+    sources: Sequence[Term], targets: Sequence[Term], hops: int, avoided: Sequence[Term] = ()
+) -> str:
+    """Chains of so many edges between two sets of nodes, in any direction.
+
+    The columns are ?k, the relations ?p0, ?p1 ..., and the nodes ?n0, ?n1 ... from end to end, without those
+    that are given alone; the bits of ?k, lowest first, tell which edges go against their direction.
+    `avoided` are nodes that no chain may touch.
+    """
+    nodes = [f"?n{i}" for i in range(hops + 1)]
+    values = ""
+    for place, ends in ((0, sources), (hops, targets)):
+        if len(ends) == 1:
+            nodes[place] = ends[0].n3()
+        else:
+            values += f"VALUES {nodes[place]} {{ {terms_n3(ends)} }} "
+    branches = []
+    for k in range(2**hops):
+        steps = [
+            f"{nodes[i + 1]} ?p{i} {nodes[i]}" if k >> i & 1 else f"{nodes[i]} ?p{i} {nodes[i + 1]}"
+            for i in range(hops)
+        ]
+        if any(step.startswith('"') for step in steps):
+            continue  # no fact leaves a literal
+        apart = [f"{a} != {b}" for i, a in enumerate(nodes) for b in nodes[i + 1 :] if "?" in a[0] + b[0]]
+        apart += [f"{n} != {x.n3()}" for n in nodes if n[0] == "?" for x in avoided if isinstance(x, IRI)]
+        simple = f" FILTER({' && '.join(apart)})" if apart else ""
+        branches.append(f"{{ {values}{' . '.join(steps)}{simple} BIND({k} AS ?k) }}")
+    columns = " ".join(["?k", *(f"?p{i}" for i in range(hops)), *(n for n in nodes if n[0] == "?")])
+    return f"SELECT {columns} WHERE {{ {' UNION '.join(branches)} }}"
