@@ -36,11 +36,7 @@ from triplewise.nodes.state import State, Usage
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
-<<<<<<< HEAD
 from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile, open_kg
-=======
-from triplewise.tools.kg import KnowledgeGraph, Meter, open_kg
->>>>>>> f9c6382 (KnowledgeGraph is the base class of every engine; the gate and the workers stand in engine.py, path queries apart)
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.overlay.store import FactFilter, FactStore, open_facts
