@@ -24,6 +24,7 @@ from triplewise.tools.kg.vocabulary import find_classes, relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.text import (
+    Reader,
     apply,
     read_bare,
     read_literal,
@@ -170,10 +171,10 @@ class Binder:
                 case "add_filter", (left, operator, right):
                     for rank, node in enumerate(self._nodes(right)):
                         forms = [left, operator, write_node(node, self.kg.profile)]
-                        program = apply(b.program, call.name, forms, self.kg.profile)
+                        program = apply(b.program, call.name, forms, Reader(self.kg.profile))
                         yield replace(b, program=compared(self.kg, b.program, program), cost=b.cost + rank)
                 case _:
-                    program = apply(b.program, call.name, call.arguments, self.kg.profile)
+                    program = apply(b.program, call.name, call.arguments, Reader(self.kg.profile))
                     yield replace(b, program=compared(self.kg, b.program, program))
         except ActionError:
             return

@@ -27,7 +27,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql import PyQL
-from triplewise.tools.pyql.text import apply, read_iri
+from triplewise.tools.pyql.text import Reader, apply, read_iri
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 from triplewise.tools.retrieval.ranking import rank_relations
 
@@ -170,11 +170,11 @@ class _Breaker:
         repair = find_fixes(context, TOOLSET, feedback, budget=BUDGET, most=OFFERS, encoder=self.encoder)
         seconds = time.perf_counter() - start
         program = PyQL.parse(context.program, profile)
-        gold, place = apply(program, "add_fact", fact, profile), None
+        gold, place = apply(program, "add_fact", fact, Reader(profile)), None
         for i, verified in reversed(list(enumerate(repair.fixes))):
             call = verified.fix.calls[0]
             try:
-                place = i if apply(program, call.name, call.arguments, profile) == gold else place
+                place = i if apply(program, call.name, call.arguments, Reader(profile)) == gold else place
             except ActionError:
                 continue
         return place, len(repair.fixes), repair.queries, seconds

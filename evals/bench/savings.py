@@ -28,7 +28,7 @@ from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.open import close_all
 from triplewise.tools.pyql import PyQL
-from triplewise.tools.pyql.text import apply
+from triplewise.tools.pyql.text import Reader, apply
 
 MESSAGE_OVERHEAD = 4
 """Tokens that chat formats add to a message."""
@@ -128,7 +128,7 @@ def _scripts(count: int) -> Iterator[Script]:
         for gold in questions[:: max(len(questions) // (count * 3), 1)]:
             program = PyQL().ask()
             for fact in gold.facts:
-                program = apply(program, "add_fact", fact, kg.profile)
+                program = apply(program, "add_fact", fact, Reader(kg.profile))
             if made < count and gold.facts and kg.query(program.sparql(kg.profile)).boolean:
                 kinds = islice(cycle(MISTAKES), made // 2 % len(MISTAKES), None)
                 mistakes = [] if made % 2 else list(islice(kinds, 2 if made % 6 == 0 else 1))

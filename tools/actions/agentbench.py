@@ -21,7 +21,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Term, Variable
 from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.pyql import Extreme, Fact, Kind, PyQL
-from triplewise.tools.pyql.text import read_relation, write_iri, write_node
+from triplewise.tools.pyql.text import write_iri, write_node
 
 SHOWN_TYPES = 20
 _SET_FORM = re.compile(r"(?i)[\[(]?(?:variable|var)?\s*#\s*(\d+)[\])]?\.?")
@@ -117,7 +117,7 @@ def get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
     source, start, detail = _source(resolver, sets, arguments[0])
     bare = arguments[1].strip().strip("'\"")
     mark = BACKWARD if bare.startswith(BACKWARD) else ""
-    relation = read_relation(resolver.relation(bare.lstrip(BACKWARD).strip()), profile)
+    relation = resolver.relation(bare.lstrip(BACKWARD).strip())
     form = start if isinstance(source, int) else write_node(source, profile)
     feedback = _make(
         context, sets.with_set("get_neighbors", form, mark + write_iri(relation, profile, relation=True))
@@ -245,7 +245,7 @@ def _best(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
     def run(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         resolver, sets, profile = Resolver(context), Sets.parse(context.program), context.kg.profile
         n = _number(sets, arguments[0])
-        attribute = read_relation(resolver.relation(arguments[1]), profile)
+        attribute = resolver.relation(arguments[1])
         call, short = (f"#{n}", write_iri(attribute, profile, relation=True)), profile.short(attribute)
         try:
             kind = _kind(context, sets.with_set(name, *call))

@@ -53,7 +53,7 @@ def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
     else:
         term = resolver.entity(form)
         found = kg.relations(term)
-        shown = resolver.node(form) if form.startswith(('"', "'")) else kg.profile.short(term)
+        shown = form if form.startswith(('"', "'")) else kg.profile.short(term)
         shown = next(iter(resolver.repaired.values()), shown)
     forward, backward = context.rank(short_ids(kg, found.forward), short_ids(kg, found.backward))
     listed = {"forward": relation_names(kg, forward), "backward": relation_names(kg, backward)}
@@ -68,35 +68,12 @@ def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
     )
 
 
-def _resolved(name: str, arguments: Sequence[str], resolver: Resolver) -> list[str]:
-    """The arguments of a construct action as PyQL reads them."""
-    given = list(arguments)
-    match name:
-        case "add_fact":
-            subject, relation, object_ = given
-            return [resolver.node(subject), resolver.relation(relation), resolver.node(object_)]
-        case "add_type":
-            return [given[0], resolver.node(given[1])]
-        case "add_filter":
-            return resolver.comparison(*given)
-        case "add_union":
-            return [resolver.pattern(a) for a in given]
-        case "add_not":
-            return resolver.triple(given) if len(given) > 1 else [resolver.pattern(given[0])]
-        case "add_time_window":
-            return [given[0], *(resolver.relation(r) for r in given[1:3]), *given[3:]]
-        case _:
-            return given
-
-
 def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
     """The run of a construct action: extend the program, then run it once and say what it finds."""
 
     def run(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         resolver, before = Resolver(context), _program(context)
-        forms = _resolved(name, arguments, resolver)
-        after = apply(before, name, forms, context.kg.profile)
-        after = compared(context.kg, before, after)
+        after = compared(context.kg, before, apply(before, name, arguments, resolver))
         feedback = preview(context, after)
         if feedback.outcome == Outcome.EMPTY and name == "add_fact":
             feedback = _replace_earlier_fact(context, before, after) or feedback
@@ -107,7 +84,7 @@ def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback
             **program_facts(after, before, profile),
             **(hierarchy_facts(after, profile, empty) if name == "add_fact" else {}),
         }
-        return replace(feedback, arguments=tuple(resolver.shown(f) for f in forms), detail=detail)
+        return replace(feedback, arguments=tuple(resolver.shown(a) for a in arguments), detail=detail)
 
     return run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,7 +18,6 @@ from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.frontier import Bundle, read_bundles
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.protocol import Deadline, Outcome
-from triplewise.tools.pyql.text import read_relation
 
 RuleService: TypeAlias = Callable[[str], Sequence[str]]
 """`services["rules"]`: a sub-question -> rules as text, best first."""
@@ -85,7 +85,7 @@ def search_neighbor(context: ActionContext, arguments: tuple[str, ...]) -> Feedb
     """Search the neighbors of an entity under a relation in the knowledge graph."""
     resolver, kg = Resolver(context), context.kg
     entity = _entity(context, resolver, arguments[0])
-    relation = read_relation(resolver.relation(arguments[1]), kg.profile)
+    relation = resolver.relation(arguments[1])
     found = kg.neighbours(entity, relation)
     ends = dict.fromkeys(t.object if t.subject == entity else t.subject for t in found.triples)
     named = names(kg, list(ends)[:SHOWN_NEIGHBORS])
@@ -128,7 +128,7 @@ def _entity(context: ActionContext, resolver: Resolver, form: str) -> Term:
 def search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Search the neighbors of several entities under one relation at once."""
     resolver, kg = Resolver(context), context.kg
-    relation = read_relation(resolver.relation(arguments[0]), kg.profile)
+    relation = resolver.relation(arguments[0])
     entities = list(dict.fromkeys(_entity(context, resolver, a) for a in arguments[1:]))
     sides = [(e, f) for e in entities for f in (True, False) if isinstance(e, IRI) or not f]
     wanted = {Bundle(e, relation, forward): FACTS_OF_EACH for e, forward in sides}
@@ -171,7 +171,9 @@ def wiki_search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     resolver, kg = Resolver(context), context.kg
     entity = resolver.value_or_none(arguments[0])
     name = arguments[0].strip("'\"") if entity is None else names(kg, [entity])[entity]
-    relation = resolver.relation(arguments[1])
+    with suppress(ActionError):  # documents may know a relation that the graph does not
+        resolver.relation(arguments[1])
+    relation = resolver.shown(arguments[1]).strip("'\"")
     given = name if entity is None else kg.profile.short(entity)
     service: ExtractService | None = context.services.get("extract")
     if service is None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from triplewise.tools.actions.toolset import ActionContext, join_names
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
+from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variable, text
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.pyql.program import MATCHES, OPERATORS
-from triplewise.tools.pyql.text import pattern_parts, read_bare, read_iri, read_literal, write_iri
+from triplewise.tools.pyql.program import Pattern
+from triplewise.tools.pyql.text import Reader, bare_datatype, read_iri, read_literal, write_pattern
 
 UNNAMED = "UnName_Entity"
 """What a mediator (CVT, statement) is shown as (QueryAgent, table 11)."""
@@ -71,92 +70,87 @@ _DATELIKE = re.compile(r"-?\d{4,}-[\d:.T+Z-]*")
 _WITH_NOTE = re.compile(r"(?s)(\S+) [(\[](.+)[)\]]")
 
 
-@dataclass
-class Resolver:
-    """Reads the arguments of one call.
+class Resolver(Reader):
+    """Reads the arguments of one call: names that the run has shown stand for their ids.
 
     Attributes:
         context: what is known in the step.
         repaired: what was written -> the id it was read as, for everything that was no id.
     """
 
-    context: ActionContext
-    repaired: dict[str, str] = field(default_factory=dict)
+    def __init__(self, context: ActionContext) -> None:
+        super().__init__(context.kg.profile)
+        self.context = context
+        self.repaired: dict[str, str] = {}
+        self._shown: dict[str, str] = {}
 
-    def node(self, form: str) -> str:
-        """Return a form that PyQL reads: variables, literals and ids as they are, names as ids."""
+    def node(self, form: str, code: str = "bad_object") -> Node:
+        """The variable, literal or entity that a form means."""
         form = form.strip()
-        if form.startswith(("?", "<", "(")) or self._is_literal(form):
-            return form
-        known = self._known_id(form)
-        return form if known is None else self._repair(form, known)
+        node = self._by_name(form)
+        if node is None:
+            node = super().node(form, code)
+            if form.startswith("<") and isinstance(node, IRI):
+                self._shown[form] = self.profile.short(node)
+        return node
 
-    def relation(self, form: str) -> str:
-        """Return the id of a relation, without the text that was shown behind it, or from that text alone."""
-        form = form.strip().strip("'\"")
-        profile = self.context.kg.profile
-        noted = _WITH_NOTE.fullmatch(form)
-        if form in self._offered() or read_iri(form, profile, relation=True) is not None:
-            return form
-        if noted and read_iri(noted[1], profile, relation=True) is not None:
-            return noted[1]
-        texts = relation_texts(self.context.kg, self._offered())
-        found = [r for r, text in texts.items() if text.label.casefold() == form.casefold()]
-        return self._repair(form, found[0]) if len(found) == 1 else form
+    def relation(self, form: str) -> IRI:
+        """The relation of an id, without the text that was shown behind it, or of that text alone."""
+        id, offered = form.strip().strip("'\""), self._offered()
+        noted = _WITH_NOTE.fullmatch(id)
+        if id not in offered and read_iri(id, self.profile, relation=True) is None:
+            if noted and read_iri(noted[1], self.profile, relation=True) is not None:
+                id = noted[1]
+            else:
+                texts = relation_texts(self.context.kg, offered)
+                same = [r for r, text in texts.items() if text.label.casefold() == id.casefold()]
+                if len(same) == 1:
+                    self.repaired[id] = id = same[0]
+        relation = super().relation(id)
+        self._shown[form] = self.profile.short(relation) if id.startswith("<") else id
+        return relation
 
-    def value(self, form: str) -> str:
-        """Return what a filter compares: a node, a bare number or date, or else a word, taken as text."""
-        node = self.node(form)
-        if node.startswith(("?", "<", '"', "'")) or is_bare(node) or _DATELIKE.fullmatch(node):
+    def value(self, form: str) -> Node:
+        """What a filter compares: a node, a bare number or date, or else a word, taken as text."""
+        form = form.strip()
+        if (node := self._by_name(form)) is not None:
             return node
-        if read_iri(node, self.context.kg.profile) is not None:
-            return node
-        self.repaired[node] = text(node).n3()
-        return self.repaired[node]
+        bare = bare_datatype(form) is not None or _DATELIKE.fullmatch(form)
+        if bare or form.startswith(("?", "<", '"', "'")) or read_iri(form, self.profile) is not None:
+            return super().value(form)
+        word = text(form)
+        self.repaired[form] = self._shown[form] = word.n3()
+        return word
 
-    def pattern(self, form: str) -> str:
-        """Return a pattern of `add_union` or `add_not` with every part resolved."""
-        return " & ".join(f"({', '.join(self.triple(parts))})" for parts in pattern_parts(form))
+    def parts(self, parts: list[str]) -> list[str]:
+        """The parts of one item of a pattern, joined where a comma in a name has split them."""
+        return join_names(parts, 3, self.context.memory.names)
 
-    def comparison(self, left: str, operator: str, right: str) -> list[str]:
-        """Return the parts of a filter; what text is matched with stays text."""
-        if operator.strip("'\"").casefold() in MATCHES:
-            return [left, operator, right if right.startswith(("?", '"', "'")) else text(right).n3()]
-        return [self.value(left), operator, self.value(right)]
-
-    def triple(self, parts: Sequence[str]) -> list[str]:
-        """Return the parts of a triple, type or filter."""
-        parts = join_names(parts, 3, self.context.memory.names)
-        if len(parts) != 3:
-            return parts
-        subject, middle, end = parts
-        if middle == "a":
-            return [subject, middle, self._safe(self.node(end))]
-        if not middle[:1].isalpha() or middle.casefold() in OPERATORS:
-            left, operator, right = self.comparison(subject, middle, end)
-            return [self._safe(left), operator, self._safe(right)]
-        return [self._safe(self.node(subject)), self.relation(middle), self._safe(self.node(end))]
+    def pattern(self, form: str) -> Pattern:
+        """A pattern of `add_union` or `add_not`."""
+        pattern = super().pattern(form)
+        self._shown[form] = write_pattern(pattern, self.profile)
+        return pattern
 
     def shown(self, form: str) -> str:
-        """Return a form as it stands in observations and memory: the short id of an IRI."""
-        whole = form.startswith("<") and form.endswith(">")  # not the operators < and <=
-        iri = read_iri(form, self.context.kg.profile) if whole else None
-        return form if iri is None else self.context.kg.profile.short(iri)
+        """A form as it stands in observations and memory: the short id of what it was read as."""
+        return self._shown.get(form, self._shown.get(form.strip(), form))
 
     def entity(self, form: str) -> Term:
-        """Return the term an exploring action starts from.
+        """The term an exploring action starts from.
 
         Raises:
             ActionError: `unknown_entity` if the form is neither an id, a literal nor a known name.
         """
-        form = self.node(form.strip())
-        literal = read_literal(form)
-        # Models quote ids and names; text is only a node if it was linked, or carries a language or datatype.
-        if literal is not None and (form in self.context.memory.names or not form.endswith(form[0])):
-            return literal
-        form = form if literal is None else literal.value
-        iri = None if form.startswith("?") else read_iri(form, self.context.kg.profile)
-        if iri is None:
+        form = form.strip()
+        term = self._by_name(form)
+        if term is None and (literal := read_literal(form)) is not None:
+            # Models quote ids and names; text is only a node if it was linked, or carries a language or type.
+            is_node = form in self.context.memory.names or not form.endswith(form[0])
+            term, form = (literal, form) if is_node else (None, literal.value)
+        if term is None and not form.startswith("?"):
+            term = read_iri(form, self.profile)
+        if term is None or isinstance(term, Variable):
             linked = list(self.context.memory.linked)
             raise ActionError(
                 "unknown_entity",
@@ -164,26 +158,36 @@ class Resolver:
                 given=form,
                 linked=linked,
             )
-        return iri
+        return term
 
     def detail(self) -> dict[str, object]:
-        """Return what was repaired, for `Feedback.detail`."""
+        """What was repaired, for `Feedback.detail`."""
         return {"repaired": dict(self.repaired)} if self.repaired else {}
 
     def value_or_none(self, form: str) -> Term | None:
-        """Return the entity or typed literal that a final value means; None for plain text."""
-        known = self.node(form)
-        if known.startswith("?"):
+        """The entity or typed literal that a final value means; None for plain text."""
+        form = form.strip()
+        if form.startswith("?"):
             raise ActionError("bad_answer", f"{form} is a variable: give its values", given=form)
-        if is_bare(known):
+        if (term := self._by_name(form)) is not None:
+            return term
+        if bare_datatype(form) is not None:
             return None
         try:
-            literal = read_literal(known)
+            literal = read_literal(form)
         except ActionError:
             literal = None
-        if literal is not None:
-            return literal
-        return read_iri(known, self.context.kg.profile)
+        return literal or read_iri(form, self.profile)
+
+    def _by_name(self, form: str) -> Term | None:
+        """The term that a name stands for; None for ids, variables, literals and what means nothing known."""
+        if form.startswith(("?", "<", "(")) or self._is_literal(form) or (id := self._known_id(form)) is None:
+            return None
+        term = read_literal(id) or read_iri(id, self.profile)
+        if term is not None:
+            self.repaired[form] = id
+            self._shown[form] = self.profile.short(term) if isinstance(term, IRI) else id
+        return term
 
     def _is_literal(self, form: str) -> bool:
         try:
@@ -192,17 +196,15 @@ class Resolver:
             return True
 
     def _known_id(self, form: str) -> str | None:
-        """Return the id that a form stands for, None if it is one itself or means nothing known."""
-        memory, profile = self.context.memory, self.context.kg.profile
-        bare = form.strip("'\"")
+        """The id that a form stands for, None if it is one itself or means nothing known."""
+        memory, bare = self.context.memory, form.strip("'\"")
         ids = set(memory.linked) | set(memory.seen)
         if form in ids:
             return None
         if bare in ids:
             return bare
         noted = _WITH_NOTE.fullmatch(bare)
-        candidates = [x for x in noted.groups() if x in ids] if noted else []
-        if candidates:
+        if candidates := [x for x in noted.groups() if x in ids] if noted else []:
             return candidates[0]
         same = bare.casefold()
         # Models like to write names as identifiers: get_relation(tom_kilburn) (QueryAgent 3.2).
@@ -211,41 +213,15 @@ class Resolver:
         exact = exact or [i for i in memory.seen if i.casefold() == same]
         if len(exact) == 1:
             return exact[0]
-        return None if is_bare(form) or read_iri(form, profile) is not None else self._seen_by_name(bare)
-
-    def _seen_by_name(self, name: str) -> str | None:
-        """Return the one entity seen so far that has a name."""
-        profile, kg = self.context.kg.profile, self.context.kg
-        seen = {i: iri for i in self.context.memory.seen if (iri := read_iri(i, profile)) is not None}
-        labels = kg.labels(seen.values()) if seen else {}
-        found = [i for i, iri in seen.items() if labels.get(iri, "").casefold() == name.casefold()]
-        return found[0] if len(found) == 1 else None
-
-    def _repair(self, form: str, known: str) -> str:
-        """Note what a form was read as, and return it in a form that is safe among commas."""
-        self.repaired[form] = known
-        if read_literal(known) is not None:
-            return known
-        iri = read_iri(known, self.context.kg.profile)
-        return known if iri is None else write_iri(iri, self.context.kg.profile)
-
-    def _safe(self, form: str) -> str:
-        """Return a form that cannot be torn apart at its commas."""
-        plain = form.startswith(("?", '"', "'")) or is_bare(form)
-        iri = None if plain else read_iri(form, self.context.kg.profile)
-        return form if iri is None else write_iri(iri, self.context.kg.profile)
+        if bare_datatype(form) is not None or read_iri(form, self.profile) is not None:
+            return None
+        # Or the one entity seen so far that has this name.
+        seen = {i: iri for i in memory.seen if (iri := read_iri(i, self.profile)) is not None}
+        labels = self.context.kg.labels(seen.values()) if seen else {}
+        named = [i for i, iri in seen.items() if labels.get(iri, "").casefold() == same]
+        return named[0] if len(named) == 1 else None
 
     def _offered(self) -> list[str]:
-        """Return all relations that were shown so far."""
-        shown = (
-            r for sides in self.context.memory.looked_up.values() for side in sides.values() for r in side
-        )
-        return list(dict.fromkeys(shown))
-
-
-def is_bare(form: str) -> bool:
-    """Whether a form is a bare number, date or boolean."""
-    try:
-        return read_bare(form) is not None
-    except ActionError:
-        return False
+        """All relations that were shown so far."""
+        sides = (side for sides in self.context.memory.looked_up.values() for side in sides.values())
+        return list(dict.fromkeys(relation for side in sides for relation in side))

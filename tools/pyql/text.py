@@ -6,16 +6,14 @@ Names may hold commas, brackets and apostrophes, so arguments are scanned, never
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
 from triplewise.tools.core.terms import text as string
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql.program import (
-    DATED,
     KINDS,
     MATCHES,
     OPERATORS,
@@ -45,11 +43,18 @@ _ABSOLUTE = re.compile(
 _LITERAL = re.compile(
     r"""(?s)(["'])(?P<body>.*)\1(?:@(?P<lang>[A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^(?P<type>\S+))?"""
 )
-_INTEGER = re.compile(r"[+-]?\d+")
-_DECIMAL = re.compile(r"[+-]?\d*\.\d+")
-_DOUBLE = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+")
-_DATE = re.compile(r"(-?\d{4,})(?:-(\d\d)(?:-(\d\d))?)?")
-_DATE_TIME = re.compile(r"(-?\d{4,}-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d+)?)(Z|[+-]\d\d:\d\d)?")
+_BARE = tuple(
+    (re.compile(pattern), name)
+    for pattern, name in (
+        (r"[+-]?\d+", "integer"),
+        (r"[+-]?\d*\.\d+", "decimal"),
+        (r"[+-]?(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+", "double"),
+        (r"true|false", "boolean"),
+        (r"-?\d{4,}-\d\d-\d\d", "date"),
+        (r"-?\d{4,}-\d\d", "gYearMonth"),
+        (r"-?\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?", "dateTime"),
+    )
+)
 _UNESCAPE = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _OPEN, _CLOSE = "([{", ")]}"
 NUMERIC = frozenset(
@@ -151,20 +156,15 @@ def _typed(value: str, datatype: str) -> Literal:
     return Literal(value, datatype)
 
 
+def bare_datatype(form: str) -> str | None:
+    """The datatype of a bare number, date or boolean (`5`, `1.5`, `2014-07-31`, `true`); None for all else."""
+    return next((XSD + name for pattern, name in _BARE if pattern.fullmatch(form)), None)
+
+
 def read_bare(form: str) -> Literal | None:
-    """A bare number, date or boolean as a literal: `5`, `1.5`, `2014-07-31`, `true`; None if it is none."""
-    for pattern, name in ((_INTEGER, "integer"), (_DECIMAL, "decimal"), (_DOUBLE, "double")):
-        if pattern.fullmatch(form):
-            return Literal(form, XSD + name)
-    if form in ("true", "false"):
-        return Literal(form, XSD + "boolean")
-    if match := _DATE.fullmatch(form):
-        check_date(form)
-        return Literal(form, XSD + ("date" if match[3] else "gYearMonth"))
-    if _DATE_TIME.fullmatch(form):
-        check_date(form)
-        return Literal(form, XSD + "dateTime")
-    return None
+    """A bare number, date or boolean as a literal; None if it is none. Raises `bad_date`."""
+    datatype = bare_datatype(form)
+    return None if datatype is None else _typed(form, datatype)
 
 
 def read_node(form: str, profile: Profile, code: str = "bad_object") -> Node:
@@ -240,24 +240,9 @@ def write_node(node: Node, profile: Profile | None) -> str:
 
 def write_value(node: Node, profile: Profile | None) -> str:
     """Like `write_node`, with numbers and dates bare where that says the same."""
-    if isinstance(node, Literal) and DATED.fullmatch(node.value) is None and not _number(node.value):
-        return write_node(node, profile)
-    if isinstance(node, Literal) and not node.language and _same_bare(node):
+    if isinstance(node, Literal) and not node.language and bare_datatype(node.value) == node.datatype:
         return node.value
     return write_node(node, profile)
-
-
-def _number(value: str) -> bool:
-    """Whether a text is a bare number or boolean."""
-    return any(p.fullmatch(value) for p in (_INTEGER, _DECIMAL, _DOUBLE)) or value in ("true", "false")
-
-
-def _same_bare(literal: Literal) -> bool:
-    """Whether a literal's text alone is read as the same literal."""
-    try:
-        return read_bare(literal.value) == literal
-    except ActionError:
-        return False
 
 
 def write_iri(iri: IRI, profile: Profile | None, relation: bool = False) -> str:
@@ -270,16 +255,8 @@ def write_iri(iri: IRI, profile: Profile | None, relation: bool = False) -> str:
         or short in (*OPERATORS, "a", "none")
         or short != short.strip()
     )
-    plain = not unsafe and (relation or not _looks_bare(short))
+    plain = not unsafe and (relation or bare_datatype(short) is None)
     return short if plain and profile.expand(short, relation) == iri else iri.n3()
-
-
-def _looks_bare(short: str) -> bool:
-    """Whether a short id would be read as a number or date."""
-    try:
-        return read_bare(short) is not None
-    except ActionError:
-        return True
 
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
@@ -360,93 +337,134 @@ def write_pattern(pattern: Pattern, profile: Profile | None) -> str:
 
 def read_program(text: str, profile: Profile) -> PyQL:
     """The program that a text wrote. Raises `ActionError`."""
-    program, boolean = PyQL(), False
+    program, boolean, reader = PyQL(), False, Reader(profile)
     for line in filter(None, map(str.strip, text.split("\n"))):
         match = _CALL.match(line)
         if match is None:
             raise ActionError("no_action", f"{line!r} is no action", given=line)
         arguments, _ = scan_arguments(line, match.end())
         # Facts with both ends fixed may stand before the `ask()` that allows them.
-        program = apply(replace(program, boolean=True), match[1], arguments, profile)
+        program = apply(replace(program, boolean=True), match[1], arguments, reader)
         boolean = match[1] == "ask" or (boolean and match[1] != "set_answer")
     return replace(program, boolean=boolean)
 
 
-def apply(program: PyQL, name: str, arguments: Sequence[str], profile: Profile) -> PyQL:
+class Reader:
+    """Reads the arguments of construct actions as terms and patterns. All methods raise `ActionError`."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+
+    def node(self, form: str, code: str = "bad_object") -> Node:
+        """The variable, literal or entity that a form means."""
+        return read_node(form, self.profile, code)
+
+    def relation(self, form: str) -> IRI:
+        """The relation that a form means."""
+        return read_relation(form, self.profile)
+
+    def value(self, form: str) -> Node:
+        """What a filter compares."""
+        return read_value(form, self.profile)
+
+    def parts(self, parts: list[str]) -> list[str]:
+        """The parts of one bracketed item of a pattern."""
+        return parts
+
+    def pattern(self, form: str) -> Pattern:
+        """The pattern written as `(s, r, o) & (s, r, o)`."""
+        items, rest = [], form.strip()
+        while rest:
+            if rest[0] not in "({":
+                raise _bad_pattern(form)
+            arguments, end = scan_arguments(rest, 1)
+            items.append(self.item(self.parts(arguments)))
+            rest = rest[end:].lstrip()
+            if rest and not (rest := re.sub(r"^(?:&+|;|and\b|AND\b|\.)\s*", "", rest)):
+                raise _bad_pattern(form)
+        return tuple(items)
+
+    def item(self, parts: list[str]) -> PatternItem:
+        """A triple, type, filter, superlative or union from its parts."""
+        match parts:
+            case ["max" | "min" as best, variable] | ["max" | "min" as best, variable, _]:
+                return Extreme(read_variable(variable), best == "max", _kind(parts[2:]))
+            case ["union", first, *others] if others:
+                return Union(tuple(self.pattern(p) for p in (first, *others)))
+            case [left, operator, right, *kind] if len(kind) < 2:
+                if kind or operator in OPERATORS or operator in _OPERATORS:
+                    return Filter(*self.comparison(left, operator, right, kind))
+                if operator == "a":
+                    type_ = self.node(right, "bad_type")
+                    if not isinstance(type_, IRI):
+                        raise _bad_pattern(", ".join(parts))
+                    return Typed(read_variable(left), type_)
+                subject, end = self.node(left, "bad_subject"), self.node(right)
+                if isinstance(subject, Literal):
+                    raise ActionError("bad_subject", f"the literal {left} cannot be a subject", given=left)
+                return Fact(subject, self.relation(operator), end)
+        raise _bad_pattern(", ".join(parts))
+
+    def comparison(
+        self, left: str, operator: str, right: str, kind: list[str]
+    ) -> tuple[Node, str, Node, Kind]:
+        """Both sides, the operator and the kind of a filter; what text is matched with stays text."""
+        sign = read_operator(operator, self.profile)
+        is_text = sign in MATCHES and not right.startswith(("?", '"', "'"))
+        return self.value(left), sign, string(right) if is_text else self.value(right), _kind(kind)
+
+
+def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) -> PyQL:
     """The program after one construct action, given as text.
 
     Raises:
-        ActionError: a code of `CODES`, `unknown_action` or `arity`.
+        ActionError: what is wrong with its arguments; `unknown_action` for no construct action, or one with
+            too few or too many of them.
     """
-    if name not in BUILDERS:
-        legal = sorted(BUILDERS)
-        raise ActionError(
-            "unknown_action", f"{name} is no construct action: {', '.join(legal)}", name=name, legal=legal
-        )
-    least, most = BUILDERS[name]
-    if not least <= len(arguments) <= most:
-        due = str(least) if least == most else f"{least} to {most}" if most < MANY else f"{least} or more"
-        raise ActionError(
-            "arity",
-            f"{name} takes {due} parameters, not {len(arguments)}",
-            got=len(arguments),
-            due=due,
-            name=name,
-        )
-    forms = list(arguments)
-    match name:
-        case "add_fact":
-            subject = read_node(forms[0], profile, "bad_subject")
-            relation = read_relation(forms[1], profile)
-            return program.add_fact(subject, relation, read_node(forms[2], profile))
-        case "add_type":
-            return program.add_type(read_variable(forms[0]), read_node(forms[1], profile, "bad_type"))
-        case "add_filter":
-            return program.add_filter(*_comparison(forms, profile))
-        case "add_max":
-            return program.add_max(read_variable(forms[0], "max_not_variable"), _kind(forms[1:]))
-        case "add_min":
-            return program.add_min(read_variable(forms[0], "max_not_variable"), _kind(forms[1:]))
-        case "add_count":
-            (counted,), output, distinct = _counting(forms, 1)
-            return program.add_count(counted, output, distinct)
-        case "add_group":
-            (counted, per), output, distinct = _counting(forms, 2)
-            return program.add_group(counted, per, output, distinct)
-        case "add_most" | "add_least":
-            (counted, per), output, _ = _counting(forms, 2)
-            add = program.add_most if name == "add_most" else program.add_least
-            return add(counted, per, output)
-        case "add_union":
-            return program.add_union(*[read_pattern(form, profile) for form in forms])
-        case "add_not":
-            if len(forms) == 2:
-                _bad_pattern(", ".join(forms))
-            pattern = (_item(forms, profile),) if len(forms) == 3 else read_pattern(forms[0], profile)
-            return program.add_not(pattern)
-        case "add_time_window":
-            first, last = (read_relation(form, profile) for form in forms[1:3])
-            start, end = (_date(form) for form in [*forms[3:], OPEN_END][:2])
-            return program.add_time_window(read_variable(forms[0]), first, last, start, end)
-        case "add_order":
-            direction = forms[1].lower() if len(forms) > 1 else "desc"
-            limit = forms[2] if len(forms) > 2 else "0"
-            if direction not in ("asc", "desc") or not limit.isdecimal():
+    match name, list(arguments):
+        case "add_fact", [subject, relation, end]:
+            return program.add_fact(
+                reader.node(subject, "bad_subject"), reader.relation(relation), reader.node(end)
+            )
+        case "add_type", [variable, type_]:
+            return program.add_type(read_variable(variable), reader.node(type_, "bad_type"))
+        case "add_filter", [left, operator, right, *kind]:
+            return program.add_filter(*reader.comparison(left, operator, right, kind))
+        case "add_max", [variable, *kind]:
+            return program.add_max(read_variable(variable, "max_not_variable"), _kind(kind))
+        case "add_min", [variable, *kind]:
+            return program.add_min(read_variable(variable, "max_not_variable"), _kind(kind))
+        case "add_count", [variable, *rest]:
+            return program.add_count(read_variable(variable), *_output(rest))
+        case "add_group", [counted, per, *rest]:
+            return program.add_group(read_variable(counted), read_variable(per), *_output(rest))
+        case "add_most", [counted, per, *rest]:
+            return program.add_most(read_variable(counted), read_variable(per), _output(rest)[0])
+        case "add_least", [counted, per, *rest]:
+            return program.add_least(read_variable(counted), read_variable(per), _output(rest)[0])
+        case "add_union", forms:
+            return program.add_union(*[reader.pattern(form) for form in forms])
+        case "add_not", [form]:
+            return program.add_not(reader.pattern(form))
+        case "add_not", parts:
+            return program.add_not([reader.item(parts)])
+        case "add_time_window", [mediator, first, last, start, *end] if len(end) < 2:
+            ends = [_date(form) for form in (start, *end)]
+            return program.add_time_window(
+                read_variable(mediator), reader.relation(first), reader.relation(last), *ends
+            )
+        case "add_order", [variable, *rest] if len(rest) < 3:
+            direction, limit = [*rest, *("desc", "0")[len(rest) :]]
+            if direction.lower() not in ("asc", "desc") or not limit.isdecimal():
                 raise ActionError("bad_number", "write add_order(?variable, desc or asc, number of answers)")
-            return program.add_order(read_variable(forms[0]), direction == "desc", int(limit))
-        case "set_answer":
+            return program.add_order(read_variable(variable), direction.lower() == "desc", int(limit))
+        case "set_answer", forms:
             return program.set_answer(*[read_variable(form, "unknown_variable") for form in forms])
-    return program.ask()
-
-
-def _comparison(arguments: list[str], profile: Profile) -> tuple[Node, str, Node, Kind]:
-    """Both sides, the operator and the kind of a filter."""
-    operator = read_operator(arguments[1], profile)
-    left = read_value(arguments[0], profile)
-    if operator in MATCHES and not arguments[2].startswith(("?", '"', "'")):
-        return left, operator, string(arguments[2]), _kind(arguments[3:])
-    right = read_value(arguments[2], profile)
-    return left, operator, right, _kind(arguments[3:])
+        case "ask", []:
+            return program.ask()
+    raise ActionError(
+        "unknown_action", f"{name} with {len(arguments)} arguments is no construct action", name=name
+    )
 
 
 def read_operator(form: str, profile: Profile) -> str:
@@ -469,7 +487,7 @@ def read_operator(form: str, profile: Profile) -> str:
 
 def _kind(arguments: list[str]) -> Kind:
     """The kind of comparison written as a last argument."""
-    given = arguments[0] if arguments else ""
+    given = ", ".join(arguments)
     for kind in KINDS:
         if kind == given:
             return kind
@@ -478,84 +496,24 @@ def _kind(arguments: list[str]) -> Kind:
     )
 
 
-def _counting(arguments: list[str], inputs: int) -> tuple[list[Variable], Variable | None, bool]:
-    """The variables counted, the output, and whether only distinct values count."""
-    everything = arguments[-1].lower() == "all"
-    rest = arguments[: len(arguments) - everything]
-    outputs = [read_variable(a, "count_output_not_variable") for a in rest[inputs:]]
-    return [read_variable(a) for a in rest[:inputs]], outputs[0] if outputs else None, not everything
+def _output(arguments: list[str]) -> tuple[Variable | None, bool]:
+    """The variable for a number, and whether only distinct values count."""
+    everything = bool(arguments) and arguments[-1].lower() == "all"
+    outputs = [
+        read_variable(a, "count_output_not_variable") for a in arguments[: len(arguments) - everything]
+    ]
+    return outputs[0] if outputs else None, not everything
 
 
-def read_pattern(form: str, profile: Profile) -> Pattern:
-    """The pattern written as `(s, r, o) & (s, r, o)`. Raises `ActionError`."""
-    return tuple(_item(parts, profile) for parts in pattern_parts(form))
-
-
-def pattern_parts(form: str) -> Iterator[list[str]]:
-    """The parts of each bracketed triple of a pattern. Raises `ActionError` with code `bad_pattern`."""
-    rest = form.strip()
-    while rest:
-        if rest[0] not in "({":
-            _bad_pattern(form)
-        arguments, end = scan_arguments(rest, 1)
-        yield arguments
-        rest = rest[end:].lstrip()
-        if rest and not (rest := re.sub(r"^(?:&+|;|and\b|AND\b|\.)\s*", "", rest)):
-            _bad_pattern(form)
-
-
-def _bad_pattern(form: str) -> NoReturn:
-    raise ActionError(
+def _bad_pattern(form: str) -> ActionError:
+    return ActionError(
         "bad_pattern",
         f"{form!r} is no pattern: write (subject, relation, object), joined by & where there are several",
         given=form,
     )
 
 
-def _item(parts: list[str], profile: Profile) -> PatternItem:
-    """A triple, type, filter, superlative or union from its parts."""
-    if parts and parts[0] in ("max", "min") and len(parts) in (2, 3):
-        return Extreme(read_variable(parts[1]), parts[0] == "max", _kind(parts[2:]))
-    if parts and parts[0] == "union" and len(parts) > 2:
-        return Union(tuple(read_pattern(p, profile) for p in parts[1:]))
-    if len(parts) not in (3, 4):
-        _bad_pattern(", ".join(parts))
-    middle = parts[1].strip()
-    if len(parts) == 4 or middle in OPERATORS or middle in _OPERATORS:
-        return Filter(*_comparison(parts, profile))
-    if middle == "a":
-        type_ = read_node(parts[2], profile, "bad_type")
-        if isinstance(type_, IRI):
-            return Typed(read_variable(parts[0]), type_)
-        _bad_pattern(", ".join(parts))
-    subject, object_ = read_node(parts[0], profile, "bad_subject"), read_node(parts[2], profile)
-    if isinstance(subject, IRI | Variable):
-        return Fact(subject, read_relation(middle, profile), object_)
-    raise ActionError("bad_subject", f"the literal {parts[0]} cannot be a subject", given=parts[0])
-
-
 def _date(form: str) -> str:
     """The date of a time window's end; "" for an open one."""
     bare = re.sub(r"\^\^\S+$", "", form.strip()).strip("\"'")
     return "" if bare.lower() in ("", OPEN_END, "null", "open") else bare
-
-
-MANY = 1000
-BUILDERS = {
-    "add_fact": (3, 3),
-    "add_type": (2, 2),
-    "add_filter": (3, 4),
-    "add_max": (1, 2),
-    "add_min": (1, 2),
-    "add_count": (1, 3),
-    "add_group": (2, 4),
-    "add_most": (2, 3),
-    "add_least": (2, 3),
-    "add_union": (2, MANY),
-    "add_not": (1, 3),
-    "add_time_window": (4, 5),
-    "add_order": (1, 3),
-    "set_answer": (1, MANY),
-    "ask": (0, 0),
-}
-"""Construct action -> fewest and most parameters."""

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from triplewise.tools.actions.repair.failed_step import FailedStep, Fix, kind, name_similarity
-from triplewise.tools.actions.terms import UNNAMED, is_bare
+from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.core.call import Call
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.pyql.text import write_iri
+from triplewise.tools.pyql.text import bare_datatype, write_iri
 
 EMPTY = str(Outcome.EMPTY)
 FOUND = (str(Outcome.ROWS), str(Outcome.TRUNCATED))
@@ -302,7 +302,7 @@ def comparison(step: FailedStep) -> Iterator[Fix]:
     left, operator, right = step.fact
     if operator in _TURNED:
         yield step.fix(left, _TURNED[operator], right, prior=0.2)
-    if operator in _OPEN and not (operator == "=" and is_bare(right)):
+    if operator in _OPEN and not (operator == "=" and bare_datatype(right)):
         yield step.fix(left, _OPEN[operator], right, prior=0.1)
     if step.cause == "bad_comparison" and operator not in ("=", "!="):
         yield step.fix(left, "=", right, prior=0.1)
@@ -317,7 +317,9 @@ def comparison(step: FailedStep) -> Iterator[Fix]:
 def value_meant(step: FailedStep) -> Iterator[Fix]:
     """The year, day or number in something that is written as none."""
     for place, form in enumerate(step.args):
-        if form.startswith("?") or (is_bare(form) and step.cause not in ("bad_date", "bare_number_node")):
+        if form.startswith("?") or (
+            bare_datatype(form) and step.cause not in ("bad_date", "bare_number_node")
+        ):
             continue
         for rank, value in enumerate(readings(form.strip("'\""))):
             if value != form:
@@ -336,7 +338,7 @@ def readings(form: str) -> list[str]:
         year, month, day = match[1], int(match[2]), int(match[3])
         found += [f"{year}-{month:02d}-{day:02d}", f"{year}-{day:02d}-{month:02d}"]
     found += _YEAR.findall(form)
-    if not found and (match := _SHORT_YEAR.search(form)) and not is_bare(form):
+    if not found and (match := _SHORT_YEAR.search(form)) and not bare_datatype(form):
         found += [f"19{match[1]}", f"20{match[1]}"]
     if match := _QUANTITY.match(form.strip()):
         found.append(_number(match[0], form[match.end() :].strip().casefold()))

@@ -20,7 +20,7 @@ from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.program import Fact, Filter, Typed, fresh
-from triplewise.tools.pyql.text import BUILDERS, apply
+from triplewise.tools.pyql.text import Reader, apply
 from triplewise.tools.retrieval.encoder import Encoder
 
 PROBED = 24
@@ -153,10 +153,8 @@ def _program_after(step: FailedStep, calls: Sequence[Call]) -> PyQL | None:
     """Return the program after some construct actions; None if one is none, or cannot be added."""
     program = step.program
     for call in calls:
-        if call.name not in BUILDERS:
-            return None
         try:
-            program = apply(program, call.name, call.arguments, step.kg.profile)
+            program = apply(program, call.name, call.arguments, Reader(step.kg.profile))
         except ActionError:
             return None
     return program
