@@ -23,7 +23,8 @@ ALLOWED_NOTES = {"fact_unnamed"}
 @pytest.mark.parametrize("name", FILES)
 def test_no_guideline_fires_on_correct_steps(name: str, data: Path) -> None:
     kg = open_graph(data, name)
-    questions = list(gold_questions(name if name == "metaqa" else f"{name}_kg", kg.profile))
+    gold = gold_questions(name if name == "metaqa" else f"{name}_kg", kg.profile)
+    questions = [q for q in gold if all("?" in (s[0], o[0]) for s, _, o in q.facts)]  # none of yes or no
     Random(0).shuffle(questions)
     alarms, steps = [], 0
     for question, facts in islice((q for q in questions if holds(kg, q.facts)), QUESTIONS):
@@ -42,7 +43,7 @@ def holds(kg: KnowledgeGraph, facts: Sequence[Fact]) -> bool:
     """Whether the graph has all that the gold query asks for, and lookups offer its relations."""
 
     def written(form: str) -> str:
-        node = read_term(form, kg.profile)
+        node = None if form.startswith("?") else read_term(form, kg.profile)
         return node.n3() if node else form
 
     relations = [kg.profile.expand(relation, relation=True) for _, relation, _ in facts]
