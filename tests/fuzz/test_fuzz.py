@@ -3,80 +3,55 @@
 from __future__ import annotations
 
 import json
-import time
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import pyoxigraph as ox
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rdflib.plugins.sparql.parser import parseQuery
 
-from tests.fuzz.small_targets import MARK, Spy, Target, escaped, targets_for
 from triplewise.tools.actions import TOOLSETS, parse_call, parse_react
+from triplewise.tools.actions.toolset import ActionContext, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import RDFS
+from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.pyql.text import read_iri, read_literal
+from triplewise.tools.sql.database import open_database
 
+MARK = "zqxmark"
+"""A word that stands in no graph and no query: payloads carry it."""
 PAYLOADS = (
     f"}} DELETE WHERE {{ ?{MARK} ?p ?o",
     f"}} ; DELETE DATA {{ <urn:{MARK}> <urn:b> <urn:c> }} #",
     f"}} SERVICE <http://127.0.0.1/{MARK}> {{ ?s ?p ?o }} {{",
-    f"LOAD <http://127.0.0.1/{MARK}>",
     f'"; DROP TABLE film; -- {MARK}',
     f"'; DROP TABLE film; -- {MARK}",
     f"' UNION SELECT {MARK} FROM sqlite_master --",
     f"film); ATTACH DATABASE '{MARK}' AS x; --",
-    f'"Alien" . ?{MARK} ?p ?o',
     f'"Alien"@en-{MARK}}} LIMIT 1',
     f'"5"^^<urn:{MARK}> }} CLEAR ALL #>',
     f'"5"^^xsd:integer) }} {MARK}',
     f"<http://example.org/a>}} DELETE {{<{MARK}>",
-    f"<http://example.org/{MARK} x>",
     f"?x}} ASK {{ ?{MARK} ?p ?o",
-    f"?x ?p ?{MARK} . ?y",
     f"\\u0022 }} {MARK}",
-    f'\\\\" }} {MARK}',
     f'"""{MARK}""" }}',
-    f"_:b0 . ?{MARK} <urn:p> _:b0",
     f"p:P39/ps:P39|^{MARK}",
     f"bif:sys_eval('{MARK}')",
     f"{{{{ {MARK}.__class__ }}}}",
     f"{MARK}\r\n}} DELETE WHERE {{ ?s ?p ?o }}",
-    f"%0A}}%20DELETE%20{MARK}",
-    f"Q64 ({MARK})",
 )
 """Texts that would do harm if they left the place of a value."""
-ODD = (
-    *("", " ", "\x00", "\u2028", "\u200b", "\u202e", "\ufeff", "\ud800", "\ufffe", "\u0660\u0661", "\uff08"),
-    *[
-        "??",
-        "?1",
-        "?x-y",
-        "-",
-        "((",
-        "[",
-        "}",
-        "<>",
-        '"',
-        "'",
-        "\\",
-        "`",
-        "&",
-        ",,",
-        "NaN",
-        "1e999",
-        "UNDEF",
-        "1999-02-30",
-        "0000-00-00",
-        "none",
-        "*",
-        "#-1",
-        "^P1",
-    ],
-    *("9" * 40, "http://x:port/", "<http://x:port/>", "5\u2212"),
-)
+ODD = ("", "\x00", "\u2028", "\ud800", "\u0660\u0661", "??", "?1", "((", '"', "\\", "NaN", "1e999", "UNDEF",
+       "1999-02-30", "*", "#-1", "^P1", "9" * 40, "<http://x:port/>", "5\u2212")  # fmt: skip
 """Texts at the edge of what a name, a number or a variable may be."""
 FRAMES = (
     "{}",
@@ -85,85 +60,163 @@ FRAMES = (
     "<think>so</think>\nAction 2: {}",
     "**Action 4:** `{}`",
     "Action 1: {}\nAction 2: {}",
-    "Thought: {}",
 )
-SLOW = 2.0
-"""Seconds one text may take."""
+FITTING: Mapping[str, Sequence[str]] = {
+    "node": ("Q1", "Q2", "Q9", "wd:Q1", "Q1 name", "?x", "?y", "#0"),
+    "entity": ("Q1", "Q2", "Q9"),
+    "relation": ("P31", "P36", "P1082", "P571", "wdt:P36"),
+    "variable": ("?x", "?y", "?z"),
+    "operator": ("=", "!=", ">", "<=", "contains"),
+    "value": ("5", "1999", "1999-01-02", '"5"^^xsd:integer', '"text"@en', "none", "desc", "Q1", "?x"),
+    "text": ("(?x, P36, Q1)", "5", '"text"'),
+}
+"""Kind of a parameter -> arguments that make sense on the graph below."""
+COLUMNS = ("film", "title", "year", "film.title", "name", "place", 'odd " name')
+PROGRAMS = ("", "add_fact(Q1, P36, ?x)", "add_fact(?x, P31, Q9)\nadd_fact(?x, P1082, ?y)")
+
+
+class Target(NamedTuple):
+    """What a toolset works on, arguments that make sense, programs to begin with, queries that were run."""
+
+    context: ActionContext
+    fitting: Mapping[str, Sequence[str]]
+    programs: Sequence[str]
+    queries: list[str]
+
+
+@pytest.fixture(scope="module", params=sorted(TOOLSETS))
+def toolset(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def target(toolset: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    """A small graph whose labels try to leave their quotes, or a small database."""
+    queries: list[str] = []
+    if toolset != "sql":
+        yield Target(graph_context(queries), FITTING, PROGRAMS if toolset == "pyql" else ("",), queries)
+        return
+
+    path: Path = tmp_path_factory.mktemp("sql") / "films.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        """CREATE TABLE film (title TEXT, year INTEGER, "odd "" name" TEXT,
+                           person INTEGER REFERENCES person(id));
+        CREATE TABLE person (id INTEGER PRIMARY KEY, name TEXT, place TEXT);
+        INSERT INTO person VALUES (1, 'Scott', 'South Shields'), (2, 'O''Hara', NULL);
+        INSERT INTO film VALUES ('Alien', 1979, 'x', 1), ('Heat', 1995, 'y', 2);"""
+    )
+    connection.close()
+    before, database = path.read_bytes(), open_database(str(path), timeout=5.0, limit=50)
+    sa.event.listen(database.engine, "before_cursor_execute", lambda _c, _u, text, *_: queries.append(text))
+    nothing = EmbeddedKG(ox.Store(), load_profile("generic"), "none")
+    context = ActionContext(nothing, "Which film?", services={"database": database})
+    fitting = dict.fromkeys(FITTING, COLUMNS) | {
+        "operator": FITTING["operator"],
+        "value": ("5", "1999", *COLUMNS, "Alien", "MAX", "COUNT"),
+    }
+    yield Target(context, fitting, ("", 'add_condition("film.title", "=", "Alien")'), queries)
+    database.close()
+    assert path.read_bytes() == before, "the database file was changed"
+
+
+def graph_context(queries: list[str]) -> ActionContext:
+    """A graph like Wikidata that notes what is run."""
+
+    class SpyKG(EmbeddedKG):
+        def _run(self, query: Any, *limits: Any) -> Any:
+            queries.append(query.text)
+            return super()._run(query, *limits)
+
+    store, profile = ox.Store(), load_profile("wikidata")
+    triples = "Q1|P31|Q9 Q2|P31|Q9 Q1|P36|Q3 Q2|P36|Q4 Q9|P279|Q8 Q1|P1082|5 Q2|P1082|7 Q1|P571|1999-01-02"
+    for subject, relation, value in (line.split("|") for line in triples.split()):
+        start, edge = profile.expand(subject), profile.expand(relation, relation=True)
+        end = profile.expand(value)
+        assert start, subject
+        assert edge, relation
+        label = ox.Literal(f'{subject} "quoted" \\ {{name}}', language="en")
+        node, object_ = ox.NamedNode(start.value), ox.NamedNode(end.value) if end else ox.Literal(value)
+        store.add(ox.Quad(node, ox.NamedNode(edge.value), object_))
+        store.add(ox.Quad(node, ox.NamedNode(RDFS + "label"), label))
+    memory = ReasoningMemory(
+        linked={"Q1": "Q1", "Q2": 'A "name", with (everything) } in it'},
+        looked_up={"Q1": {"forward": list(FITTING["relation"]), "backward": []}},
+        seen=frozenset(FITTING["entity"]),
+    )
+    services = {"rules": lambda _: ["Q1 -[P36]-> ?x"], "documents": lambda *_: ["a passage"]}
+    kg = SpyKG(store, profile, "small", timeout=5.0, limit=200)
+    return ActionContext(kg, "Which one?", memory=memory, services=services)
+
+
+def escaped(query: str) -> bool:
+    """Whether a payload, or a word that changes data, stands outside literals, IRIs and variables."""
+    values = r'"(?:[^"\\\n\r]|\\.)*"|<[^\x00-\x20<>"{}|^`\\]*>|\?\w+|@[\w-]+|\w*:[\w-]*'
+    rest = re.sub(values, " ", query)
+    words = r"\b(DELETE|INSERT|DROP|LOAD|CLEAR|SERVICE|ATTACH|UPDATE|PRAGMA)\b|;"
+    return MARK in rest or re.search(words, rest, re.IGNORECASE) is not None
+
+
+HOSTILE = st.sampled_from((*PAYLOADS, *ODD)) | st.text(st.characters(), max_size=20)
+NESTED = st.builds(
+    str.format,
+    st.sampled_from(['"{}"', '"{}"@en', '"5"^^<{}>', "<{}>", "?{}", "(?x, >, {})", "wd:{}"]),
+    HOSTILE,
+)
 
 
 @st.composite
-def calls(draw: st.DrawFn, target: Target) -> str:
-    """Calls of legal actions, most often of the right arity, with arguments hostile or sensible."""
-    name = draw(
-        st.sampled_from(sorted(target.toolset)) | st.sampled_from(["", "drop", "__import__", "Finish"])
-    )
-    hostile = st.sampled_from((*PAYLOADS, *ODD)) | st.text(st.characters(), max_size=20)
-    nested = st.builds(
-        str.format,
-        st.sampled_from(['"{}"', '"{}"@en', '"5"^^<{}>', "<{}>", "?{}", "(?x, >, {})", "wd:{}"]),
-        hostile,
-    )
-    if name in target.toolset:
-        kinds = [parameter.kind for parameter in target.toolset.action(name).parameters]
-        arguments = [draw(st.sampled_from(target.fitting[kind]) | hostile | nested) for kind in kinds]
+def calls(draw: st.DrawFn, toolset: str, target: Target) -> str:
+    """Calls of legal actions of the right arity, or of anything, with arguments hostile or sensible."""
+    name = draw(st.sampled_from([*TOOLSETS[toolset], "", "__import__", "Finish"]))
+    if name in TOOLSETS[toolset]:
+        kinds = [parameter.kind for parameter in TOOLSETS[toolset].action(name).parameters]
+        arguments = [draw(st.sampled_from(target.fitting[kind]) | HOSTILE | NESTED) for kind in kinds]
     else:
-        arguments = draw(st.lists(hostile | nested, max_size=6))
+        arguments = draw(st.lists(HOSTILE | NESTED, max_size=6))
     return f"{name}({', '.join(arguments)})"
 
 
-def attempt(target: Target, program: str, text: str) -> Feedback | None:
+def attempt(toolset: str, context: ActionContext, reply: str) -> Feedback | None:
     """What comes of a reply, as the agent reads it; None where the parser refuses it, as it may."""
-    with suppress(ActionError):
-        parse_call(text)
     try:
-        action = parse_react(text).call
+        action = parse_react(reply).call
     except ActionError as error:
         action = str(error.detail.get("action", ""))
     try:
-        call = parse_call(action or text, target.toolset)
+        call = parse_call(action or reply, TOOLSETS[toolset])
     except ActionError:
         return None
-    feedback = target.toolset.execute(replace(target.context, program=program), call)
+    feedback = TOOLSETS[toolset].execute(context, call)
     json.dumps(asdict(replace(feedback, outcome=str(feedback.outcome))))
     return feedback
 
 
-@pytest.mark.parametrize("toolset", sorted(TOOLSETS))
-def test_hostile_replies_do_no_harm(toolset: str) -> None:
-    spy, outcomes = Spy(), set[str]()
-    with targets_for(toolset, spy) as targets:
+def test_hostile_replies_do_no_harm(toolset: str, target: Target) -> None:
+    outcomes = set[str]()
 
-        @settings(max_examples=400, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-        @given(st.data())
-        def replies(data: st.DataObject) -> None:
-            target = data.draw(st.sampled_from(targets))
-            frame, call = data.draw(st.sampled_from(FRAMES)), data.draw(calls(target))
-            start, text = time.perf_counter(), frame.replace("{}", call)
-            feedback = attempt(target, data.draw(st.sampled_from(target.programs)), text)
-            assert time.perf_counter() - start < SLOW
-            if feedback is not None:
-                outcomes.add(str(feedback.outcome))
+    @settings(max_examples=400, deadline=2_000, database=None, suppress_health_check=list(HealthCheck))
+    @given(calls(toolset, target), st.sampled_from(FRAMES), st.sampled_from(target.programs))
+    def replies(call: str, frame: str, program: str) -> None:
+        feedback = attempt(toolset, replace(target.context, program=program), frame.replace("{}", call))
+        if feedback is not None:
+            outcomes.add(str(feedback.outcome))
 
-        replies()
-    assert not spy.escapes, spy.escapes[0]
-    assert spy.queries
+    replies()
+    assert [query for query in target.queries if escaped(query)] == []
     assert "rows" in outcomes, "no text got through to an answer: the strategy has lost touch"
 
 
-@pytest.mark.parametrize("toolset", sorted(TOOLSETS))
-def test_a_payload_stays_a_value_in_every_place(toolset: str) -> None:
-    spy = Spy()
-    with targets_for(toolset, spy) as targets:
-        for target in targets:
-            for name in target.toolset.actions:
-                parameters = target.toolset.action(name).parameters
-                for place in range(len(parameters)):
-                    for payload in PAYLOADS:
-                        arguments = [target.fitting[p.kind][0] for p in parameters]
-                        arguments[place] = payload
-                        context = replace(target.context, program=target.programs[-1])
-                        target.toolset.execute(context, Call(name, tuple(arguments)))
-    assert not spy.escapes, spy.escapes[0]
+def test_a_payload_stays_a_value_in_every_place(toolset: str, target: Target) -> None:
+    context = replace(target.context, program=target.programs[-1])
+    for name, action in TOOLSETS[toolset].actions.items():
+        fitting = [target.fitting[parameter.kind][0] for parameter in action.parameters]
+        for place in range(len(fitting)):
+            for payload in PAYLOADS:
+                arguments = (*fitting[:place], payload, *fitting[place + 1 :])
+                TOOLSETS[toolset].execute(context, Call(name, arguments))
+        TOOLSETS[toolset].execute(context, Call(name, ("a",) * 3_000))
+    assert [query for query in target.queries if escaped(query)] == []
 
 
 @settings(max_examples=300, deadline=None)
@@ -174,64 +227,34 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             read(text)
 
 
-@given(st.text(st.characters(), max_size=60))
+@given(st.text(st.characters(), max_size=60) | st.sampled_from(PAYLOADS))
 def test_an_iri_or_literal_that_is_read_never_leaves_its_place(text: str) -> None:
     profile = load_profile("wikidata")
     for form in (text, f"<http://example.org/{text}>", f"<urn:{text}>"):
         iri = read_iri(form, profile)
-        assert iri is None or not escaped(f"ASK {{ {iri.n3()} ?p ?o }}")
+        assert iri is None or not list(ox.Store().query(f"SELECT * {{ {iri.n3()} ?p ?o }}"))
     for form in (f'"{text}"', f'"x"^^<urn:{text}>', f'"x"@{text}', f'"{text}"^^xsd:integer', f"'{text}'"):
         with suppress(ActionError):
             literal = read_literal(form)
-            assert literal is None or not escaped(f"ASK {{ ?s ?p {literal.n3()} }}")
-
-
-def test_a_datatype_cannot_close_its_bracket() -> None:
-    assert read_literal('"5"^^<urn:a>}UNION{?s?p?o>') is None
-    assert read_literal('"5"^^<urn:a>') is not None
+            assert literal is None or not list(ox.Store().query(f"SELECT * {{ ?s ?p {literal.n3()} }}"))
 
 
 @pytest.mark.parametrize("text", ["\ud800", "x\udfffy", "add_fact(Q1, \ud83d, ?x)"])
 def test_half_characters_are_replaced(text: str) -> None:
-    call = parse_call(f"add_fact(Q1, {text}, ?x)")
-    call.text().encode("utf-8")
-    with targets_for("explore", Spy()) as targets:
-        feedback = targets[0].toolset.execute(targets[0].context, Call("answer", (f"wd:{text}",)))
+    parse_call(f"add_fact(Q1, {text}, ?x)").text().encode("utf-8")
+    feedback = TOOLSETS["explore"].execute(graph_context([]), Call("answer", (f"wd:{text}",)))
     assert "\ufffd" in feedback.observation
 
 
-@pytest.mark.parametrize("toolset", sorted(TOOLSETS))
-def test_thousands_of_arguments_take_no_time(toolset: str) -> None:
-    with targets_for(toolset, Spy()) as targets:
-        for name in targets[0].toolset.actions:
-            start = time.perf_counter()
-            targets[0].toolset.execute(targets[0].context, Call(name, ("a",) * 3_000))
-            assert time.perf_counter() - start < SLOW, name
-
-
 @pytest.mark.parametrize(
-    "wrong",
+    ("query", "wrong"),
     [
-        f"SELECT ?x WHERE {{ ?x ?p {MARK} }}",
-        "ASK { ?s ?p ?o } ; DROP ALL",
-        "ASK { SERVICE <urn:x> { ?s ?p ?o } }",
-        'ASK { ?s ?p "a" } } { "b" }',
-        'ASK { ?s ?p "a\n" }',
-        "ASK { ?s ?p ?o # comment\n }",
-        "ASK { ?s ?p ?o ",
+        ('SELECT ?x WHERE { ?x <urn:p> "} DELETE WHERE {"@en . FILTER(?x > 5) }', False),
+        (f"SELECT ?x WHERE {{ ?x ?p {MARK} }}", True),
+        ("ASK { ?s ?p ?o } ; DROP ALL", True),
+        ("ASK { SERVICE <urn:x> { ?s ?p ?o } }", True),
+        (f"SELECT '{MARK}' FROM film", True),
     ],
 )
-def test_the_spy_tells_what_escapes_from_what_does_not(wrong: str) -> None:
-    right = 'SELECT DISTINCT ?x WHERE { ?x <urn:p> "} DELETE WHERE {"@en . FILTER(?x > 5) }'
-    parseQuery(right)
-    assert not escaped(right)
-    assert escaped(wrong)
-    spy = Spy()
-    for text in (
-        "DELETE FROM film",
-        f"SELECT '{MARK}' FROM film",
-        "SELECT 1; DROP TABLE film",
-        "SELECT title",
-    ):
-        spy.sql(text)
-    assert len(spy.escapes) == 3
+def test_what_escapes_is_noticed(query: str, wrong: bool) -> None:
+    assert escaped(query) is wrong
