@@ -42,16 +42,14 @@ from triplewise.nodes.learning.config import (
     Progress,
     learner_for,
 )
-from triplewise.nodes.learning.explore import explore
+from triplewise.nodes.learning.explore import explore, refine
 from triplewise.nodes.learning.merge import merge
-from triplewise.nodes.learning.refine import refine
-from triplewise.nodes.learning.update import update
-from triplewise.nodes.learning.validate import validate
+from triplewise.nodes.learning.update import update, validate
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import exclusive
-from triplewise.tools.learning.journal import Journal
 from triplewise.tools.learning.learner import Learner
 from triplewise.tools.learning.questions import Question, read_questions, split
+from triplewise.tools.learning.trajectory import Journal
 
 CONFIG, CHECKPOINTS, REPORT, SETTINGS = "learn.json", "checkpoints.sqlite", "report.json", "settings.yaml"
 _THREAD: RunnableConfig = {"configurable": {"thread_id": "learn"}}

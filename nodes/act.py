@@ -41,6 +41,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.conversation import Opening, conversation
+from triplewise.tools.learning.trajectory import Turn
 from triplewise.tools.pyql.text import scan_arguments
 from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.retrieval.vectors import vectors_of
@@ -153,7 +154,7 @@ def react(state: State, runtime: Runtime[Context]) -> Steps:
     context, env = runtime.context, environment(runtime)
     values = prompt_values(state, context)
     if context.history == "chat":
-        messages = conversation(opening(env.prompt, values), state.steps)
+        messages = conversation(opening(env.prompt, values), turns_of(state.steps))
     else:
         messages = [
             {"role": "system", "content": env.prompt.render("system", **values)},
@@ -169,6 +170,11 @@ def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
     """The first two messages of a conversation: as before the first step, whatever steps the values hold."""
     first = {**values, "history": [], "step": 1, "begun": False}
     return Opening(prompt.render("system", **first), prompt.render("turn", **first))
+
+
+def turns_of(steps: Sequence[Step]) -> tuple[Turn, ...]:
+    """Return steps as the turns of a trajectory."""
+    return tuple(Turn(s.thought, s.call, s.observation) for s in steps)
 
 
 def _with_earlier_attempt(messages: list[dict[str, str]], context: Context) -> list[dict[str, str]]:

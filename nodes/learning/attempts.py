@@ -10,21 +10,18 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.nodes.act import opening, prompt_values
+from triplewise.nodes.act import opening, prompt_values, turns_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Phase, environment
 from triplewise.nodes.environment import Update as StateUpdate
-from triplewise.nodes.learning.config import LearningContext, LearningState, Progress
+from triplewise.nodes.learning.config import JOBS, LearningContext, LearningState, Progress
 from triplewise.nodes.plan import settings_of
 from triplewise.nodes.state import Answer, State, Step
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
-from triplewise.tools.learning.conversation import Opening
 from triplewise.tools.learning.exploration import Explorer
-from triplewise.tools.learning.journal import Journal
-from triplewise.tools.learning.questions import Question
-from triplewise.tools.learning.reward import reward_of, short_answers
-from triplewise.tools.learning.trajectory import Origin, Trajectory, Turn
+from triplewise.tools.learning.questions import Question, reward_of, short_answers
+from triplewise.tools.learning.trajectory import Journal, Origin, Trajectory
 from triplewise.tools.linking.linker import link
 
 _log = logging.getLogger(__name__)
@@ -45,33 +42,31 @@ class Attempts:
 
     def explorer(self) -> Explorer:
         """Return what explores with the embedded policy."""
-        return Explorer(
-            self._environment.kg,
-            self._environment.encoder,
-            settings_of(self.context),
-            iteration=self.iteration,
-        )
+        env = self._environment
+        return Explorer(env.kg, env.encoder, settings_of(self.context), iteration=self.iteration)
 
     def run(self, question: Question, *, earlier: str | None = None) -> Trajectory:
         """Run the agent on a question; a model is shown `earlier`, an attempt to improve on."""
+        kg = self._environment.kg
+        if question.entities and self.context.db is None:
+            try:
+                link(question.question, kg, given=question.entities, encoder=self._environment.encoder)
+            except ConfigurationError as error:  # the graph has not an entity that the question comes with
+                return self._unrewarded(question, f"crashed: {error}")
         state = self._final_state(question, replace(self.context, earlier=earlier))
         answer: Answer = state.answer or Answer("not_found")
-        reward = reward_of(
-            answer.values, answer.labels, short_answers(self._environment.kg, question.answers)
-        )
-        shown = Opening("", "") if self.context.embedded else self._shown(state)
-        return replace(
-            self.unrewarded(question, answer.status),
+        reward = reward_of(answer.values, answer.labels, short_answers(kg, question.answers))
+        trajectory = replace(
+            self._unrewarded(question, answer.status),
             entities={e.mention or e.label: e.id for e in state.linked},
             predicted=reward.predicted,
             reward=reward.recall,
             f1=reward.f1,
-            turns=tuple(Turn(s.thought, s.call, s.observation) for s in state.steps),
-            system=shown.system,
-            prompt=shown.prompt,
+            turns=turns_of(state.steps),
         )
+        return trajectory if self.context.embedded else self._opened(trajectory, state)
 
-    def unrewarded(self, question: Question, status: str) -> Trajectory:
+    def _unrewarded(self, question: Question, status: str) -> Trajectory:
         """Return a trajectory of these attempts that found nothing."""
         return Trajectory(
             id=question.id,
@@ -87,23 +82,19 @@ class Attempts:
     def with_prompt(self, trajectory: Trajectory) -> Trajectory:
         """Return another model's trajectory with what this agent's model is shown of the question."""
         question = Question(trajectory.id, trajectory.question, dict(trajectory.entities), trajectory.answers)
-        shown = self._shown(self._final_state(question, self.context, act=_stop))
-        return replace(trajectory, system=shown.system, prompt=shown.prompt)
+        return self._opened(trajectory, self._final_state(question, self.context, act=_stop))
 
-    def _shown(self, state: State) -> Opening:
-        """Return what a model was shown before its first step, without any earlier attempt."""
-        return opening(self._environment.prompt, prompt_values(state, self.context))
+    def _opened(self, trajectory: Trajectory, state: State) -> Trajectory:
+        """Add what a model was shown before its first step, without any earlier attempt."""
+        shown = opening(self._environment.prompt, prompt_values(state, self.context))
+        return replace(trajectory, system=shown.system, prompt=shown.prompt)
 
     def _final_state(self, question: Question, context: Context, **phases: Phase) -> State:
         # Without checkpoints: what is done is in the journal.
         agent = self.learning.build(self.learning.config.preset, checkpointer=False, **phases)
         request = {"question": question.question, "entities": dict(question.entities)}
-
-        def invoke() -> State:
-            return State.model_validate(dict(agent.invoke(request, context=context)))
-
         # In a context of its own: inside a node's, the agent would take itself for a part of this graph.
-        return Isolated().run(invoke)
+        return State.model_validate(dict(Isolated().run(agent.invoke, request, context=context)))
 
     def of_all(
         self, attempt: Callable[[Question], Trajectory], journal: Journal, questions: Sequence[Question]
@@ -128,7 +119,8 @@ class Attempts:
             return trajectory
 
         report()
-        with ThreadPoolExecutor(self.learning.config.workers, thread_name_prefix="attempt") as pool:
+        config = self.learning.config
+        with ThreadPoolExecutor(config.jobs or JOBS[config.policy], thread_name_prefix="attempt") as pool:
             futures = [pool.submit(work, question) for question in questions if question.id not in done]
             try:
                 for future in as_completed(futures):
@@ -141,23 +133,14 @@ class Attempts:
 
     def _guarded(self, attempt: Callable[[Question], Trajectory], question: Question) -> Trajectory:
         try:
-            if question.entities and self.context.db is None:
-                link(
-                    question.question,
-                    self._environment.kg,
-                    given=question.entities,
-                    encoder=self._environment.encoder,
-                )
-        except ConfigurationError as error:  # the graph does not know an entity that the question comes with
-            _log.warning("question %s: %s", question.id, error)
-            return self.unrewarded(question, f"crashed: {error}")
-        try:
-            return attempt(question)
+            trajectory = attempt(question)
         except (RunError, UserError):
             raise
         except Exception as error:  # noqa: BLE001 - reported and counted
-            _log.warning("question %s broke the agent: %r", question.id, error)
-            return self.unrewarded(question, f"crashed: {error!r}")
+            trajectory = self._unrewarded(question, f"crashed: {error!r}")
+        if trajectory.status.startswith("crashed"):
+            _log.warning("question %s: %s", question.id, trajectory.status)
+        return trajectory
 
 
 def _stop(state: State, runtime: Runtime[Context]) -> StateUpdate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,7 +13,6 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.models import api_key_for, base_url_for, is_openai, model_name
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.learning.journal import Journal
 from triplewise.tools.learning.learner import (
     POLICIES,
     EmbeddedLearner,
@@ -22,12 +21,26 @@ from triplewise.tools.learning.learner import (
     ModelLearner,
     Policy,
 )
-from triplewise.tools.learning.merge import RECIPES, Recipe
 from triplewise.tools.learning.model_training import LoraSettings
 from triplewise.tools.learning.questions import Question
+from triplewise.tools.learning.trajectory import Journal
 
 JOBS = {"embedded": 1, "model": 8}
 TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
+
+Recipe = Literal["full", "no-refine", "no-merge", "distilled"]
+"""How the training set is made (SymAgent, table 4).
+
+`full`: explored and refined trajectories, merged. `no-refine`: nothing is refined; the explored ones by
+rejection sampling, which keeps those with a reward. `no-merge`: the refined ones directly, with a reward,
+whatever the explored ones were worth. `distilled`: another model's, with a reward.
+"""
+RECIPES: tuple[Recipe, ...] = ("full", "no-refine", "no-merge", "distilled")
+
+BuildAgent: TypeAlias = Callable[..., Any]
+"""`build_graph`: preset and swapped phases to an agent. It is handed in, since graphs stand above nodes."""
+Update = dict[str, Any]
+"""What a phase changes in the state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +84,6 @@ class LearningConfig:
             raise ConfigurationError("iterations and attempts must be 1 at least")
 
     @property
-    def workers(self) -> int:
-        """Questions at a time."""
-        return self.jobs or JOBS[self.policy]
-
-    @property
     def rounds(self) -> int:
         """Most iterations: another model's trajectories are the same each time, so once is enough."""
         return 1 if self.recipe == "distilled" else self.iterations
@@ -94,18 +102,6 @@ class Progress:
     total: int | None
     reward: float | None = None
     doing: str = ""
-
-
-class Agent(Protocol):
-    """A compiled state machine of the agent."""
-
-    def invoke(self, input: Any, *, context: Any) -> Mapping[str, Any]:
-        """Ask it a question; its final state."""
-        ...
-
-
-BuildAgent = Callable[..., Agent]
-"""`build_graph`: preset and swapped phases to an agent. It is handed in, since graphs stand above nodes."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +128,10 @@ class LearningContext:
     defaults: Mapping[str, Any]
     report: Callable[[Progress], object] = lambda progress: None
 
+    def training_file(self, iteration: int) -> Path:
+        """Return where the training set of an iteration lies."""
+        return self.folder / f"training-{iteration + 1}.jsonl"
+
 
 class LearningState(BaseModel):
     """The state of self-learning, plain JSON. What is large (trajectories, weights) lies in the folder."""
@@ -157,10 +157,6 @@ class LearningState(BaseModel):
         """Return the rounds with figures added to the present one."""
         earlier, present = self.rounds[: self.iteration], self.rounds[self.iteration :]
         return [*earlier, {"iteration": self.iteration, **(present[0] if present else {}), **figures}]
-
-
-Update = dict[str, Any]
-"""What a phase changes in the state."""
 
 
 def learner_for(config: LearningConfig, context: Context, kg: KnowledgeGraph) -> Learner:

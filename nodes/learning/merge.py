@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +10,36 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.learning.attempts import Attempts
 from triplewise.nodes.learning.config import LearningContext, LearningState, Update
-from triplewise.tools.learning.journal import read_trajectories, write_trajectories
-from triplewise.tools.learning.merge import merge as merge_collections
-from triplewise.tools.learning.merge import rewarded
-from triplewise.tools.learning.reward import reward_of
-from triplewise.tools.learning.trajectory import Origin, Trajectory
+from triplewise.tools.learning.questions import reward_of
+from triplewise.tools.learning.trajectory import Origin, Trajectory, read_trajectories, write_trajectories
+
+
+def merge_pair(explored: Trajectory, refined: Trajectory) -> Trajectory | None:
+    """Return the better of two attempts at one question; None is `filtered` (equation 7).
+
+    The higher reward; of equal rewards above 0 the shorter trajectory. The equation does not say which if
+    they are as long: the one of higher F1, since a recall of 1 is also had by answering everything.
+    """
+    if explored.reward > refined.reward:
+        return explored
+    if explored.reward < refined.reward:
+        return refined
+    if explored.reward > 0:
+        return min(explored, refined, key=lambda t: (len(t.turns), -t.f1))
+    return None
+
+
+def merge_collections(
+    explored: Mapping[str, Trajectory], refined: Mapping[str, Trajectory]
+) -> list[Trajectory]:
+    """Equation 7 over two collections about the same questions, question id -> trajectory."""
+    merged = (merge_pair(explored[key], refined[key]) for key in explored)
+    return [t for t in merged if t is not None]
+
+
+def rewarded(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
+    """Rejection sampling: the trajectories with a reward above 0."""
+    return [t for t in trajectories if t.reward > 0]
 
 
 def merge(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
@@ -32,14 +58,9 @@ def merge(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
         training = rewarded(collection("refined").values())
     else:
         training = merge_collections(collection("explored"), collection("refined"))
-    write_trajectories(training_file(learning, state.iteration), training)
+    write_trajectories(learning.training_file(state.iteration), training)
     refined = sum(t.origin == "refined" for t in training)
     return {"rounds": state.with_figures(kept=len(training), kept_refined=refined)}
-
-
-def training_file(learning: LearningContext, iteration: int) -> Path:
-    """Return where the training set of an iteration lies."""
-    return learning.folder / f"training-{iteration + 1}.jsonl"
 
 
 def _distilled(learning: LearningContext, state: LearningState) -> list[Trajectory]:
@@ -47,14 +68,14 @@ def _distilled(learning: LearningContext, state: LearningState) -> list[Trajecto
 
     The reward is what their answers are worth; the one they came with where they do not say these.
     """
+    attempts = Attempts(learning, state, "distilled")
     trajectories = []
     for given in read_trajectories(Path(learning.config.distill)):
         trajectory = replace(given, origin="distilled", iteration=state.iteration)
         if given.predicted:
             reward = reward_of(given.predicted, given.predicted, given.answers)
             trajectory = replace(trajectory, reward=reward.recall, f1=reward.f1)
+        if learning.config.policy == "model" and not given.prompt:
+            trajectory = attempts.with_prompt(trajectory)
         trajectories.append(trajectory)
-    if learning.config.policy == "embedded":
-        return trajectories
-    attempts = Attempts(learning, state, "distilled")
-    return [t if t.prompt else attempts.with_prompt(t) for t in trajectories]
+    return trajectories

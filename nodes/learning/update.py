@@ -1,4 +1,4 @@
-"""Update: the policy is trained on its training set (SymAgent 4.3.2, equation 8)."""
+"""Update and validate: the policy is trained, and learning ends where it no longer gains (SymAgent 4.3.2)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import hashlib
 
 from langgraph.runtime import Runtime
 
+from triplewise.nodes.learning.attempts import Attempts
 from triplewise.nodes.learning.config import LearningContext, LearningState, Progress, Update
-from triplewise.nodes.learning.merge import training_file
-from triplewise.tools.learning.journal import read_trajectories
+from triplewise.tools.learning.trajectory import read_trajectories
 
 
 def update(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
-    """Return the settings of the updated policy; without anything to learn from, the run ends."""
+    """Train the policy on its training set (equation 8); without anything to learn from, the run ends."""
     learning = runtime.context
-    file = training_file(learning, state.iteration)
+    file = learning.training_file(state.iteration)
     trajectories = read_trajectories(file)
     if not trajectories:
         return {"stopped": "no attempt found any right answer, so there is nothing to learn from"}
@@ -37,3 +37,29 @@ def update(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
         "iteration": state.iteration + 1,
         "rounds": state.with_figures(trained=len(trajectories)),
     }
+
+
+def validate(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
+    """Score the present policy on questions held out, remember the best, and say whether it is time to stop.
+
+    It is run before anything was learned too: that score is what the first gain is measured by.
+    """
+    learning = runtime.context
+    attempts = Attempts(learning, state, "validated")
+    figures = attempts.of_all(attempts.run, learning.validated, learning.validation)
+    scores = [*state.scores, {"iteration": state.iteration, **figures}]
+    leads = all(figures["f1"] > earlier["f1"] for earlier in state.scores)
+    return {
+        "scores": scores,
+        "best": state.settings if leads else state.best,
+        "stopped": reason_to_stop(scores, learning.config.rounds, learning.config.epsilon),
+    }
+
+
+def reason_to_stop(scores: list[dict[str, float]], rounds: int, epsilon: float) -> str:
+    """Return why to stop after these validations, in words; "" to go on."""
+    if len(scores) > 1 and (gain := scores[-1]["f1"] - scores[-2]["f1"]) < epsilon:
+        return f"the gain in validation F1 is negligible ({gain:+.4f}, less than {epsilon:g})"
+    if len(scores) > rounds:
+        return f"all {rounds} iterations are done" if rounds > 1 else "the iteration is done"
+    return ""

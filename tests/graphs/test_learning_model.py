@@ -15,8 +15,8 @@ from tests.support.films import FILMS, write_graph, write_questions
 from tests.support.openai_server import Messages, OpenAIServer
 from tests.support.tiny_models import tiny_model
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.learning.journal import read_trajectories, write_trajectories
 from triplewise.tools.learning.serving import serve_adapter
+from triplewise.tools.learning.trajectory import read_trajectories, write_trajectories
 
 Server = Callable[..., OpenAIServer]
 
@@ -61,7 +61,7 @@ def command(films: Path, base: str, server: OpenAIServer, *more: str) -> list[st
         *("learn", str(films / "questions.jsonl"), "--into", str(films / "run"), "--policy", "model"),
         *("--kg", str(films / "films.nt"), "--preset", "symagent", "--model", "openai:scripted"),
         *("--base-url", server.url, "--base-model", base, "--validation", "0.3", "--iterations", "1"),
-        *("--lora", "learning_rate=0.02", "--lora", "max_tokens=2048", "--lora", "epochs=2"),
+        *("--lora", "learning_rate=0.02", "--lora", "max_tokens=4096", "--lora", "epochs=2"),
         *("--set", "temperature=0.1", *more),
     ]
 
@@ -171,10 +171,10 @@ def test_what_cannot_work_is_said_before_anything_is_asked(
 
 def test_an_adapter_that_is_served_is_not_loaded_again(openai_server: Server, tmp_path: Path) -> None:
     server = openai_server(models=["base", "mine"])
-    serve_adapter(server.url, "mine", tmp_path, base="base", rank=32)
+    serve_adapter(server.url, "mine", tmp_path, base="base", rank=32, key="none")
     assert [r.path for r in server.requests] == ["/v1/models"]
 
 
 def test_a_server_that_is_down_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no answer"):
-        serve_adapter("http://127.0.0.1:9/v1", "mine", tmp_path, base="base", rank=32)
+    with pytest.raises(ConfigurationError, match="does not load adapters"):
+        serve_adapter("http://127.0.0.1:9/v1", "mine", tmp_path, base="base", rank=32, key="none")

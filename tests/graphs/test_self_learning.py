@@ -18,11 +18,10 @@ from tests.support.films import FILMS, write_graph, write_questions
 from tests.support.learning_kills import NoteLearner
 from triplewise.graphs.learning import build_self_learning, learn
 from triplewise.nodes.learning.config import LearningConfig, LearningState, Progress
-from triplewise.nodes.learning.validate import reason_to_stop
+from triplewise.nodes.learning.update import reason_to_stop
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.learning.exploration import Explorer
-from triplewise.tools.learning.journal import read_trajectories, write_trajectories
-from triplewise.tools.learning.trajectory import Trajectory
+from triplewise.tools.learning.trajectory import Trajectory, read_trajectories, write_trajectories
 
 ROOT = Path(__file__).parent.parent.parent
 POINTS = (

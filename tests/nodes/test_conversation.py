@@ -72,7 +72,7 @@ def test_what_is_trained_on_is_what_was_shown(
     begin = opening(environment(filled).prompt, prompt_values(found, filled))
     turns = tuple(Turn(s.thought, s.call, s.observation) for s in found.steps)
     told = training_conversation(
-        Trajectory("q", "", {}, (), turns=turns, system=begin.system, prompt=begin.prompt), 4096
+        Trajectory("q", "", (), turns=turns, system=begin.system, prompt=begin.prompt), 4096
     )
     shown = server.chats[-1].messages
     assert told[: len(shown)] == shown

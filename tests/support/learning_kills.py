@@ -22,9 +22,7 @@ from triplewise.graphs.learning import learn
 from triplewise.nodes.learning import merge as merging
 from triplewise.nodes.learning.attempts import Attempts
 from triplewise.nodes.learning.config import LearningConfig, Progress
-from triplewise.tools.learning.journal import Journal
-from triplewise.tools.learning.learner import finish, finished_settings
-from triplewise.tools.learning.trajectory import Trajectory
+from triplewise.tools.learning.trajectory import Journal, Trajectory
 
 
 def die() -> None:
@@ -48,14 +46,12 @@ class NoteLearner:
         progress: Any,
     ) -> dict[str, Any]:
         """Write a file, as a training writes weights."""
-        if (done := finished_settings(into)) is not None:
-            return done
         into.mkdir(exist_ok=True)
         (into / "weights").write_text("half")
         if self.fatal:
             die()
         (into / "weights").write_text("".join(t.id for t in trajectories))
-        return finish(into, {"observe_seed": iteration + 2})
+        return {"observe_seed": iteration + 2}
 
 
 def note_attempts(folder: Path) -> None:

@@ -7,25 +7,12 @@ Each prompt is the one before with a step more, so a server computes no token tw
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from triplewise.tools.learning.trajectory import Trajectory
+from triplewise.tools.learning.trajectory import Trajectory, Turn
 
 Messages = list[dict[str, str]]
 """Chat messages in OpenAI's form."""
-
-
-class ConversationStep(Protocol):
-    """A step: thought, call as written ("" if the reply had none), and the observation that followed."""
-
-    @property
-    def thought(self) -> str: ...  # noqa: D102
-
-    @property
-    def call(self) -> str: ...  # noqa: D102
-
-    @property
-    def observation(self) -> str: ...  # noqa: D102
 
 
 class Opening(NamedTuple):
@@ -35,16 +22,16 @@ class Opening(NamedTuple):
     prompt: str
 
 
-def conversation(opening: Opening, steps: Sequence[ConversationStep]) -> Messages:
-    """Return all messages up to the step that is to be written next; steps are numbered from 1."""
+def conversation(opening: Opening, turns: Sequence[Turn]) -> Messages:
+    """Return all messages up to the turn that is to be written next; turns are numbered from 1."""
     messages = [
         {"role": "system", "content": opening.system},
         {"role": "user", "content": opening.prompt},
     ]
-    for number, step in enumerate(steps, 1):
-        reply = f"Thought {number}: {step.thought}\nAction {number}: {step.call}"
+    for number, turn in enumerate(turns, 1):
+        reply = f"Thought {number}: {turn.thought}\nAction {number}: {turn.call}"
         messages.append({"role": "assistant", "content": reply})
-        messages.append({"role": "user", "content": f"Observation {number}: {step.observation}"})
+        messages.append({"role": "user", "content": f"Observation {number}: {turn.observation}"})
     return messages
 
 
@@ -56,10 +43,10 @@ def training_conversation(trajectory: Trajectory, observation_limit: int) -> Mes
     and cutting one costs less than losing the steps behind it. Empty where there is nothing to learn.
     """
     messages = conversation(Opening(trajectory.system, trajectory.prompt), trajectory.turns)
-    kept = messages[:2]
+    learned = messages[:2]
     for turn, reply, observation in zip(trajectory.turns, messages[2::2], messages[3::2], strict=True):
         if turn.call:
             text = observation["content"]
             cut = text if len(text) <= observation_limit else f"{text[: observation_limit - 4]} ..."
-            kept += [reply, {**observation, "content": cut}]
-    return kept[:-1] if len(kept) > 2 else []
+            learned += [reply, {**observation, "content": cut}]
+    return learned[:-1] if len(learned) > 2 else []

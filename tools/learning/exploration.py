@@ -14,10 +14,9 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.learning.questions import Question
-from triplewise.tools.learning.reward import Reward, reward_of, short_answers
+from triplewise.tools.learning.questions import Question, Reward, reward_of, short_answers
 from triplewise.tools.learning.trajectory import Choice, Origin, Trajectory, Turn
-from triplewise.tools.linking.linker import LinkedEntity, link
+from triplewise.tools.linking.linker import link
 from triplewise.tools.planning.bodies import answers, ground, grow, signature, without_topic
 from triplewise.tools.planning.lexical.planner import PlanSettings, make_plan, prepare
 from triplewise.tools.retrieval.encoder import Encoder
@@ -34,7 +33,7 @@ class Explorer:
 
     Attributes:
         kg, encoder: the graph and the policy. settings: of the planner. iteration: of self-learning.
-        rewards: (question id, rule) -> reward; may be shared by explorers of one graph.
+        rewards: (question id, rule) -> reward.
     """
 
     kg: KnowledgeGraph
@@ -44,8 +43,11 @@ class Explorer:
     rewards: dict[tuple[str, str], Reward] = field(default_factory=dict)
 
     def explore(self, question: Question) -> Trajectory:
-        """Return the policy's own attempt: its first rule."""
-        linked = self._linked(question)
+        """Return the policy's own attempt: its first rule; a crashed one where the graph lacks an entity."""
+        try:
+            linked = link(question.question, self.kg, given=question.entities, encoder=self.encoder)
+        except ConfigurationError as error:
+            return replace(self._trajectory(question, None, "explored"), status=f"crashed: {error}")
         plan = make_plan(question.question, linked, self.kg, self.encoder, settings=self.settings)
         return self._trajectory(question, plan.rules[0] if plan.rules else None, "explored")
 
@@ -53,9 +55,10 @@ class Explorer:
         """Return the best of the next bodies, given the first attempt; that itself where it was perfect."""
         turns = tuple(t for t in explored.turns if t.call != "get_rules")
         best = replace(explored, origin="refined", turns=turns)
-        if explored.f1 == 1.0:
+        if explored.f1 == 1.0 or explored.status:
             return best
-        search = prepare(question.question, self._linked(question), self.kg, self.encoder, self.settings)
+        linked = link(question.question, self.kg, given=question.entities, encoder=self.encoder)
+        search = prepare(question.question, linked, self.kg, self.encoder, self.settings)
         for topic in search.topics:
             for body, _score in search.bodies(topic)[:REFINED_BODIES]:
                 rule = ground(topic, body)
@@ -77,13 +80,6 @@ class Explorer:
             self.rewards[key] = reward_of(values, names, short_answers(self.kg, question.answers))
         return self.rewards[key]
 
-    def _linked(self, question: Question) -> tuple[LinkedEntity, ...]:
-        """Link the entities of a question; () where the graph does not know those given."""
-        try:
-            return link(question.question, self.kg, given=question.entities, encoder=self.encoder)
-        except ConfigurationError:
-            return ()
-
     def _trajectory(self, question: Question, rule: Rule | None, origin: Origin) -> Trajectory:
         """Return an attempt that follows a rule; without one, an attempt that failed.
 
@@ -92,8 +88,8 @@ class Explorer:
         attempt = Trajectory(
             question.id,
             question.question,
-            {mention: node for mention, node in question.entities.items() if node},
             question.answers,
+            {mention: node for mention, node in question.entities.items() if node},
             iteration=self.iteration,
             origin=origin,
             policy=self.encoder.name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.learning.serving import serve_adapter
 from triplewise.tools.learning.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -24,9 +22,6 @@ Json: TypeAlias = Any
 
 Progress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
-
-DONE = "learned.json"
-"""Written last: an update's folder that holds it is complete."""
 
 
 class Learner(Protocol):
@@ -43,8 +38,8 @@ class Learner(Protocol):
     ) -> dict[str, Json]:
         """Train on trajectories and return the settings of a run that use what was learned.
 
-        Must be able to go on after a kill when it is called again with the same arguments, and return at
-        once where it was done before.
+        Must be able to go on after a kill when it is called again with the same arguments, and train nothing
+        again that was trained.
 
         Args:
             trajectories: the training set. into: a folder of this update's own, made by the learner.
@@ -59,23 +54,6 @@ class Learner(Protocol):
             ConfigurationError: something the person has to do first; the message says what.
         """
         ...
-
-
-def finished_settings(folder: Path) -> dict[str, Json] | None:
-    """Return the settings that a finished update led to; None where it was not finished."""
-    path = folder / DONE
-    if not path.is_file():
-        return None
-    settings: dict[str, Json] = json.loads(path.read_text(encoding="utf-8"))
-    return settings
-
-
-def finish(folder: Path, settings: Mapping[str, Json]) -> dict[str, Json]:
-    """Write down that an update is complete, and return its settings."""
-    part = folder / f"{DONE}.part"
-    part.write_text(json.dumps(dict(settings), indent=1), encoding="utf-8")
-    part.replace(folder / DONE)
-    return dict(settings)
 
 
 @dataclass(frozen=True)
@@ -102,11 +80,11 @@ class EmbeddedLearner:
         progress: Progress,
     ) -> dict[str, Json]:
         """Train on trajectories; {"encoder": folder of the new one}. See `Learner`."""
-        if (done := finished_settings(into)) is not None:
-            return done
+        if into.is_dir():  # An encoder's folder appears complete or not at all.
+            return {"encoder": str(into)}
         from triplewise.tools.learning.encoder_training import train_encoder
 
-        for left_by_kill in (into, *into.parent.glob(f".{into.name}-*")):
+        for left_by_kill in into.parent.glob(f".{into.name}-*"):
             shutil.rmtree(left_by_kill, ignore_errors=True)
         name = train_encoder(
             trajectories,
@@ -116,7 +94,7 @@ class EmbeddedLearner:
             seed=self.seed + iteration,
             progress=progress,
         )
-        return finish(into, {"encoder": name})
+        return {"encoder": name}
 
 
 @dataclass(frozen=True)
@@ -131,7 +109,7 @@ class ModelLearner:
     base: str
     url: str
     lora: LoraSettings
-    key: str | None = field(default=None, repr=False)
+    key: str = field(repr=False)
 
     def update(
         self,
@@ -146,9 +124,8 @@ class ModelLearner:
 
         Each update trains on the adapter of the one before (SymAgent 4.3.2).
         """
-        if (done := finished_settings(into)) is not None:
-            return done
         from triplewise.tools.learning.model_training import train_adapter
+        from triplewise.tools.learning.serving import serve_adapter
 
         before = str(settings.get("model", "")).removeprefix("openai:")
         previous = into.parent / before if before else None
@@ -156,7 +133,7 @@ class ModelLearner:
             trajectories, into, base=self.base, previous=previous, settings=self.lora, progress=progress
         )
         serve_adapter(self.url, into.name, into, base=self.base, rank=self.lora.rank, key=self.key)
-        return finish(into, {"model": f"openai:{into.name}"})
+        return {"model": f"openai:{into.name}"}
 
 
 def progress_callback(progress: Progress) -> Any:

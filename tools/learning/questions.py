@@ -1,15 +1,19 @@
-"""Questions with answers only: all that self-learning is given (SymAgent 4.3)."""
+"""Questions with answers, all that self-learning is given, and what an answer is worth (SymAgent 4.3)."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.overlap import overlap
+from triplewise.tools.core.terms import IRI
+from triplewise.tools.kg.protocol import KnowledgeGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,24 @@ def read_questions(path: Path) -> list[Question]:
     Raises:
         DataError: a line is no such record, an id stands twice, or no question has answers.
     """
+    try:
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        lines = data.decode().split("\n")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read questions: {error}", path) from error
     questions: dict[str, Question] = {}
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        question = _question(line, path, number)
+        try:
+            question = _question(json.loads(line), number)
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"not a question ({error!r}); a line needs question and a list of answers, "
+                "and may have id and entities",
+                path,
+                number,
+            ) from error
         if question.id in questions:
             raise DataError(f"the id {question.id!r} stands twice; give every question its own", path, number)
         if question.answers:
@@ -46,35 +63,15 @@ def read_questions(path: Path) -> list[Question]:
     return list(questions.values())
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file. Raises `DataError` if it cannot be read."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8") as lines:
-            yield from lines
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read questions: {error}", path) from error
-
-
-def _question(line: str, path: Path, number: int) -> Question:
-    """Read one question. Raises `DataError`, naming the line, where it is none."""
-    try:
-        record = json.loads(line)
-        text, answers = str(record["question"]), record["answers"]
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise DataError(
-            f"not a question ({error!r}); a line needs question and answers, and may have id and entities",
-            path,
-            number,
-        ) from error
+def _question(record: Any, number: int) -> Question:
+    answers, entities = record["answers"], record.get("entities", record.get("topic_entity"))
     if not isinstance(answers, list):
-        raise DataError(f"answers must be a list, got {answers!r}", path, number)
-    entities = record.get("entities", record.get("topic_entity"))
+        raise TypeError(f"answers must be a list, got {answers!r}")
     if not isinstance(entities, Mapping):
         entities = dict.fromkeys([entities] if isinstance(entities, str) else entities or [])
     return Question(
         str(record.get("id", f"line-{number}")),
-        text,
+        str(record["question"]),
         {str(mention): None if id_ is None else str(id_) for mention, id_ in entities.items()},
         # Booleans as the agent writes them.
         tuple(str(a).lower() if isinstance(a, bool) else str(a) for a in answers if a is not None),
@@ -96,3 +93,34 @@ def split(questions: Sequence[Question], share: float, seed: int) -> tuple[list[
     held = set(random.Random(seed).sample(range(len(questions)), count))
     learned = [q for i, q in enumerate(questions) if i not in held]
     return learned, [q for i, q in enumerate(questions) if i in held]
+
+
+class Reward(NamedTuple):
+    """How good an attempt's answers are, and the answers in the form that the gold ones have.
+
+    `recall` is the reward of equation 6; all numbers are in [0, 1].
+    """
+
+    recall: float
+    f1: float
+    predicted: tuple[str, ...]
+
+
+def short_answers(kg: KnowledgeGraph, answers: Sequence[str]) -> list[str]:
+    """Return gold answers with full IRIs in the short form that the agent answers in."""
+    return [kg.profile.short(IRI(a)) if a.startswith(("http://", "https://")) else a for a in answers]
+
+
+def reward_of(values: Sequence[str], labels: Sequence[str], gold: Sequence[str]) -> Reward:
+    """Compare answers with gold answers that are ids or literals, or else names.
+
+    Args:
+        values: ids or literals of the answers. labels: their names, in the same order.
+        gold: the gold answers; all of one form.
+    """
+    if not gold:
+        return Reward(0.0, 0.0, tuple(values))
+    by_id, by_name = overlap(values, gold), overlap(labels, gold, "names")
+    if by_name.f1 > by_id.f1:
+        return Reward(by_name.recall, by_name.f1, tuple(labels))
+    return Reward(by_id.recall, by_id.f1, tuple(values))

@@ -1,20 +1,44 @@
 """Trajectories of the agent, as self-learning explores, refines, merges and trains on them (SymAgent 4.3).
 
-On disk: JSON lines, one trajectory each, keys as the attributes below. `triplewise.tools.learning.journal`
-reads and writes them.
+On disk they are JSON lines, with the attributes of `Trajectory` as keys. `id`, `question` and `answers` are
+needed; what is left out has its default. An example, wrapped here for reading:
+
+```json
+{"id": "q1", "question": "who directed Alien?", "entities": {"Alien": "Q103569"}, "answers": ["Q56005"],
+ "predicted": ["Q56005"], "reward": 1.0, "f1": 1.0,
+ "turns": [{"thought": "...", "call": "search_neighbor(Q103569, P57)",
+  "observation": "Ridley Scott [Q56005]."}],
+ "choices": [{"chosen": "P57", "offered": ["P57", "P58", "P161"], "before": []}],
+ "prompt": "", "iteration": 0, "origin": "explored", "policy": "embedded", "status": "answered",
+ "system": "", "rule": "Q103569 -[P57]-> ?director"}
+```
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from triplewise.tools.core.errors import DataError
 
 Origin = Literal["explored", "refined", "distilled", "validated"]
+
+_STRICT = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One thought, one action, and what the environment said."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     thought: str
     call: str
@@ -30,6 +54,8 @@ class Choice:
         offered: all that could have been taken, the chosen one among them, in the same form.
         before: the relations taken on the way there.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     chosen: str
     offered: tuple[str, ...]
@@ -52,10 +78,12 @@ class Trajectory:
         rule: the rule that was followed to the answer, as text. ("" for a language model).
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
     id: str
     question: str
-    entities: dict[str, str]
     answers: tuple[str, ...]
+    entities: dict[str, str] = field(default_factory=dict)
     predicted: tuple[str, ...] = ()
     reward: float = 0.0
     f1: float = 0.0
@@ -68,3 +96,104 @@ class Trajectory:
     status: str = ""
     system: str = ""
     rule: str = ""
+
+
+@cache
+def _adapter() -> TypeAdapter[Trajectory]:
+    return TypeAdapter(Trajectory)
+
+
+def write_line(trajectory: Trajectory) -> str:
+    """Return a trajectory as a line of JSON, its end included."""
+    return json.dumps(asdict(trajectory), ensure_ascii=False) + "\n"
+
+
+def read_trajectories(path: Path) -> list[Trajectory]:
+    """Return all trajectories of a file. Raises `DataError`, naming the line, if it cannot be read."""
+    trajectories = []
+    try:
+        # Not splitlines(): texts may hold the other characters that it takes for the end of a line.
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read trajectories: {error}", path) from error
+    for number, line in enumerate(lines, 1):
+        try:
+            if line.strip():
+                trajectories.append(_adapter().validate_json(line))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "line"
+            raise DataError(f"not a trajectory: {place}: {first['msg']}", path, number) from error
+    return trajectories
+
+
+def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
+    """Write a file of trajectories as a whole: it is there complete or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.writelines(map(write_line, trajectories))
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+class Journal:
+    """A file of trajectories that grows by one at a time; each is on disk before the next is begun.
+
+    There is one trajectory of each question, iteration and origin. A last line that was cut short by a kill
+    is taken off when the file is opened. Safe to use from threads.
+
+    Args:
+        path: the file, made where it is missing.
+        notify: called with a message where a line was taken off.
+
+    Raises:
+        DataError: a line other than the last one is broken, or the file cannot be written.
+    """
+
+    def __init__(self, path: Path, notify: Callable[[str], object] = lambda message: None) -> None:
+        self._lock = Lock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise DataError(f"cannot be written: {error.strerror or error}", path) from error
+        data = path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.ftruncate(self._file, whole)
+            notify(f"{path}: the last line was cut short by a kill and is left out; it is made again")
+        self._trajectories = {(t.iteration, t.origin, t.id): t for t in read_trajectories(path)}
+
+    def append(self, trajectory: Trajectory) -> None:
+        """Add a trajectory: one write of the whole line, then synced to the disk.
+
+        Raises:
+            ValueError: there is one of this question, iteration and origin already.
+        """
+        key = trajectory.iteration, trajectory.origin, trajectory.id
+        with self._lock:
+            if key in self._trajectories:
+                raise ValueError(f"there is a trajectory {key} already")
+            self._write(write_line(trajectory).encode())
+            self._trajectories[key] = trajectory
+
+    def _write(self, line: bytes) -> None:
+        """Write a whole line or, where the disk is full, none of it."""
+        begin, written = os.fstat(self._file).st_size, 0
+        try:
+            while written < len(line):
+                written += os.write(self._file, line[written:])
+            os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, begin)
+            raise
+
+    def of(self, iteration: int, origin: Origin) -> dict[str, Trajectory]:
+        """Return the trajectories of an iteration, question id -> trajectory, in the order they were made."""
+        with self._lock:
+            return {k[2]: t for k, t in self._trajectories.items() if k[:2] == (iteration, origin)}
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)

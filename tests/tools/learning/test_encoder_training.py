@@ -59,8 +59,8 @@ def made(kg: KnowledgeGraph, number: int, relation: str) -> Trajectory:
     return Trajectory(
         f"{relation}{number}",
         f"what was thing{number} {ASKED[relation]}",
-        {f"thing{number}": kg.profile.short(_iri(f"t{number}"))},
         (kg.profile.short(_iri(f"{relation}{number}")),),
+        {f"thing{number}": kg.profile.short(_iri(f"t{number}"))},
         reward=1.0,
         f1=1.0,
         choices=(Choice(short[relation], tuple(short.values())),),
@@ -201,7 +201,7 @@ def test_a_killed_training_leaves_nothing(
 
 
 def test_too_little_to_learn_from_is_told(kg: KnowledgeGraph, tmp_path: Path) -> None:
-    bad = [Trajectory(str(n), "what", {}, ("a",), reward=1.0) for n in range(9)]
+    bad = [Trajectory(str(n), "what", ("a",), reward=1.0) for n in range(9)]
     with pytest.raises(ConfigurationError, match="only 0 of 9 trajectories chose relations"):
         train_encoder(bad, tmp_path / "none", kg=kg)
 

@@ -47,7 +47,6 @@ def trajectory(number: int) -> Trajectory:
     return Trajectory(
         f"q{number}",
         "who directed Alien?",
-        {},
         ("Q56005",),
         reward=1.0,
         turns=turns,

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.learning.questions import Question, read_questions, split
-from triplewise.tools.learning.reward import reward_of
+from triplewise.tools.learning.questions import Question, read_questions, reward_of, split
 
 
 def written(path: Path, *records: Any) -> Path:
@@ -42,7 +41,7 @@ def test_forms_of_data_sets(tmp_path: Path) -> None:
     [
         ('{"question": "who?"}\n', "q.jsonl:1: not a question"),
         ("[]\n", "q.jsonl:1: not a question"),
-        ('{"question": "who?", "answers": "a"}\n', "answers must be a list"),
+        ('{"question": "who?", "answers": "a"}\n', "q.jsonl:1: not a question"),
         ('{"id": 1, "question": "q", "answers": ["a"]}\n' * 2, "q.jsonl:2: the id '1' stands twice"),
         ('{"question": "who?", "answers": []}\n', "no question with answers"),
     ],
