@@ -8,28 +8,28 @@ the feedback, the memory and the question, and the fixes are compared with the f
 from __future__ import annotations
 
 import random
-import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from triplewise.evals.bench.gold_programs import GRAPHS, Fact, GoldQuestion, gold_questions
+from triplewise.evals.bench.gold_programs import GRAPHS, TOOLSET, Fact, gold_questions, gold_steps
 from triplewise.evals.data import graph
 from triplewise.evals.kgs import prepared
-from triplewise.tools.actions import TOOLSETS, ActionContext, Call, ReasoningMemory
+from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
+from triplewise.tools.actions import ActionContext, Call
 from triplewise.tools.actions.repair import find_fixes, finds
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.kg import KnowledgeGraph, open_kg
+from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql import PyQL
 from triplewise.tools.pyql.text import Reader, apply, read_iri
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
-from triplewise.tools.retrieval.ranking import rank_relations
 
 MISTAKES = ("direction", "relation", "variable", "label", "misspelt")
 """Ways to break a step: turned around, over a relation that reads alike, a variable that does not exist, the
@@ -38,31 +38,29 @@ SIMILAR = 5
 """A wrong relation is drawn among so many that read most like the right one."""
 BUDGET, OFFERS = 12, 3
 """KG queries that a correction may take, and fixes offered at one: as many as an agent has."""
-TOOLSET = TOOLSETS["pyql"]
 
 
 def corrections(
-    graphs: Annotated[str, typer.Option(help="Graphs of the catalog, with commas between.")] = ",".join(
-        GRAPHS
-    ),
+    graphs: Annotated[str, typer.Option(help="Graphs, with commas between.")] = ",".join(GRAPHS),
     questions: Annotated[int, typer.Option(min=1, help="Questions drawn on each graph.")] = 200,
 ) -> list[dict[str, Any]]:
     """Break the steps of gold programs and see how often the gold step is among the verified corrections."""
     encoder, rows = open_encoder(), []
     for name in graphs.split(","):
-        kg = open_kg(prepared(graph(name)).path)
+        context = Context(kg=prepared(graph(name)).path)
+        kg = environment(context).kg
         every = list(gold_questions(name, kg.profile))
         order = random.Random(0)
         drawn = order.sample(every, min(questions, len(every)))
         relations = sorted({fact[1] for question in every for fact in question.facts})
-        breaker = _Breaker(kg, encoder, relations, order)
+        breaker = Breaker(kg, encoder, relations, order)
         tried: dict[str, list[Outcome | None]] = defaultdict(list)
         for question in drawn:
-            for context, fact in breaker.steps(question):
+            for known, fact in gold_steps(question, context):
                 for way in MISTAKES:
-                    broken = breaker.broken(way, context, fact)
+                    broken = breaker.broken(way, known, fact)
                     if broken and broken != fact:
-                        tried[way].append(breaker.repaired(way, context, fact, broken))
+                        tried[way].append(breaker.repaired(way, known, fact, broken))
         rows += [_row(name, way, outcomes) for way, outcomes in tried.items()]
     return rows
 
@@ -73,61 +71,30 @@ Outcome = tuple[int | None, int, int, float]
 
 def _row(name: str, way: str, tried: Sequence[Outcome | None]) -> dict[str, Any]:
     """Shares of the steps that failed."""
-    failed = [outcome for outcome in tried if outcome is not None]
-    of = max(len(failed), 1)
+    failed = np.array([[np.nan if o[0] is None else o[0], *o[1:]] for o in tried if o] or [[np.nan, 0, 0, 0]])
+    places, fixes, queries, seconds = failed.T
     return {
         "graph": name,
         "broken": way,
         "steps": len(tried),
-        "failed": len(failed),
-        "gold among": sum(place is not None for place, *_ in failed) / of,
-        "gold first": sum(place == 0 for place, *_ in failed) / of,
-        "any": sum(fixes > 0 for _, fixes, _, _ in failed) / of,
-        "queries": statistics.mean([queries for _, _, queries, _ in failed] or [0]),
-        "most": max((queries for _, _, queries, _ in failed), default=0),
-        "seconds": statistics.median([seconds for *_, seconds in failed] or [0.0]),
+        "failed": sum(outcome is not None for outcome in tried),
+        "gold among": float((places >= 0).mean()),
+        "gold first": float((places == 0).mean()),
+        "any": float((fixes > 0).mean()),
+        "queries": float(queries.mean()),
+        "most": int(queries.max()),
+        "seconds": float(np.median(seconds)),
     }
 
 
 @dataclass
-class _Breaker:
+class Breaker:
     """Breaks and repairs gold steps on one graph."""
 
     kg: KnowledgeGraph
     encoder: Encoder
     relations: Sequence[str]
     random: random.Random
-
-    def steps(self, question: GoldQuestion) -> Iterator[tuple[ActionContext, Fact]]:
-        """What is known before each fact that finds something, after a look at what it starts from."""
-        profile = self.kg.profile
-        forms = dict.fromkeys(e for s, _, o in question.facts for e in (s, o) if not e.startswith("?"))
-        iris = {form: iri for form in forms if (iri := read_iri(form, profile)) is not None}
-        labels = self.kg.labels(iris.values())
-        linked = {profile.short(iri): labels.get(iri, form) for form, iri in iris.items()}
-
-        def rank(forward: list[str], backward: list[str]) -> tuple[list[str], list[str]]:
-            texts = relation_texts(self.kg, [*forward, *backward])
-            documents = [(r, text.label) for r, text in texts.items()]
-            ranked = rank_relations(question.question, documents, encoder=self.encoder)
-            return [r for r in ranked if r in forward], [r for r in ranked if r in backward]
-
-        context = ActionContext(self.kg, question.question, memory=ReasoningMemory(linked=linked), rank=rank)
-        for fact in question.facts:
-            memory = context.memory
-            anchor = next(e for e in (fact[0], fact[2]) if not e.startswith("?") or e in memory.bound)
-            relations = TOOLSET.execute(context, Call("get_relation", (anchor,))).relations
-            memory = replace(memory, looked_up={**memory.looked_up, anchor: relations})
-            context = replace(context, memory=memory)
-            feedback = TOOLSET.execute(context, Call("add_fact", fact))
-            if not finds(feedback) or not any(fact[1] in side for side in relations.values()):
-                return
-            yield context, fact
-            bound = tuple(dict.fromkeys((*memory.bound, *(f"?{v}" for v in feedback.values))))
-            seen = memory.seen | {i for ids in feedback.ids.values() for i in ids}
-            context = replace(
-                context, program=feedback.program, memory=replace(memory, bound=bound, seen=seen)
-            )
 
     def broken(self, way: str, context: ActionContext, fact: Fact) -> Fact | None:
         """The fact with something wrong; None where this cannot go wrong in it."""

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
 from typing import NamedTuple
 
 from triplewise.evals.data import DataFile, Record, locate, read_records
+from triplewise.nodes.act import ranker
+from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
+from triplewise.tools.actions import TOOLSETS, ActionContext, Call, ReasoningMemory
+from triplewise.tools.actions.repair import finds
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.pyql.text import write_iri
+from triplewise.tools.pyql.text import read_iri, write_iri
 
 Fact = tuple[str, str, str]
 """Subject, relation and object as an agent writes them."""
 
+TOOLSET = TOOLSETS["pyql"]
+"""The actions that gold programs are written in."""
 PREFIX = re.compile(r"PREFIX\s+(\S*?):\s*<([^>]*)>", re.IGNORECASE)
 _BODY = re.compile(r"\{([^{}]*)\}")
 _FILTER = re.compile(r"FILTER\s*\((?:[^()]|\([^()]*\))*\)|BIND\s*\((?:[^()]|\([^()]*\))*\)")
@@ -45,16 +55,20 @@ def gold_questions(name: str, profile: Profile) -> Iterator[GoldQuestion]:
     """Yield questions whose gold query is made of plain facts, in the order of the files.
 
     Args:
-        name: the graph in the catalog: metaqa, wikidata_kg or freebase_kg. profile: shape of that graph.
+        name: demo, or a graph in the catalog: metaqa, wikidata_kg, freebase_kg. profile: shape of that graph.
 
     Raises:
         DataError: a missing or broken file.
     """
-    paths, read = _SOURCES[name]
-    for path in paths:
-        for record in question_records(path):
-            if facts := in_order(read(record, profile)):
-                yield GoldQuestion(re.sub(r"[\[\]]", "", record["question"]), facts)
+    if name == "demo":
+        file = files("triplewise.tools.kg.demo") / "questions.jsonl"
+        records, read = map(json.loads, file.read_text(encoding="utf-8").splitlines()), facts_of_sparql
+    else:
+        paths, read = _SOURCES[name]
+        records = itertools.chain.from_iterable(map(question_records, paths))
+    for record in records:
+        if facts := in_order(read(record, profile)):
+            yield GoldQuestion(re.sub(r"[\[\]]", "", record["question"]), facts)
 
 
 def question_records(path: str) -> Iterator[Record]:
@@ -130,6 +144,30 @@ def in_order(facts: Sequence[Fact]) -> tuple[Fact, ...]:
         bound |= {e for e in (fact[0], fact[2]) if e.startswith("?")}
         ordered.append(fact)
     return tuple(ordered)
+
+
+def gold_steps(question: GoldQuestion, context: Context) -> Iterator[tuple[ActionContext, Fact]]:
+    """Yield each gold fact that finds something, with what is known before it, after a look at its start."""
+    kg = environment(context).kg
+    forms = dict.fromkeys(e for s, _, o in question.facts for e in (s, o) if not e.startswith("?"))
+    iris = {form: iri for form in forms if (iri := read_iri(form, kg.profile)) is not None}
+    labels = kg.labels(iris.values())
+    memory = ReasoningMemory(linked={kg.profile.short(iri): labels.get(iri, f) for f, iri in iris.items()})
+    rank = ranker(question.question, kg, context)
+    known = ActionContext(kg, question.question, memory=memory, rank=rank)
+    for fact in question.facts:
+        memory = known.memory
+        anchor = next(e for e in (fact[0], fact[2]) if not e.startswith("?") or e in memory.bound)
+        relations = TOOLSET.execute(known, Call("get_relation", (anchor,))).relations
+        memory = replace(memory, looked_up={**memory.looked_up, anchor: relations})
+        known = replace(known, memory=memory)
+        feedback = TOOLSET.execute(known, Call("add_fact", fact))
+        if not finds(feedback) or not any(fact[1] in side for side in relations.values()):
+            return
+        yield known, fact
+        bound = tuple(dict.fromkeys((*memory.bound, *(f"?{v}" for v in feedback.values))))
+        seen = memory.seen | {i for ids in feedback.ids.values() for i in ids}
+        known = replace(known, program=feedback.program, memory=replace(memory, bound=bound, seen=seen))
 
 
 _SOURCES: dict[str, tuple[tuple[str, ...], Callable[[Record, Profile], list[Fact]]]] = {

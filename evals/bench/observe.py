@@ -24,7 +24,7 @@ from triplewise.evals.data import graph
 from triplewise.evals.kgs import prepared
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg import Deadline, KnowledgeGraph, open_kg
+from triplewise.tools.kg import Deadline, KnowledgeGraph
 from triplewise.tools.kg.frontier import bundle_sizes, read_bundles
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import EmbeddedEncoder
@@ -52,7 +52,7 @@ def observe(
     sizes = sorted(size or (1_000, 10_000, 50_000))
     texts = [str(record["question"]) for record in question_records("qald10/test_en.jsonl.gz")]
     asked = random.Random(SEED).sample(texts, min(questions, len(texts)))
-    pool = real_pairs(open_kg(prepared(graph("wikidata_kg")).path), max(sizes) + MAP_PAIRS)
+    pool = real_pairs(prepared(graph("wikidata_kg")).open(), max(sizes) + MAP_PAIRS)
     encoder, rows = EmbeddedEncoder(cached=0), []
     encoder.encode(["first"])  # the first text of a process takes longer, in every way
     for count in sizes:
@@ -80,9 +80,7 @@ def of_size(
     start = time.perf_counter()
     exact = remembering.encode([" ".join(pair) for pair in pairs])
     exhaustive = time.perf_counter() - start
-    warm_kg: Any = _Folder(root / "warm")
-    seen_kg: Any = _Folder(root / "seen")
-    warm, seen = vectors_of(warm_kg, encoder), vectors_of(seen_kg, remembering)
+    warm, seen = vectors_of(_kg_in(root / "warm"), encoder), vectors_of(_kg_in(root / "seen"), remembering)
     warm.add(sorted({text for pair in (*pairs, *spare) for text in pair}))
     fit_map(warm, spare)
     seen.add(" ".join(pair) for pair in pairs)
@@ -96,8 +94,7 @@ def of_size(
             if state is not None:
                 shutil.copytree(state, folder)
             start = time.perf_counter()
-            kg: Any = _Folder(folder)
-            best = PairRanker(kg, question, encoder).best(pairs, WIDTH)
+            best = PairRanker(_kg_in(folder), question, encoder).best(pairs, WIDTH)
             seconds.append(time.perf_counter() - start)
             shutil.rmtree(folder, ignore_errors=True)
             gold = np.argsort(-(exact @ encoder.encode([question])[0]), kind="stable")[:WIDTH]
@@ -108,11 +105,9 @@ def of_size(
     return rows
 
 
-class _Folder:
-    """Stands for a KG: all that ranking wants of one is where its vectors lie."""
-
-    def __init__(self, folder: Path) -> None:
-        self.cache_dirs = (folder,)
+def _kg_in(folder: Path) -> Any:
+    """A stand-in for a KG: all that ranking needs of one is where its vectors lie."""
+    return type("Folder", (), {"cache_dirs": (folder,)})()
 
 
 def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:

@@ -13,8 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from itertools import product
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from multiprocessing import TimeoutError, get_context
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +28,8 @@ from triplewise.tools.kg.protocol import Outcome
 SPACE, RELATIONS, FACTS_A_NODE, SEED = "http://skewed.example/", 40, 8, 0
 LOW, HUBS = 20, 10_000
 """Most facts of a node that counts as low; one node in so many is a hub: those with the most facts."""
+HOPS, LIMIT = 3, 100
+"""Longest path, and most paths of one search."""
 PATIENCE = 10.0
 """Seconds over its time after which the process of a search is ended: no query of the store can be."""
 
@@ -36,31 +37,28 @@ PATIENCE = 10.0
 def paths(
     size: Annotated[int, typer.Option(min=16, help="Triples of the graph.")] = 1_000_000,
     count: Annotated[int, typer.Option(min=1, help="Pairs of each class of degrees.")] = 10,
-    hops: Annotated[int, typer.Option(min=1, max=4, help="Longest path.")] = 3,
     seconds: Annotated[float, typer.Option(min=0.01, help="What one search may take.")] = 1.0,
-    limit: Annotated[int, typer.Option(min=1, help="Most paths of one search.")] = 100,
 ) -> list[dict[str, Any]]:
     """Time and outcome of path searches in a large generated graph on disk, between low nodes and hubs.
 
     `CPU` is the processor's time, which other work on the machine does not lengthen (medians). `cut` is the
-    share of searches cut by time or a cap on edges, `full` of those that found more paths than asked for.
+    share of searches cut by time or a cap on edges.
     """
     with tempfile.TemporaryDirectory(prefix="triplewise-bench-") as scratch:
         folder, degrees = Path(scratch) / "kg", write_graph(Path(scratch) / "graph.nt", size)
         load_kg([Path(scratch) / "graph.nt"], folder)
-        pairs = draw_pairs(degrees, count)
         rows = []
-        for name, drawn in pairs.items():
+        for name, drawn in draw_pairs(degrees, count).items():
             for search in SEARCHES:
-                outcomes = _searched(folder, search, drawn, (hops, seconds, limit))
-                full = sum(o == Outcome.TRUNCATED and n >= limit for _, _, o, n in outcomes) / count
-                cut = sum(o not in (Outcome.ROWS, Outcome.EMPTY) for _, _, o, _ in outcomes) / count
+                outcomes = _searched(folder, search, drawn, seconds)
+                whole = {Outcome.ROWS, Outcome.EMPTY}
+                cut = sum(o not in whole and n < LIMIT for _, _, o, n in outcomes) / count
                 rows.append({
                     "pairs": name, "search": search,
                     "seconds": statistics.median(o[0] for o in outcomes),
                     "worst": max(o[0] for o in outcomes),
                     "CPU": statistics.median(o[1] for o in outcomes),
-                    "cut": cut - full, "full": full, "paths": statistics.fmean(o[3] for o in outcomes),
+                    "cut": cut, "paths": statistics.fmean(o[3] for o in outcomes),
                 })  # fmt: skip
     return rows
 
@@ -93,59 +91,49 @@ def draw_pairs(degrees: np.ndarray, count: int) -> dict[str, list[tuple[IRI, IRI
     return pairs
 
 
-Terms = tuple[int, float, int]
-"""Longest path, seconds, most paths."""
-Found = tuple[float, float, Outcome, int]
-"""Seconds, processor seconds, outcome, number of paths."""
+Search = tuple[float, float, Outcome, int]
+"""What a search took and gave: seconds, processor seconds, outcome, number of paths."""
 
 
-def _searched(folder: Path, search: str, pairs: Sequence[tuple[IRI, IRI]], terms: Terms) -> list[Found]:
-    """The outcomes of one kind of search, in a process of its own, which is ended where it hangs."""
-    found: list[Found] = []
-    spawn = get_context("spawn")
-    while len(found) < len(pairs):
-        ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=_answer, args=(theirs, folder, search, pairs[len(found) :], terms))
-        process.start()
-        if ours.poll(60):
-            ours.recv()  # the graph is open
-        while len(found) < len(pairs) and ours.poll(terms[1] + PATIENCE):
-            found.append(ours.recv())
-        process.kill()
-        process.join()
-        if len(found) < len(pairs):
-            found.append((terms[1] + PATIENCE, terms[1] + PATIENCE, Outcome.TIMEOUT, 0))
-    return found
+def _searched(folder: Path, search: str, pairs: Sequence[tuple[IRI, IRI]], seconds: float) -> list[Search]:
+    """Search for all pairs in a process of its own, which is ended where a search hangs."""
+    results: list[Search] = []
+    pool = None
+    for pair in pairs:
+        if pool is None:
+            pool = get_context("spawn").Pool(1)
+            # Brings what is opened late.
+            pool.apply(_timed, (folder, search, IRI("urn:nobody"), IRI("urn:nowhere"), seconds))
+        patience = seconds + PATIENCE
+        try:
+            results.append(pool.apply_async(_timed, (folder, search, *pair, seconds)).get(patience))
+        except TimeoutError:
+            pool.terminate()
+            pool = None
+            results.append((patience, patience, Outcome.TIMEOUT, 0))
+    if pool is not None:
+        pool.terminate()
+    return results
 
 
-def _answer(
-    pipe: Connection,
-    folder: Path,
-    search: str,
-    pairs: Sequence[tuple[IRI, IRI]],
-    terms: Terms,
-) -> None:
-    """Send the outcome of each search."""
+def _timed(folder: Path, search: str, source: IRI, target: IRI, seconds: float) -> Search:
+    """One search and what it took."""
     kg = open_kg(folder)
-    SEARCHES[search](kg, IRI("urn:nobody"), IRI("urn:nowhere"), terms)  # brings what is opened late
-    pipe.send(None)
-    for source, target in pairs:
-        start, worked = time.perf_counter(), time.process_time()
-        outcome, count = SEARCHES[search](kg, source, target, terms)
-        pipe.send((time.perf_counter() - start, time.process_time() - worked, outcome, count))
+    start, busy = time.perf_counter(), time.process_time()
+    outcome, count = SEARCHES[search](kg, source, target, seconds)
+    return time.perf_counter() - start, time.process_time() - busy, outcome, count
 
 
-def _stored(kg: KnowledgeGraph, source: IRI, target: IRI, terms: Terms) -> tuple[Outcome, int]:
+def _stored(kg: KnowledgeGraph, source: IRI, target: IRI, seconds: float) -> tuple[Outcome, int]:
     """As a graph is searched that `kg load` loaded."""
-    found = kg.paths(source, target, terms[0], timeout=terms[1], limit=terms[2])
-    return found.outcome, len(found.paths)
+    result = kg.paths(source, target, HOPS, timeout=seconds, limit=LIMIT)
+    return result.outcome, len(result.paths)
 
 
-def _joins(kg: KnowledgeGraph, source: IRI, target: IRI, terms: Terms) -> tuple[Outcome, int]:
+def _joins(kg: KnowledgeGraph, source: IRI, target: IRI, seconds: float) -> tuple[Outcome, int]:
     """One query that joins patterns without properties, a chain for each shape of simple paths."""
-    hops, seconds, limit = terms
     branches = []
-    for length in range(1, hops + 1):
+    for length in range(1, HOPS + 1):
         nodes = [source.n3(), *(f"?n{i}" for i in range(1, length)), target.n3()]
         for shape in product((True, False), repeat=length):
             steps = " . ".join(
@@ -155,11 +143,11 @@ def _joins(kg: KnowledgeGraph, source: IRI, target: IRI, terms: Terms) -> tuple[
             apart = [f"{a} != {b}" for i, a in enumerate(nodes[1:-1], 1) for b in (*nodes[:i], nodes[-1])]
             simple = f" FILTER({' && '.join(apart)})" if apart else ""
             branches.append(f"{{ {steps}{simple} }}")
-    found = kg.query(f"SELECT * WHERE {{ {' UNION '.join(branches)} }}", timeout=seconds, limit=limit)
-    return found.outcome, len(found.rows)
+    result = kg.query(f"SELECT * WHERE {{ {' UNION '.join(branches)} }}", timeout=seconds, limit=LIMIT)
+    return result.outcome, len(result.rows)
 
 
-SEARCHES: dict[str, Callable[[KnowledgeGraph, IRI, IRI, Terms], tuple[Outcome, int]]] = {
+SEARCHES: dict[str, Callable[[KnowledgeGraph, IRI, IRI, float], tuple[Outcome, int]]] = {
     "whole numbers": _stored,
     "SPARQL joins": _joins,
 }
