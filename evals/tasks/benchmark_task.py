@@ -12,7 +12,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.solver import Solver
 
 from triplewise.evals import scorers
-from triplewise.evals.answerable import Judging, answerable_ids
+from triplewise.evals.answerable import Reach, answerable_ids
 from triplewise.evals.data import (
     Benchmark,
     DataFile,
@@ -109,7 +109,7 @@ class BenchmarkTask:
     settings: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     read: Callable[[Record], Question]
-    judge: Judging | None = None
+    judge: Callable[[Reach, Record], bool] | None = None
     prepare: Callable[[list[Record], LoadedKG, Mapping[str, Any]], list[Record]] | None = None
     more_note: Callable[[Sequence[Record]], str] | None = None
     seeds: Callable[[Benchmark, LoadedKG, Mapping[str, Any]], Seeds] = training_seeds

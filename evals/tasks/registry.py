@@ -6,12 +6,12 @@ What WikiSQL does with its tables is in `wikisql.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from statistics import fmean, mode
 from typing import Any
 
-from triplewise.evals.answerable import Reach, has_fact
+from triplewise.evals.answerable import Reach
 from triplewise.evals.data import Benchmark, Record, benchmarks, locate
 from triplewise.evals.kgs import LoadedKG
 from triplewise.evals.scorers import GOLD_NAMES, GOLD_ROWS, SINGLE_GOLD
@@ -140,12 +140,10 @@ def _graphq_relations(record: Record) -> int:
     return int(edges) if edges.isdigit() else 1
 
 
-def _judge_graphq(kg: KnowledgeGraph) -> Callable[[Record], bool]:
-    reach = Reach(kg)
-    return lambda record: (
-        record.get("function") != "count"
-        and reach.holds(record["entity_linking"], record["answer_names"], _graphq_relations(record))
-    )
+def _judge_graphq(reach: Reach, record: Record) -> bool:
+    relations = _graphq_relations(record)
+    near = reach.holds(record["entity_linking"], record["answer_names"], relations)
+    return near and record.get("function") != "count"
 
 
 def _read_simplequestions(record: Record) -> Question:
@@ -154,8 +152,9 @@ def _read_simplequestions(record: Record) -> Question:
     )
 
 
-def _judge_simplequestions(kg: KnowledgeGraph) -> Callable[[Record], bool]:
-    return lambda r: any(has_fact(kg, mid, r["relation"], r["answer"]) for mid in r["topic_entity"])
+def _judge_simplequestions(reach: Reach, record: Record) -> bool:
+    topics, fact = record["topic_entity"], (record["relation"], record["answer"])
+    return any(reach.has_fact(mid, *fact) for mid in topics)
 
 
 def _read_agentbench(record: Record) -> Question:
@@ -174,15 +173,10 @@ def _action_names(record: Record) -> list[str]:
     return [action.partition("(")[0] for action in record["actions"]]
 
 
-def _judge_agentbench(kg: KnowledgeGraph) -> Callable[[Record], bool]:
-    reach = Reach(kg)
-
-    def holds(record: Record) -> bool:
-        actions, (gold, _) = _action_names(record), _freebase_gold(record["answer"])
-        relations = actions.count("get_neighbors")
-        return "count" not in actions and reach.holds(record["entities"].values(), gold, relations)
-
-    return holds
+def _judge_agentbench(reach: Reach, record: Record) -> bool:
+    actions, (gold, _) = _action_names(record), _freebase_gold(record["answer"])
+    near = reach.holds(record["entities"].values(), gold, actions.count("get_neighbors"))
+    return near and "count" not in actions
 
 
 # -- over Wikidata

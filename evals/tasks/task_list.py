@@ -6,7 +6,6 @@ All of it stands in the catalog: no data is read and no graph is loaded.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -26,7 +25,7 @@ _FOOT = (
 
 
 def describe(name: str) -> dict[str, Any]:
-    """All of one task, as plain JSON.
+    """Return all of one task, as plain JSON.
 
     `asked` has, by the task's parameters ("hops=2"; "" where there is one set only), the number of questions,
     how many the graph can answer, and how many without the facts made from gold answers. `files` is what has
@@ -78,7 +77,7 @@ def list_tasks(
     if as_json:
         typer.echo(json.dumps(tasks, indent=2, ensure_ascii=False))
     elif name is not None:
-        out().print(pairs(tasks[0]["title"], list(_lines(tasks[0]).items())))
+        out().print(pairs(tasks[0]["title"], [(key, _in_lines(value)) for key, value in tasks[0].items()]))
     else:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
         table.add_column("task", no_wrap=True, style="bold")
@@ -88,45 +87,20 @@ def list_tasks(
         for task in tasks:
             about = f"{task['title']}; {task['graph']}; system {task['system']}"
             for number, (which, asked) in enumerate(task["asked"].items()):
-                shares = [
-                    100 * asked[count] / asked["questions"]
-                    for count in ("answerable", "observed")
-                    if asked[count] is not None
-                ]
-                share, *observed = [f"{s:.0f} %" if s in (0, 100) else f"{s:.1f} %" for s in shares]
+                counts = [asked[key] for key in ("answerable", "observed") if asked[key] is not None]
+                shares = [f"{100 * count / asked['questions']:.1f} %" for count in counts]
                 table.add_row(
                     "" if number else task["name"],
                     f"{asked['questions']:,}",
-                    f"{share} ({observed[0]})" if observed else share,
+                    " ".join([shares[0], *(f"({share})" for share in shares[1:])]),
                     "\n".join(filter(None, ["" if number else about, f"--set {which}" if which else ""])),
                 )
         out().print(table)
         out().print(_FOOT)
 
 
-def _lines(task: Mapping[str, Any]) -> dict[str, str]:
-    """Return all of one task as lines, by what they are about."""
-    sets = [
-        f"{which + ': ' if which else ''}{asked['questions']:,}, answerable {asked['answerable']:,}"
-        + (
-            ""
-            if asked["observed"] is None
-            else f", {asked['observed']:,} without facts made from gold answers"
-        )
-        for which, asked in task["asked"].items()
-    ]
-    extent = "partial" if task["partial"] else "complete"
-    ask_for_seeds = " (seeds=true)" if task["seeds"] and not task["seeded"] else ""
-    return {
-        "task": f"{task['name']}, version {task['version']}",
-        "questions": "\n".join(sets),
-        "answerable if": task["judged"],
-        "graph": f"{task['graph']} ({extent}; profile {task['profile']})",
-        "seeds": (", ".join(task["seeds"]) or "none") + ask_for_seeds,
-        "system": task["system"],
-        "set": ", ".join(f"{key}={value}" for key, value in task["parameters"].items()),
-        "files": "\n".join(task["files"]),
-        "published": task["published"],
-        "licence": f"{task['licence']}; graph: {task['graph_licence']}",
-        "citation": task["citation"],
-    }
+def _in_lines(value: Any) -> str:
+    """A value as people read it: each member of a list or mapping in a line."""
+    if isinstance(value, dict):
+        return "\n".join(f"{key or 'all'}: {part}" for key, part in value.items())
+    return "\n".join(value) if isinstance(value, list) else str(value)
