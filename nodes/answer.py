@@ -28,7 +28,7 @@ from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.protocol import facts_of
 from triplewise.tools.planning.lexical.claims import LINKED
 from triplewise.tools.planning.lexical.planner import GUESS
-from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import read_term, write_node
 
 PROOF_LIMIT = 50

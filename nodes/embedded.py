@@ -20,10 +20,11 @@ from triplewise.tools.actions.toolset import ActionContext
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Rule, script
+from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import rule_program
-from triplewise.tools.pyql.text import write_node
+from triplewise.tools.pyql.text import read_term, write_node
 
 FAN_OUT = 12
 """Most entities expanded at one hop where each is looked at alone."""
@@ -154,7 +155,7 @@ class _Walk:
     """
 
     def __init__(self, state: State, kg: KnowledgeGraph, toolset: str, width: int) -> None:
-        self._kg, self._toolset, self._width = kg, toolset, width
+        self._profile, self._toolset, self._width = kg.profile, toolset, width
         self._calls = {s.call for s in state.steps}
         # In ODA a policy reasons from what memory keeps; a run that reflects nothing goes by what it saw.
         if toolset == "explore" and state.memory:
@@ -165,48 +166,44 @@ class _Walk:
         for step in state.steps:
             match step.feedback.action, step.feedback.arguments:
                 case "search_neighbor", (node, relation):
-                    self._searched.add((self._written(node), relation))
+                    self._searched.add((node, relation))
                 case "search_each", (relation, *nodes):
-                    self._searched |= {(self._written(node), relation) for node in nodes}
-        self._hops: dict[tuple[str, bool], dict[str, list[str]]] = {}
+                    self._searched |= {(node, relation) for node in nodes}
+        self._hops: dict[tuple[str, bool], dict[Term, list[Term]]] = {}
         self.next_look: Call | None = None
-
-    def _written(self, short: str) -> str:
-        """Return a short id as actions write it."""
-        iri = self._kg.profile.expand(short)
-        return short if iri is None else write_node(iri, self._kg.profile)
 
     def answers(self, rule: Rule) -> list[str]:
         """Return the answers of a rule: nodes as actions write them, a number, or true or false."""
-        stated = next((c for c in rule.constraints if c.kind == "holds"), None)
-        if stated is not None:
-            return [str(stated.value in self.over([stated.variable], stated.atoms[0])).lower()]
+        kinds = {c.kind: c for c in rule.constraints}
+        if stated := kinds.get("holds"):
+            holds = self._term(stated.value) in self.over(self._start(stated.variable), stated.atoms[0])
+            return [str(holds).lower()]
         # Second topic entities allow only some nodes for a variable.
-        allowed: dict[str, set[str]] = {}
+        allowed: dict[str, set[Term]] = {}
         for c in rule.constraints:
             if c.kind == "meets":
                 ends = set(self.chain(c.value, c.atoms, {}))
                 allowed[c.variable] = allowed.get(c.variable, ends) & ends
         distinct = {c.variable for c in rule.constraints if c.kind == "distinct"}
         nodes = self.chain(rule.anchor, rule.body, allowed, distinct)
-        kinds = {c.kind for c in rule.constraints}
         if "ask" in kinds:
             return [str(bool(nodes)).lower()]
-        nodes = [n for n in nodes if n != rule.anchor]
-        return [str(len(nodes))] if "count" in kinds else nodes
+        anchor = self._term(rule.anchor)
+        nodes = [n for n in nodes if n != anchor]
+        return [str(len(nodes))] if "count" in kinds else [write_node(n, self._profile) for n in nodes]
 
     def chain(
         self,
         start: str,
         atoms: Sequence[Atom],
-        allowed: Mapping[str, set[str]],
+        allowed: Mapping[str, set[Term]],
         distinct: Collection[str] = (),
-    ) -> list[str]:
+    ) -> list[Term]:
         """Return nodes at the end of a chain; of `distinct` variables none that stands two before."""
-        origins: dict[str, set[str]] = {start: set()}
+        origins: dict[Term, set[Term]] = {node: set() for node in self._start(start)}
         for atom in atoms:
             self.over(list(origins), atom)
-            reached: dict[str, set[str]] = {}
+            reached: dict[Term, set[Term]] = {}
             for node, before in origins.items():
                 for far in self.hops(atom).get(node, ()):
                     if atom.variable not in distinct or before - {far}:
@@ -214,35 +211,43 @@ class _Walk:
             origins = {n: nodes for n, nodes in reached.items() if n in allowed.get(atom.variable, reached)}
         return list(origins)
 
-    def hops(self, atom: Atom) -> dict[str, list[str]]:
-        """Return node -> nodes that the facts lead to over one atom, all as rules and actions write them."""
+    def hops(self, atom: Atom) -> dict[Term, list[Term]]:
+        """Return node -> nodes that the facts lead to over one atom."""
         key = (atom.relation, atom.forward)
         if key not in self._hops:
-            profile = self._kg.profile
-            relation = profile.expand(atom.relation, relation=True)
-            reached: dict[str, dict[str, None]] = {}
-            for t in self._facts:
+            relation = self._profile.expand(atom.relation, relation=True)
+            hops = self._hops[key] = {}
+            for t in dict.fromkeys(self._facts):
                 if t.relation == relation:
-                    head, tail = (write_node(end, profile) for end in (t.subject, t.object))
-                    start, end = (head, tail) if atom.forward else (tail, head)
-                    reached.setdefault(start, {})[end] = None
-            self._hops[key] = {start: list(ends) for start, ends in reached.items()}
+                    start, end = (t.subject, t.object) if atom.forward else (t.object, t.subject)
+                    hops.setdefault(start, []).append(end)
         return self._hops[key]
 
-    def over(self, nodes: Sequence[str], atom: Atom) -> list[str]:
+    def over(self, nodes: Sequence[Term], atom: Atom) -> list[Term]:
         """Return nodes reached over one relation; note what has to be looked at first."""
+        short, looks = self._profile.short, list[Call]()
         if self._toolset == "explore":
-            looks = [Call("get_neighbors", (node,)) for node in nodes[:FAN_OUT]]
+            looks = [Call("get_neighbors", (write_node(node, self._profile),)) for node in nodes[:FAN_OUT]]
         else:
-            unseen = [n for n in nodes[: self._width] if (n, atom.relation) not in self._searched]
-            if len(unseen) == 1:
-                looks = [Call("search_neighbor", (unseen[0], atom.relation))]
-            else:
-                looks = [Call("search_each", (atom.relation, *unseen))] if unseen else []
+            relation = self._profile.expand(atom.relation, relation=True)
+            written = atom.relation if relation is None else short(relation)
+            unseen = [n for n in nodes[: self._width] if (short(n), written) not in self._searched]
+            forms = [write_node(n, self._profile) for n in unseen]
+            if len(forms) == 1:
+                looks = [Call("search_neighbor", (forms[0], atom.relation))]
+            elif forms:
+                looks = [Call("search_each", (atom.relation, *forms))]
         if self.next_look is None:
             self.next_look = next((call for call in looks if call.text() not in self._calls), None)
         hops = self.hops(atom)
         return list(dict.fromkeys(far for node in nodes for far in hops.get(node, ())))
+
+    def _term(self, form: str) -> Term | None:
+        return read_term(form, self._profile)
+
+    def _start(self, form: str) -> list[Term]:
+        """Return the node that a rule names, if it can be read."""
+        return [term] if (term := self._term(form)) is not None else []
 
 
 def whole_program(state: State, actions: ActionContext, toolset: Toolset) -> tuple[str, str, Feedback] | None:

@@ -22,7 +22,7 @@ from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import find_classes, relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import (
     Reader,
     apply,

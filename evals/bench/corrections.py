@@ -27,7 +27,7 @@ from triplewise.tools.actions.repair import find_fixes, finds
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import Reader, apply, read_iri
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 

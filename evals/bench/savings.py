@@ -27,7 +27,7 @@ from triplewise.graphs import Answer, Context, build_graph
 from triplewise.nodes.state import Input
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.open import close_all
-from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import Reader, apply
 
 MESSAGE_OVERHEAD = 4

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable, text
-from triplewise.tools.pyql import Count, Extreme, Fact, Filter, Not, Pattern, PyQL, Typed, Union
+from triplewise.tools.pyql.program import Count, Extreme, Fact, Filter, Not, Pattern, PyQL, Typed, Union
 from triplewise.tools.pyql.text import NUMERIC
 
 EX = "http://example.org/"

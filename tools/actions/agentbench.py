@@ -20,7 +20,7 @@ from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Term, Variable
 from triplewise.tools.kg.protocol import Outcome, Result
-from triplewise.tools.pyql import Extreme, Fact, Kind, PyQL
+from triplewise.tools.pyql.program import Extreme, Fact, Kind, PyQL
 from triplewise.tools.pyql.text import write_iri, write_node
 
 SHOWN_TYPES = 20
@@ -98,8 +98,7 @@ def get_relations(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
         arguments=(shown,),
         outcome=Outcome.EMPTY if nothing else found.outcome,
         message=found.message,
-        observation=f"[{', '.join(listed)}]" if found.outcome.ok else found.message,
-        program=context.program,
+        observation=f"[{', '.join(listed)}]" if found.outcome.ok else "",
         relations={"forward": forward, "backward": backward},
         detail=detail,
     )
@@ -233,8 +232,7 @@ def get_attributes(context: ActionContext, arguments: tuple[str, ...]) -> Feedba
         arguments=(f"#{n}",),
         outcome=Outcome.EMPTY if nothing else found.outcome,
         message=found.message,
-        observation=listed if found.outcome.ok else found.message,
-        program=context.program,
+        observation=listed if found.outcome.ok else "",
         relations={"attributes": attributes},
     )
 

@@ -25,8 +25,19 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.core.terms import IRI, Node, Variable
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.pyql import KINDS, Count, Extreme, Fact, Filter, Kind, PyQL, Union
-from triplewise.tools.pyql.program import Clause, PatternItem, fresh
+from triplewise.tools.pyql.program import (
+    KINDS,
+    Clause,
+    Count,
+    Extreme,
+    Fact,
+    Filter,
+    Kind,
+    PatternItem,
+    PyQL,
+    Union,
+    fresh,
+)
 from triplewise.tools.pyql.text import read_relation, read_term, scan_arguments
 
 BACKWARD = "^"

@@ -34,10 +34,7 @@ def get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
         arguments=(kg.profile.short(entity),),
         outcome=found.outcome,
         message=found.message,
-        observation="\n".join(lines) or "This entity has no neighbors."
-        if found.outcome.ok
-        else found.message,
-        program=context.program,
+        observation="\n".join(lines) or "This entity has no neighbors." if found.outcome.ok else "",
         relations={
             "forward": short_ids(kg, dict.fromkeys(t.relation for t in triples if t.subject == entity)),
             "backward": short_ids(kg, dict.fromkeys(t.relation for t in triples if t.object == entity)),
@@ -87,8 +84,7 @@ def get_path(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         arguments=tuple(short_ids(kg, (source, target))),
         outcome=outcome,
         message=found.message,
-        observation="\n".join(lines) or nothing if outcome.ok else found.message,
-        program=context.program,
+        observation="\n".join(lines) or nothing if outcome.ok else "",
         ids={"neighbors": entity_ids(kg, triples)},
         triples=triples,
         detail=resolver.detail(),
@@ -115,7 +111,6 @@ def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     return Feedback(
         arguments=tuple(answers),
         observation=f"The answer is {', '.join(shown)}.",
-        program=context.program,
         values={},
         ids={"answer": short_ids(kg, iris)},
         answers=tuple(answers),

@@ -13,7 +13,7 @@ from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg.protocol import Outcome, Result
-from triplewise.tools.pyql import OPERATORS, Fact, PyQL
+from triplewise.tools.pyql.program import OPERATORS, Fact, PyQL
 from triplewise.tools.pyql.text import apply, read_variable
 
 ROWS_A_VALUE = 10
@@ -61,8 +61,7 @@ def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
         arguments=(shown,),
         outcome=found.outcome,
         message=found.message,
-        observation=str(listed) if found.outcome.ok else found.message,
-        program=context.program,
+        observation=str(listed) if found.outcome.ok else "",
         relations={"forward": forward, "backward": backward},
         detail=resolver.detail(),
     )

@@ -15,8 +15,18 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
-from triplewise.tools.pyql import Count, Extreme, Fact, Filter, Kind, Not, PyQL, Union
-from triplewise.tools.pyql.program import MATCHES, TEMPORAL
+from triplewise.tools.pyql.program import (
+    MATCHES,
+    TEMPORAL,
+    Count,
+    Extreme,
+    Fact,
+    Filter,
+    Kind,
+    Not,
+    PyQL,
+    Union,
+)
 from triplewise.tools.pyql.text import NUMERIC, read_iri
 
 SAMPLE = 200

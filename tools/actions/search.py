@@ -46,6 +46,5 @@ def search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         arguments=(text, *([named[asked]] if asked else ())),
         outcome=Outcome.ROWS,
         observation="\n".join(lines) or f"Nothing in the graph is called like {text!r}; try other words.",
-        program=context.program,
         ids={"search": [m.id for m in matches]},
     )

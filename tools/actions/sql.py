@@ -66,7 +66,7 @@ def get_tables(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     listed = [table_line(schema, t) for i in ids for t in schema.tables if t.name == i]
     left = len(schema.tables) - len(listed)
     more = f"\n... and {left} more tables" if left > 0 else ""
-    return Feedback(outcome=Outcome.ROWS, observation="\n".join(listed) + more, program=context.program)
+    return Feedback(outcome=Outcome.ROWS, observation="\n".join(listed) + more)
 
 
 @action(Parameter("table", "text", "the name of a table"), example="get_columns(match)")
@@ -75,7 +75,7 @@ def get_columns(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     schema = _database(context).schema
     table = find_table(schema, arguments[0])
     said = table_line(schema, table)
-    return Feedback(arguments=(table.name,), outcome=Outcome.ROWS, observation=said, program=context.program)
+    return Feedback(arguments=(table.name,), outcome=Outcome.ROWS, observation=said)
 
 
 def table_text(table: Table) -> str:
@@ -108,8 +108,7 @@ def get_column(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         message=found.message,
         observation=f"The value stored in column {name} ({column.kind}) is {listed}."
         if found.outcome.ok
-        else found.message,
-        program=context.program,
+        else "",
         values={name: values},
     )
 
@@ -198,7 +197,7 @@ def _preview(context: ActionContext, database: RelationalDatabase, query: SqlQue
     return Feedback(
         outcome=outcome,
         message=found.message,
-        observation=said if found.outcome.ok else found.message,
+        observation=said if found.outcome.ok else "",
         program=write(query),
         values=cells,
     )
@@ -220,8 +219,7 @@ def execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     return Feedback(
         outcome=found.outcome,
         message=found.message,
-        observation=said if found.outcome.ok else found.message,
-        program=context.program,
+        observation=said if found.outcome.ok else "",
         values={found.columns[0] if found.columns else query.answer.name: shown},
         answers=tuple(values),
         detail={"rows": len(found.rows), "aggregation": query.aggregation, "kind": query.answer.kind},

@@ -72,7 +72,7 @@ def get_rules(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         if len(rules) > 1
         else ""
     )
-    return Feedback(arguments=(question,), outcome=Outcome.ROWS, observation=said, program=context.program)
+    return Feedback(arguments=(question,), outcome=Outcome.ROWS, observation=said)
 
 
 @action(
@@ -96,8 +96,7 @@ def search_neighbor(context: ActionContext, arguments: tuple[str, ...]) -> Feedb
         arguments=(kg.profile.short(entity), kg.profile.short(relation)),
         outcome=found.outcome,
         message=found.message,
-        observation=text if found.outcome.ok else found.message,
-        program=context.program,
+        observation=text if found.outcome.ok else "",
         ids={"neighbors": entity_ids(kg, found.triples)},
         triples=found.triples,
         detail=resolver.detail(),
@@ -148,7 +147,6 @@ def search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         outcome=trouble.partition(":")[0] or quiet,
         message=trouble,
         observation="\n".join(lines) if found else trouble or NOTHING_FOUND,
-        program=context.program,
         ids={"neighbors": entity_ids(kg, triples)},
         triples=triples,
         detail=resolver.detail(),
@@ -187,7 +185,6 @@ def wiki_search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         arguments=(given, relation),
         outcome=Outcome.ROWS if found.passages else Outcome.EMPTY,
         observation=_passages_text(context, name, found),
-        program=context.program,
         ids={"neighbors": entity_ids(kg, triples)} if triples else {},
         triples=triples,
         detail=resolver.detail(),

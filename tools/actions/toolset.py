@@ -18,7 +18,7 @@ from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.retrieval.encoder import Encoder
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -105,7 +105,8 @@ class Action:
         name: as the agent writes it.
         doc: one or two sentences for the prompt.
         parameters: in order. `variadic`: the last one may repeat.
-        run: what it does; may raise `ActionError`.
+        run: what it does; may raise `ActionError`. A program it leaves out stays as it is; without an
+            observation, its message is shown.
         example: a legal call, for documentation and tests.
     """
 
@@ -275,7 +276,13 @@ class Toolset(Collection[str]):
                 detail=dict(error.detail),
                 program=context.program,
             )
-        return replace(feedback, action=name, arguments=feedback.arguments or arguments)
+        return replace(
+            feedback,
+            action=name,
+            arguments=feedback.arguments or arguments,
+            observation=feedback.observation or feedback.message,
+            program=feedback.program or context.program,
+        )
 
     def document(self) -> str:
         """Return the numbered tool document for a prompt (QueryAgent, table 10; SymAgent, figure 5)."""

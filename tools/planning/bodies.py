@@ -14,7 +14,7 @@ from triplewise.tools.core.terms import IRI, Node, Term, Variable
 from triplewise.tools.kg.profile import Profile, RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import read_node, read_relation, read_value, write_iri
 
 Body = tuple[Atom, ...]

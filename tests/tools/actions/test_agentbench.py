@@ -25,7 +25,7 @@ from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule, 
 from triplewise.tools.core.terms import Literal, Term, Triple
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import write_iri
 
 AGENTBENCH, GUIDELINES = TOOLSETS["agentbench"], load_guidelines()

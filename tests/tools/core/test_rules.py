@@ -9,7 +9,7 @@ from triplewise.tools.core.rules import Atom, Constraint, Rule, no_return, scrip
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.planning.bodies import rule_program
-from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.program import PyQL
 
 EX = "http://example.org/"
 PROFILE = Profile(entity_namespaces=(EX,), relation_namespaces=(EX,))

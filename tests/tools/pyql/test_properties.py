@@ -29,7 +29,7 @@ from triplewise.tools.core.terms import RDFS, Term, Triple
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.pyql import Count, Filter, PyQL
+from triplewise.tools.pyql.program import Count, Filter, PyQL
 
 PROFILE = Profile(
     entity_namespaces=(EX,),

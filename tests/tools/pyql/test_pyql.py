@@ -9,7 +9,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Triple, Variable, text
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.pyql import PyQL
+from triplewise.tools.pyql.program import PyQL
 
 EX = "http://example.org/"
 PROFILE = Profile(

@@ -22,8 +22,7 @@ from triplewise.tools.core.terms import Variable
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, Layer, Outcome, Result, metered
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.pyql import PyQL
-from triplewise.tools.pyql.program import fresh
+from triplewise.tools.pyql.program import PyQL, fresh
 from triplewise.tools.pyql.text import read_iri, read_variable
 from triplewise.tools.retrieval.encoder import Encoder
 

@@ -18,8 +18,7 @@ from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError, KGUnavailableError
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.pyql import PyQL
-from triplewise.tools.pyql.program import Fact, Filter, Typed, fresh
+from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed, fresh
 from triplewise.tools.pyql.text import Reader, apply
 from triplewise.tools.retrieval.encoder import Encoder
 

@@ -29,7 +29,7 @@ from triplewise.tools.kg.protocol import (
     facts_of,
     metered,
 )
-from triplewise.tools.pyql import Filter, PyQL
+from triplewise.tools.pyql.program import Filter, PyQL
 
 PROFILE = Profile(
     entity_namespaces=(EX,),
