@@ -95,7 +95,7 @@ def load_kg(
     if not paths:
         raise ConfigurationError("nothing to load: name at least one file with facts")
     target = Path(into).absolute()
-    with _scratch(target, progress) as folder:
+    with scratch_folder(target, progress) as folder:
         if target.exists() and not (replace and is_store(target)) and not _is_empty_folder(target):
             remedy = "pass replace=True to replace it" if is_store(target) else "choose another place"
             raise ConfigurationError(f"{target} exists already; {remedy}")
@@ -187,11 +187,11 @@ def _build(
 
 
 @contextmanager
-def _scratch(target: Path, progress: Progress | None) -> Iterator[Path]:
+def scratch_folder(target: Path, progress: Progress | None) -> Iterator[Path]:
     """A folder beside the target to build in, gone afterwards; other loads of the same target wait."""
 
     def waiting() -> None:
-        message = f"waiting for another load of {target.name}"
+        message = f"waiting for another process that makes {target.name}"
         _log.warning("%s", message)
         if progress is not None:
             progress(message, 0, None)

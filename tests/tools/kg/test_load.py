@@ -217,7 +217,7 @@ def test_a_second_load_waits_for_the_first(tmp_path: Path) -> None:
         replace=True,
         progress=lambda stage, *_: stages.append(stage),
     )
-    assert stages[0] == "waiting for another load of kg"
+    assert stages[0] == "waiting for another process that makes kg"
     assert process.wait() == 0
     assert process.stdout is not None
     process.stdout.close()

@@ -10,9 +10,8 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,42 +26,17 @@ BLOCK = 64 << 20
 """Bytes of text that DuckDB is given at once: memory use is some times this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(NamedTuple):
     """A part of a dump.
 
     Attributes:
         table: `line`, without its end, and `n`, its place in the part from 0 (null if unknown).
-        first: number of the part's first line, from 1. count: lines in it; None if not counted yet.
-        end: bytes of the decompressed file up to the end of the part. position: the same on disk.
+        count: lines in it; None if not counted. position: bytes of the file on disk that have been read.
     """
 
     table: ir.Table
-    first: int
     count: int | None
-    end: int
     position: int
-
-
-class Engine(Protocol):
-    """What an extraction needs of an engine."""
-
-    name: str
-
-    def lines(self, path: Path, first: int, offset: int) -> Iterator[Lines]:
-        """The lines of a file from a line number and byte on, in parts that fit in memory."""
-
-    def read(self, folder: Path) -> ir.Table:
-        """The Parquet files below a folder as one table."""
-
-    def write(self, table: ir.Table, folder: Path) -> None:
-        """Write a table as Parquet files into a folder; a sorted one in the order of their names."""
-
-    def count(self, table: ir.Table) -> int:
-        """Number of rows."""
-
-    def close(self) -> None:
-        """Give everything back."""
 
 
 class DuckDB:
@@ -92,21 +66,15 @@ class DuckDB:
         except duckdb.Error as error:
             raise ConfigurationError(f"memory {memory!r} is no size; write e.g. 4GB ({error})") from error
 
-    def lines(self, path: Path, first: int, offset: int) -> Iterator[Lines]:
-        """The lines of a file, decompressed here."""
+    def lines(self, path: Path) -> Iterator[Lines]:
+        """The lines of a file, decompressed here, in parts that fit in memory."""
         import ibis
         import pyarrow as pa
         import pyarrow.compute as pc
 
         with open_file(path) as stream:
             try:
-                left = offset
-                while left > 0:  # a compressed file has to be read up to there
-                    if not (skipped := stream.read(min(left, 1 << 20))):
-                        raise OSError("shorter than it was; start over with --overwrite")
-                    left -= len(skipped)
                 for raw in line_blocks(stream, BLOCK):
-                    offset += len(raw)
                     text = readable_lines(raw)
                     count = text.count(b"\n") + (not text.endswith(b"\n"))
                     ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
@@ -117,8 +85,7 @@ class DuckDB:
                     lines = pa.LargeStringArray.from_buffers(count, *buffers)
                     trimmed = pc.utf8_trim(lines, characters=" \t\r\n")
                     table = ibis.memtable(pa.table({"n": np.arange(count), "line": trimmed}))
-                    yield Lines(table, first, count, offset, stream.position)
-                    first += count
+                    yield Lines(table, count, stream.position)
             except OSError as error:
                 raise DataError(f"cannot be read to its end: {error}", path) from error
 
@@ -160,7 +127,7 @@ class Spark:
         self._session = _session() if session is None else session
         self._con = ibis.pyspark.connect(self._session)
 
-    def lines(self, path: Path, first: int, offset: int) -> Iterator[Lines]:
+    def lines(self, path: Path) -> Iterator[Lines]:
         """The lines of a file in one part: Spark splits it itself (bz2 and plain files, not gz)."""
         if path.name.lower().endswith(".zst"):
             raise DataError(
@@ -171,8 +138,7 @@ class Spark:
             "cast(null as bigint) as n", r"regexp_replace(value, '[ \\t\\r]+$', '') as line"
         )
         frame.createOrReplaceTempView("lines")
-        size = path.stat().st_size
-        yield Lines(self._con.table("lines"), 1, None, size, size)
+        yield Lines(self._con.table("lines"), None, path.stat().st_size)
 
     def read(self, folder: Path) -> ir.Table:
         """The Parquet files below a folder as one table."""
@@ -190,6 +156,9 @@ class Spark:
         """Stop the session, if it was started here."""
         if self._own:
             self._session.stop()
+
+
+Engine: TypeAlias = DuckDB | Spark
 
 
 def engine_named(name: str, spill: Path, memory: str, threads: int | None) -> Engine:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.terms import IRI
@@ -28,10 +28,20 @@ from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Progress, numbered_lines, open_file, safe_iri
 from triplewise.tools.kg.subset import hops as hop_tables
 from triplewise.tools.kg.subset.engines import Engine, column_table, engine_named
-from triplewise.tools.kg.subset.staging import Source, batches, check_dump, rows, stage, staged_table
-from triplewise.tools.kg.subset.steps import Facts, Steps, write_json
+from triplewise.tools.kg.subset.staging import (
+    STAGED,
+    Facts,
+    Source,
+    Steps,
+    batches,
+    check_dump,
+    rows,
+    stage,
+    write_json,
+)
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
     import pyarrow as pa
 
 FORMAT = 1
@@ -189,7 +199,7 @@ def extract_subset(
 
 
 class _Extraction:
-    """An extraction under way."""
+    """An extraction under way: its steps stand in `hops/` of the work folder."""
 
     def __init__(
         self,
@@ -209,197 +219,184 @@ class _Extraction:
     def run(self, paths: Sequence[Path], target: Path) -> SubsetReport:
         sources = stage(self.staging, self.engine, paths, self.profile, self.progress)
         self._took("staging")
-        self.steps.clear_unless("hops", self._identity(sources))
-        roles = self._step("relations", "hops/roles", self._roles)
-        known = self._step("finding the seeds", "hops/0", self._known_seeds)
-        if not known["seeds"]:
+        self._forget_others(sources)
+        roles = self._step("relations", "roles", self._roles)
+        seeds = self._step("finding the seeds", "0", self._known_seeds)
+        if not seeds["reached"]:
             raise DataError(
                 f"none of the {len(self.seeds.iris):,} seeds is in the dump (the first: "
                 f"{self.seeds.iris[0].value}); check the dump, and --profile (now {self.profile.name!r})"
             )
-        hops = []
+        hops = [seeds]
         for number in range(1, self.spec.hops + 1):
-            hops.append(self._hop(number))
+            what = f"hop {number}: {hops[-1]['reached']:,} nodes"
+            if not self.steps.facts(f"hops/{number}"):
+                self._step(what, f"{number}-touched", lambda folder, n=number: self._touched(folder, n))  # type: ignore[misc]
+            hops.append(self._step(what, str(number), lambda folder, n=number: self._taken(folder, n)))  # type: ignore[misc]
+            self.steps.forget(f"hops/{number}-touched")
             if not hops[-1]["reached"]:
                 break
-        counts = self._step(
-            "putting the hops together", "hops/triples", lambda f: self._together(f, len(hops))
+        by_hop = self._step(
+            "putting the hops together", "triples", lambda folder: self._together(folder, len(hops) - 1)
         )
-        self._step("labels", "hops/labels", self._labels)
-        places = {TRIPLES: "hops/triples/all", LABELS: "hops/labels/names"}
-        files = self._step(
-            "writing",
-            "hops/result",
-            lambda folder: {
-                name: _write_ntriples(batches(self.steps.path(place)), folder / name)
-                for name, place in places.items()
-            },
-        )
-        report = self._report(target, sources, roles | known | counts, hops, files)
-        result = self.steps.path("hops/result")
-        try:  # the old manifest goes first, the new one comes last; what was moved before stays moved
-            (target / SUBSET_MANIFEST).unlink(missing_ok=True)
-            for name in (TRIPLES, LABELS):
-                if (result / name).exists() or not (target / name).exists():
-                    (result / name).replace(target / name)
-            write_json(target / SUBSET_MANIFEST, _manifest(report, files))
-        except OSError as error:
-            raise DataError(f"cannot be written: {error.strerror or error}", target) from error
-        return report
-
-    def _report(
-        self, target: Path, sources: Sequence[Source], facts: Facts, hops: Sequence[Facts], files: Facts
-    ) -> SubsetReport:
-        found = tuple(
-            Hop(number, hop["nodes"], facts["by_hop"].get(str(number), 0), hop["hubs"])
-            for number, hop in enumerate(hops, 1)
-        )
+        self._step("labels", "labels", self._labels)
+        files = self._step("writing", "result", self._write)
         hubs = (  # hop by hop, the largest first
-            Hub(number, self.profile.short(_iri(node)), side, n)
-            for number in range(1, len(hops) + 1)
-            for node, side, n in rows(self.steps.path(f"hops/{number}/hubs"))
+            Hub(number, self.profile.short(_iri(node)), side, neighbours)
+            for number in range(1, len(hops))
+            for node, side, neighbours in rows(self._folder(f"{number}/hubs"))
         )
-        return SubsetReport(
+        report = SubsetReport(
             path=target,
             spec=self.spec,
             profile=self.profile.name,
             engine=self.engine.name,
             triples=files[TRIPLES]["triples"],
             labels=files[LABELS]["triples"],
-            hops=found,
-            hub_count=sum(hop.hubs for hop in found),
+            hops=tuple(
+                Hop(number, before["reached"], by_hop.get(str(number), 0), hop["hubs"])
+                for number, (before, hop) in enumerate(pairwise(hops), 1)
+            ),
+            hub_count=sum(hop["hubs"] for hop in hops[1:]),
             hubs=tuple(islice(hubs, SHOWN)),
-            seeds=facts["seeds"],
-            unknown=(*self.seeds.unreadable, *facts["unknown"])[:SHOWN],
-            unknown_count=len(self.seeds.unreadable) + facts["unknown_count"],
-            left_out=facts["left_out"],
+            seeds=seeds["reached"],
+            unknown=(*self.seeds.unreadable, *seeds["unknown"])[:SHOWN],
+            unknown_count=len(self.seeds.unreadable) + seeds["unknown_count"],
+            left_out=roles["left_out"],
             sources=tuple(sources),
             seconds={name: round(seconds, 3) for name, seconds in self.seconds.items()},
         )
+        self._publish(report, files)
+        return report
 
-    def _hop(self, number: int) -> Facts:
-        """One hop in two steps: what stands at the frontier, then what of it is taken and where it leads."""
-        frontier = self.steps.path(f"hops/{number - 1}/frontier")
-        nodes = (self.steps.facts(f"hops/{number - 1}") or {})["reached"]
-        what = f"hop {number}: {nodes:,} nodes"
-
-        def touched(folder: Path) -> Facts:
-            triples, read = staged_table(self.staging, self.engine), self.engine.read
-            followed = read(self.steps.path("hops/roles/followed"))
-            direction = self.spec.direction
-            self.engine.write(hop_tables.touched(triples, followed, read(frontier), direction), folder)
-            return {}
-
-        if self.steps.facts(f"hops/{number}") is None:
-            self._step(what, f"hops/{number}-touched", touched)
-        facts = self._step(what, f"hops/{number}", lambda folder: self._taken(folder, number))
-        self.steps.forget(f"hops/{number}-touched")
-        return facts | {"nodes": nodes}
-
-    def _taken(self, folder: Path, number: int) -> Facts:
-        read, spec = self.engine.read, self.spec
-        found = read(self.steps.path(f"hops/{number}-touched"))
-        over = None
-        if spec.hub_limit:
-            seeds = read(self.steps.path("hops/0/frontier"))
-            over = self._materialize(hop_tables.hubs(found, spec.hub_limit, seeds), folder / "hubs")
-        triples = self._materialize(
-            hop_tables.taken(found, over, spec.hub_sample, spec.seed), folder / "triples"
-        )
-        seen = [read(self.steps.path(f"hops/{n}/frontier")) for n in range(number)]
-        before = seen[0].union(*seen[1:]) if len(seen) > 1 else seen[0]
-        frontier = self._materialize(hop_tables.reached(triples, before), folder / "frontier")
-        return {
-            "reached": self.engine.count(frontier),
-            "hubs": self.engine.count(over) if over is not None else 0,
-        }
-
-    def _roles(self, folder: Path) -> Facts:
-        """Sort the relations of the dump: followed, naming, left out."""
-        triples = staged_table(self.staging, self.engine)
-        self._materialize(triples.group_by("p").agg(n=lambda t: t.count()), folder / "counts")
-        profile = self.profile
-        texts = (*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates)
-        naming = {f"<{predicate}>" for predicate in texts}
-        roles: dict[str, list[str]] = {"followed": [], "naming": []}
-        left_out = 0
-        for relation, number in rows(folder / "counts"):
-            if relation in naming:
-                roles["naming"].append(relation)
-            elif self.profile.excludes(_iri(relation)):
-                left_out += number
-            else:
-                roles["followed"].append(relation)
-        for role, relations in roles.items():
-            column_table(self.engine, sorted(relations), "p", folder / role)
-        return {"left_out": left_out} | {role: len(relations) for role, relations in roles.items()}
-
-    def _known_seeds(self, folder: Path) -> Facts:
-        wanted = column_table(self.engine, [iri.n3() for iri in self.seeds.iris], "node", folder / "wanted")
-        triples = staged_table(self.staging, self.engine)
-        subjects = triples.semi_join(wanted, triples.s == wanted.node).select(node="s")
-        objects = triples.semi_join(wanted, triples.o == wanted.node).select(node="o")
-        self._materialize(subjects.union(objects).distinct().order_by("node"), folder / "frontier")
-        there = {term for (term,) in rows(folder / "frontier")}
-        unknown = [iri for iri in self.seeds.iris if iri.n3() not in there]
-        return {
-            "seeds": len(there),
-            "reached": len(there),
-            "unknown": [self.profile.short(iri) for iri in unknown[:SHOWN]],
-            "unknown_count": len(unknown),
-        }
-
-    def _together(self, folder: Path, number: int) -> Facts:
-        parts = [self.engine.read(self.steps.path(f"hops/{n}/triples")) for n in range(1, number + 1)]
-        every = self._materialize(hop_tables.first_hops(parts), folder / "all")
-        self._materialize(every.group_by("hop").agg(n=lambda t: t.count()), folder / "counts")
-        counts = {str(hop): n for hop, n in rows(folder / "counts")}
-        return {"triples": sum(counts.values()), "by_hop": counts}
-
-    def _labels(self, folder: Path) -> Facts:
-        triples = self.engine.read(self.steps.path("hops/triples/all"))
-        self._materialize(triples.select("p").distinct(), folder / "relations")
-        relations = [_iri(term) for (term,) in rows(folder / "relations")]
-        carriers = {
-            iri.n3() for relation in relations for iri in (relation, self.profile.label_subject(relation))
-        }
-        extra = column_table(self.engine, sorted(carriers), "node", folder / "carriers")
-        named = (
-            hop_tables.nodes_of(triples)
-            .union(extra, self.engine.read(self.steps.path("hops/0/frontier")))
-            .distinct()
-        )
-        naming = self.engine.read(self.steps.path("hops/roles/naming"))
-        table = hop_tables.names_of(
-            staged_table(self.staging, self.engine), naming, named, self.spec.languages
-        )
-        self._materialize(table, folder / "names")
-        return {}
-
-    def _materialize(self, table: Any, folder: Path) -> Any:
-        """Compute a table now, into a folder of its own, and read it from there."""
-        folder.mkdir(parents=True, exist_ok=True)
-        self.engine.write(table, folder)
-        return self.engine.read(folder)
-
-    def _identity(self, sources: Sequence[Source]) -> Facts:
-        """What the steps of the hops are made from."""
-        spec = asdict(self.spec) | {"languages": list(self.spec.languages)}
+    def _forget_others(self, sources: Sequence[Source]) -> None:
+        """Clear steps that were made for another extraction."""
         seeds = "\n".join(iri.value for iri in self.seeds.iris)
-        return {
+        identity = {
             "version": version("triplewise"),
-            "order": spec,
+            "spec": asdict(self.spec) | {"languages": list(self.spec.languages)},
             "seeds": hashlib.sha256(seeds.encode()).hexdigest(),
             "profile": hashlib.sha256(repr(self.profile).encode()).hexdigest(),
             "engine": self.engine.name,
             "sources": [[s.path.name, s.bytes, s.sha256_of_first_mib] for s in sources],
         }
+        if self.steps.facts("identity") != identity:
+            for step in ("identity", "hops"):
+                self.steps.forget(step)
+            self.steps.step("identity", lambda folder: identity)
+
+    def _touched(self, folder: Path, number: int) -> Facts:
+        """What stands at the frontier of a hop."""
+        triples, frontier = self._staged(), self._read(f"{number - 1}/frontier")
+        followed = self._read("roles/followed")
+        self.engine.write(hop_tables.touched(triples, followed, frontier, self.spec.direction), folder)
+        return {}
+
+    def _taken(self, folder: Path, number: int) -> Facts:
+        """What of it a hop takes, and where that leads."""
+        touching, over = self._read(f"{number}-touched"), None
+        if self.spec.hub_limit:
+            seeds = self._read("0/frontier")
+            over = self._materialize(hop_tables.hubs(touching, self.spec.hub_limit, seeds), folder / "hubs")
+        taken = hop_tables.taken(touching, over, self.spec.hub_sample, self.spec.seed)
+        triples = self._materialize(taken, folder / "triples")
+        before = hop_tables.union_of([self._read(f"{n}/frontier") for n in range(number)])
+        frontier = self._materialize(hop_tables.reached(triples, before), folder / "frontier")
+        hubs = self.engine.count(over) if over is not None else 0
+        return {"reached": self.engine.count(frontier), "hubs": hubs}
+
+    def _roles(self, folder: Path) -> Facts:
+        """Sort the relations of the dump: followed, naming, left out."""
+        triples = self._staged()
+        self._materialize(triples.group_by("p").agg(n=lambda t: t.count()), folder / "counts")
+        profile = self.profile
+        texts = (*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates)
+        followed, naming, left_out = [], [], 0
+        for relation, number in rows(folder / "counts"):
+            if relation[1:-1] in texts:
+                naming.append(relation)
+            elif profile.excludes(_iri(relation)):
+                left_out += number
+            else:
+                followed.append(relation)
+        column_table(self.engine, sorted(followed), "p", folder / "followed")
+        column_table(self.engine, sorted(naming), "p", folder / "naming")
+        return {"left_out": left_out}
+
+    def _known_seeds(self, folder: Path) -> Facts:
+        seeds = column_table(self.engine, [iri.n3() for iri in self.seeds.iris], "node", folder / "seeds")
+        triples = self._staged()
+        subjects = triples.semi_join(seeds, triples.s == seeds.node).select(node="s")
+        objects = triples.semi_join(seeds, triples.o == seeds.node).select(node="o")
+        self._materialize(subjects.union(objects).distinct().order_by("node"), folder / "frontier")
+        there = {term for (term,) in rows(folder / "frontier")}
+        unknown = [iri for iri in self.seeds.iris if iri.n3() not in there]
+        return {
+            "reached": len(there),
+            "unknown": [self.profile.short(iri) for iri in unknown[:SHOWN]],
+            "unknown_count": len(unknown),
+        }
+
+    def _together(self, folder: Path, hops: int) -> Facts:
+        """Put the triples of all hops into one table; how many each hop was the first to take."""
+        tables = [self._read(f"{number}/triples") for number in range(1, hops + 1)]
+        every = self._materialize(hop_tables.first_hops(tables), folder / "all")
+        self._materialize(every.group_by("hop").agg(n=lambda t: t.count()), folder / "counts")
+        return {str(hop): n for hop, n in rows(folder / "counts")}
+
+    def _labels(self, folder: Path) -> Facts:
+        triples = self._read("triples/all")
+        self._materialize(triples.select("p").distinct(), folder / "relations")
+        relations = [_iri(term) for (term,) in rows(folder / "relations")]
+        carriers = {iri.n3() for r in relations for iri in (r, self.profile.label_subject(r))}
+        extra = column_table(self.engine, sorted(carriers), "node", folder / "carriers")
+        named = hop_tables.nodes_of(triples).union(extra, self._read("0/frontier")).distinct()
+        everything, naming = self._staged(), self._read("roles/naming")
+        names = hop_tables.names_of(everything, naming, named, self.spec.languages)
+        self._materialize(names, folder / "names")
+        return {}
+
+    def _write(self, folder: Path) -> Facts:
+        places = {TRIPLES: "triples/all", LABELS: "labels/names"}
+        return {n: _write_ntriples(batches(self._folder(p)), folder / n) for n, p in places.items()}
+
+    def _publish(self, report: SubsetReport, files: Facts) -> None:
+        """Move the files into place: the old manifest goes first, the new one comes last."""
+        target, result = report.path, self._folder("result")
+        facts = {k: v for k, v in asdict(report).items() if k not in ("path", "seconds")}
+        # No times and no folders: the same extraction has the same manifest.
+        facts["sources"] = [asdict(source) | {"path": source.path.name} for source in report.sources]
+        manifest = {"format": FORMAT, "version": version("triplewise"), **facts, "files": files}
+        try:
+            (target / SUBSET_MANIFEST).unlink(missing_ok=True)
+            for name in (TRIPLES, LABELS):  # what was moved before stays moved
+                if (result / name).exists() or not (target / name).exists():
+                    (result / name).replace(target / name)
+            write_json(target / SUBSET_MANIFEST, manifest)
+        except OSError as error:
+            raise DataError(f"cannot be written: {error.strerror or error}", target) from error
+
+    def _staged(self) -> ir.Table:
+        """All triples of the dumps."""
+        return self.engine.read(self.staging.path(STAGED))
+
+    def _folder(self, step: str) -> Path:
+        return self.steps.path(f"hops/{step}")
+
+    def _read(self, step: str) -> ir.Table:
+        return self.engine.read(self._folder(step))
+
+    def _materialize(self, table: ir.Table, folder: Path) -> ir.Table:
+        """Compute a table now, into a folder of its own, and read it from there."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.engine.write(table, folder)
+        return self.engine.read(folder)
 
     def _step(self, stage_name: str, name: str, make: Callable[[Path], Facts]) -> Facts:
         """A step, with its stage told and timed."""
         if self.progress is not None:
             self.progress(stage_name, 0, None)
-        facts = self.steps.step(name, make)
+        facts = self.steps.step(f"hops/{name}", make)
         self._took(stage_name.partition(":")[0])
         return facts
 
@@ -407,35 +404,6 @@ class _Extraction:
         now = time.perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._begun
         self._begun = now
-
-
-def _manifest(report: SubsetReport, files: Facts) -> Facts:
-    """What `cut.json` says. No times and no folders: the same extraction has the same manifest."""
-    spec = asdict(report.spec)
-    spec["hub_rule"] = (
-        "a node with more distinct neighbours than hub_limit on one side is not expanded on that side "
-        "(seeds always are; hub_sample of its triples are taken all the same); 0: no limit"
-    )
-    return {
-        "format": FORMAT,
-        "version": version("triplewise"),
-        "profile": report.profile,
-        "engine": report.engine,
-        "order": spec,
-        "seeds": {
-            "in_the_dump": report.seeds,
-            "unknown_count": report.unknown_count,
-            "unknown": list(report.unknown),
-        },
-        "triples": report.triples,
-        "labels": report.labels,
-        "hops": [asdict(hop) for hop in report.hops],
-        "hub_count": report.hub_count,
-        "hubs": [asdict(hub) for hub in report.hubs],
-        "left_out_by_profile": report.left_out,
-        "sources": [asdict(source) | {"path": source.path.name} for source in report.sources],
-        "files": files,
-    }
 
 
 def _write_ntriples(batches: Iterable[pa.RecordBatch], path: Path) -> Facts:

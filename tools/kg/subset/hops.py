@@ -93,7 +93,7 @@ def first_hops(by_hop: Sequence[ir.Table]) -> ir.Table:
     import ibis
 
     tables = [table.select("s", "p", "o", hop=ibis.literal(n, "int64")) for n, table in enumerate(by_hop, 1)]
-    every = tables[0].union(*tables[1:]) if len(tables) > 1 else tables[0]
+    every = union_of(tables)
     once = every.group_by("s", "p", "o").agg(hop=every.hop.min())
     return once.order_by("s", "p", "o")
 
@@ -112,6 +112,11 @@ def names_of(triples: ir.Table, naming: ir.Table, named: ir.Table, languages: Se
         tagged = texts.o.re_search(r'"@[a-z0-9-]+$')
         texts = texts.filter(~tagged | texts.o.re_search(rf'"@({tags})(-[a-z0-9]+)*$'))
     return texts.select("s", "p", "o").distinct().order_by("s", "p", "o")
+
+
+def union_of(tables: Sequence[ir.Table]) -> ir.Table:
+    """The rows of some tables, as often as they occur."""
+    return tables[0].union(*tables[1:]) if len(tables) > 1 else tables[0]
 
 
 def is_node(term: ir.StringColumn) -> ir.BooleanValue:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -20,13 +18,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyoxigraph as ox
 
-from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import exclusive
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.embedded import EmbeddedKG
-from triplewise.tools.kg.load import load_kg
+from triplewise.tools.kg.load import load_kg, scratch_folder
 from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.rdf import Progress, safe_iri
 
 DROPPED, MANIFEST = "dropped.nt", "thinned.json"
@@ -107,7 +103,7 @@ def make_incomplete(
 ) -> IncompleteReport:
     """Drop triples on the shortest paths of questions, and make a graph of the rest.
 
-    What was broken off leaves nothing in the way: run it again.
+    What was broken off leaves nothing in the way: run it again. Waits while another process makes the same.
 
     Args:
         source: a folder made by `triplewise kg load`, a graph file, or `demo`.
@@ -117,35 +113,49 @@ def make_incomplete(
         spec: how. profile: of the source. progress: told stage, done, total.
 
     Raises:
-        ConfigurationError: the folder exists, the source is an endpoint, or another process is making it.
+        ConfigurationError: the folder exists, or the source is an endpoint.
         DataError: a source that cannot be read, or a folder that cannot be written.
     """
-    start = time.perf_counter()
+    start, tell = time.perf_counter(), progress or (lambda stage, done, total: None)
     target = Path(into).absolute()
-    _refuse_existing(target)
-    kg = open_kg(source, profile=profile)
-    if not isinstance(kg, EmbeddedKG):
-        remedy = "load its facts by `triplewise kg load` and thin that"
-        raise ConfigurationError(f"{source} is an endpoint; {remedy}")
-    tell = progress or (lambda stage, done, total: None)
-    collected = _collect(kg, questions, spec, tell)
-    distinct = sorted({f for answers in collected.paths for path in answers for f in path})
-    # Lines 6 to 9 of the algorithm: a share of the facts on any path, drawn at random.
-    dropped = set(random.Random(spec.seed).sample(distinct, round(spec.drop * len(distinct))))
-    with _work_folder(target) as work:
-        total, digest = _write(kg, [collected.facts[i] for i in sorted(dropped)], work, tell)
+    with scratch_folder(target, progress) as work:
+        if target.exists():
+            raise ConfigurationError(f"{target} exists already; choose another folder, or remove it")
+        kg = open_kg(source, profile=profile)
+        if not isinstance(kg, EmbeddedKG):
+            remedy = "load its facts by `triplewise kg load` and thin that"
+            raise ConfigurationError(f"{source} is an endpoint; {remedy}")
+        tell("reading the graph", 0, None)
+        graph = ShortestPaths(_facts(kg))
+        paths, unknown, unreached = _paths_of(kg, graph, questions, spec, tell)
+        collected = sorted({fact for answers in paths for path in answers for fact in path})
+        # Lines 6 to 9 of the algorithm: a share of the facts on any path, drawn at random.
+        numbers = set(random.Random(spec.seed).sample(collected, round(spec.drop * len(collected))))
+        dropped = {graph.facts[i] for i in numbers}
+        lines = "".join(f"{s} {p} {o} .\n" for s, p, o in sorted(dropped)).encode()
+        total = 0
+
+        def rest() -> Iterator[ox.Quad]:
+            nonlocal total
+            for quad in kg.quads():
+                total += 1
+                if (str(quad.subject), str(quad.predicate), str(quad.object)) not in dropped:
+                    yield quad
+
+        tell("writing what stays", 0, None)
+        ox.serialize(rest(), str(work / REST), format=ox.RdfFormat.N_QUADS)
         kept = load_kg([work / REST], work / "kg", profile=kg.profile, progress=progress).triples
-        hit = [[not dropped.isdisjoint(path) for path in answers] for answers in collected.paths]
+        hit = [[not numbers.isdisjoint(path) for path in answers] for answers in paths]
         report = IncompleteReport(
             path=target,
             triples=total,
             kept=kept,
-            collected=len(distinct),
+            collected=len(collected),
             dropped=len(dropped),
-            questions=len(collected.paths),
-            unknown=collected.unknown,
-            answers=sum(map(len, collected.paths)),
-            unreached=collected.unreached,
+            questions=len(paths),
+            unknown=unknown,
+            answers=sum(map(len, paths)),
+            unreached=unreached,
             hit_questions=sum(map(any, hit)),
             hit_answers=sum(map(sum, hit)),
             seconds=time.perf_counter() - start,
@@ -154,54 +164,12 @@ def make_incomplete(
             checksum = hashlib.file_digest(file, "sha256").hexdigest()
         facts = {k: v for k, v in asdict(report).items() if k != "path"} | {"source": Path(source).name}
         facts |= asdict(spec) | {"questions_file": {"name": questions_file.name, "sha256": checksum}}
-        manifest = json.dumps(facts | {"dropped_sha256": digest}, indent=2, ensure_ascii=False)
-        (work / DROPPED).rename(work / "kg" / DROPPED)
+        facts["dropped_sha256"] = hashlib.sha256(lines).hexdigest()
+        manifest = json.dumps(facts, indent=2, ensure_ascii=False)
+        (work / "kg" / DROPPED).write_bytes(lines)
         (work / "kg" / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
-        _refuse_existing(target)
         (work / "kg").rename(target)
     return report
-
-
-def _refuse_existing(target: Path) -> None:
-    """Never overwrite."""
-    if target.exists():
-        raise ConfigurationError(f"{target} exists already; choose another folder, or remove it")
-
-
-@dataclass(frozen=True, slots=True)
-class _Collected:
-    """The paths of the questions.
-
-    `paths`: for each question, the facts of the path to each answer that was reached. `unknown`: questions
-    whose topic the graph lacks. `unreached`: answers without a path.
-    """
-
-    facts: Sequence[Fact]
-    paths: Sequence[Sequence[Sequence[int]]]
-    unknown: int
-    unreached: int
-
-
-def _collect(
-    kg: EmbeddedKG, questions: Sequence[TopicQuestion], spec: IncompleteSpec, tell: Progress
-) -> _Collected:
-    """Shortest paths from the topic of each question to its answers."""
-    tell("reading the graph", 0, None)
-    graph = ShortestPaths(_facts(kg))
-    names = _Names(kg, graph)
-    paths: list[list[list[int]]] = []
-    unknown = unreached = 0
-    for number, (question, topics, answers) in enumerate(questions):
-        if number % EVERY == 0:
-            tell("searching paths", number, len(questions))
-        topic = next((node for name in topics if (node := names.node(name))), "")
-        unknown += not topic
-        draw = random.Random(f"{spec.seed} {question} {topic}")
-        targets = {a: names.node(a) for a in answers}
-        reached = graph.between(topic, set(targets.values()), spec.hops, draw, spec.every_path)
-        unreached += sum(node not in reached for node in targets.values())
-        paths.append([path for path in reached.values() if path])
-    return _Collected(graph.facts, paths, unknown, unreached)
 
 
 def _facts(kg: EmbeddedKG) -> set[Fact]:
@@ -220,64 +188,42 @@ def _facts(kg: EmbeddedKG) -> set[Fact]:
     return facts
 
 
-class _Names:
-    """Finds the node that a name or an id of a question file means."""
+def _paths_of(
+    kg: EmbeddedKG,
+    graph: ShortestPaths,
+    questions: Sequence[TopicQuestion],
+    spec: IncompleteSpec,
+    tell: Progress,
+) -> tuple[list[list[list[int]]], int, int]:
+    """Shortest paths from the topic of each question to its answers.
 
-    def __init__(self, kg: KnowledgeGraph, graph: ShortestPaths) -> None:
-        self._kg, self._nodes = kg, graph.nodes
-        self._literals: dict[str, str] | None = None
+    Returns:
+        For each question the facts of the path to each answer that was reached; how many questions have a
+        topic that the graph lacks; how many answers have no path.
+    """
+    literals = {node[1 : node.rindex('"')]: node for node in graph.nodes if node.startswith('"')}
 
-    def node(self, name: str) -> str:
-        """The node in N-Triples form, "" if the graph has none."""
-        entries = self._kg.index.exact(name) if self._kg.index is not None else ()
+    def node_of(name: str) -> str:
+        """The node in N-Triples form that a name or an id means, "" if the graph has none."""
+        entries = kg.index.exact(name) if kg.index is not None else ()
         same = [e for e in entries if e.label == name] or list(entries)
-        iri = self._kg.profile.expand(name)
+        iri = kg.profile.expand(name)
         forms = [*([iri.n3()] if iri is not None else ()), *(e.iri.n3() for e in same)]
-        if form := next((form for form in forms if form in self._nodes), ""):
-            return form
-        if self._literals is None:
-            literals = (n for n in self._nodes if n.startswith('"'))
-            self._literals = {n[1 : n.rindex('"')]: n for n in literals}
-        return self._literals.get(name, "")
+        return next((form for form in forms if form in graph.nodes), "") or literals.get(name, "")
 
-
-def _write(kg: EmbeddedKG, dropped: Collection[Fact], work: Path, tell: Progress) -> tuple[int, str]:
-    """Write what stays and what is dropped; how many facts the source has, and the latter's checksum."""
-    lines = "".join(f"{s} {p} {o} .\n" for s, p, o in sorted(dropped)).encode()
-    (work / DROPPED).write_bytes(lines)
-    total, gone = 0, set(dropped)
-
-    def rest() -> Iterator[ox.Quad]:
-        nonlocal total
-        for quad in kg.quads():
-            total += 1
-            if (str(quad.subject), str(quad.predicate), str(quad.object)) not in gone:
-                yield quad
-
-    tell("writing what stays", 0, None)
-    ox.serialize(rest(), str(work / REST), format=ox.RdfFormat.N_QUADS)
-    return total, hashlib.sha256(lines).hexdigest()
-
-
-@contextmanager
-def _work_folder(target: Path) -> Iterator[Path]:
-    """A hidden folder beside the target, this process's alone; what a dead one left in it goes first."""
-    folder = target.parent / f".{target.name}.thinning"
-
-    def refuse() -> None:
-        raise ConfigurationError(f"another process is making {target}; wait for it to end")
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            stack.enter_context(exclusive(folder / "lock", refuse))
-            for left in folder.iterdir():
-                if left.name != "lock":
-                    shutil.rmtree(left) if left.is_dir() else left.unlink()
-            yield folder
-        shutil.rmtree(folder, ignore_errors=True)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror or error}", target) from error
+    paths: list[list[list[int]]] = []
+    unknown = unreached = 0
+    for number, (question, topics, answers) in enumerate(questions):
+        if number % EVERY == 0:
+            tell("searching paths", number, len(questions))
+        topic = next((node for name in topics if (node := node_of(name))), "")
+        unknown += not topic
+        draw = random.Random(f"{spec.seed} {question} {topic}")
+        targets = {a: node_of(a) for a in answers}
+        reached = graph.between(topic, set(targets.values()), spec.hops, draw, spec.every_path)
+        unreached += sum(node not in reached for node in targets.values())
+        paths.append([path for path in reached.values() if path])
+    return paths, unknown, unreached
 
 
 class ShortestPaths:
@@ -341,11 +287,6 @@ class ShortestPaths:
             depth[frontier] = hop
         return depth
 
-    def _back(self, node: int, depth: np.ndarray) -> np.ndarray:
-        """Where the neighbours of a node stand that are one step nearer to the start."""
-        slots = np.arange(self._start[node], self._start[node + 1])
-        return np.asarray(slots[depth[self._far[slots]] == depth[node] - 1])
-
     def _facts(self, node: int, depth: np.ndarray, draw: random.Random | None) -> set[int]:
         """Facts of one shortest path, drawn at random step by step, or of all of them."""
         facts: set[int] = set()
@@ -353,7 +294,8 @@ class ShortestPaths:
         while open_nodes:
             if depth[at := open_nodes.pop()] <= 0:
                 continue
-            slots = self._back(at, depth).tolist()
+            every = np.arange(self._start[at], self._start[at + 1])
+            slots = every[depth[self._far[every]] == depth[at] - 1].tolist()  # one step nearer to the start
             for slot in slots if draw is None else [draw.choice(slots)]:
                 facts.add(int(self._fact[slot]))
                 if (near := int(self._far[slot])) not in seen:

@@ -1,6 +1,4 @@
-"""Staging: a dump as Parquet with the columns `s`, `p`, `o`, read once for any number of extractions.
-
-Each part of a dump is a step of the work folder, and a process that was killed goes on where it was.
+"""Work in progress in a folder, and its first step: a dump as Parquet with the columns `s`, `p`, `o`.
 
 Nearly all lines of a dump are plain. They are recognised by one regular expression, which accepts only what
 the parser would accept and write the same way, and taken apart by the engine. Every other line (escapes of
@@ -11,25 +9,31 @@ out in one spelling, so that equal terms are equal strings.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyoxigraph as ox
 
-from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import exclusive
 from triplewise.tools.core.terms import XSD
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.subset.engines import Engine, Lines
-from triplewise.tools.kg.subset.steps import Facts, Steps
+from triplewise.tools.kg.subset.engines import Engine
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
 
+Facts = dict[str, Any]
+DONE = "done.json"
 _CHARACTER = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f][0-9A-Fa-f])"
 _IRI = (
     rf"<[A-Za-z][A-Za-z0-9+.-]*:(?://[A-Za-z0-9.-]+(?:[/?]{_CHARACTER}*)?|[A-Za-z0-9]{_CHARACTER}*)"
@@ -44,6 +48,94 @@ STRING = f"^^<{XSD}string>"
 STAGED = "staged"
 ROWS = 100_000
 _HEAD = 1 << 20
+
+
+class Steps:
+    """Steps in a folder, done by one process at a time, each done once, whole or not at all.
+
+    A step is a folder. It is made under another name and renamed when it is complete, with what there is to
+    remember of it in `done.json`. A process that is killed leaves nothing that looks like a finished step,
+    and the next one goes on behind the last that is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, name: str) -> Path:
+        """Where a step's files are."""
+        return self.folder / name
+
+    def facts(self, name: str) -> Facts | None:
+        """What is remembered of a finished step; None if it is not finished."""
+        return read_json(self.folder / name / DONE)
+
+    def step(self, name: str, make: Callable[[Path], Facts]) -> Facts:
+        """Do a step unless it is done.
+
+        Args:
+            name: of the step, with slashes for folders.
+            make: writes the step's files into the folder it is given, and returns what to remember (JSON).
+
+        Raises:
+            DataError: the disk is full or cannot be written.
+        """
+        if (facts := self.facts(name)) is not None:
+            return facts
+        final = self.folder / name
+        part = final.with_name(final.name + ".part")
+        try:
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.rmtree(final, ignore_errors=True)
+            part.mkdir(parents=True)
+            facts = make(part)
+            write_json(part / DONE, facts)
+            part.rename(final)
+        except OSError as error:
+            raise DataError(f"cannot be written: {error.strerror or error}", final) from error
+        return facts
+
+    def forget(self, name: str) -> None:
+        """Undo a step, or a folder of steps."""
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes out of the folder.
+
+        Raises:
+            ConfigurationError: another process works in it. DataError: it cannot be made.
+        """
+
+        def refuse() -> None:
+            raise ConfigurationError(f"another process is working in {self.folder}; wait for it to end")
+
+        with ExitStack() as stack:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(exclusive(self.folder / "lock", refuse))
+            except OSError as error:
+                raise DataError(f"cannot be written: {error.strerror or error}", self.folder) from error
+            yield
+
+
+def read_json(path: Path) -> Facts | None:
+    """A JSON object; None if there is none, or no whole one."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return dict(value) if isinstance(value, dict) else None
+
+
+def write_json(path: Path, facts: Facts) -> None:
+    """Write a JSON object, whole or not at all."""
+    part = path.with_name(path.name + ".tmp")
+    with part.open("w", encoding="utf-8") as file:
+        json.dump(facts, file, indent=2, ensure_ascii=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +159,6 @@ class Source:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class BadLine:
-    """Why a line is no triple."""
-
-    message: str
-
-
 def check_dump(path: Path) -> None:
     """Raise DataError unless a dump can be read: N-Triples or a table of labels, by its suffix."""
     if not path.exists():
@@ -92,37 +177,34 @@ def stage(
     steps: Steps, engine: Engine, dumps: Sequence[Path], profile: Profile, progress: rdf.Progress | None
 ) -> list[Source]:
     """Stage the dumps that are not staged yet. Files of the same name, size, time and head are the same."""
-    staged = []
+    sources = []
     for number, path in enumerate(dumps):
         place, stat = f"{STAGED}/{number:03}", path.stat()
         with path.open("rb") as file:
             head = hashlib.sha256(file.read(_HEAD)).hexdigest()
-        identity: Facts = {
-            "name": path.name,
-            "bytes": stat.st_size,
-            "modified": stat.st_mtime_ns,
-            "head": head,
-        }
+        identity = [path.name, stat.st_size, stat.st_mtime_ns, head, engine.name]
         if rdf.is_label_table(path):
-            identity["profile"] = profile.name
-        steps.clear_unless(place, identity | {"engine": engine.name})
-        facts = steps.facts(f"{place}/end")
-        if facts is None:
-            total = _total(list(_parts(steps, engine, path, number, profile, progress)), path)
-            facts = steps.step(f"{place}/end", lambda _, total=total: total)  # type: ignore[misc]
+            identity.append(profile.name)
+        if (steps.facts(place) or {}).get("identity") != identity:
+            steps.forget(place)
+
+        def make(folder: Path, path: Path = path, number: int = number, identity: Any = identity) -> Facts:
+            if rdf.is_label_table(path):
+                facts = _stage_labels(folder, path, profile)
+            else:
+                facts = _stage_triples(folder, engine, path, number, progress)
+            if not facts["triples"]:
+                raise DataError("no triple in it", path)
+            return facts | {"identity": identity}
+
+        facts = {name: value for name, value in steps.step(place, make).items() if name != "identity"}
         if progress is not None:
             progress(f"staging {path.name}", stat.st_size, stat.st_size)
-        staged.append(Source(path, stat.st_size, head, **facts))
-    for number in count(len(dumps)):  # an earlier work may have had more dumps
-        if not steps.path(place := f"{STAGED}/{number:03}").exists():
-            return staged
-        steps.forget(place)
-    return staged
-
-
-def staged_table(steps: Steps, engine: Engine) -> Any:
-    """All staged triples."""
-    return engine.read(steps.path(STAGED))
+        sources.append(Source(path, stat.st_size, head, **facts))
+    for folder in steps.path(STAGED).iterdir():  # an earlier work may have had more dumps
+        if not folder.name.isdecimal() or int(folder.name) >= len(dumps):
+            shutil.rmtree(folder)
+    return sources
 
 
 def batches(folder: Path) -> Iterator[pa.RecordBatch]:
@@ -140,97 +222,67 @@ def rows(folder: Path) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _parts(
-    steps: Steps, engine: Engine, path: Path, number: int, profile: Profile, progress: rdf.Progress | None
-) -> Iterator[Facts]:
-    """What there is to know of each part of a file, each staged now unless it is already."""
-    place = f"{STAGED}/{number:03}"
-    if rdf.is_label_table(path):
-        yield steps.step(f"{place}/000000", lambda folder: _stage_labels(folder, path, profile))
-        return
-    done, first, end = 0, 1, 0
-    while (facts := steps.facts(f"{place}/{done:06}")) is not None:
-        yield facts
-        if facts["lines"] is None:
-            return
-        done, first, end = done + 1, first + facts["lines"], facts["end"]
-    for part, lines in enumerate(engine.lines(path, first, end), done):
-        yield steps.step(
-            f"{place}/{part:06}",
-            lambda folder, lines=lines: _stage_part(folder, engine, lines, path, number),  # type: ignore[misc]
-        )
-        if progress is not None:
-            progress(f"staging {path.name}", lines.position, path.stat().st_size)
+def _stage_triples(
+    folder: Path, engine: Engine, path: Path, number: int, progress: rdf.Progress | None
+) -> Facts:
+    """Stage N-Triples part by part."""
+    lines: int | None = 0
+    triples = bad_lines = 0
+    first: tuple[int | None, str, str] = (None, "", "")  # the first bad line: its number, text and mistake
 
-
-def _stage_part(folder: Path, engine: Engine, lines: Lines, path: Path, number: int) -> Facts:
-    plain, others = folder / "plain", folder / "others"
-    for sub in (plain, others):
-        sub.mkdir()
-    engine.write(plain_triples(lines.table), plain)
-    if sum(_size(file) for file in plain.glob("*.parquet")) != lines.count:
-        engine.write(other_lines(lines.table), others)
-    bad: list[tuple[int | None, str, str]] = []
-
-    def parsed() -> Iterator[tuple[str, str, str]]:
+    def parsed(others: Path, before: int) -> Iterator[tuple[str, str, str]]:
+        nonlocal bad_lines, first
         for place, line in rows(others):
-            triple = parse_line(line, number)
-            if isinstance(triple, BadLine):
-                bad.append((place, line, triple.message))
-            elif triple is not None:
-                yield triple
+            try:
+                if (triple := parse_line(line, number)) is not None:
+                    yield triple
+            except ValueError as error:
+                bad_lines += 1
+                at = None if place is None else before + place + 1
+                if bad_lines == 1 or (at is not None and first[0] is not None and at < first[0]):
+                    first = (at, line, str(error))
 
-    rest = folder / "rest.parquet"
-    _write_rows(rest, parsed())
-    for file in others.iterdir():
-        file.unlink()
-    sizes = {file: _size(file) for file in (*plain.glob("*.parquet"), rest)}
-    for file, size in sizes.items():
-        if not size:  # DuckDB takes all files to be as large as the first, and joins from the wrong side
-            file.unlink()
-    facts: Facts = {"lines": lines.count, "end": lines.end, "triples": sum(sizes.values())}
-    if not bad:
-        return facts | {"bad_lines": 0, "first_bad": None, "message": ""}
-    at, line, message = min(bad, key=lambda b: b[0] or 0)
-    if at is not None:
-        first_bad: int | None = lines.first + at
-    else:  # the engine read the file in no order
+    for part, block in enumerate(engine.lines(path)):
+        plain, others = folder / f"{part:06}" / "plain", folder / f"{part:06}" / "others"
+        for sub in (plain, others):
+            sub.mkdir(parents=True)
+        engine.write(plain_triples(block.table), plain)
+        if sum(map(_size, plain.glob("*.parquet"))) != block.count:
+            engine.write(other_lines(block.table), others)
+        _write_rows(plain / "rest.parquet", parsed(others, lines or 0))
+        shutil.rmtree(others)
+        for file in plain.glob("*.parquet"):
+            triples += (size := _size(file))
+            if not size:  # DuckDB takes all files to be as large as the first, and joins from the wrong side
+                file.unlink()
+        lines = None if lines is None or block.count is None else lines + block.count
+        if progress is not None:
+            progress(f"staging {path.name}", block.position, path.stat().st_size)
+    at, text, message = first
+    if bad_lines and at is None:  # the engine read the file in no order
         with rdf.open_file(path) as stream:
-            first_bad = next(
-                (n for n, text in rdf.numbered_lines(stream) if text.strip() == line.strip()), None
-            )
-    return facts | {"bad_lines": len(bad), "first_bad": first_bad, "message": message}
+            at = next((n for n, line in rdf.numbered_lines(stream) if line.strip() == text.strip()), None)
+    return {
+        "triples": triples,
+        "lines": lines,
+        "bad_lines": bad_lines,
+        "first_bad": at,
+        "message": message,
+    }
 
 
 def _stage_labels(folder: Path, path: Path, profile: Profile) -> Facts:
     """Stage a table of labels as the facts that `triplewise kg load` would make of it."""
     reader = rdf.GraphReader(on_error="skip")
-    quads = reader.labels([path], profile)
-    triples = _write_rows(
-        folder / "labels.parquet", ((str(q.subject), str(q.predicate), str(q.object)) for q in quads)
-    )
+    facts = ((str(q.subject), str(q.predicate), str(q.object)) for q in reader.labels([path], profile))
+    triples = _write_rows(folder / "labels.parquet", facts)
     first = reader.broken[0] if reader.broken else None
     return {
-        "lines": None,
-        "end": 0,
         "triples": triples,
+        "lines": None,
         "bad_lines": reader.broken_count,
         "first_bad": first and first.line,
         "message": first.message if first else "",
-    }
-
-
-def _total(parts: Sequence[Facts], path: Path) -> Facts:
-    if not any(part["triples"] for part in parts):
-        raise DataError("no triple in it", path)
-    lines = [part["lines"] for part in parts]
-    bad = next((part for part in parts if part["bad_lines"]), None)
-    return {
-        "triples": sum(part["triples"] for part in parts),
-        "lines": None if None in lines else sum(lines),
-        "bad_lines": sum(part["bad_lines"] for part in parts),
-        "first_bad": bad and bad["first_bad"],
-        "message": bad["message"] if bad else "",
     }
 
 
@@ -273,21 +325,24 @@ def other_lines(lines: ir.Table) -> ir.Table:
     return lines.filter(~lines.line.re_search(PLAIN) & (lines.line != "")).select("n", "line")
 
 
-def parse_line(line: str, source: int) -> tuple[str, str, str] | BadLine | None:
+def parse_line(line: str, source: int) -> tuple[str, str, str] | None:
     """The triple of any line, in the same spelling; None for a comment.
 
     Args:
         line: the line. source: number of its file: blank nodes become IRIs that are distinct by file.
+
+    Raises:
+        ValueError: the line is no triple; says why.
     """
     try:
         quad = next(iter(ox.parse(input=line.encode(), format=ox.RdfFormat.N_TRIPLES)), None)
     except SyntaxError as error:
-        return BadLine(str(error.msg or error).split(": ", 1)[-1])
-    except UnicodeEncodeError:
-        return BadLine("not UTF-8")
+        raise ValueError(str(error.msg or error).split(": ", 1)[-1]) from error
+    except UnicodeEncodeError as error:
+        raise ValueError("not UTF-8") from error
     if quad is None:
         return None
     if isinstance(quad.object, ox.Triple):
-        return BadLine("a triple as the object of a triple (RDF 1.2) is not supported")
+        raise ValueError("a triple as the object of a triple (RDF 1.2) is not supported")
     quad = rdf.without_blanks(quad, source)
     return str(quad.subject), str(quad.predicate), str(quad.object)

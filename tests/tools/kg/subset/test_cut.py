@@ -145,16 +145,16 @@ def test_a_killed_cut_goes_on_and_gives_the_same(tmp_path: Path) -> None:
     script.write_text(
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from triplewise.tools.kg.subset import SubsetSpec, extract_subset, engines, steps\n"
+        "from triplewise.tools.kg.subset import SubsetSpec, extract_subset, engines, staging\n"
         "engines.BLOCK = 60_000\n"
-        "step = steps.Steps.step\n"
+        "step = staging.Steps.step\n"
         "def killed(self, name, make):\n"
         "    facts = step(self, name, make)\n"
         "    if name == sys.argv[2]:\n"
         "        (self.folder / f'{name}x.part').mkdir()\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return facts\n"
-        "steps.Steps.step = killed\n"
+        "staging.Steps.step = killed\n"
         "extract_subset('seeds.txt', ['d.nt'], sys.argv[1], SubsetSpec(hops=2, hub_limit=20))\n"
     )
 
@@ -164,7 +164,7 @@ def test_a_killed_cut_goes_on_and_gives_the_same(tmp_path: Path) -> None:
 
     assert run("whole", "") == 0
     kept: dict[str, int] = {}
-    for after in ("staged/000/000002", "hops/1", "hops/result"):
+    for after in ("staged/000", "hops/1", "hops/result"):
         assert run("broken", after) == -signal.SIGKILL
         assert {name: (tmp_path / "broken/.work" / name).stat().st_mtime_ns for name in kept} == kept
         kept[after] = (tmp_path / "broken/.work" / after).stat().st_mtime_ns
@@ -267,7 +267,7 @@ def test_a_missing_package_names_its_extra(tmp_path: Path, monkeypatch: pytest.M
 def test_two_cuts_of_one_folder_do_not_meet(tmp_path: Path) -> None:
     dump = write_facts(tmp_path / "d.nt", random_graph(5))
     (tmp_path / "seeds.txt").write_text(node(1))
-    from triplewise.tools.kg.subset.steps import Steps
+    from triplewise.tools.kg.subset.staging import Steps
 
     with (
         Steps(tmp_path / "cut" / ".work").alone(),
