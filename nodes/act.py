@@ -33,7 +33,7 @@ from triplewise.nodes.models import ModelCall
 from triplewise.nodes.plan import rule_service
 from triplewise.nodes.sql import sql_services, table_lines
 from triplewise.nodes.state import State, Step
-from triplewise.nodes.text import form_of, memory_texts, observation_lines
+from triplewise.nodes.text import memory_texts, observation_lines
 from triplewise.tools.actions import Toolset, parse_call, parse_react
 from triplewise.tools.actions.toolset import ActionContext, Ranker, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
@@ -42,6 +42,7 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.conversation import Opening, conversation
 from triplewise.tools.learning.trajectory import Turn
+from triplewise.tools.planning.lexical.question import form_of
 from triplewise.tools.pyql.text import scan_arguments
 from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.retrieval.vectors import vectors_of

@@ -11,25 +11,21 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
-from triplewise.nodes.text import (
-    contains_name,
-    decides,
-    denies,
-    form_of,
-    node_labels,
-    normal_values,
-    slot_of,
-    triple_text,
-)
+from triplewise.nodes.text import contains_name
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.protocol import facts_of
+from triplewise.tools.kg.vocabulary import node_labels, triple_text
 from triplewise.tools.planning.lexical.claims import LINKED
 from triplewise.tools.planning.lexical.planner import GUESS
+from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import read_term, write_node
+
+_TRUE = {"true", "yes", "correct", "right", "supported"}
+_FALSE = {"false", "no", "incorrect", "wrong", "refuted", "not true"}
 
 PROOF_LIMIT = 50
 """Most facts shown as proof."""
@@ -65,6 +61,15 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
         else:
             texts.append(readable_text(value))
     return tuple(texts)
+
+
+def normal_values(text: str, values: Sequence[str]) -> tuple[str, ...]:
+    """The values of an answer; yes, no and their like are `true` or `false` where a text asks for that."""
+    if not decides(text) or len(values) != 1:
+        return tuple(values)
+    word = values[0].strip(" .!\"'").casefold()
+    truth = "true" if word in _TRUE else "false" if word in _FALSE else ""
+    return (truth,) if truth else tuple(values)
 
 
 def sentence(labels: tuple[str, ...]) -> str:

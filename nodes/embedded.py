@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from triplewise.nodes.state import State
-from triplewise.nodes.text import denies, form_of
 from triplewise.tools.actions import Toolset
 from triplewise.tools.actions.agentbench_sets import set_script, unsayable
 from triplewise.tools.actions.pyql import execute_program
@@ -24,6 +23,7 @@ from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import rule_program
+from triplewise.tools.planning.lexical.question import denies, form_of
 from triplewise.tools.pyql.text import read_term, write_node
 
 FAN_OUT = 12

@@ -12,10 +12,10 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import State, Usage
-from triplewise.nodes.text import slot_of
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.linking.linker import link as link_mentions
+from triplewise.tools.planning.lexical.question import slot_of
 
 
 def link(state: State, runtime: Runtime[Context]) -> Update:

@@ -17,7 +17,6 @@ from triplewise.nodes.environment import ModelPhase, Phase, Steps, Update, envir
 from triplewise.nodes.link import link
 from triplewise.nodes.models import ModelCall
 from triplewise.nodes.state import State
-from triplewise.nodes.text import form_of, slot_of
 from triplewise.tools.actions.symbolic import RuleService
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Rule, path_text
@@ -26,6 +25,7 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.planning.bodies import grow, node_form
 from triplewise.tools.planning.lexical.claims import claim_rules
 from triplewise.tools.planning.lexical.planner import Plan, PlanSettings, make_plan
+from triplewise.tools.planning.lexical.question import form_of, slot_of
 from triplewise.tools.planning.lexical.slots import slot_rules
 from triplewise.tools.planning.proposals import Grounder, demonstrate, parse_bodies, with_proposals
 from triplewise.tools.retrieval.encoder import Encoder

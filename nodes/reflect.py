@@ -13,18 +13,10 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import ModelPhase, Phase, Steps, Update, environment
 from triplewise.nodes.models import ModelCall
 from triplewise.nodes.state import State, Step, Usage
-from triplewise.nodes.text import (
-    contains_name,
-    form_of,
-    made_up,
-    memory_texts,
-    node_labels,
-    observation_lines,
-    parse_triples,
-    triple_text,
-)
+from triplewise.nodes.text import contains_name, made_up, memory_texts, observation_lines, parse_triples
 from triplewise.tools.core.terms import IRI, Triple
-from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.kg.vocabulary import node_labels, relation_texts, triple_text
+from triplewise.tools.planning.lexical.question import form_of
 from triplewise.tools.retrieval.pair_ranking import PairRanker
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")

@@ -16,9 +16,9 @@ from langgraph.types import interrupt
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import State, Step
-from triplewise.nodes.text import triple_text
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg.overlay.overlay import overlaid
+from triplewise.tools.kg.vocabulary import triple_text
 
 ASKED = 'Which facts may be used? "all", "none", or {"id": true | false}.'
 _YES = {True: True, False: False, "all": True, "none": False, "y": True, "n": False, "yes": True, "no": False}

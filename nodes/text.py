@@ -1,125 +1,27 @@
-"""How questions and facts read.
-
-A text is a question, a claim to check, or a slot to fill (ODA, section 3.1). Triples, paths and observations
-become lines for prompts and people, and replies of a model become triples.
-"""
+"""Facts as lines of prompts, and replies of a model read back as facts."""
 
 from __future__ import annotations
 
 import re
-import typing
-from collections.abc import Container, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Container, Sequence
+from typing import TYPE_CHECKING
 
-from triplewise.tools.core.terms import Literal, Term, Triple
+from triplewise.tools.core.terms import Triple
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.literals import readable
-from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.kg.vocabulary import node_labels, relation_texts, triple_text
 
 if TYPE_CHECKING:
     from triplewise.nodes.state import ScoredTriple, State
-
-Form: TypeAlias = typing.Literal["question", "claim", "slot"]
-
-_SLOT = re.compile(r"\s*(\S.*?)\s*\[SEP\]\s*(.*\S)\s*", re.DOTALL)
-_ASKS = {"who", "whom", "whose", "what", "which", "where", "when", "why", "how"}
-_ORDERS = set(
-    re.findall(r"\w+", "name list give tell show find count state say describe identify return get")
-)
-_LATE_ORDER = re.compile(r",\s*(?:please\s+)?(?:name|list|tell)\s+(?:all|the|me|us|every|any)\b")
-_INVERTED = set(
-    re.findall(
-        r"[\w']+",
-        """is are was were am be been do does did has have had can could will would shall should may might
-        must isn't aren't wasn't weren't don't doesn't didn't hasn't haven't hadn't can't couldn't won't""",
-    )
-)
-_PREPOSITIONS = set(re.findall(r"\w+", "in on at of for from to by with under through about since"))
-_DENIALS = {"not", "never", "no", "neither", "nor", "without", "cannot", "none", "nobody"}
-_TRUE = {"true", "yes", "correct", "right", "supported"}
-_FALSE = {"false", "no", "incorrect", "wrong", "refuted", "not true"}
 
 _COMMA, _QUOTES = re.compile(r"[ \t]*,[ \t]*"), re.compile(r"[\[\]'\"`*]")
 _BRACKETED, _NUMBERED = re.compile(r"\(([^()]*)\)"), re.compile(r"^\s*(?:\d+[.)]|[-•])\s*")
 _BEGINS, _ENDS = re.compile(r"(?:^|[^\w\s]|\n)[ \t]*$"), re.compile(r"[ \t]*(?:$|[\n).;,(|])")
 
 
-def form_of(text: str) -> Form:
-    """Return what a text asks for.
-
-    A slot is `entity [SEP] relation`. A claim is a sentence that ends as a statement does and begins neither
-    with a question word, nor with a verb before its subject, nor with an order.
-    """
-    if slot_of(text) is not None:
-        return "slot"
-    words = re.findall(r"[\w'’]+", text.casefold().replace("’", "'"))
-    if not text.rstrip(" \"'”").endswith((".", "!")) or len(words) < 3:
-        return "question"
-    opening = words[1] if words[0] in _PREPOSITIONS or words[0] == "please" else words[0]
-    if _LATE_ORDER.search(text.casefold()):
-        return "question"
-    openings = _ASKS | _ORDERS | (_INVERTED if opening == words[0] else set())
-    return "question" if opening in openings else "claim"
-
-
-def slot_of(text: str) -> tuple[str, str] | None:
-    """Entity and relation of `entity [SEP] relation`; None for any other text."""
-    match = _SLOT.fullmatch(text)
-    return (match[1], match[2]) if match and "[SEP]" not in match[2] else None
-
-
-def decides(text: str) -> bool:
-    """Whether a text is answered by true or false: a claim, or a question that begins with its verb."""
-    first = re.match(r"\W*([\w'’]+)", text.casefold())
-    return form_of(text) == "claim" or bool(first and first[1].replace("’", "'") in _INVERTED)
-
-
-def denies(text: str) -> bool:
-    """Return whether a text says that something is not so ("was never married", "isn't")."""
-    words = re.findall(r"[\w']+", text.casefold().replace("’", "'"))
-    return any(word in _DENIALS or word.endswith("n't") for word in words)
-
-
-def normal_values(text: str, values: Sequence[str]) -> tuple[str, ...]:
-    """The values of an answer; yes, no and their like are `true` or `false` where a text asks for that."""
-    if not decides(text) or len(values) != 1:
-        return tuple(values)
-    word = values[0].strip(" .!\"'").casefold()
-    truth = "true" if word in _TRUE else "false" if word in _FALSE else ""
-    return (truth,) if truth else tuple(values)
-
-
-def node_labels(kg: KnowledgeGraph, terms: Iterable[Term], exact: bool = True) -> dict[Term, str]:
-    """Return a readable text for every term: its label, else its short form.
-
-    `exact` keeps literals as the KG writes them; otherwise dates and numbers read as people write them.
-    """
-    distinct = list(dict.fromkeys(terms))
-    labels = kg.labels(distinct)
-    literal = kg.profile.short if exact else readable
-    return {
-        t: labels.get(t) or (literal(t) if isinstance(t, Literal) else kg.profile.short(t)) for t in distinct
-    }
-
-
 def contains_name(text: str, name: str) -> bool:
     """Return whether a name stands in a text as whole words, in any case; an empty one never does."""
     pattern = rf"(?<!\w){re.escape(name.casefold())}(?!\w)"
     return bool(name) and re.search(pattern, text.casefold()) is not None
-
-
-def triple_text(
-    kg: KnowledgeGraph, triples: Sequence[Triple], ids: bool = False, exact: bool = True
-) -> list[str]:
-    """`(subject, relation, object)` with labels; with `ids`, the short ids follow in brackets."""
-    labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)], exact)
-    relations = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
-    lines = []
-    for t in triples:
-        s, r, o = (kg.profile.short(n) for n in (t.subject, t.relation, t.object))
-        line = f"({labels[t.subject]}, {relations[r].label}, {labels[t.object]})"
-        lines.append(f"{line} [{s}, {r}, {o}]" if ids else line)
-    return lines
 
 
 def memory_lines(kg: KnowledgeGraph, memory: Sequence[Sequence[Triple]]) -> list[str]:

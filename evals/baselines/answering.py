@@ -16,19 +16,20 @@ from typing import Any, NamedTuple, TypeVar
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.act import read_values
-from triplewise.nodes.answer import labels_of, sentence
+from triplewise.nodes.answer import labels_of, normal_values, sentence
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.models import ModelCall, Reply
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, AnswerStatus, State, Step
-from triplewise.nodes.text import decides, denies, form_of, node_labels, normal_values, slot_of
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import XSD, Term
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import node_labels
 from triplewise.tools.linking.linker import link, without_brackets
+from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of
 from triplewise.tools.reading.values import literal
 
 MOST = 200

@@ -35,12 +35,11 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.plan import settings_of
 from triplewise.nodes.state import State, Step
-from triplewise.nodes.text import node_labels
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import script
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 from triplewise.tools.linking.linker import LinkedEntity, without_brackets
 from triplewise.tools.planning.lexical.constraints import Constraints
 from triplewise.tools.planning.lexical.question import view

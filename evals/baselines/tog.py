@@ -61,10 +61,10 @@ from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import State, Verdict
-from triplewise.nodes.text import decides
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import answers, ground, rule_program, without_topic
+from triplewise.tools.planning.lexical.question import decides
 
 SUFFICIENT = "the paths suffice"
 """Why the search ended, where the model was content with what it found."""

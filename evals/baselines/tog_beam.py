@@ -20,13 +20,12 @@ from triplewise.evals.baselines.answering import ask
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment, spent
 from triplewise.nodes.state import State, Usage
-from triplewise.nodes.text import node_labels
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.frontier import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.kg.protocol import Deadline, Hop
-from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 from triplewise.tools.planning.bodies import rename
 from triplewise.tools.planning.lexical.question import MENTION, masked
 from triplewise.tools.pyql.text import read_relation, read_term, write_node

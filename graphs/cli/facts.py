@@ -51,9 +51,9 @@ class Store:
 
     def texts(self, facts: Sequence[StoredFact], profile: str | None) -> list[str]:
         """Return facts with the labels of the graph; a graph that is gone leaves their ids."""
-        from triplewise.nodes.text import triple_text
         from triplewise.tools.kg import open_kg
         from triplewise.tools.kg.overlay.overlay import overlaid
+        from triplewise.tools.kg.vocabulary import triple_text
 
         triples = [f.fact.triple for f in facts]
         try:

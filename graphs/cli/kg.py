@@ -112,11 +112,10 @@ def info(source: Source, profile: o.Profile = None) -> None:
 
     Only a sample is read, so that this is quick on any endpoint.
     """
-    from triplewise.nodes.text import triple_text
     from triplewise.tools.kg import IRI, Triple, open_kg
     from triplewise.tools.kg.embedded import EmbeddedKG
     from triplewise.tools.kg.open import is_store, read_manifest
-    from triplewise.tools.kg.vocabulary import relation_texts
+    from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 
     kg, console, folder = open_kg(source, profile=profile, timeout=PATIENCE), out(), Path(source).expanduser()
     shape = kg.profile

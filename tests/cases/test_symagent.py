@@ -10,9 +10,9 @@ import pytest
 from tests.support.cases import graph_path, load_case, replay, replies
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
-from triplewise.nodes.text import triple_text
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.overlay.store import FactStore
+from triplewise.tools.kg.vocabulary import triple_text
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triplewise.nodes.text import decides, form_of, normal_values, slot_of
+from triplewise.nodes.answer import normal_values
+from triplewise.tools.planning.lexical.question import decides, form_of, slot_of
 
 
 @pytest.mark.parametrize(

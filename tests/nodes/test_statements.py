@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.statements import statements
 from triplewise.graphs import Answer, Context, build_graph
-from triplewise.nodes.text import denies
 from triplewise.tools.kg import open_kg
+from triplewise.tools.planning.lexical.question import denies
 
 PERU = {"Peru": "Q419"}
 

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from triplewise.tools.core.terms import IRI, Literal, text
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
+from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches, memory_of, origin_of
 
@@ -160,3 +161,30 @@ def _remembered(kg: KnowledgeGraph, topic: str, relation: IRI, ask: Callable[[],
     if relation not in memory and (answer := ask()) is not None:
         memory[relation] = answer
     return bool(memory.get(relation, False))
+
+
+def node_labels(kg: KnowledgeGraph, terms: Iterable[Term], exact: bool = True) -> dict[Term, str]:
+    """Return a readable text for every term: its label, else its short form.
+
+    `exact` keeps literals as the KG writes them; otherwise dates and numbers read as people write them.
+    """
+    distinct = list(dict.fromkeys(terms))
+    labels = kg.labels(distinct)
+    literal = kg.profile.short if exact else readable
+    return {
+        t: labels.get(t) or (literal(t) if isinstance(t, Literal) else kg.profile.short(t)) for t in distinct
+    }
+
+
+def triple_text(
+    kg: KnowledgeGraph, triples: Sequence[Triple], ids: bool = False, exact: bool = True
+) -> list[str]:
+    """`(subject, relation, object)` with labels; with `ids`, the short ids follow in brackets."""
+    labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)], exact)
+    relations = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
+    lines = []
+    for t in triples:
+        s, r, o = (kg.profile.short(n) for n in (t.subject, t.relation, t.object))
+        line = f"({labels[t.subject]}, {relations[r].label}, {labels[t.object]})"
+        lines.append(f"{line} [{s}, {r}, {o}]" if ids else line)
+    return lines

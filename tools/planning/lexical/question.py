@@ -1,6 +1,7 @@
 """What the words of a question say about its structure: kind of answer, count, superlative, yes or no.
 
-The word lists are data (`english.yaml`). Nothing here knows a KG.
+A text is a question, a claim to check, or a slot to fill (ODA, section 3.1). The word lists are data
+(`english.yaml`). Nothing here knows a KG.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import yaml
 
@@ -26,12 +27,18 @@ _ADJECTIVAL = ("ous", "ful", "ive", "ant", "ent", "al", "ed", "ly", "ar", "ble",
 _SUFFIXES = ("ings", "ing", "ers", "ors", "ies", "ed", "es", "er", "or", "s", "e")
 _NEGATIONS = ("not", "without", "never", "no")
 
+Form: TypeAlias = Literal["question", "claim", "slot"]
+
+_SLOT = re.compile(r"\s*(\S.*?)\s*\[SEP\]\s*(.*\S)\s*", re.DOTALL)
+_LATE_ORDER = re.compile(r",\s*(?:please\s+)?(?:name|list|tell)\s+(?:all|the|me|us|every|any)\b")
+
 
 @lru_cache(maxsize=1)
 def lexicon() -> dict[str, Any]:
     """Return the word lists."""
     data: dict[str, Any] = yaml.safe_load(files(__package__).joinpath("english.yaml").read_text("utf-8"))
-    data["stopwords"] = frozenset(data["stopwords"].split())
+    for name in ("stopwords", "asking", "orders", "verbs", "prepositions", "denials"):
+        data[name] = frozenset(data[name].split())
     data["forms"] = {form: lemma for lemma, forms in data["lemmas"].items() for form in forms}
     return data
 
@@ -336,3 +343,40 @@ class _Reader:
             return ""
         # "which film won": a second word is only part of the noun if the first is no noun of its own.
         return run[-1] if to_end or run[-1].endswith("s") else run[0]
+
+
+def form_of(text: str) -> Form:
+    """Return what a text asks for.
+
+    A slot is `entity [SEP] relation`. A claim is a sentence that ends as a statement does and begins neither
+    with a question word, nor with a verb before its subject, nor with an order.
+    """
+    if slot_of(text) is not None:
+        return "slot"
+    words = re.findall(r"[\w'’]+", text.casefold().replace("’", "'"))
+    if not text.rstrip(" \"'”").endswith((".", "!")) or len(words) < 3:
+        return "question"
+    lists = lexicon()
+    opening = words[1] if words[0] in lists["prepositions"] or words[0] == "please" else words[0]
+    if _LATE_ORDER.search(text.casefold()):
+        return "question"
+    openings = lists["asking"] | lists["orders"] | (lists["verbs"] if opening == words[0] else set())
+    return "question" if opening in openings else "claim"
+
+
+def slot_of(text: str) -> tuple[str, str] | None:
+    """Entity and relation of `entity [SEP] relation`; None for any other text."""
+    match = _SLOT.fullmatch(text)
+    return (match[1], match[2]) if match and "[SEP]" not in match[2] else None
+
+
+def decides(text: str) -> bool:
+    """Whether a text is answered by true or false: a claim, or a question that begins with its verb."""
+    first = re.match(r"\W*([\w'’]+)", text.casefold())
+    return form_of(text) == "claim" or bool(first and first[1].replace("’", "'") in lexicon()["verbs"])
+
+
+def denies(text: str) -> bool:
+    """Return whether a text says that something is not so ("was never married", "isn't")."""
+    words = re.findall(r"[\w']+", text.casefold().replace("’", "'"))
+    return any(word in lexicon()["denials"] or word.endswith("n't") for word in words)
