@@ -1,0 +1,158 @@
+"""Surroundings: the relations around the entities of a question, nearest to it first, each with some values.
+
+What a language model needs to write a query without looking relations up first: every line names a relation that
+exists, its direction, and what it leads to, with ids. Three queries an entity, whatever its degree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple
+from triplewise.tools.kg.literals import readable
+from triplewise.tools.kg.protocol import Hop, KnowledgeGraph
+from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.ranking import rank_relations
+from triplewise.tools.retrieval.vectors import vectors_of
+
+RELATIONS, VALUES, MEDIATORS = 16, 4, 2
+"""Relations of an entity that are looked at, and values, or mediators, of each that are shown."""
+WITHIN = 120
+"""Facts read about the mediators among the values."""
+HELD = 6
+"""Facts of one mediator that are shown."""
+LONG = 60
+"""Characters above which a value is clipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearbyFact:
+    """A fact one hop from an entity, or one of a mediator that the hop `through` leads to."""
+
+    triple: Triple
+    through: Triple | None = None
+
+
+def surroundings(
+    kg: KnowledgeGraph, question: str, nodes: Iterable[Term], encoder: Encoder, most: int = RELATIONS
+) -> list[NearbyFact]:
+    """Return some facts of the relations around each node that fit a question best, best relation first."""
+    return [fact for node in nodes for fact in _around(kg, question, node, encoder, most)]
+
+
+def _around(kg: KnowledgeGraph, question: str, node: Term, encoder: Encoder, most: int) -> list[NearbyFact]:
+    found = kg.relations(node)
+    sides = [*((r, True) for r in found.forward), *((r, False) for r in found.backward)]
+    if not sides:
+        return []
+    shorts = {kg.profile.short(r): r for r, _ in sides}
+    texts = relation_texts(kg, shorts)
+    ranked = rank_relations(
+        question,
+        [(short, texts[short].label) for short in shorts],
+        encoder=encoder,
+        cut=most,
+        vectors=lambda labels: vectors_of(kg, encoder).vectors(labels, encoder),
+    )
+    place = {shorts[short]: i for i, short in enumerate(ranked)}
+    chosen = sorted((s for s in sides if s[0] in place), key=lambda s: place[s[0]])[:most]
+    parts = []
+    for i, (relation, forward) in enumerate(chosen):
+        pattern = f"{node.n3()} {relation.n3()} ?v" if forward else f"?v {relation.n3()} {node.n3()}"
+        parts.append(f"{{ SELECT ({i} AS ?i) ?v WHERE {{ {pattern} }} LIMIT {VALUES + 1} }}")
+    rows = kg.query(f"SELECT ?i ?v WHERE {{ {' UNION '.join(parts)} }}", limit=len(parts) * (VALUES + 1)).rows
+    hops = [
+        Hop.between(node, relation, value, forward).triple
+        for number, value in sorted(
+            rows, key=lambda row: int(row[0].value) if isinstance(row[0], Literal) else 0
+        )
+        if isinstance(number, Literal) and value is not None
+        for relation, forward in [chosen[int(number.value)]]
+    ]
+    inner = _mediator_facts(kg, [t.object if t.subject == node else t.subject for t in hops], node)
+    facts = []
+    for hop in hops:
+        own = inner.get(hop.object if hop.subject == node else hop.subject, ())
+        facts += [NearbyFact(triple, hop) for triple in own] or [NearbyFact(hop)]
+    return facts
+
+
+def _mediator_facts(kg: KnowledgeGraph, values: Iterable[Term], node: Term) -> dict[Term, list[Triple]]:
+    """The facts of the mediators among some values, but for those that lead back to the node."""
+    nodes = [v for v in dict.fromkeys(values) if isinstance(v, IRI)]
+    labels = kg.labels(nodes)
+    mediators = [v for v in nodes if kg.profile.is_mediator(v, labels.get(v))]
+    facts: dict[Term, list[Triple]] = {}
+    if mediators:
+        listed = " ".join(m.n3() for m in mediators)
+        result = kg.query(f"SELECT ?m ?r ?v WHERE {{ VALUES ?m {{ {listed} }} ?m ?r ?v }}", limit=WITHIN)
+        for m, r, v in result.rows:
+            if (
+                isinstance(m, IRI)
+                and isinstance(r, IRI)
+                and v not in (None, node)
+                and not kg.profile.excludes(r)
+            ):
+                facts.setdefault(m, []).append(Triple(m, r, v))
+    return facts
+
+
+def grouped_lines(
+    kg: KnowledgeGraph, facts: Sequence[NearbyFact], topics: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return topic (short id) -> its relations in the order of the facts, e.g. `-> P36 (capital): Tokyo [Q1490]`.
+
+    `->` leaves the topic, `<-` arrives at it; what a mediator holds stands in braces. Facts that touch no topic
+    are left out.
+    """
+    profile, names = kg.profile, {}
+    ends = dict.fromkeys(n for f in facts for n in (f.triple.subject, f.triple.object))
+    labels = kg.labels([t for t in ends if isinstance(t, IRI)])
+    if profile.relation_text == "label":
+        used = dict.fromkeys(profile.short(t.relation) for f in facts for t in (f.through, f.triple) if t)
+        names = {r: text.label for r, text in relation_texts(kg, used).items()}
+
+    def relation(triple: Triple) -> str:
+        short = profile.short(triple.relation)
+        return f"{short} ({names[short]})" if names.get(short, short) not in ("", short) else short
+
+    def value(term: Term) -> str:
+        text = readable(term) if isinstance(term, Literal) else labels.get(term, "")
+        text = text if len(text) <= LONG else f"{text[: LONG - 3]}..."
+        short = profile.short(term)
+        return (
+            text if isinstance(term, Literal) else f"{text} [{short}]" if text not in ("", short) else short
+        )
+
+    groups: dict[str, dict[str, dict[Term, list[str]]]] = {topic: {} for topic in topics}
+    for fact in facts:
+        hop = fact.through or fact.triple
+        subject, end = profile.short(hop.subject), profile.short(hop.object)
+        topic = subject if subject in groups else end
+        if topic not in groups:
+            continue
+        arrow, far = ("->", hop.object) if topic == subject else ("<-", hop.subject)
+        own = groups[topic].setdefault(f"{arrow} {relation(hop)}", {}).setdefault(far, [])
+        if fact.through is not None:
+            own.append(f"{relation(fact.triple)}: {value(fact.triple.object)}")
+    return {
+        topic: [
+            f"{head}: {', '.join(_shown(value(v), own) for v, own in list(values.items())[: _most(values)])}"
+            f"{', ...' if len(values) > _most(values) else ''}"
+            for head, values in relations.items()
+        ]
+        for topic, relations in groups.items()
+        if relations
+    }
+
+
+def _most(values: Mapping[Term, Sequence[str]]) -> int:
+    """How many of the values of a relation are shown: fewer mediators, which take more words."""
+    return MEDIATORS if any(values.values()) else VALUES
+
+
+def _shown(value: str, within: Sequence[str]) -> str:
+    """A value, or what its mediator holds."""
+    return f"{{{'; '.join(within[:HELD])}}}" if within else value
