@@ -54,7 +54,7 @@ PRESETS: dict[str, Preset] = {
             "reflect": "similarity",
             "answer": "program",
         },
-        {"toolset": "pyql", "prompt": "agent", "max_steps": 40},
+        {"toolset": "pyql", "prompt": "agent", "max_steps": 40, "max_actions": 8},
     ),
     "queryagent": Preset(
         "QueryAgent with ERASER: PyQL step by step, no plan and no observation beforehand",

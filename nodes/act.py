@@ -28,16 +28,18 @@ from triplewise.nodes.environment import (
     environment,
 )
 from triplewise.nodes.extract import extractor
+from triplewise.nodes.hints import around_lines, entity_lines, rule_lines
 from triplewise.nodes.history import encode
 from triplewise.nodes.models import ModelCall
 from triplewise.nodes.plan import rule_service
 from triplewise.nodes.sql import sql_services, table_lines
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_texts, observation_lines
-from triplewise.tools.actions import Toolset, parse_call, parse_react
+from triplewise.tools.actions import Toolset, parse_actions, parse_call, parse_react
 from triplewise.tools.actions.toolset import ActionContext, Ranker, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.conversation import Opening, conversation
@@ -122,9 +124,49 @@ def _policy(steps: Callable[[State, Runtime[Context]], Steps]) -> ModelPhase:
             whole = whole_program(state, action_context(state, context), environment(context).toolset)
             if whole is not None:
                 return _recorded(state, *whole)
+        if (pending := _pending(state)) is not None:
+            call, *rest = pending
+            return {**(yield from _carry_out(state, context, "", call, "")), "pending": tuple(rest)}
         return (yield from steps(state, runtime))
 
     return ModelPhase(first)
+
+
+ANSWERS, EXECUTE = ("set_answer", "ask"), "execute"
+"""Actions that say what a query returns, and the one that runs it for good."""
+
+
+def _pending(state: State) -> tuple[Call, ...] | None:
+    """Return what is left of the last reply's actions; None where the model is to be asked.
+
+    What speaks against the query so far, a note of the inspector, is shown before the query is executed.
+    """
+    noted = state.verdict is not None and bool(state.verdict.note)
+    if not state.pending or (noted and state.pending[0].name == EXECUTE):
+        return None
+    return state.pending
+
+
+def _in_turn(
+    state: State, context: Context, thought: str, calls: Sequence[Call] | ActionError, written: str
+) -> Steps:
+    """Carry out the first of a reply's actions; the others are pending.
+
+    A reply that ends by saying what the query returns need not say that it is to be executed.
+    """
+    if isinstance(calls, ActionError):
+        return (yield from _carry_out(state, context, thought, calls, written))
+    pending = list(calls[1:])
+    ends = len(calls) > 1 or bool(state.program)
+    if (
+        context.max_actions > 1
+        and ends
+        and calls[-1].name in ANSWERS
+        and EXECUTE in environment(context).toolset
+    ):
+        pending.append(Call(EXECUTE))
+    update = yield from _carry_out(state, context, thought, calls[0], written)
+    return {**update, "pending": tuple(pending)}
 
 
 def prompt_values(state: State, context: Context) -> dict[str, Any]:
@@ -136,7 +178,11 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
         "tools_brief": environment(context).toolset.brief(),
         "begun": sum(not s.rolled_back for s in state.steps) >= OWN_STEPS,
         "question": state.question,
+        "most": context.max_actions,
         "entities": {e.label: e.id for e in state.linked},
+        "meanings": (meanings := entity_lines(state.linked)),
+        "plan": (plan := rule_lines(state)),
+        "around": around_lines(state, context, [*meanings, *plan]),
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
         "observation": observation_lines(kg, state.observation, state.observation_cuts),
         "memory": memory_texts(kg, state),
@@ -162,9 +208,9 @@ def react(state: State, runtime: Runtime[Context]) -> Steps:
             {"role": "user", "content": env.prompt.render("turn", **values)},
         ]
     reply = yield ModelCall.of(_with_earlier_attempt(messages, context), stop=["\nObservation"])
-    thought, written, call = read_reply(reply.text, env.toolset)
-    call = yield from _with_values(call, env, values)
-    return (yield from _carry_out(state, context, thought, call, written))
+    thought, written, calls = read_reply(reply.text, env.toolset, context.max_actions)
+    calls = yield from _with_values(calls, env, values)
+    return (yield from _in_turn(state, context, thought, calls, written))
 
 
 def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
@@ -186,27 +232,33 @@ def _with_earlier_attempt(messages: list[dict[str, str]], context: Context) -> l
     return [system, {**question, "content": f"{context.earlier}\n\n{question['content']}"}, *rest]
 
 
-def read_reply(text: str, toolset: Toolset) -> tuple[str, str, Call | ActionError]:
-    """Return the thought, the action as written, and the call it means or what is wrong with it."""
+def read_reply(text: str, toolset: Toolset, most: int = 1) -> tuple[str, str, Sequence[Call] | ActionError]:
+    """Return the thought, the action as written, and the calls it means or what is wrong with it.
+
+    most: calls that a reply may hold; what goes beyond is dropped.
+    """
     thought, written = "", ""
     try:
+        if most > 1:
+            thought, calls = parse_actions(toolset.spelled(text), toolset)
+            return thought, "; ".join(call.text() for call in calls), calls[:most]
         thought, written = parse_react(toolset.spelled(text))
-        return thought, written, parse_call(written, toolset)
+        return thought, written, [parse_call(written, toolset)]
     except ActionError as error:
         actions = error.detail.get("actions") or [error.detail.get("action", written)]
         return str(error.detail.get("thought", thought)), "; ".join(actions), error
 
 
 def _with_values(
-    call: Call | ActionError, env: Environment, values: dict[str, Any]
-) -> Generator[ModelCall, Reply, Call | ActionError]:
+    calls: Sequence[Call] | ActionError, env: Environment, values: dict[str, Any]
+) -> Generator[ModelCall, Reply, Sequence[Call] | ActionError]:
     """ODA's answer action names no value: the model is asked for it, shown its memory (table 7)."""
-    if isinstance(call, ActionError) or call.arguments or "answer" not in env.prompt:
-        return call
-    if call.name not in env.toolset or env.toolset.action(call.name).name != "answer":
-        return call
+    if isinstance(calls, ActionError) or calls[0].arguments or "answer" not in env.prompt:
+        return calls
+    if calls[0].name not in env.toolset or env.toolset.action(calls[0].name).name != "answer":
+        return calls
     reply = yield ModelCall.of(env.prompt.render("answer", **values))
-    return Call(call.name, read_values(reply.text))
+    return [Call(calls[0].name, read_values(reply.text))]
 
 
 def read_values(text: str) -> tuple[str, ...]:
@@ -222,7 +274,7 @@ def read_values(text: str) -> tuple[str, ...]:
 
 @_policy
 def tools(state: State, runtime: Runtime[Context]) -> Steps:
-    """Ask the model for one native tool call."""
+    """Ask the model for native tool calls."""
     context, env = runtime.context, environment(runtime)
     values = prompt_values(state, context)
     messages = [
@@ -231,18 +283,16 @@ def tools(state: State, runtime: Runtime[Context]) -> Steps:
     ]
     reply = yield ModelCall.of(_with_earlier_attempt(messages, context), schemas=env.toolset.schemas())
     calls = [env.toolset.from_tool_call(*c) for c in reply.tool_calls]
-    call: Call | ActionError
+    given: Sequence[Call] | ActionError = calls[: context.max_actions]
     if reply.invalid_calls:
         name, arguments = reply.invalid_calls[0]
-        call = ActionError("bad_arguments", f"the arguments of {name} are no JSON object: {arguments}")
-    elif len(calls) == 1:
-        call = calls[0]
-    else:
+        given = ActionError("bad_arguments", f"the arguments of {name} are no JSON object: {arguments}")
+    elif not calls or (len(calls) > 1 and context.max_actions == 1):
         code = "several_actions" if calls else "no_action"
-        call = ActionError(code, f"{len(calls)} tool calls in one reply; exactly one is due")
-    call = yield from _with_values(call, env, values)
+        given = ActionError(code, f"{len(calls)} tool calls in one reply; exactly one is due")
+    given = yield from _with_values(given, env, values)
     written = "; ".join(c.text() for c in calls)
-    return (yield from _carry_out(state, context, reply.text.strip(), call, written))
+    return (yield from _in_turn(state, context, reply.text.strip(), given, written))
 
 
 LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")
@@ -274,7 +324,8 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
             dict.fromkeys(n if n.startswith("#") else f"?{n}" for s in valid for n in s.feedback.values)
         ),
         seen=frozenset(i for s in valid for ids in s.feedback.ids.values() for i in ids)
-        | frozenset(state.focus),
+        | frozenset(state.focus)
+        | _shown_ids(state, context),
         tried=dict(Counter(calls)),
         failed=frozenset(call for _, call in failed),
         doubted=frozenset(call for at, call in failed if at == state.program or (at, call) in last),
@@ -284,6 +335,13 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
         calls=tuple(calls),
         planned=tuple(dict.fromkeys(r for rule in state.rules for r in rule.relations)),
     )
+
+
+def _shown_ids(state: State, context: Context) -> frozenset[str]:
+    """Return the ids that hints have shown: other meanings of mentions, and observed nodes."""
+    short = environment(context).kg.profile.short
+    ends = (n for s in state.observation for n in (s.triple.subject, s.triple.object) if isinstance(n, IRI))
+    return frozenset(map(short, ends)) | {c.id for e in state.linked for c in e.candidates}
 
 
 def _call_text(step: Step) -> str:

@@ -88,6 +88,8 @@ def _ending(state: State, values: tuple[str, ...]) -> tuple[AnswerStatus, str]:
         return "budget_spent", f"{state.verdict.note}; {so_far}"
     if values:
         return "answered", ""
+    if state.steps and state.last.feedback.action == "unknown":
+        return "not_found", ", ".join(state.last.feedback.arguments)
     if not state.linked:
         return "not_found", "no entity of the question was found in the knowledge graph"
     if not state.steps:

@@ -73,6 +73,10 @@ class Context:
     calling: Literal["react", "tools"] = _setting(
         "react", "How a model acts: Thought/Action text as in the papers, or native tool calls."
     )
+    max_actions: int = _setting(
+        1, "Actions that one reply of a model may hold; each is carried out and inspected in turn."
+    )
+    hint_tokens: int = _setting(600, "Tokens that the hints of the agent's prompt may take together.")
     temperature: float = _setting(0.0, "Sampling temperature of the model.")
     max_reply_tokens: int = _setting(1024, "Longest reply of the model, in tokens.")
     prices: str | None = _setting(

@@ -27,8 +27,13 @@ RETRY = "Please check again and re-generate only Thought {n} and Action {n}."
 
 
 def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix | SqlFix] = ()) -> Update:
-    """Show `observation` for the last step and go back to the program before it."""
+    """Show `observation` for the last step and go back to the program before it.
+
+    What the same reply wanted besides is dropped, and said to be.
+    """
     verdict, step = state.verdict, state.last
+    if dropped := "; ".join(call.text() for call in state.pending):
+        observation = f"{observation} Not carried out after it: {dropped}."
     assert verdict is not None, "correct runs after inspect"
     failed = replace(step, observation=observation, guideline=verdict.guideline, rolled_back=True)
     record = Correction(
@@ -43,6 +48,7 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix | Sql
         "steps": (*state.steps[:-1], failed),
         "corrections": (*state.corrections, record),
         "program": step.program_before,
+        "pending": (),
     }
 
 

@@ -22,6 +22,7 @@ from triplewise.tools.retrieval.observation import (
     observe,
 )
 from triplewise.tools.retrieval.pair_ranking import PairRanker
+from triplewise.tools.retrieval.surroundings import surroundings
 
 FOCUS, FACTS = 3, 900
 """Entities that the observation by relation alone looks from, and facts it reads at most."""
@@ -96,9 +97,26 @@ def by_relation(state: State, runtime: Runtime[Context]) -> Update:
     return _update(state, Observation(facts, neighbourhood.cuts))
 
 
+def relations(state: State, runtime: Runtime[Context]) -> Update:
+    """The relations around the task-relevant entities that fit the question, each with some values.
+
+    What a model that writes queries needs most: what there is, which way it points, and its ids.
+    """
+    context, kg = runtime.context, environment(runtime).kg
+    if state.observed:
+        return {}
+    entities = _entities(kg, state.focus[:FOCUS])
+    facts = surroundings(kg, state.question, entities, environment(context).encoder)
+    return {
+        "observation": tuple(ScoredTriple(fact.triple, 0.0, fact.through) for fact in facts),
+        "observation_cuts": (),
+        "observed": state.focus,
+    }
+
+
 def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """The paper's observation with a language model, the one by relation without."""
-    return by_relation(state, runtime) if runtime.context.embedded else oda(state, runtime)
+    """Relations with values for a language model, facts by relation without."""
+    return by_relation(state, runtime) if runtime.context.embedded else relations(state, runtime)
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
@@ -106,4 +124,11 @@ def none(state: State, runtime: Runtime[Context]) -> Update:
     return _update(state, Observation())
 
 
-VARIANTS = {"auto": auto, "oda": oda, "one-hop": one_hop, "by-relation": by_relation, "none": none}
+VARIANTS = {
+    "auto": auto,
+    "oda": oda,
+    "one-hop": one_hop,
+    "by-relation": by_relation,
+    "relations": relations,
+    "none": none,
+}

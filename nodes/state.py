@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from langgraph.channels import EphemeralValue
 from pydantic import BaseModel, ConfigDict, Field
 
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.rules import DroppedRule, Rule
 from triplewise.tools.core.terms import Triple
@@ -189,6 +189,9 @@ class State(BaseModel):
         default=(), description="What the observation left out of sight, in words."
     )
     program: str = Field(default="", description="The PyQL program so far, one action a line.")
+    pending: tuple[Call, ...] = Field(
+        default=(), description="Actions of the last reply that are still to be carried out."
+    )
     steps: tuple[Step, ...] = Field(default=(), description="Thoughts, actions and observations so far.")
     verdict: Verdict | None = Field(default=None, description="The inspector's word on the last step.")
     corrections: tuple[Correction, ...] = Field(default=(), description="Mistakes caught so far.")

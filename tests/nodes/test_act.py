@@ -9,8 +9,16 @@ import pytest
 from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
-from triplewise.graphs import Context, State
-from triplewise.nodes.act import act, carry_out, prompt_values, react, read_reply, read_values
+from triplewise.graphs import Context, State, build_graph
+from triplewise.nodes.act import (
+    act,
+    carry_out,
+    prompt_values,
+    react,
+    read_reply,
+    read_values,
+    reasoning_memory,
+)
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import ScoredTriple
 from triplewise.tools.actions import TOOLSETS
@@ -27,7 +35,7 @@ Make = Callable[[str, str, str], Triple]
 
 def test_a_reply_gives_its_thought_and_its_call() -> None:
     thought, written, call = read_reply("Thought 3: look\nAction 3: get_relation(Q64)", PYQL)
-    assert (thought, written, call) == ("look", "get_relation(Q64)", Call("get_relation", ("Q64",)))
+    assert (thought, written, call) == ("look", "get_relation(Q64)", [Call("get_relation", ("Q64",))])
 
 
 @pytest.mark.parametrize(
@@ -87,16 +95,15 @@ def test_a_failed_call_leaves_the_program(context: Context, state: Callable[...,
     assert carry_out(before, context, "hm", unread, "as written")["steps"][0].call == "as written"
 
 
-def test_the_prompt_shows_plan_observation_memory_and_history(
+def test_the_prompt_shows_what_is_around_and_history(
     context: Context, state: Callable[..., State], triple: Make
 ) -> None:
     fact = triple(GOETHE, "P451", "Q78495")
-    seen = state(GOETHE, observation=(ScoredTriple(fact, 0.9),), memory=((fact,),))
+    seen = state(GOETHE, observation=(ScoredTriple(fact, 0.9),), observed=(GOETHE,))
     seen = seen.model_copy(update=carry_out(seen, context, "look", Call("get_relation", (GOETHE,)), ""))
     values = prompt_values(seen, context)
     turn = environment(context).prompt.render("turn", **values)
-    line = "(Johann Wolfgang von Goethe, unmarried partner, Lili Schöneman)"
-    assert turn.count(line) == 2
+    assert turn.count("-> P451 (unmarried partner): Lili Schöneman [Q78495]") == 1
     assert "Thought 1: look" in turn
     assert f"Action 1: get_relation({GOETHE})" in turn
     assert turn.endswith("Write Thought 2 and Action 2.")
@@ -129,3 +136,46 @@ def test_odas_bare_answer_that_stays_unknown_is_an_error(
     (step,) = react(state(GOETHE), Runtime(context=model))["steps"]
     assert step.feedback.error in ("arity", "no_answer")
     assert not step.feedback.finished
+
+
+def run_of(context: Context, server: OpenAIServer, question: str = "Where was Goethe born?") -> State:
+    """A run of the default agent, with a model that several actions are taken from."""
+    settings = replace(context, model="openai:scripted", base_url=server.url, max_actions=8)
+    return State.model_validate(build_graph("agent").invoke({"question": question}, context=settings))
+
+
+def test_a_reply_of_several_actions_is_carried_out_in_turn(context: Context, openai_server: Server) -> None:
+    server = openai_server(
+        [
+            "Thought: his partner's birthplace\n"
+            f"Action 1: add_fact({GOETHE}, P451, ?partner)\nAction 2: add_fact(?partner, P19, ?place)\n"
+            "Action 3: set_answer(?place)"
+        ]
+    )
+    run = run_of(context, server)
+    assert [s.feedback.action for s in run.steps] == ["add_fact", "add_fact", "set_answer", "execute"]
+    assert (run.answer.status, run.answer.labels) == ("answered", ("Offenbach am Main",))  # type: ignore[union-attr]
+    assert len(server.chats) == 1
+
+
+def test_the_first_error_drops_the_rest_and_says_so(context: Context, openai_server: Server) -> None:
+    server = openai_server(
+        [
+            f"Thought: all\nAction 1: add_fact({GOETHE}, P451, ?partner)\nAction 2: add_fact(?nobody, P19)\n"
+            "Action 3: set_answer(?partner)",
+            "Thought: so\nAction: unknown(no place is given)",
+        ]
+    )
+    run = run_of(context, server)
+    assert [s.rolled_back for s in run.steps] == [False, True, False]
+    assert "Not carried out after it: set_answer(?partner)" in run.steps[1].observation
+    assert run.answer is not None
+    assert (run.answer.status, run.answer.reason) == ("not_found", "no place is given")
+
+
+def test_an_id_that_a_hint_has_shown_is_known(
+    context: Context, state: Callable[..., State], triple: Make
+) -> None:
+    fact = triple(GOETHE, "P451", "Q78495")
+    seen = state(GOETHE, observation=(ScoredTriple(fact, 0.9),), observed=(GOETHE,))
+    assert "Q78495" in reasoning_memory(seen, context).seen

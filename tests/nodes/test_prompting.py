@@ -20,7 +20,11 @@ VALUES: dict[str, Any] = {
     "tools_brief": "1. get_relation(node)",
     "begun": False,
     "question": "Who wrote Momo?",
+    "most": 1,
     "entities": {"Momo": "Q243359"},
+    "meanings": ["Momo: Q243359 (novel); or Momo: Q1 (film)"],
+    "plan": ["Momo -[P50]-> ?author"],
+    "around": ["Around Momo [Q243359]:", "-> P50 (author): Michael Ende [Q76498]"],
     "rules": ["Momo -[P50]-> ?author"],
     "observation": ["(Momo, author, Michael Ende)"],
     "memory": ["(Momo, author, Michael Ende) -> (Michael Ende, born in, Garmisch)"],
@@ -110,12 +114,20 @@ def test_the_papers_own_prompt_keeps_its_example() -> None:
     assert "deepest lake" in load_prompt("queryagent-faithful").render("system", **VALUES | {"begun": True})
 
 
-def test_agent_shows_plan_observation_and_memory_only_where_there_are_some() -> None:
+def test_agent_shows_hints_only_where_there_are_some() -> None:
     prompt = load_prompt("agent")
     full, empty = prompt.render("turn", **VALUES), prompt.render("turn", **NOTHING)
-    for key in ("rules", "observation", "memory"):
+    for key in ("meanings", "plan", "around"):
         assert VALUES[key][0] in full
-    assert empty == "Question: Who wrote Momo?\nEntities: none\n\nWrite Thought 1 and Action 1."
+    assert empty.startswith("Question: Who wrote Momo?\nEntities:\nnone was found")
+    assert "Around" not in empty
+
+
+def test_agent_is_asked_for_several_actions_only_where_it_may_give_them() -> None:
+    one, several = (load_prompt("agent").render("system", **VALUES | {"most": n}) for n in (1, 4))
+    assert "then execute()" in one
+    assert "up to 4" in several
+    assert "up to 4" not in one
 
 
 def test_native_tool_calls_are_not_asked_for_as_text() -> None:
@@ -147,7 +159,7 @@ def test_unknown_part_and_prompt_list_the_legal_ones() -> None:
 @given(st.text())
 def test_what_a_value_says_is_never_a_template(words: str) -> None:
     question = f"{{{{ 7 * 7 }}}} {words} {{% raw %}}"
-    text = load_prompt("agent").render("asked", question=question, entities={})
+    text = load_prompt("agent").render("asked", question=question, meanings=[])
     assert question in text
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from triplewise.tools.actions.agentbench import AGENTBENCH
 from triplewise.tools.actions.explore import EXPLORE
 from triplewise.tools.actions.pyql import PYQL
-from triplewise.tools.actions.replies import Reply, parse_call, parse_react
+from triplewise.tools.actions.replies import Reply, parse_actions, parse_call, parse_react
 from triplewise.tools.actions.sql import SQL
 from triplewise.tools.actions.symbolic import SYMBOLIC
 from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, ReasoningMemory, Toolset
@@ -28,6 +28,7 @@ __all__ = [
     "ReasoningMemory",
     "Reply",
     "Toolset",
+    "parse_actions",
     "parse_call",
     "parse_react",
 ]

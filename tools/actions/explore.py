@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, names, short_ids, triple_lines
 from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
@@ -126,5 +127,6 @@ EXPLORE = Toolset(
         get_neighbors,
         get_path,
         answer,
+        unknown,
     ),
 )

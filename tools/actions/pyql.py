@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.results import compared, hierarchy_facts, program_facts, result_facts
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import UNNAMED, Resolver, list_values, names, relation_names, short_ids
@@ -311,6 +312,7 @@ ACTIONS = (
     ),
     _action("ask", "Make it a yes/no question: does any solution exist?", (), "ask()"),
     execute,
+    unknown,
 )
 
 PYQL = Toolset("pyql", ACTIONS)

@@ -153,6 +153,30 @@ def parse_react(text: str) -> Reply:
     return Reply(thought, actions[0].text)
 
 
+def parse_actions(text: str, legal: Collection[str] = ()) -> tuple[str, list[Call]]:
+    """The thought of a reply that may hold several actions, and its calls in order.
+
+    What the model made up as an observation, and all after it, is cut off.
+
+    Raises:
+        ActionError: `no_action`; detail `thought` holds what was thought.
+    """
+    parts = _parts(_THINKING.sub("", whole(text)))
+    thought = " ".join(p.text for p in parts if p.kind == "thought").strip()
+    calls: list[Call] = []
+    for part in parts:
+        if part.kind == "action" and part.text:
+            of_part = _calls(part.text.strip("`"))
+            known = [c for c in of_part if c.name in legal] if legal else of_part
+            bare = _bare(part.text, legal)
+            calls += known or of_part[:1] or ([bare] if bare is not None else [])
+    if not calls:
+        raise ActionError(
+            "no_action", "the reply has no action: write Action: name(argument, ...)", thought=thought
+        )
+    return thought, calls
+
+
 def _parts(text: str) -> list[_Part]:
     """The marked parts of a reply up to a made-up observation; an unmarked reply is a bare action."""
     heads = list(_HEAD.finditer(text))

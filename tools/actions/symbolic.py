@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from triplewise.tools.actions.explore import answer, entity_ids
+from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, names, triple_lines, with_id
 from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
@@ -234,5 +235,6 @@ SYMBOLIC = Toolset(
         search_each,
         wiki_search,
         finish,
+        unknown,
     ),
 )

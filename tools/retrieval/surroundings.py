@@ -1,7 +1,7 @@
 """Surroundings: the relations around the entities of a question, nearest to it first, each with some values.
 
-What a language model needs to write a query without looking relations up first: every line names a relation that
-exists, its direction, and what it leads to, with ids. Three queries an entity, whatever its degree.
+What a language model needs to write a query without looking relations up first: every line names a relation
+that exists, its direction, and what it leads to, with ids. Three queries an entity, whatever its degree.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ def _mediator_facts(kg: KnowledgeGraph, values: Iterable[Term], node: Term) -> d
 def grouped_lines(
     kg: KnowledgeGraph, facts: Sequence[NearbyFact], topics: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Return topic (short id) -> its relations in the order of the facts, e.g. `-> P36 (capital): Tokyo [Q1490]`.
+    """Return topic (short id) -> its relations in the order of the facts: `-> P36 (capital): Tokyo [Q1490]`.
 
-    `->` leaves the topic, `<-` arrives at it; what a mediator holds stands in braces. Facts that touch no topic
-    are left out.
+    `->` leaves the topic, `<-` arrives at it; what a mediator holds stands in braces. Facts that touch no
+    topic are left out.
     """
     profile, names = kg.profile, {}
     ends = dict.fromkeys(n for f in facts for n in (f.triple.subject, f.triple.object))

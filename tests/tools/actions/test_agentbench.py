@@ -158,7 +158,7 @@ def test_each_mistake_has_its_own_guideline(kg: EmbeddedKG, calls: tuple[str, ..
     ],
 )
 def test_a_final_answer_is_read_in_every_form(reply: str) -> None:
-    _, _, call = read_reply(reply, AGENTBENCH)
+    _, _, (call,) = read_reply(reply, AGENTBENCH)  # type: ignore[misc]
     assert isinstance(call, Call)
     assert AGENTBENCH.action(call.name).name == "answer"
     assert Sets((Call("count", ("#0",)),) * 4).number(*call.arguments) == 3

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.actions import TOOLSETS, parse_call, parse_react
+from triplewise.tools.actions import TOOLSETS, parse_actions, parse_call, parse_react
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ActionError
 
@@ -111,3 +111,18 @@ def test_any_text_is_a_call_or_an_action_error(reply: str) -> None:
             parse(reply)
         except ActionError as error:
             assert error.code in {"no_action", "several_actions", "several_thoughts"}  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("reply", "calls"),
+    [
+        ("Thought 1: so\nAction 1: get_relation(Q64)\nAction 2: ask()", ["get_relation(Q64)", "ask()"]),
+        ("Thought 1: so\nAction 1: get_relation(Q64)\nask()\n", ["get_relation(Q64)", "ask()"]),
+        ("Thought 1: so\nAction 1: ask()\nObservation 1: no\nAction 2: execute()", ["ask()"]),
+        ("Thought 1: so\nAction 1: ask()\nThought 2: on\nAction 2: execute()", ["ask()", "execute()"]),
+    ],
+)
+def test_several_actions_of_a_reply_are_read_in_order(reply: str, calls: list[str]) -> None:
+    thought, found = parse_actions(reply, LEGAL)
+    assert [call.text() for call in found] == calls
+    assert thought.startswith("so")
