@@ -201,8 +201,8 @@ _ENDS = (
 )
 
 ACTIONS = (
-    search,
     get_relation,
+    search,
     _action(
         "add_fact", "Add the triple pattern (head, relation, tail).", _ENDS, "add_fact(Q1490, P36, ?capital)"
     ),
