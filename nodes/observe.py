@@ -21,7 +21,7 @@ from triplewise.tools.retrieval.observation import (
     ScoredFact,
     observe,
 )
-from triplewise.tools.retrieval.pair_ranking import PairRanker
+from triplewise.tools.retrieval.ranking import PairRanker
 from triplewise.tools.retrieval.surroundings import surroundings
 
 FOCUS, FACTS = 3, 900

@@ -17,7 +17,7 @@ from triplewise.nodes.text import contains_name, made_up, memory_texts, observat
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts, triple_text
 from triplewise.tools.planning.lexical.question import form_of
-from triplewise.tools.retrieval.pair_ranking import PairRanker
+from triplewise.tools.retrieval.ranking import PairRanker
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 

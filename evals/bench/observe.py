@@ -28,7 +28,7 @@ from triplewise.tools.kg import Deadline, KnowledgeGraph
 from triplewise.tools.kg.frontier import bundle_sizes, read_bundles
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import EmbeddedEncoder
-from triplewise.tools.retrieval.pair_ranking import MAP_PAIRS, Pair, PairRanker, fit_map, tail_text, way_text
+from triplewise.tools.retrieval.ranking import MAP_PAIRS, Pair, PairRanker, fit_map, tail_text, way_text
 from triplewise.tools.retrieval.vectors import vectors_of
 
 WIDTH = 50

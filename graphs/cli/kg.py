@@ -92,7 +92,7 @@ def load(
     if vectors or pair_vectors:
         from triplewise.tools.kg import open_kg
         from triplewise.tools.retrieval.encoder import open_encoder
-        from triplewise.tools.retrieval.pair_ranking import make_vectors
+        from triplewise.tools.retrieval.ranking import make_vectors
 
         kg = open_kg(report.path)
         with progress_bars() as progress:

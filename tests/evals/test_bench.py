@@ -23,7 +23,7 @@ from triplewise.tools.core.terms import RDFS
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.retrieval import pair_ranking
+from triplewise.tools.retrieval import ranking as kg_ranking
 
 EX, NS = "http://example.org/", "http://rdf.freebase.com/ns/"
 RELATIONS = ["born", "died", "made", "wrote", "wed", "met"]
@@ -158,7 +158,7 @@ def test_observation_is_measured_in_every_state(tmp_path: Path, monkeypatch: pyt
         ("DRAWN", 30),
         ("LEAST_PAIRS", 100),
     ):
-        monkeypatch.setattr(pair_ranking, name, value)
+        monkeypatch.setattr(kg_ranking, name, value)
     monkeypatch.setattr(observe, "WIDTH", 10)
     pairs = observe.real_pairs(small_graph(), 650)
     assert len(set(pairs)) == 650

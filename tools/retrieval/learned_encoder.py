@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -17,14 +17,11 @@ import numpy as np
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.retrieval.encoder import (
-    CACHED_TEXTS,
-    DIMENSION,
     EMBEDDED,
     LEARNED,
     WEIGHTS_SHA256,
-    CachingEncoder,
+    EmbeddedEncoder,
     Encoder,
-    MiniLM,
     map_weights,
     open_encoder,
 )
@@ -58,32 +55,21 @@ class Manifest:
     before: float = 0.0
 
 
-class LearnedEncoder(CachingEncoder):
+class LearnedEncoder(EmbeddedEncoder):
     """The encoder that a folder of self-learning holds; see `triplewise.tools.planning.lexical.score`.
+
+    Attributes:
+        manifest: how it was made, and how much its judgement weighs.
 
     Raises:
         DataError: the folder is incomplete, damaged, or made for other weights.
     """
 
-    def __init__(self, folder: Path, cached: int = CACHED_TEXTS) -> None:
-        super().__init__(str(folder), DIMENSION, cached)
+    def __init__(self, folder: Path) -> None:
         self.manifest = read_manifest(folder)
         if self.manifest.weights not in ("", WEIGHTS_SHA256):
             raise DataError("made for other weights than those installed; learn again", folder / LEARNED)
-        self._model = MiniLM(learned=merged(read_adapter(folder), self.manifest.scale))
-
-    def _embed(self, texts: Sequence[str]) -> np.ndarray:
-        return self._model.embed(texts)
-
-    @property
-    def path_weight(self) -> float:
-        """Weight of the similarity of question and path."""
-        return self.manifest.path_weight
-
-    @property
-    def sure(self) -> float:
-        """Similarity that most right paths have."""
-        return self.manifest.sure
+        super().__init__(name=str(folder), learned=merged(read_adapter(folder), self.manifest.scale))
 
     @property
     def words(self) -> Encoder:

@@ -17,7 +17,7 @@ from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundle
 from triplewise.tools.kg.protocol import Deadline, Direction, KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
-from triplewise.tools.retrieval.pair_ranking import PairRanker, tail_text, way_text
+from triplewise.tools.retrieval.ranking import PairRanker, tail_text, way_text
 
 BUNDLES = 400
 """Bundles (facts of one node over one relation) read at most where not everything can be read."""

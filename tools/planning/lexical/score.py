@@ -279,10 +279,8 @@ class Scorer:
         """Return scores of bodies that may still grow: the far end does not count."""
         self._read(bodies)
         learned = np.zeros(len(bodies))
-        if isinstance(self._encoder, LearnedEncoder) and self._encoder.path_weight:
-            learned = self._encoder.path_weight * path_similarities(
-                self._kg, self._encoder, self._view, bodies
-            )
+        if isinstance(self._encoder, LearnedEncoder) and (weight := self._encoder.manifest.path_weight):
+            learned = weight * path_similarities(self._kg, self._encoder, self._view, bodies)
         return [self._fit(body) + extra for body, extra in zip(bodies, learned.tolist(), strict=True)]
 
     def scores(self, bodies: Sequence[Body]) -> list[float]:
@@ -315,10 +313,10 @@ class Scorer:
 
         On the scale of single words: what most right bodies reach counts as a word that speaks of them.
         """
-        if not isinstance(self._encoder, LearnedEncoder) or not self._encoder.path_weight:
+        if not isinstance(self._encoder, LearnedEncoder) or not self._encoder.manifest.path_weight:
             return 0.0
         cosine = path_similarities(self._kg, self._encoder, self._view, [body])[0]
-        return float(self._weights.spoken * cosine / self._encoder.sure)
+        return float(self._weights.spoken * cosine / self._encoder.manifest.sure)
 
     def names(self, body: Body) -> bool:
         """Return whether the expected noun names the last relation itself ("capital")."""
