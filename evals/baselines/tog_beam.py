@@ -29,8 +29,7 @@ from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 from triplewise.tools.planning.bodies import rename
 from triplewise.tools.planning.lexical.question import MENTION, masked
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
-from triplewise.tools.retrieval.ranking import PairRanker
-from triplewise.tools.retrieval.ranking import rank_relations
+from triplewise.tools.retrieval.ranking import PairRanker, rank_relations
 from triplewise.tools.retrieval.vectors import vectors_of
 
 UNNAMED = "an unnamed node"
