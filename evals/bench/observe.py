@@ -107,7 +107,9 @@ def of_size(
 
 def _kg_in(folder: Path) -> Any:
     """A stand-in for a KG: all that ranking needs of one is where its vectors lie."""
-    return type("Folder", (), {"cache_dirs": (folder,)})()
+    kg: Any = type("Folder", (), {"cache_dirs": (folder,), "origin": None})()
+    kg.shared = kg
+    return kg
 
 
 def real_pairs(kg: KnowledgeGraph, count: int) -> list[Pair]:

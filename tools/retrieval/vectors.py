@@ -208,6 +208,6 @@ def vectors_of(kg: KnowledgeGraph, encoder: Encoder) -> VectorStore:
     with _opening:
         stores = _stores.setdefault(kg, {})
         if id(encoder) not in stores:  # the store holds its encoder, so the id stays its own
-            folders = (cache / FOLDER for cache in getattr(kg, "cache_dirs", ()))
+            folders = (cache / FOLDER for cache in kg.cache_dirs)
             stores[id(encoder)] = VectorStore(encoder, next(filter(is_writable, folders), None))
         return stores[id(encoder)]

@@ -205,8 +205,10 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 class Home:
     """Stands for a KG with a folder for its vectors."""
 
+    origin = None
+
     def __init__(self, folder: Path) -> None:
-        self.cache_dirs = (folder,)
+        self.cache_dirs, self.shared = (folder,), self
 
 
 SYLLABLES = ["lon", "par", "ber", "mos", "tok", "ams", "del", "ox", "cam", "york", "shire", "ton", "burg"]
