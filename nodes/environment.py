@@ -298,6 +298,10 @@ class Environment:
         """
         if self.context.seeds == NO_SEEDS or self.context.db is not None:
             return None
+        from triplewise.tools.planning.seeds import FOLDER
+
+        if self.context.seeds is None and not any((f / FOLDER).is_dir() for f in self.kg.cache_dirs):
+            return None
         from triplewise.tools.planning.seed_store import seeds_for
 
         return seeds_for(self.context.name_of("kg"), self.kg, self.context.seeds, self.caps)

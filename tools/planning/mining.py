@@ -94,7 +94,7 @@ class Miner:
         memory: MinedSeeds | None = None,
         encoder: Encoder | None = None,
     ) -> None:
-        self._kg, self.caps, self._encoder = kg, caps or Caps(), encoder
+        self.kg, self.caps, self._encoder = kg, caps or Caps(), encoder
         self._memory, self._terms = memory or MinedSeeds(), SeedTerms(kg)
 
     def mine(self, seeds: Sequence[Seed]) -> list[MinedBody]:
@@ -142,17 +142,17 @@ class Miner:
         for name, id_ in seed.named:
             for node in self._terms.resolve(id_)[:1]:
                 if isinstance(node, IRI):
-                    anchors[name] = node_form(self._kg, self._kg.profile.short(node))
+                    anchors[name] = node_form(self.kg, self.kg.profile.short(node))
         return anchors
 
     def rule(
         self, anchors: Sequence[str], body: Signature, quality: Quality | MinedBody, constraints: Constraints
     ) -> Rule | None:
         """Return a mined body at some topics; None where a second topic or a quantity is missing."""
-        atoms = rename(self._kg, body)
+        atoms = rename(self.kg, body)
         if quality.other:
             return (
-                meeting(self._kg, anchors[0], atoms, anchors[1], quality.other) if len(anchors) > 1 else None
+                meeting(self.kg, anchors[0], atoms, anchors[1], quality.other) if len(anchors) > 1 else None
             )
         rule = ground(anchors[0], atoms)
         if not quality.condition:
@@ -166,7 +166,7 @@ class Miner:
         if not anchors or not gold:
             return {}
         constraints = (
-            Constraints(self._kg, self._encoder, view(seed.question, seed.spans)) if self._encoder else None
+            Constraints(self.kg, self._encoder, view(seed.question, seed.spans)) if self._encoder else None
         )
         first, *others = anchors
         mined = self._evaluate(first, self._closed(first, seed, constraints), gold, constraints)
@@ -196,15 +196,15 @@ class Miner:
 
     def _forward_halves(self, anchor: str) -> dict[Signature, frozenset[Term]]:
         """Return the nodes reached from the anchor over each body of up to hops - 1 relations."""
-        start = self._kg.profile.expand(anchor)
+        start = self.kg.profile.expand(anchor)
         assert start is not None
         reached: dict[Signature, frozenset[Term]] = {(): frozenset({start})}
         frontier: list[Body] = [()]
         for _hop in range(self.caps.hops - 1):
-            grown = [b for body in frontier for b in grow(self._kg, anchor, body)]
+            grown = [b for body in frontier for b in grow(self.kg, anchor, body)]
             frontier = []
             for body in self._sample(grown, self.caps.halves):
-                result = run(self._kg, ground(anchor, body), limit=self.caps.frontier)
+                result = run(self.kg, ground(anchor, body), limit=self.caps.frontier)
                 if result.outcome is Outcome.ROWS:
                     reached[signature(body)] = frozenset(result.column(result.variables[0]))
                     frontier.append(body)
@@ -215,7 +215,7 @@ class Miner:
         meeting = {s for s, nodes in halves.items() if s and end in nodes}
         around: dict[tuple[str, bool], set[Term]] = defaultdict(set)
         for t in self._around(end):
-            name = relation_form(self._kg, self._kg.profile.short(t.relation))
+            name = relation_form(self.kg, self.kg.profile.short(t.relation))
             if t.object == end:
                 around[(name, True)].add(t.subject)
             if t.subject == end:
@@ -226,13 +226,13 @@ class Miner:
 
     def _around(self, end: Term) -> Sequence[Triple]:
         """Return facts of a node; of a hub, as many of each relation."""
-        near = self._kg.neighbours(end, limit=self.caps.frontier)
+        near = self.kg.neighbours(end, limit=self.caps.frontier)
         if near.outcome is not Outcome.TRUNCATED:
             return near.triples
-        relations = self._kg.relations(end)
+        relations = self.kg.relations(end)
         steps: list[tuple[IRI, Direction]] = [(r, "forward") for r in relations.forward]
         steps += [(r, "backward") for r in relations.backward]
-        facts = [self._kg.neighbours(end, r, way, limit=self.caps.frontier).triples for r, way in steps]
+        facts = [self.kg.neighbours(end, r, way, limit=self.caps.frontier).triples for r, way in steps]
         return [t for triples in facts for t in triples]
 
     def _evaluate(
@@ -242,7 +242,7 @@ class Miner:
         counting = constraints is not None and constraints.view.counting
         qualities: Mined = {}
         for body in bodies if counting else bodies[: self.caps.bodies]:
-            rule = ground(anchor, rename(self._kg, body))
+            rule = ground(anchor, rename(self.kg, body))
             best = self._judge(rule, gold)
             for reading in constraints.readings if constraints is not None else ():
                 for read in constraints.read(rule, reading)[:1] if constraints is not None else ():
@@ -260,11 +260,11 @@ class Miner:
         a closed path that comes back to its start is no path.
         """
         cap = max(200, 20 * len(gold))
-        result = run(self._kg, rule, limit=cap)
+        result = run(self.kg, rule, limit=cap)
         if result.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
             return None
         values = same_as(gold, result.column(result.variables[0]))
-        topic, returns = self._kg.profile.expand(rule.anchor), 0
+        topic, returns = self.kg.profile.expand(rule.anchor), 0
         if topic in values:
             returns = -1 if topic in gold else 1
             values = values if topic in gold else values - {topic}
@@ -277,7 +277,7 @@ class Miner:
         mined: Mined = {}
         for body, quality in _widest(left):
             for other, alone in _widest(right):
-                rule = meeting(self._kg, first, rename(self._kg, body), second, other)
+                rule = meeting(self.kg, first, rename(self.kg, body), second, other)
                 judged = self._judge(rule, gold)
                 least = max(quality.f1, alone.f1, mined[body].f1 if body in mined else 0.0)
                 if judged is not None and judged.f1 > least + BETTER:

@@ -15,9 +15,10 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.core.rules import Atom, DroppedRule, Rule, path_text
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.linking.linker import LinkedEntity, without_brackets
 from triplewise.tools.planning.bodies import (
     Body,
+    Signature,
     ground,
     grow,
     make_atom,
@@ -32,7 +33,7 @@ from triplewise.tools.planning.lexical.planner import GAP, Plan, PlanSettings, s
 from triplewise.tools.planning.lexical.question import lexicon, stem
 from triplewise.tools.planning.lexical.score import NEARLY, similarities, thresholds_of
 from triplewise.tools.planning.mining import LEAST_F1, Miner
-from triplewise.tools.planning.seeds import Match, Mined, Seed, SeedIndex
+from triplewise.tools.planning.seeds import Match, SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder
 
 DEMONSTRATED = 3
@@ -74,34 +75,21 @@ def demonstrate(
         for match in matches:
             if match.text not in groups or groups[match.text].score < match.score:
                 groups[match.text] = match
-    ranked = sorted(groups.values(), key=lambda m: -m.score)[: settings.seed_count]
-    shown = (_demonstration(kg, miner, match, question) for match in ranked)
-    return tuple(d for d in shown if d is not None)
-
-
-def _demonstration(kg: KnowledgeGraph, miner: Miner, match: Match, question: str) -> Demonstration | None:
-    """Return one demonstration out of a group of like seeds; never the question itself."""
-    others = [s for s in match.seeds if s.question != question]
-    mined = [(s, _chains(miner.of_seed(s))) for s in miner.choose(others)] if others else []
-    mined = [(seed, chains) for seed, chains in mined if chains]
-    if not mined:
-        return None
-    seed, chains = max(mined, key=lambda pair: max(pair[1].values()))
-    best = sorted(chains, key=lambda body: (-round(chains[body], 6), len(body), body))[:DEMONSTRATED]
-    return Demonstration(_without_brackets(seed), tuple(path_text(rename(kg, body)) for body in best))
-
-
-def _chains(mined: Mined) -> dict[tuple[tuple[str, bool], ...], float]:
-    """Return the F1 of good bodies; one that the seed counts, restricts or crosses is none by itself."""
-    return {b: q.f1 for b, q in mined.items() if q.f1 >= LEAST_F1 and not (q.condition or q.other)}
-
-
-def _without_brackets(seed: Seed) -> str:
-    """Return a seed's question without the brackets some data sets put around mentions."""
-    text = seed.question
-    for topic in seed.topics:
-        text = text.replace(f"[{topic}]", topic)
-    return text
+    demonstrations = []
+    for match in sorted(groups.values(), key=lambda m: -m.score)[: settings.seed_count]:
+        others = [s for s in match.seeds if s.question != question]  # never the question itself
+        mined: list[tuple[str, dict[Signature, float]]] = []
+        for seed in miner.choose(others) if others else ():
+            # A body that the seed counts, restricts or crosses is none by itself.
+            bodies = miner.of_seed(seed).items()
+            plain = {b: q.f1 for b, q in bodies if q.f1 >= LEAST_F1 and not (q.condition or q.other)}
+            mined += [(seed.question, plain)] if plain else []
+        if mined:
+            text, f1 = max(mined, key=lambda pair: max(pair[1].values()))
+            best = sorted(f1, key=lambda body: (-round(f1[body], 6), len(body), body))[:DEMONSTRATED]
+            rules = tuple(path_text(rename(kg, body)) for body in best)
+            demonstrations.append(Demonstration(without_brackets(text), rules))
+    return tuple(demonstrations)
 
 
 def parse_bodies(reply: str) -> list[tuple[str, ...]]:
@@ -109,15 +97,15 @@ def parse_bodies(reply: str) -> list[tuple[str, ...]]:
 
     `^` before a relation says that it is walked from object to subject, as `<-[r]-` does.
     """
-    bodies: list[tuple[str, ...]] = []
-    for listed in _PATH.findall(_CHAIN.sub(_as_list, reply)):
-        bodies.append(tuple(part.strip(" \n'\"`?") for part in re.split(r",|->|∧", listed)))
-    return list(dict.fromkeys(b for b in bodies if b and all(b)))
 
+    def as_list(chain: re.Match[str]) -> str:
+        return f"[{', '.join(('^' if back else '') + name for back, name in _ARROW.findall(chain[0]))}]"
 
-def _as_list(chain: re.Match[str]) -> str:
-    """Return a chain of arrows as a list of its relations."""
-    return f"[{', '.join(('^' if back else '') + name for back, name in _ARROW.findall(chain[0]))}]"
+    bodies = (
+        tuple(part.strip(" \n'\"`?") for part in re.split(r",|->|∧", listed))
+        for listed in _PATH.findall(_CHAIN.sub(as_list, reply))
+    )
+    return list(dict.fromkeys(body for body in bodies if all(body)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +146,16 @@ class Aligner:
         allowed = [a for a in steps if not (name.backwards and a.forward)]
         explained = _EXPLAINED.match(name.text)
         forms = {relation_form(self._kg, t) for t in (name.text, explained[1] if explained else name.text)}
-        by_id = [Aligned(a, "id") for a in allowed if a.relation in forms]
-        return by_id or self._by_text(name, allowed) or self._by_similarity(name, allowed)
+        if by_id := [Aligned(a, "id") for a in allowed if a.relation in forms]:
+            return by_id
+        key = _key(name.text)
+        keys = [(a, [_key(t) for t in texts]) for a, texts in zip(allowed, self._texts(allowed), strict=True)]
+        labels = [Aligned(a, "label") for a, own in keys if own[:1] == [key]]
+        if by_text := labels + [Aligned(a, "alias") for a, own in keys if key in own[1:]]:
+            return by_text
+        ranked = self.ranked(name, allowed)
+        least = max(self.threshold, NEARLY * ranked[0].similarity) if ranked else 0.0
+        return [a for a in ranked if a.similarity >= least]
 
     def ranked(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
         """Return steps by their best cosine to a name, however far.
@@ -177,19 +173,6 @@ class Aligner:
             for a, c, i in zip(steps, cosines, inside, strict=True)
         ]
         return sorted(ranked, key=lambda a: -a.similarity)
-
-    def _by_text(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
-        """Return steps whose label, inverse reading or alias is this text."""
-        wanted = _key(name.text)
-        keys = [[_key(t) for t in group] for group in self._texts(steps)]
-        labels = [Aligned(a, "label") for a, k in zip(steps, keys, strict=True) if k[:1] == [wanted]]
-        return labels + [Aligned(a, "alias") for a, k in zip(steps, keys, strict=True) if wanted in k[1:]]
-
-    def _by_similarity(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
-        """Return steps that are similar enough, and nearly as similar as the best."""
-        ranked = self.ranked(name, steps)
-        least = max(self.threshold, NEARLY * ranked[0].similarity) if ranked else 0.0
-        return [a for a in ranked if a.similarity >= least]
 
     def _texts(self, steps: Sequence[Atom]) -> list[tuple[str, ...]]:
         """Return what may be said for each step: also the plain label where it is walked backwards."""

@@ -20,15 +20,15 @@ from importlib import resources
 from itertools import chain
 from pathlib import Path
 from threading import Lock
-from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
-from triplewise.tools.core.files import exclusive
+from triplewise.tools.core.files import exclusive, is_writable
 from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, is_store
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, metered
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of, metered
 from triplewise.tools.planning.bodies import Signature
 from triplewise.tools.planning.mining import Miner
 from triplewise.tools.planning.seeds import (
+    FOLDER,
     Caps,
     Mined,
     MinedSeeds,
@@ -43,9 +43,7 @@ from triplewise.tools.planning.seeds import (
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 FORMAT = 4
-FOLDER = "seeds"
-"""Where a KG's folder keeps them."""
-Tell = Callable[[str, int, "int | None"], None]
+Progress = Callable[[str, int, int | None], None]
 """Called with stage, done, total."""
 
 
@@ -102,11 +100,6 @@ class SeedFile(Mapping[str, Sequence[Seed]]):
         return len(self._lines)
 
 
-_indexes: WeakKeyDictionary[KnowledgeGraph, dict[str, SeedIndex]] = WeakKeyDictionary()
-"""Indexes of files that were not mined ahead; they hold no graph."""
-_lock = Lock()
-
-
 def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> SeedIndex | None:
     """Return the seed questions of a run.
 
@@ -119,55 +112,53 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
     Raises:
         DataError: a file is missing or a line is broken.
     """
-    mark = kg_mark(source, kg)
+    folders = [folder / FOLDER for folder in kg.cache_dirs if (folder / FOLDER).is_dir()]
     if path is None:
-        files = [f for folder in _folders(kg) for f in folder.glob(f"{_prefix(mark)}*.jsonl")]
+        if not folders:
+            return None
+        prefix = _file_prefix(kg_fingerprint(source, kg))
+        files = [f for folder in folders for f in folder.glob(f"{prefix}*.jsonl")]
         latest = max(files, key=lambda f: (f.stat().st_mtime_ns, f.name), default=None)
-        return None if latest is None else _opened(latest)
-    name = _file_name(mark, _seeds_mark(path), caps)
-    finished = next((folder / name for folder in _folders(kg) if (folder / name).is_file()), None)
+        return None if latest is None else _open_index(latest)
+    name = _file_name(kg_fingerprint(source, kg), path, caps)
+    finished = next((folder / name for folder in folders if (folder / name).is_file()), None)
     if finished is not None:
-        return _opened(finished)
-    key = f"{path} {_seeds_mark(path)}"
+        return _open_index(finished)
+    indexes, key = memory_of(kg, "seeds"), f"{path} {_seeds_fingerprint(path)}"
     with _lock:
-        indexes = _indexes.setdefault(kg.shared, {})
         if key not in indexes:
-            if len(indexes) >= 8:
-                indexes.clear()
-            indexes[key] = SeedIndex(group_seeds(_read(path, kg), path))
-        return indexes[key]
+            indexes[key] = SeedIndex(_grouped(path, kg))  # holds no graph
+        index: SeedIndex = indexes.get(key)
+        return index
 
 
-def _read(path: str, kg: KnowledgeGraph) -> Iterator[Seed]:
-    """Return the seeds of the files, their topics by the names that the questions have for them."""
-    return with_names(chain.from_iterable(read_seeds(f) for f in seed_files(path)), kg)
+_lock = Lock()
 
 
 @lru_cache(maxsize=8)
-def _opened(path: Path) -> SeedIndex:
+def _open_index(path: Path) -> SeedIndex:
     """Return the index of a file, opened once per process."""
     file = SeedFile(path)
     return SeedIndex(file, file.mined, file.caps)
 
 
-def _folders(kg: KnowledgeGraph) -> list[Path]:
-    """Return the folders that may hold what is kept for a graph."""
-    homes: Sequence[Path] = getattr(kg, "cache_dirs", ())
-    return [home / FOLDER for home in homes]
+def _grouped(path: str, kg: KnowledgeGraph) -> dict[str, list[Seed]]:
+    """Return the seeds of files by masked text, topics by the names that the questions have."""
+    return group_seeds(with_names(chain.from_iterable(map(read_seeds, seed_files(path))), kg), path)
 
 
-def _file_name(mark: str, seeds: str, caps: Caps) -> str:
-    """Return the name of the file for a graph, seeds and caps."""
-    key = f"{FORMAT}\0{mark}\0{seeds}\0{json.dumps(asdict(caps))}"
-    return f"{_prefix(mark)}{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsonl"
+def _file_name(kg: str, path: str, caps: Caps) -> str:
+    """Return the name of the file for a graph of this fingerprint, seeds and caps."""
+    key = f"{FORMAT}\0{kg}\0{_seeds_fingerprint(path)}\0{json.dumps(asdict(caps))}"
+    return f"{_file_prefix(kg)}{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsonl"
 
 
-def _prefix(mark: str) -> str:
+def _file_prefix(kg: str) -> str:
     """Return how the names of all files for a graph begin."""
-    return f"{mark[:16]}-v{FORMAT}-"
+    return f"{kg[:16]}-v{FORMAT}-"
 
 
-def kg_mark(source: str, kg: KnowledgeGraph) -> str:
+def kg_fingerprint(source: str, kg: KnowledgeGraph) -> str:
     """Return a checksum that changes when a graph does: of its manifest, or of its file.
 
     Of a large file size and time count; of an endpoint only the address is known: after it has changed, index
@@ -175,31 +166,33 @@ def kg_mark(source: str, kg: KnowledgeGraph) -> str:
     """
     path = Path(source).expanduser()
     if source == DEMO:
-        content = _file_mark(Path(str(resources.files("triplewise.tools.kg") / "demo" / "demo.nt.gz")), 0)
+        content = _file_fingerprint(
+            Path(str(resources.files("triplewise.tools.kg") / "demo" / "demo.nt.gz")), 0
+        )
     elif path.is_dir() and is_store(path):
         content = (path / MANIFEST).read_bytes()
     elif path.is_file():
-        content = _file_mark(path, path.stat().st_mtime_ns)
+        content = _file_fingerprint(path, path.stat().st_mtime_ns)
     else:
         content = kg.name.encode()
     return hashlib.sha256(content + b"\0" + kg.profile.name.encode()).hexdigest()
 
 
 @lru_cache(maxsize=32)
-def _file_mark(path: Path, changed: int) -> bytes:
+def _file_fingerprint(path: Path, changed: int) -> bytes:
     """Return what tells one version of a file from another."""
     if path.stat().st_size > MEMORY_BYTES:
         return f"{path.resolve()} {path.stat().st_size} {changed}".encode()
     return hashlib.sha256(path.read_bytes()).digest()
 
 
-def _seeds_mark(path: str) -> str:
+def _seeds_fingerprint(path: str) -> str:
     """Return a checksum of the seed files. Raises `DataError` if one is missing."""
     try:
-        marks = [_file_mark(f, f.stat().st_mtime_ns) for f in seed_files(path)]
+        parts = [_file_fingerprint(f, f.stat().st_mtime_ns) for f in seed_files(path)]
     except OSError as error:
         raise DataError(f"cannot read seed questions: {error.strerror or error}", path) from error
-    return hashlib.sha256(b"".join(marks)).hexdigest()
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def _digest(seed: Seed) -> str:
@@ -239,7 +232,7 @@ def index_seeds(
     source: str,
     kg: KnowledgeGraph,
     caps: Caps | None = None,
-    tell: Tell | None = None,
+    progress: Progress = lambda stage, done, total: None,
     encoder: Encoder | None = None,
     again: bool = False,
 ) -> IndexReport:
@@ -249,7 +242,7 @@ def index_seeds(
 
     Args:
         path: seed files joined by commas. source: what the graph was opened by. kg: the graph.
-        caps: how far mining goes. tell: called with stage, done, total. again: mine all anew.
+        caps: how far mining goes. progress: called with the progress. again: mine all anew.
         encoder: compares words with relations for conditions beyond chains; None for the embedded one.
 
     Raises:
@@ -257,12 +250,11 @@ def index_seeds(
         DataError: a seed file that cannot be used, a full disk. KGUnavailableError: nobody answers.
     """
     start, caps = time.perf_counter(), caps or Caps()
-    folder = next((f for f in _folders(kg) if _is_writable(f)), None)
+    folder = next(filter(is_writable, (cache / FOLDER for cache in kg.cache_dirs)), None)
     if folder is None:
         raise ConfigurationError(f"there is no folder to keep the seeds of {kg.name} in")
-    groups = group_seeds(_read(path, kg), path)
-    mark = kg_mark(source, kg)
-    final = folder / _file_name(mark, _seeds_mark(path), caps)
+    groups, fingerprint = _grouped(path, kg), kg_fingerprint(source, kg)
+    final = folder / _file_name(fingerprint, path, caps)
     finished, before, timeouts = final.is_file() and not again, 0, 0
     if not finished:
         partial = final.with_suffix(".partial")
@@ -275,14 +267,15 @@ def index_seeds(
             with exclusive(final.with_suffix(".lock"), refuse):
                 if again:
                     partial.unlink(missing_ok=True)
-                before, timeouts = _mine(partial, kg, caps, encoder or open_encoder(), groups, tell)
+                miner = Miner(kg, caps, MinedSeeds(), encoder or open_encoder())
+                before, timeouts = _mine(partial, miner, groups, progress)
                 os.replace(partial, final)
         except OSError as error:
             raise DataError(f"cannot be written: {error}", partial) from error
         if is_store(folder.parent):
             # A folder that is this graph's alone: what was kept for an earlier state of it goes.
             for old in folder.iterdir():
-                if not old.name.startswith(_prefix(mark)):
+                if not old.name.startswith(_file_prefix(fingerprint)):
                     old.unlink(missing_ok=True)
     mined = list(SeedFile(final).bodies.values())
     return IndexReport(
@@ -298,19 +291,8 @@ def index_seeds(
     )
 
 
-def _is_writable(folder: Path) -> bool:
-    """Return whether files can be made in a folder, which need not be there yet."""
-    there = next((f for f in (folder, *folder.parents) if f.exists()), folder)
-    return there.is_dir() and os.access(there, os.W_OK)
-
-
 def _mine(
-    path: Path,
-    kg: KnowledgeGraph,
-    caps: Caps,
-    encoder: Encoder,
-    groups: Mapping[str, Sequence[Seed]],
-    tell: Tell | None,
+    path: Path, miner: Miner, groups: Mapping[str, Sequence[Seed]], progress: Progress
 ) -> tuple[int, int]:
     """Write the seeds, and mine those the file lacks; how many it had, and how many queries timed out."""
     try:
@@ -319,22 +301,20 @@ def _mine(
         done = set(file.bodies)
     except DataError:
         done = set()
-        header = {"caps": asdict(caps), "texts": list(groups)}
+        header = {"caps": asdict(miner.caps), "texts": list(groups)}
         seeds = ([astuple(seed) for seed in group] for group in groups.values())
         path.write_text("".join(json.dumps(line) + "\n" for line in chain([header], seeds)), "utf-8")
-    miner = Miner(kg, caps, MinedSeeds(), encoder)
     chosen = [s for seeds in groups.values() for s in miner.choose(seeds)]
     before, timeouts = 0, 0
     # Each line is handed to the system when it is complete, so that a kill costs the seed in hand.
     with path.open("a", encoding="utf-8", buffering=1) as lines:
         for number, seed in enumerate(chosen):
-            if tell is not None:
-                tell("mining seed questions", number, len(chosen))
+            progress("mining seed questions", number, len(chosen))
             digest = _digest(seed)
             if digest in done:
                 before += 1
                 continue
-            with metered(kg) as meter:
+            with metered(miner.kg) as meter:
                 mined = miner.of_seed(seed)
             if meter.outcomes.get(Outcome.UNAVAILABLE):
                 raise KGUnavailableError("the graph does not answer; run the same command again to go on")

@@ -10,17 +10,16 @@ import gzip
 import itertools
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from threading import Lock
 from typing import TypeAlias
 
 import numpy as np
 
 from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import XSD, Literal, Term, text
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.linking.linker import LinkedEntity
@@ -28,6 +27,8 @@ from triplewise.tools.planning.bodies import Signature
 from triplewise.tools.planning.lexical.question import MENTION, masked
 from triplewise.tools.retrieval.ranking import Bm25
 
+FOLDER = "seeds"
+"""Where a KG's folder keeps seeds that were mined ahead."""
 BATCH = 500
 """Seeds whose topics are named at once."""
 REMEMBERED = 50_000
@@ -141,22 +142,16 @@ class MinedSeeds:
 
     def __init__(self, stored: Callable[[Seed], Mined | None] | None = None) -> None:
         self._stored = stored
-        self._memory: OrderedDict[Seed, Mined] = OrderedDict()
-        self._lock = Lock()
+        self._memory = LRUCache[Seed, Mined](REMEMBERED)
 
     def get(self, seed: Seed, mine: Callable[[Seed], Mined]) -> Mined:
         """Return what a seed gave, mined now if it was not before."""
-        with self._lock:
-            mined = self._memory.get(seed)
+        mined = self._memory.get(seed)
         if mined is None and self._stored is not None:
             mined = self._stored(seed)
         if mined is None:
             mined = mine(seed)
-        with self._lock:
-            self._memory[seed] = mined
-            self._memory.move_to_end(seed)
-            if len(self._memory) > REMEMBERED:
-                self._memory.popitem(last=False)
+        self._memory[seed] = mined
         return mined
 
 
@@ -185,20 +180,18 @@ class SeedIndex:
     ) -> None:
         self._texts, self._groups = list(groups), groups
         self._stored, self.caps = stored, caps
-        self._mined: dict[tuple[Caps, str], MinedSeeds] = {}
-        self._index = Bm25([_terms(t) for t in self._texts])
+        self._mined = LRUCache[tuple[Caps, str], MinedSeeds](8)
+        self._index = Bm25(list(map(_terms, self._texts)))
 
     def __len__(self) -> int:
         return len(self._texts)
 
     def mined(self, caps: Caps, encoder: str) -> MinedSeeds:
         """Return what its seeds gave under some caps, where conditions are compared by an encoder."""
-        key = (caps, encoder)
-        if key not in self._mined:
-            if len(self._mined) >= 8:
-                self._mined.clear()
-            self._mined[key] = MinedSeeds(self._stored if caps == self.caps else None)
-        return self._mined[key]
+        mined = self._mined.get((caps, encoder))
+        if mined is None:
+            mined = self._mined[caps, encoder] = MinedSeeds(self._stored if caps == self.caps else None)
+        return mined
 
     def search(self, question: str, spans: Iterable[tuple[int, int]], k: int = 5) -> tuple[Match, ...]:
         """Return the k groups of seeds most like a question whose mentions stand at `spans`, best first.
@@ -271,28 +264,22 @@ def read_seeds(path: Path) -> Iterator[Seed]:
     try:
         with opener(path, "rt", encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
-                if line.strip():
-                    yield _seed(line, path, number)
+                if not line.strip():
+                    continue
+                try:
+                    record = json.loads(line)
+                    topics = next((record[k] for k in _TOPICS if record.get(k) is not None), ())
+                    answers = tuple(str(a) for a in record["answers"] if a is not None)
+                    question = str(record["question"])
+                except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
+                    needed = "a line needs question, answers and topic_entity or entities"
+                    raise DataError(f"not a seed question ({error!r}); {needed}", path, number) from error
+                has_ids = isinstance(topics, dict) and all(topics.values())
+                ids = tuple(map(str, topics.values())) if has_ids else ()
+                names = (topics,) if isinstance(topics, str) else tuple(map(str, topics))
+                yield Seed(question, names, answers, ids)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read seed questions: {error}", path) from error
-
-
-def _seed(line: str, path: Path, number: int) -> Seed:
-    """Return one seed."""
-    try:
-        record = json.loads(line)
-        topics = next((record[k] for k in _TOPICS if record.get(k) is not None), ())
-        answers = tuple(str(a) for a in record["answers"] if a is not None)
-        question = str(record["question"])
-    except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
-        raise DataError(
-            f"not a seed question ({error!r}); a line needs question, answers and topic_entity or entities",
-            path,
-            number,
-        ) from error
-    ids = tuple(map(str, topics.values())) if isinstance(topics, dict) and all(topics.values()) else ()
-    names = (topics,) if isinstance(topics, str) else tuple(map(str, topics))
-    return Seed(question, names, answers, ids)
 
 
 def with_names(seeds: Iterable[Seed], kg: KnowledgeGraph) -> Iterator[Seed]:

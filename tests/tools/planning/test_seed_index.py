@@ -114,7 +114,7 @@ def test_what_is_broken_off_goes_on(store: Path, seeds: str) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        index_seeds(seeds, str(store), kg, tell=stop)
+        index_seeds(seeds, str(store), kg, progress=stop)
     assert seeds_for(str(store), kg, None, CAPS) is None, "half an index is none"
     report = index_seeds(seeds, str(store), kg)
     assert (report.before, report.mined) == (2, 4)
@@ -132,7 +132,7 @@ def test_two_processes_do_not_write_one_index(store: Path, seeds: str) -> None:
             with pytest.raises(ConfigurationError, match="another process"):
                 index_seeds(seeds, str(store), kg)
 
-    index_seeds(seeds, str(store), kg, tell=meanwhile)
+    index_seeds(seeds, str(store), kg, progress=meanwhile)
     assert seeds_for(str(store), kg, None, CAPS) is not None
 
 
@@ -156,7 +156,7 @@ def test_without_a_place_and_without_a_file_it_is_said(store: Path, seeds: str, 
     kg: KnowledgeGraph = open_kg(store)
     with pytest.raises(DataError, match=r"none\.jsonl"):
         index_seeds(str(tmp_path / "none.jsonl"), str(store), kg)
-    kg.cache_dirs = ()  # type: ignore[attr-defined]
+    kg.cache_dirs = ()
     with pytest.raises(ConfigurationError, match="no folder"):
         index_seeds(seeds, str(store), kg)
     assert seeds_for(str(store), kg, None, CAPS) is None
