@@ -33,38 +33,69 @@ from inspect_ai.util import store_from_events
 from platformdirs import user_state_path
 
 from triplewise.evals import tasks
+from triplewise.evals.baselines import BASELINES
+from triplewise.evals.data import checksum
 from triplewise.evals.provenance import code_checksum
 from triplewise.evals.record import CRASHED
 from triplewise.evals.systems import parts_of
+from triplewise.graphs.presets import PRESETS, VARIANTS
 from triplewise.nodes.context import Context
 from triplewise.tools.core.errors import ConfigurationError
 
 TASKS: Mapping[str, Callable[..., Task]] = {name: getattr(tasks, name) for name in tasks.__all__}
 
+_ELSEWHERE = ("base_url", "api_key_env")
+"""Settings that say where a model is, not which."""
+_FILES = ("seeds", "prompt", "prices", "profile")
+"""Settings that may name a file, whose content counts."""
+
 RESUME = "the same command goes on from there"
 
 
-def make_task(name: str, given: Mapping[str, Any]) -> Task:
-    """Return a task by name, with values for its own parameters, phases of the graph, or settings of a run.
+def names_of(task: str, system: str = "") -> list[str]:
+    """Return what can be set by name: parameters of a task, parts of a system, settings of a run."""
+    parameters = inspect.signature(TASKS[task]).parameters
+    return list(dict.fromkeys([*parameters, *parts_of(system), *Context.__dataclass_fields__]))
+
+
+def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a task from values by name: of its own parameters, of phases, of settings.
 
     A name that is both a parameter of the baseline that is asked and a setting is the baseline's.
 
     Raises:
-        ConfigurationError: unknown task or name; lists the legal ones.
+        ConfigurationError: unknown task, system, name or variant, with the legal ones; an impossible value.
     """
     if name not in TASKS:
         raise ConfigurationError.unknown("task", name, TASKS)
-    own = set(inspect.signature(TASKS[name]).parameters)
-    arguments: dict[str, Any] = {key: value for key, value in given.items() if key in own}
-    rest = {key: value for key, value in given.items() if key not in own}
-    parts = parts_of(str(given.get("preset", "")))
-    phases = {key: rest.pop(key) for key in list(rest) if key in parts}
-    if unknown := set(rest) - set(Context.__dataclass_fields__):
-        legal = {*own, *parts, *Context.__dataclass_fields__}
-        raise ConfigurationError.unknown("name in --set", unknown.pop(), legal)
-    for key, values in (("phases", phases), ("settings", rest)):
+    system = str(given.get("preset", ""))
+    if system and system not in BASELINES and system not in PRESETS:
+        raise ConfigurationError.unknown("preset or baseline", system, [*PRESETS, *BASELINES])
+    own, parts = inspect.signature(TASKS[name]).parameters, parts_of(system)
+    arguments: dict[str, Any] = {}
+    phases: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    for key, value in given.items():
+        if key in own:
+            arguments[key] = value
+        elif key in parts:
+            phases[key] = value
+            if system not in BASELINES and isinstance(value, str) and value not in VARIANTS[key]:
+                raise ConfigurationError.unknown(f"variant of phase {key}", value, VARIANTS[key])
+        elif key in Context.__dataclass_fields__:
+            settings[key] = value
+        else:
+            raise ConfigurationError.unknown("name to set", key, names_of(name, system))
+    Context(**settings)
+    for key, values in (("phases", phases), ("settings", settings)):
         if values:
-            arguments[key] = {**arguments.get(key, {}), **values}
+            arguments[key] = {**(arguments.get(key) or {}), **values}
+    return arguments
+
+
+def make_task(name: str, given: Mapping[str, Any]) -> Task:
+    """Return a task by name; see `task_arguments`, whose errors are raised, and those of the task itself."""
+    arguments = task_arguments(name, given)
     return TASKS[name](**arguments)
 
 
@@ -90,7 +121,6 @@ def run(
     display: str = "none",
     fresh: bool = False,
     retry_crashed: bool = False,
-    identity: str = "",
     samples: bool = True,
     notify: Callable[[str], None] = lambda line: None,
 ) -> EvalLog:
@@ -104,15 +134,13 @@ def run(
         display: Inspect's display (`none`, `plain`, `rich`, `full`).
         fresh: begin anew, in another folder, also where an earlier run of the same evaluation left results.
         retry_crashed: keep the results of an earlier run, finished or not, and ask only what crashed again.
-        identity: what tells this evaluation from others (default: `identity_of`).
         samples: whether the returned log holds the questions. notify: gets what a person should know.
 
     Raises:
         ConfigurationError: another process is running the same evaluation.
         KeyboardInterrupt: it was interrupted; what is done is kept.
     """
-    root = Path(log_dir) if log_dir is not None else default_log_dir()
-    folder = _folder(root / f"{plain_name(task.name)}-{identity or identity_of(task)}", fresh)
+    folder = _folder(Path(log_dir) if log_dir is not None else default_log_dir(), task, fresh)
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
         if (earlier := latest_log(folder)) is not None and _is_finished(earlier, retry_crashed, notify):
@@ -134,7 +162,8 @@ def run(
         log = latest_log(folder)
         if not logs or log is None or log.status == "cancelled":
             if log is not None:
-                notify(f"{_done(log)} of {len(task.dataset)} questions are done and kept; {RESUME}")
+                done = len(_uuids(log, crashed=False))
+                notify(f"{done} of {len(task.dataset)} questions are done and kept; {RESUME}")
             raise KeyboardInterrupt
         if log.status == "success":
             for path in folder.glob("*.eval"):  # the finished log holds all that earlier attempts' do
@@ -149,11 +178,23 @@ def default_log_dir() -> Path:
 
 
 def identity_of(task: Task) -> str:
-    """Return a checksum of everything that decides an evaluation's results, the code included."""
-    volatile = ("commit", "commit_clean")
-    about = {name: value for name, value in (task.metadata or {}).items() if name not in volatile}
+    """Return a checksum of everything that decides an evaluation's results, the code included.
+
+    In a grid also its place there, for every cell has a log of its own.
+    """
+    about = dict(task.metadata or {})
+    grid = about.pop("grid", {})
+    settings = {
+        name: [value, checksum(Path(value))]
+        if name in _FILES and isinstance(value, str) and Path(value).is_file()
+        else value
+        for name, value in about.pop("settings", {}).items()
+        if name not in _ELSEWHERE
+    }
+    place = [grid.get(key) for key in ("row", "column", "seed")]
+    about = {name: value for name, value in about.items() if name not in ("commit", "commit_clean")}
     asked = [[sample.id, str(sample.input), sample.target] for sample in task.dataset]
-    return digest([task.name, task.version, about, asked, task.epochs, code_checksum()])
+    return digest([task.name, task.version, about, settings, place, asked, task.epochs, code_checksum()])
 
 
 def digest(value: Any) -> str:
@@ -162,9 +203,9 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def find_log(log_dir: Path, task: Task, identity: str) -> EvalLog | None:
+def find_log(log_dir: Path, task: Task) -> EvalLog | None:
     """Return the newest log of an evaluation without its questions, None where there is none."""
-    return latest_log(_folder(log_dir / f"{plain_name(task.name)}-{identity}", fresh=False))
+    return latest_log(_folder(log_dir, task))
 
 
 def latest_log(folder: Path) -> EvalLog | None:
@@ -200,8 +241,9 @@ def log_path(log: EvalLog) -> Path:
     return Path(unquote(urlparse(log.location).path))
 
 
-def _folder(base: Path, fresh: bool) -> Path:
-    """The folder of the latest start of an evaluation (`NAME`, `NAME.2`, ...), or of one more."""
+def _folder(root: Path, task: Task, fresh: bool = False) -> Path:
+    """Return the folder of the latest start of an evaluation (`NAME`, `NAME.2`, ...), or of one more."""
+    base = root / f"{plain_name(task.name)}-{identity_of(task)}"
     number, folder = 1, base
     while (following := base.with_name(f"{base.name}.{number + 1}")).is_dir():
         number, folder = number + 1, following
@@ -227,8 +269,8 @@ def _is_finished(earlier: EvalLog, retry_crashed: bool, notify: Callable[[str], 
     if earlier.status == "started":
         earlier = _recover(earlier)
     if earlier.status != "success":
-        notify(f"goes on with an earlier run: {_done(earlier)} questions are done")
-    elif retry_crashed and (failed := [s.uuid for s in _summaries(earlier) if s.error and s.uuid]):
+        notify(f"goes on with an earlier run: {len(_uuids(earlier, crashed=False))} questions are done")
+    elif retry_crashed and (failed := _uuids(earlier, crashed=True)):
         author = ProvenanceData(author="triplewise eval --retry-crashed", reason="crashed")
         write_eval_log(invalidate_samples(read_eval_log(earlier.location), failed, author), earlier.location)
         notify(f"asks again what crashed: {len(failed)} questions")
@@ -257,10 +299,7 @@ def _recover(killed: EvalLog) -> EvalLog:
     return log
 
 
-def _done(log: EvalLog) -> int:
-    """How many questions of a log need not be asked again when it goes on."""
-    return sum(not summary.error for summary in _summaries(log))
-
-
-def _summaries(log: EvalLog) -> list[Any]:
-    return list(read_eval_log_sample_summaries(log.location))
+def _uuids(log: EvalLog, crashed: bool) -> list[str]:
+    """Return the questions of a log that crashed, or those that need not be asked again when it goes on."""
+    summaries = read_eval_log_sample_summaries(log.location)
+    return [summary.uuid for summary in summaries if bool(summary.error) == crashed and summary.uuid]

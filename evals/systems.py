@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -54,13 +55,9 @@ def build_system(name: str, **parts: Any) -> Graph:
     return built
 
 
-def parts_of(name: str) -> set[str]:
-    """Return the names by which a system is changed: phases, and for a baseline its own parameters too.
-
-    A baseline has no phase but `link`; the others are listed so that `build_system` can say so.
-    """
-    own = inspect.signature(BASELINES[name].build).parameters if name in BASELINES else ()
-    return {*VARIANTS, *own}
+def parts_of(name: str) -> Collection[str]:
+    """Return the names by which a system is changed: the phases of a preset, a baseline's parameters."""
+    return inspect.signature(BASELINES[name].build).parameters if name in BASELINES else VARIANTS
 
 
 @dataclass(frozen=True, slots=True)

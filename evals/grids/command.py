@@ -9,20 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, Group
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from triplewise.evals.evaluation import log_path, parse_settings, scores_of
+from triplewise.evals.report.command import show, wide_console
 from triplewise.evals.report.measures import measure
-from triplewise.graphs.cli.console import examples, say
+from triplewise.graphs.cli.console import columns, examples, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -32,48 +26,11 @@ if TYPE_CHECKING:
 
 FAILED, INTERRUPTED = 3, 130
 
-HELP = """Run a grid of ablations: rows (a system and what is swapped in it) on columns (benchmarks).
-
-FILE is a YAML file, or the name of a shipped grid; without it the shipped ones are listed. Each cell leaves
-one log. Run again, the grid goes on: cells whose log is complete with the same configuration and data are not
-run again, one that was interrupted goes on where it was. A cell that fails is listed, and the grid goes on.
-
-The file, with all keys that there are:
-
-\b
-[dim]name: correction-modes              # names the folder of its logs
-title: Ways of correcting
-published: queryagent-table-3       # the published table that it mirrors, if any
-layout: cells                       # or guideline-sources, guidelines, error-classes
-metrics: \\[f1]
-seeds: \\[1, 2]                       # each cell runs once for each
-notes: what a reader has to know
-defaults: {system: queryagent, limit: 200}
-columns:
-- {column: GrailQA, task: grailqa, arguments: {linking: own}, metrics: \\[f1]}
-rows:
-- row: Ours
-- {row: w/o ERASER, group: ablations, phases: {correct: raw}, needs: \\[model]}
-- {row: deeper, own: true, settings: {observe_depth: 4}, note: not in the paper}
-- {row: on half a graph, own: true, thin: {share: 0.5, documents: true}}
-- {row: learned, own: true, learn: {benchmark: webqsp, recipe: full}}
-- {row: GPT-4's, own: true, backbone: GPT-4}    # run with --model GPT-4=openai:NAME
-- {row: elsewhere, own: true, skip: why there is nothing to run}
-vary: {plan_hops: \\[2, 3]}           # every combination makes a row of each row
-cells:                              # overrides; patterns with * and ?
-- {row: "w*", column: GrailQA, skip: why}[/dim]
-
-A cell is what defaults, its column, its row and its overrides say, a later one winning. Keys that each of
-them may have: task, arguments, limit, system, phases (of a baseline: its parameters), settings, needs,
-backbone, thin, learn, skip, note.
-"""
-
 
 def register(app: typer.Typer) -> None:
     """Add the command to `triplewise eval`."""
     app.command(
         "grid",
-        help=HELP,
         epilog=examples(
             "triplewise eval grid",
             "triplewise eval grid queryagent-table-3 --dry-run",
@@ -128,12 +85,16 @@ def grid(
         Path | None, typer.Option(metavar="DIR", help="Folder of the logs. [dim](user's state folder)[/dim]")
     ] = None,
 ) -> None:
-    """Run a grid; see `HELP`."""
-    from triplewise.evals.evaluation import parse_settings
+    """Run a grid of ablations: rows (a system and what is swapped in it) on columns (benchmarks).
+
+    FILE is a YAML file (evals/README.md has its form), or the name of a shipped grid; without it the shipped
+    ones are listed. Each cell leaves one log. Run again, the grid goes on: cells whose log is complete with
+    the same configuration, data and code are not run again, one that was interrupted goes on where it was. A
+    cell that fails is listed, and the grid goes on.
+    """
     from triplewise.evals.grids.cells import EMBEDDED, Choices, cells_of
     from triplewise.evals.grids.grid import load_grid
     from triplewise.evals.logs import read_logs
-    from triplewise.evals.report.command import show, wide_console
     from triplewise.evals.report.grids import grid_tables
 
     if file is None:
@@ -163,16 +124,15 @@ def grid(
         wide_console().print(_plan(loaded, cells))
         return
     outcomes = _run(loaded, cells, log_dir, jobs)
-    if logs := [outcome.log for outcome in outcomes if outcome.log]:
+    if logs := [log_path(outcome.log) for outcome in outcomes if outcome.log]:
         show(grid_tables(read_logs(logs)))
-    skipped = dict.fromkeys((o.cell.row, o.why) for o in outcomes if o.state == "skipped")
-    for row, why in skipped:
-        columns = dict.fromkeys(o.cell.column for o in outcomes if (o.cell.row, o.why) == (row, why))
-        say(f"skipped: {row} / {', '.join(columns)}: {why}", "notice")
+    for row, why in dict.fromkeys((o.cell.row.row, o.why) for o in outcomes if o.state == "skipped"):
+        names = dict.fromkeys(o.cell.column for o in outcomes if (o.cell.row.row, o.why) == (row, why))
+        say(f"skipped: {row} / {', '.join(names)}: {why}", "notice")
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed:
         say(line(outcome), "error")
-    for folder in sorted({str(Path(log).parent.parent) for log in logs}):
+    for folder in sorted({log.parent.parent for log in logs}):
         say(f"logs: {folder} (triplewise eval report makes a page of them)")
     if len(outcomes) < len(cells):
         say(f"interrupted: {len(cells) - len(outcomes)} cells left; run the same again to go on", "notice")
@@ -182,72 +142,55 @@ def grid(
 
 
 def _run(file: GridFile, cells: Sequence[Cell], log_dir: Path | None, jobs: int) -> list[Outcome]:
-    """Run the cells under a bar with the time left, a line on stderr for each; an interrupt ends the list."""
+    """Run the cells under a bar, a line on stderr for each; an interrupt ends the list."""
     from triplewise.evals.grids.run import run_grid
 
-    console = Console(stderr=True, highlight=False, markup=False)
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )
     outcomes: list[Outcome] = []
-    with bar, suppress(KeyboardInterrupt):
-        whole = bar.add_task("cells", total=len(cells))
+    with suppress(KeyboardInterrupt), progress_bars() as report:
 
         def notify(stage: str) -> None:
-            bar.update(whole, description=stage)
+            report("cells", len(outcomes), len(cells), escape(stage))
 
         for outcome in run_grid(file, cells, log_dir=log_dir, jobs=jobs, notify=notify):
             outcomes.append(outcome)
-            bar.update(whole, advance=1)
             if outcome.state != "skipped":
-                console.print(f"{len(outcomes)}/{len(cells)} {line(outcome)}", soft_wrap=True)
+                say(f"{len(outcomes)}/{len(cells)} {line(outcome)}")
     return outcomes
 
 
 def _shipped_grids() -> Table:
-    """The grids that come with the package."""
+    """Return a table of the grids that come with the package."""
     from triplewise.evals.grids.grid import load_grid, shipped
 
-    table = Table(title="Shipped grids", title_justify="left", box=None)
-    for heading in ("name", "rows", "columns", "what"):
-        table.add_column(heading)
-    for name in shipped():
-        grid = load_grid(name).grid
-        table.add_row(name, str(len(grid.rows)), str(len(grid.columns)), grid.title)
-    return table
+    grids = [load_grid(name).grid for name in shipped()]
+    rows = [(grid.name, str(len(grid.rows)), str(len(grid.columns)), grid.title) for grid in grids]
+    return columns(("name", "rows", "columns", "what"), rows, "Shipped grids")
 
 
-def _plan(file: GridFile, cells: Sequence[Cell]) -> Group:
-    """The cells that would be run, with what is special about each."""
-    table = Table()
-    for heading in ("row", "column", "seed", "system", "model", "with", "limit", "runs"):
-        table.add_column(heading, overflow="fold")
-    for c in cells:
-        settings = {name: value for name, value in c.settings.items() if not name.endswith("_seed")}
-        given = [f"{n}={v}" for n, v in {**c.arguments, **c.phases, **settings}.items()]
-        given += ["incomplete graph"] * bool(c.thin) + ["self-learning"] * bool(c.learn)
-        limit = "task's own" if c.limit is None else "all" if c.limit == 0 else str(c.limit)
-        runs = "yes" if not c.why_not else f"no: {c.why_not}"
-        system = f"{c.system} on {c.task}"
-        row = (c.row, c.column, str(c.seed), system, c.model, ", ".join(given), limit, runs)
-        table.add_row(*map(Text, row))
-    run = sum(not c.why_not for c in cells)
-    return Group(Text(f"{file.grid.title}: {run} of {len(cells)} cells to run", "bold"), table)
+def _plan(file: GridFile, cells: Sequence[Cell]) -> Table:
+    """Return a table of the cells that would be run, with what is special about each."""
+    rows = []
+    for cell in cells:
+        spec = cell.spec
+        given = [f"{name}={value}" for name, value in spec.set.items() if not name.endswith("_seed")]
+        given += ["incomplete graph"] * bool(spec.thin) + ["self-learning"] * bool(spec.learn)
+        limit = "task's own" if spec.limit is None else "all" if spec.limit == 0 else str(spec.limit)
+        runs = "yes" if not cell.why_not else f"no: {cell.why_not}"
+        names = (cell.row.row, cell.column, str(cell.seed), f"{spec.system} on {spec.task}", cell.model)
+        rows.append([Text(text) for text in (*names, ", ".join(given), limit, runs)])
+    run = sum(not cell.why_not for cell in cells)
+    heads = ("row", "column", "seed", "system", "model", "with", "limit", "runs")
+    return columns(heads, rows, f"{file.grid.title}: {run} of {len(cells)} cells to run")
 
 
 def line(outcome: Outcome) -> str:
     """Return what became of a cell, in a line."""
     cell = outcome.cell
-    if outcome.state in ("skipped", "failed"):
+    if outcome.log is None or outcome.state == "failed":
         return f"{cell.name}: {outcome.state}: {outcome.why}"
-    of = measure(cell.metrics[0])
-    mean = outcome.scores.get(f"{of.name}.mean", math.nan)
-    took = "complete before" if outcome.state == "kept" else f"{outcome.seconds:.1f} s"
-    crashed = f", {outcome.crashed} crashed" if outcome.crashed else ""
-    return f"{cell.name}: {of.name} {of.text(mean)} ({outcome.questions} questions{crashed}, {took})"
+    scores, of = scores_of(outcome.log), measure(cell.metrics[0])
+    crashed = int(scores.get("crashed.total", 0))
+    asked = f"{outcome.log.results.total_samples if outcome.log.results else 0} questions"
+    asked += f", {crashed} crashed" if crashed else ""
+    took = f"{outcome.seconds:.1f} s" if outcome.state == "done" else outcome.state
+    return f"{cell.name}: {of.name} {of.text(scores.get(f'{of.name}.mean', math.nan))} ({asked}, {took})"

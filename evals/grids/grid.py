@@ -1,11 +1,11 @@
 """Grids: which system is asked which questions with what, as one YAML file laid out like a published table.
 
-The form of a file is `triplewise eval grid --help`; `cells` makes the cells of it.
+The form of a file is in evals/README.md; `cells` makes the cells of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import as_file, files
@@ -17,12 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from triplewise.evals.report.published import PublishedTable, published
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import YamlDocument, read_yaml
-
-Place = Sequence[object]
-"""Keys and positions that lead to a value: `("rows", 2, "system")`."""
-
-Layout = Literal["cells", "guideline-sources", "guidelines", "error-classes"]
-"""What the table of a grid shows: a figure a cell, or what fired, or how questions failed, in its logs."""
 
 
 class _Strict(BaseModel):
@@ -59,41 +53,38 @@ class Thin(_Strict):
     read: bool = False
 
 
-class Part(_Strict):
-    """What a default, a column, a row or an override says of its cells.
+class CellSpec(_Strict):
+    """What the defaults, a column, a row or an override say of their cells.
 
     Attributes:
-        task: a benchmark. arguments: its own parameters. limit: questions drawn, 0 for all.
-        system: a preset or a baseline. phases: swapped phases, or a baseline's own parameters.
-        settings: of the `Context`.
+        task: a benchmark. system: a preset or a baseline. limit: questions drawn, 0 for all.
+        set: parameters of the task, phases, parameters of a baseline, settings, as `--set` takes them.
         needs: `model` where the embedded default cannot run it. backbone: name of the model that a row is
             about, given by `--model NAME=openai:...`; with another default model the row is skipped.
         thin, learn: what is made before the questions are asked.
         skip: why there is nothing to run. note: for the reader.
     """
 
-    task: str | None = None
-    arguments: dict[str, Any] = Field(default_factory=dict)
+    task: str = ""
+    system: str = ""
     limit: int | None = Field(default=None, ge=0)
-    system: str | None = None
-    phases: dict[str, Any] = Field(default_factory=dict)
-    settings: dict[str, Any] = Field(default_factory=dict)
+    set: dict[str, Any] = Field(default_factory=dict)
     needs: list[Literal["model"]] = Field(default_factory=list)
     backbone: str | None = None
     thin: Thin | None = None
     learn: Learn | None = None
-    skip: str | None = None
-    note: str | None = None
+    skip: str = ""
+    note: str = ""
 
 
-class Column(Part):
+class Column(CellSpec):
     """A column. `metrics`: its own where they differ from the grid's."""
 
     column: str = Field(min_length=1)
     metrics: list[str] = Field(default_factory=list)
 
 
-class Row(Part):
+class Row(CellSpec):
     """A row, the heading above it, and whether it is `own`: not in the published table."""
 
     row: str = Field(min_length=1)
@@ -101,7 +92,7 @@ class Row(Part):
     own: bool = False
 
 
-class Override(Part):
+class Override(CellSpec):
     """What is different for some cells: those whose row and column match these patterns (`*`, `?`)."""
 
     row: str = "*"
@@ -109,24 +100,26 @@ class Override(Part):
 
 
 class Grid(_Strict):
-    """A grid as its file has it; see the module for what the keys mean."""
+    """A grid as its file has it.
+
+    `layout` is `cells` (a figure a cell), or one of two tables of the guidelines that fired in the logs.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     title: str = Field(min_length=1)
     published: str = ""
-    layout: Layout = "cells"
+    layout: Literal["cells", "guideline-sources", "guidelines"] = "cells"
     metrics: list[str] = Field(default=["f1"], min_length=1)
     notes: str = ""
     seeds: list[Annotated[int, Field(ge=1)]] = Field(default=[1], min_length=1)
-    defaults: Part = Part()
+    defaults: CellSpec = CellSpec()
     columns: list[Column] = Field(min_length=1)
-    rows: list[Row] = Field(default=[Row(row="all", own=True)], min_length=1)
-    vary: dict[str, list[Any]] = Field(default_factory=dict)
+    rows: list[Row] = Field(min_length=1)
     cells: list[Override] = Field(default_factory=list)
 
 
 _MODELS: Mapping[str, type[BaseModel]] = {
-    "defaults": Part,
+    "defaults": CellSpec,
     "columns": Column,
     "rows": Row,
     "cells": Override,
@@ -180,34 +173,32 @@ def load_grid(name: str | Path) -> GridFile:
             message = f"unknown key; choose one of: {', '.join(sorted(legal.model_fields))}"
         elif first["type"] != "missing":
             message = f"{message}, got {first['input']!r}"
-        raise located(document, message, first["loc"]) from error
-    if grid.published and grid.published not in published():
-        message = unknown("published table", grid.published, published())
-        raise located(document, message, ("published",))
-    table = published()[grid.published] if grid.published else None
+        raise error_at(document, message, *first["loc"]) from error
+    table = published().get(grid.published)
+    if grid.published and table is None:
+        raise error_at(document, unknown("published table", grid.published, published()), "published")
     rows, columns = [row.row for row in grid.rows], [column.column for column in grid.columns]
-    for what, names in (("columns", columns), ("rows", rows), ("seeds", list(map(str, grid.seeds)))):
-        for i, name in enumerate(names):
-            if name in names[:i]:
-                raise located(document, f"{name!r} is there twice", (what, i))
+    for what, names in (("columns", columns), ("rows", rows)):
+        for i, label in enumerate(names):
+            if label in names[:i]:
+                raise error_at(document, f"{label!r} is there twice", what, i)
     if table is not None and grid.layout == "cells":
         for i, row in enumerate(grid.rows):
             if not row.own and table.row(row.row) is None:
                 message = unknown(f"row of {table.key}", row.row, [printed.row for printed in table.rows])
-                raise located(document, f"{message}; or say `own: true`", ("rows", i, "row"))
+                raise error_at(document, f"{message}; or say `own: true`", "rows", i, "row")
     for i, override in enumerate(grid.cells):
         for key, pattern, names in (("row", override.row, rows), ("column", override.column, columns)):
             if not any(fnmatchcase(name, pattern) for name in names):
-                raise located(document, unknown(key, pattern, names), ("cells", i, key))
+                raise error_at(document, unknown(key, pattern, names), "cells", i, key)
     return GridFile(grid, document, table)
 
 
-def located(document: YamlDocument, message: str, place: Place = ()) -> DataError:
-    """Return an error about a place of the file."""
-    key = ".".join(map(str, place))
-    return document.error(f"{key}: {message}" if key else message, *place)
+def error_at(document: YamlDocument, message: str, *place: object) -> DataError:
+    """Return an error about a place of the file: keys and positions that lead to a value."""
+    return document.error(f"{'.'.join(map(str, place))}: {message}", *place)
 
 
-def unknown(what: str, given: object, legal: Iterable[object]) -> str:
+def unknown(what: str, given: str, legal: Iterable[str]) -> str:
     """Return the words of an error about an unknown name."""
-    return f"unknown {what} {given!r}; choose one of: {', '.join(map(str, legal))}"
+    return str(ConfigurationError.unknown(what, given, legal))

@@ -1,23 +1,49 @@
-"""Runs the cells of a grid, one log each; what is done with the same configuration is not done again."""
+"""Runs the cells of a grid, one log each; what is done with the same configuration is not done again.
+
+What a cell is asked of, an incomplete graph or an encoder that learned, is kept in the user's cache folder by
+what it was made from: made once, an interrupted one again.
+"""
 
 from __future__ import annotations
 
+import json
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from inspect_ai import Task
 from inspect_ai.log import EvalLog
+from platformdirs import user_cache_path
 
-from triplewise.evals.evaluation import crashes, default_log_dir, find_log, log_path, run, scores_of
-from triplewise.evals.grids.cells import Cell
-from triplewise.evals.grids.grid import GridFile
-from triplewise.evals.grids.prepare import ELSEWHERE, digest_of, prepared_task, task_of
+from triplewise.evals.data import benchmark, checksum, graph
+from triplewise.evals.dropped_facts import write_documents
+from triplewise.evals.evaluation import crashes, default_log_dir, digest, find_log, make_task, run, scores_of
+from triplewise.evals.grids.cells import EMBEDDED, Cell
+from triplewise.evals.grids.grid import GridFile, Learn, Thin
+from triplewise.evals.kgs import prepared
+from triplewise.evals.training import seeds_of
+from triplewise.graphs import learning as self_learning
+from triplewise.nodes.learning.config import LearningConfig
 from triplewise.tools.core.errors import TriplewiseError
+from triplewise.tools.kg.rdf import Progress
+from triplewise.tools.kg.subset.incomplete import MANIFEST, IncompleteSpec, TopicQuestion, make_incomplete
+from triplewise.tools.planning.seeds import read_seeds
 
-State = Literal["done", "kept", "skipped", "failed"]
-"""`kept`: an earlier run's log is complete."""
+LEARNED_HOPS = 2
+"""Longest rule body that is learned from: WebQuestionsSP needs no more (SymAgent, table 2)."""
+READER = "symagent"
+"""The preset that reads documents for `thin.read`."""
+DONE = ".complete"
+"""A file that says that its folder is whole."""
+_OF_BASE = ("seed_questions", "data_files", "changed_files", "kg_parts", "kg_gold_derived", "kg_profile")
+"""What the log of an incomplete graph takes from the task on the whole one."""
+
+
+State = Literal["done", "complete before", "skipped", "failed"]
+"""`complete before`: by an earlier run's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +52,14 @@ class Outcome:
 
     Attributes:
         cell: the cell. state: see `State`. why: of a cell that was skipped or failed.
-        seconds: that it took now. questions: asked in its log. log: where that is. scores: `score.metric`.
+        seconds: that it took now. log: what was measured, without the questions; None where there is none.
     """
 
     cell: Cell
     state: State
     why: str = ""
     seconds: float = 0.0
-    questions: int = 0
-    log: str = ""
-    scores: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def crashed(self) -> int:
-        """How many questions crashed; they count as wrong."""
-        return int(self.scores.get("crashed.total", 0))
+    log: EvalLog | None = None
 
 
 def run_grid(
@@ -75,79 +94,191 @@ def run_grid(
 def run_cell(file: GridFile, cell: Cell, folder: Path, jobs: int, notify: Callable[[str], None]) -> Outcome:
     """Run one cell, or take its finished log; an error of it is its outcome. See `run_grid`."""
     start = time.perf_counter()
-    state: State = "done"
     try:
-        base = task_of(cell)
-        identity = digest_of(cell, base)
-        log = find_log(folder, base, identity)
-        finished = log is not None and log.status == "success"
-        if log is not None and finished and not _all_crashed(log):
-            state, start = "kept", time.perf_counter()
-        else:
-            task = prepared_task(cell, base, lambda stage, done, total: notify(f"{cell.name}: {stage}"))
-            task.metadata = {**(task.metadata or {}), "grid": about(file, cell)}
-            log = run(
-                task,
-                jobs=jobs,
-                log_dir=folder,
-                identity=identity,
-                retry_crashed=finished,  # where every question crashed a server was down: all are asked again
-                samples=False,
-                notify=lambda line: notify(f"{cell.name}: {line}"),
-            )
+        task = prepared_task(cell, lambda stage, done, total: notify(f"{cell.name}: {stage}"))
+        task.metadata = {**(task.metadata or {}), "grid": about(file, cell)}
+        earlier = find_log(folder, task)
+        finished = earlier is not None and earlier.status == "success"
+        # Where every question crashed a server was down: all are asked again.
+        again = earlier is not None and finished and _all_crashed(earlier)
+        log = run(
+            task,
+            jobs=jobs,
+            log_dir=folder,
+            retry_crashed=again,
+            samples=False,
+            notify=lambda line: notify(f"{cell.name}: {line}"),
+        )
     except Exception as error:  # noqa: BLE001 - one cell must not end the grid; it is listed with its error
         words = str(error) if isinstance(error, TriplewiseError) else f"{type(error).__name__}: {error}"
-        return Outcome(cell, "failed", words, time.perf_counter() - start)
-    if log.status == "cancelled":
-        raise KeyboardInterrupt
+        return Outcome(cell, "failed", words)
     why = ""
     if log.status != "success":
         why = log.error.message if log.error else f"the evaluation ended with status {log.status}"
     elif _all_crashed(log):
         first = next((message for _, message in crashes(log)), "no question was answered")
         why = f"every question crashed: {first}"
-    return Outcome(
-        cell,
-        "failed" if why else state,
-        why,
-        time.perf_counter() - start,
-        log.results.total_samples if log.results else 0,
-        str(log_path(log)),
-        scores_of(log),
-    )
-
-
-def _all_crashed(log: EvalLog) -> bool:
-    """Whether no question came to an answer."""
-    asked = log.results.total_samples if log.results else 0
-    return asked > 0 and scores_of(log).get("crashed.total", 0.0) >= asked
+    state: State = "failed" if why else "complete before" if finished and not again else "done"
+    return Outcome(cell, state, why, time.perf_counter() - start, log)
 
 
 def about(file: GridFile, cell: Cell) -> dict[str, Any]:
-    """What the log of a cell says of its grid.
-
-    `name`, `title`, `row`, `column`, `seed`, `published` are what reports are made from; the rest says how
-    the table is laid out (`layout`, `group`, `order`, `metrics`), and what the cell was.
-    """
-    rows = [row.row for row in file.grid.rows]
-    columns = [column.column for column in file.grid.columns]
+    """Return what the log of a cell says of its grid: all that its table is made from."""
     return {
         "name": file.grid.name,
         "title": file.grid.title,
-        "row": cell.row,
+        "row": cell.row.row,
         "column": cell.column,
         "seed": cell.seed,
-        "published": cell.published,
         "table": file.grid.published,
         "layout": file.grid.layout,
         "notes": file.grid.notes,
-        "note": cell.note,
-        "group": cell.group,
-        "rows": rows if cell.row in rows else [],
-        "columns": columns,
+        "note": cell.spec.note,
+        "group": cell.row.group,
+        "rows": [row.row for row in file.grid.rows],
+        "columns": [column.column for column in file.grid.columns],
         "metrics": list(cell.metrics),
-        "system": cell.system,
-        "model": cell.model,
-        "phases": dict(cell.phases),
-        "settings": {n: v for n, v in cell.settings.items() if n not in ELSEWHERE},
     }
+
+
+def task_of(cell: Cell, **more: Any) -> Task:
+    """Return the task of a cell on the graph of its benchmark; `more` is set besides what the cell sets.
+
+    Raises:
+        UserError: a value that the task refuses, a missing file.
+    """
+    spec = cell.spec
+    limit = {} if spec.limit is None else {"n": spec.limit}
+    given = {"preset": spec.system, "model": cell.model, **limit, **spec.set, **more}
+    return make_task(spec.task, given)
+
+
+def prepared_task(cell: Cell, progress: Progress) -> Task:
+    """Return the task of a cell with all that is made before its questions are asked.
+
+    Args:
+        cell: the cell. progress: gets stage, done, total.
+    """
+    base, spec = task_of(cell), cell.spec
+    settings: dict[str, Any] = {}
+    about: dict[str, Any] = {}
+    if spec.thin:
+        settings, about = incomplete_graph(cell, spec.thin, base, progress)
+    if spec.learn and spec.learn.iterations and cell.model == EMBEDDED:
+        settings["encoder"] = learned_encoder(spec.learn, cell.seed, progress)
+        about["learned"] = spec.learn.model_dump()
+    if not settings:
+        return base
+    task = task_of(cell, **settings)
+    task.metadata = {**(task.metadata or {}), **about}
+    return task
+
+
+def learned_encoder(learn: Learn, seed: int, progress: Progress) -> str:
+    """Return the folder of an encoder that learned from training questions, as `triplewise learn` does it.
+
+    The graph that is learned on holds no facts made from gold answers, whichever graph is tested.
+    """
+    of = benchmark(learn.benchmark)
+    own = graph(of.graph)
+    kg = prepared(own, [part for part in own.facts if part != "gold_derived"])
+    training = Path(str(seeds_of(of, kg, True).setting))
+    lines = training.read_text(encoding="utf-8").splitlines(keepends=True)
+    random.Random(0).shuffle(lines)
+    identity = digest([learn.model_dump(), seed, checksum(training), kg.checksum])
+    folder = user_cache_path("triplewise") / "evals" / f"learned-{identity}"
+    folder.mkdir(parents=True, exist_ok=True)
+    questions = folder / "questions.jsonl"
+    questions.write_text("".join(lines[: learn.train or None]), encoding="utf-8")
+    config = LearningConfig(
+        str(questions),
+        context={"kg": kg.path, "profile": kg.profile, "plan_hops": LEARNED_HOPS},
+        recipe=learn.recipe,
+        iterations=learn.iterations,
+        seed=seed,
+    )
+    *_, final = self_learning.learn(
+        config,
+        folder / "run",
+        report=lambda p: progress(f"learning: {p.phase} {p.iteration}", p.done, p.total),
+    )
+    return str(final.best.get("encoder", EMBEDDED))
+
+
+def incomplete_graph(
+    cell: Cell, thin: Thin, base: Task, progress: Progress
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return settings that ask the incomplete graph, and what the log records of it."""
+    about, own = base.metadata or {}, cell.spec.set
+    profile = None
+    if "kg" in own:
+        kg, profile = str(own["kg"]), own.get("profile")
+    else:
+        kg = prepared(graph(benchmark(str(base.dataset.name)).graph), about.get("kg_parts")).path
+    records = []
+    for sample in base.dataset:
+        metadata = sample.metadata or {}
+        targets = [sample.target] if isinstance(sample.target, str) else sample.target
+        answers = list(dict.fromkeys(str(a) for gold in metadata.get("gold_sets") or [targets] for a in gold))
+        entities = metadata.get("entities", {})
+        records.append({"question": str(sample.input), "entities": entities, "answers": answers})
+    spec = IncompleteSpec(thin.share, thin.seed, thin.hops)
+    config = {"thin": [thin.share, thin.seed, thin.hops], "kg": about.get("kg_checksum") or kg}
+    identity = digest({**config, "questions": records})
+    folder = user_cache_path("triplewise") / "evals" / f"thin-{cell.spec.task}-{identity}"
+    if not (folder / "kg").is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        questions = folder / "questions.jsonl"
+        questions.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8")
+        topics = [
+            TopicQuestion(s.question, [t for _, t in s.named], s.answers) for s in read_seeds(questions)
+        ]
+        make_incomplete(
+            kg, topics, folder / "kg", spec, questions_file=questions, profile=profile, progress=progress
+        )
+    report = json.loads((folder / "kg" / MANIFEST).read_text(encoding="utf-8"))
+    settings: dict[str, Any] = {"kg": str(folder / "kg")}
+    if seeds := about.get("settings", {}).get("seeds"):
+        settings["seeds"] = seeds  # their answers are those of the whole graph
+    if thin.documents or thin.read:
+        settings |= dropped_documents(cell, thin, settings, folder, progress)
+    about_graph = {
+        "kg": f"{about.get('kg', kg)}, made incomplete for these questions: {report['dropped']:,} of "
+        f"{report['collected']:,} triples on their paths dropped (seed {thin.seed})",
+        "kg_partial": True,
+        "kg_checksum": identity,
+        **{key: about[key] for key in _OF_BASE if key in about},
+        "thinned": {name: report[name] for name in ("collected", "dropped", "questions", "hit_questions")},
+    }
+    return settings, about_graph
+
+
+def dropped_documents(
+    cell: Cell, thin: Thin, settings: Mapping[str, Any], folder: Path, progress: Progress
+) -> dict[str, Any]:
+    """Return settings that let a system read what was dropped, or see what another one has read of it.
+
+    Facts that are read go to a file of the cell's own, not among those that a person reviews.
+    """
+    documents = folder / "documents"
+    if not (documents / DONE).is_file():
+        write_documents(folder / "kg", documents)
+        (documents / DONE).touch()
+    if not thin.read:
+        spec = cell.spec
+        name = digest([cell.row.row, cell.column, cell.seed, spec.system, spec.set, cell.model])[:8]
+        return {"documents": str(documents), "facts": str(folder / f"facts-{name}.sqlite")}
+    name = digest([cell.model, cell.seed])[:8]
+    facts, logs = folder / f"read-{name}.sqlite", folder / f"read-{name}"
+    if not (logs / DONE).is_file():
+        progress("reading documents", 0, None)
+        reader = {**settings, "preset": READER, "documents": str(documents), "facts": str(facts)}
+        run(task_of(cell, **reader), log_dir=logs)
+        (logs / DONE).touch()
+    return {"facts": str(facts), "overlay": "proposed"}
+
+
+def _all_crashed(log: EvalLog) -> bool:
+    """Return whether no question came to an answer."""
+    asked = log.results.total_samples if log.results else 0
+    return asked > 0 and scores_of(log).get("crashed.total", 0.0) >= asked

@@ -1,19 +1,22 @@
-"""`triplewise eval report`: tables, tests and plots of logs: for the terminal, a page, Markdown, JSON."""
+"""`triplewise eval report` and `results`: tables, tests and plots of logs, the results of all tasks."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import yaml
 
-from triplewise.evals.report.render import as_markdown, plain, terminal
-from triplewise.evals.report.results import EXAMPLES, results
+from triplewise.evals.evaluation import TASKS, default_log_dir, log_path, make_task, run
+from triplewise.evals.report import render
 from triplewise.graphs.cli.console import examples, out, say
-from triplewise.tools.core.errors import DataError
+from triplewise.graphs.page.write import check_place, write_page
+from triplewise.tools.core.errors import ConfigurationError, DataError, TriplewiseError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 WIDTH = 180
 """Columns of tables that go to no terminal."""
+LIMIT = 200
+RUN_ERROR = 3
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +39,13 @@ def register(app: typer.Typer) -> None:
             "triplewise eval report a.eval b.eval --json",
         ),
     )(report)
-    app.command("results", epilog=EXAMPLES)(results)
+    app.command(
+        "results",
+        epilog=examples(
+            "triplewise eval results",
+            "triplewise eval results --limit 1000 --log-dir runs/results --out RESULTS.md",
+        ),
+    )(results)
 
 
 def report(
@@ -46,57 +57,37 @@ def report(
         Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="Also earlier logs of a configuration that was run again.")
-    ] = False,
 ) -> None:
     """Make tables, tests between systems, and plots from logs of `triplewise eval` and `eval grid`.
 
     Logs of a grid become its table, with the published figures beside ours; all others a table of task by
     system. Every figure has its confidence interval.
     """
-    from triplewise.evals.logs import latest, read_logs
+    from triplewise.evals.logs import read_logs
     from triplewise.evals.report.labels import notes
     from triplewise.evals.report.page import TITLE, report_page, report_tables, subtitle
-    from triplewise.graphs.page.write import write_page
 
     for path in filter(None, (html, markdown)):  # before logs are read
-        folder = path.resolve().parent
-        if path.is_dir():
-            raise DataError("is a folder; name a file in it, e.g. report.html", path)
-        if not folder.is_dir():
-            raise DataError(f"no folder {str(folder)!r} to write it in; make it first", path)
-    whole = read_logs(logs, traces=html is not None)
-    chosen, earlier = (whole, []) if every else latest(whole)
-    more: list[str] = []
-    if earlier:
-        left_out = f"{len(earlier)} earlier logs of configurations that were run again"
-        more = [f"left out: {left_out}; --all shows them"]
+        check_place(path)
+    chosen = read_logs(logs, traces=html is not None)
     if html:
-        page = report_page(chosen, more)
+        page = report_page(chosen)
         write_page(html, page)
         say(f"written: {html}")
     tables = page.tables if html else report_tables(chosen)
     if markdown:
-        text = as_markdown(TITLE, [subtitle(chosen), *more, *notes(chosen)], tables)
-        try:
-            markdown.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise DataError(f"cannot be written: {error.strerror or error}", markdown) from error
-        say(f"written: {markdown}")
+        _write(markdown, render.as_markdown(TITLE, [subtitle(chosen), *notes(chosen)], tables))
     if as_json:
-        typer.echo(json.dumps([plain(table) for table in tables], indent=2, ensure_ascii=False))
+        typer.echo(json.dumps([render.plain(table) for table in tables], indent=2, ensure_ascii=False))
     elif not html and not markdown:
         show(tables)
-        for note in more:
-            say(note, "notice")
 
 
 def show(tables: Sequence[Table]) -> None:
     """Print tables on the terminal; as wide as they need where none is."""
     console = wide_console()
     for table in tables:
-        console.print(terminal(table))
+        console.print(render.terminal(table))
 
 
 def wide_console() -> Console:
@@ -105,3 +96,70 @@ def wide_console() -> Console:
     if not sys.stdout.isatty():
         console.width = WIDTH
     return console
+
+
+def results(
+    limit: Annotated[int, typer.Option(min=0, help="Questions of each task, 0 for all.")] = LIMIT,
+    log_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the logs. [dim](the user's state folder)[/dim]"),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the tables are written.")] = Path(
+        "RESULTS.md"
+    ),
+    tasks: Annotated[
+        list[str] | None, typer.Option("--task", metavar="NAME", help="Only this task. Repeatable.")
+    ] = None,
+) -> None:
+    """Run every shipped task with the embedded default, no key needed, and write the tables of the runs.
+
+    A task whose log is finished and was made by the same code from the same files is not run again, so that
+    what was interrupted goes on where it was. One that cannot be run does not end the others.
+    """
+    from triplewise.evals.logs import read_logs
+    from triplewise.evals.report.page import results_text
+
+    check_place(out)
+    if unknown := set(tasks or ()) - set(TASKS):
+        raise ConfigurationError.unknown("task", unknown.pop(), TASKS)
+    chosen = [(task, arguments) for task, arguments in shipped_tasks() if not tasks or task in tasks]
+    paths: list[Path] = []
+    failures: list[str] = []
+    for i, (task, arguments) in enumerate(chosen, 1):
+        words = (f"{name}={str(value).lower()}" for name, value in arguments.items())
+        name = " ".join([task, *words])
+        failure = ""
+        try:
+            log = run(
+                make_task(task, {**arguments, "n": limit}),
+                log_dir=log_dir or default_log_dir() / "results",
+                samples=False,
+            )
+        except TriplewiseError as error:
+            failure = str(error)
+        else:
+            paths.append(log_path(log))
+            failure = "" if log.status == "success" else f"it ended with status {log.status}"
+        say(f"[{i}/{len(chosen)}] {name}: {failure or 'done'}", "error" if failure else "")
+        failures += [f"{name}: {failure}"] if failure else []
+    if not paths:
+        raise DataError(f"no task could be run: {failures[0]}")
+    _write(out, results_text(read_logs(paths), failures, limit))
+    if failures:
+        raise typer.Exit(RUN_ERROR)
+
+
+def shipped_tasks() -> list[tuple[str, Mapping[str, Any]]]:
+    """Return every task, each with the arguments that the results are of."""
+    text = (files("triplewise.evals.report") / "shipped.yaml").read_text(encoding="utf-8")
+    listed: Mapping[str, list[dict[str, Any]]] = yaml.safe_load(text)
+    return [(task, arguments) for task in TASKS for arguments in listed.get(task) or [{}]]
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file and say so. Raises `DataError` where it cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", path) from error
+    say(f"written: {path}")

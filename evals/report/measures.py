@@ -1,4 +1,4 @@
-"""Measures as readers know them: their names, units, and figures as text."""
+"""Measures as readers know them: their headings, units, and figures as cells of tables."""
 
 from __future__ import annotations
 
@@ -36,19 +36,22 @@ class Measure:
         return 100.0 if self.unit == "percent" else 1.0
 
 
-QUALITY = (
-    Measure("f1", "F1"),
-    Measure("hits_at_1", "Hits@1"),
-    Measure("exact_match", "EM"),
-    Measure("accuracy", "Accuracy"),
-    Measure("denotation", "Denotation"),
-)
-"""How right the answers are, strictly, in the order of the tables' columns."""
-LENIENT = (
-    Measure("substring_hits_at_1", "Substring (lenient)"),
-    Measure("substring_hits_at_1_single", "Substring, one gold (lenient)"),
-)
-"""The substring matching of some published code, under its own name."""
+_HEADINGS = {
+    "f1": "F1",
+    "hits_at_1": "Hits@1",
+    "exact_match": "EM",
+    "accuracy": "Accuracy",
+    "denotation": "Denotation",
+    "substring_hits_at_1": "Substring (lenient)",
+    "substring_hits_at_1_single": "Substring, one gold (lenient)",
+    "not_found": "Not found %",
+    "budget_spent": "Budget spent %",
+    "failed_ia": "IA",
+    "failed_ea": "EA",
+    "failed_ems": "EMS",
+    "failed_re": "RE",
+    "failed_crashed": "Crashed",
+}
 COST = (
     Measure("queries", "Queries (QPQ)", "count", True),
     Measure("model_calls", "Model calls", "count", True),
@@ -57,13 +60,19 @@ COST = (
     Measure("seconds", "Seconds (TPQ)", "seconds", True),
 )
 """What a question takes on average; the figures of QueryAgent's table 4."""
-_OTHERS = (Measure("steps", "Steps", "count", True), Measure("corrections", "Corrections", "count"))
-_KNOWN = {one.name: one for one in (*QUALITY, *LENIENT, *COST, *_OTHERS)}
+_COUNTS = {
+    one.name: one
+    for one in (
+        *COST,
+        Measure("steps", "Steps", "count", True),
+        Measure("corrections", "Corrections", "count"),
+    )
+}
 
 
 def measure(name: str) -> Measure:
     """Return a measure by its name in logs; one that nobody described is taken for a share."""
-    return _KNOWN.get(name) or Measure(name, name.replace("_", " ").capitalize())
+    return _COUNTS.get(name) or Measure(name, _HEADINGS.get(name, name.replace("_", " ").capitalize()))
 
 
 def figure(logs: Sequence[Log], of: Measure, *, answerable: bool = False, trivial: bool = True) -> Interval:

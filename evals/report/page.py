@@ -1,4 +1,4 @@
-"""A report as a page: tables, plots, and every question of every log to be opened."""
+"""A whole report: its tables, its page with plots and every question, and the results of all tasks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,20 @@ from triplewise.evals.report.charts import charts
 from triplewise.evals.report.grids import grid_tables
 from triplewise.evals.report.labels import notes, run_names
 from triplewise.evals.report.measures import measure
+from triplewise.evals.report.render import escaped, markdown
 from triplewise.evals.report.tables import crash_table, task_tables
 from triplewise.graphs.page.model import Page, Question, RunBlock, Table
 
 TITLE = "Evaluation report"
+HONESTY = (
+    "No language model, no key and no network were used: these are figures of the embedded default.",
+    "Graphs marked partial are extracts that hold a part of the benchmark's graph and, where it says so, "
+    "facts made from gold answers: figures are of these extracts, comparable with no published figure.",
+    "All drawn questions are asked, also those that the graph cannot answer; a column of the first table "
+    "counts the answerable ones alone, and where a draw has hardly any they are asked alone as well.",
+    "A question that crashed counts as wrong and is listed.",
+    "Two runs of the same code on the same files give the same answers; seconds differ between machines.",
+)
 
 
 def report_tables(logs: Sequence[Log]) -> list[Table]:
@@ -26,23 +36,26 @@ def report_tables(logs: Sequence[Log]) -> list[Table]:
     return [*grid_tables(logs), *tasks, *([failed] if failed.rows else [])]
 
 
-def report_page(logs: Sequence[Log], more: Sequence[str] = ()) -> Page:
-    """Return the page of some logs.
-
-    Args:
-        logs: read with their traces, for the questions to be opened. more: notes besides.
-    """
+def report_page(logs: Sequence[Log]) -> Page:
+    """Return the page of logs that were read with their traces, for the questions to be opened."""
     names = run_names(logs)
     return Page(
         title=TITLE,
         subtitle=subtitle(logs),
-        notes=[*more, *notes(logs)],
+        notes=notes(logs),
         tables=report_tables(logs),
         charts=charts(logs),
         runs=[
             RunBlock(
                 name=names[log.path],
-                about=provenance(log),
+                about={
+                    "task": f"{log.name}, version {log.version}",
+                    "questions": f"{len(log.questions):,} of {log.total:,}",
+                    "status": "finished" if log.finished else f"UNFINISHED ({log.status})",
+                    "date": log.created,
+                    "changed settings": {**log.phases, **log.settings},
+                    **{name: value for name, value in log.about.items() if value and name != "grid"},
+                },
                 questions=[_question(row, log.metric) for _, row in log.questions.iterrows()],
                 metric=measure(log.metric).heading,
             )
@@ -51,45 +64,42 @@ def report_page(logs: Sequence[Log], more: Sequence[str] = ()) -> Page:
     )
 
 
+def results_text(logs: Sequence[Log], failures: Sequence[str], limit: int) -> str:
+    """Return the whole file as Markdown; the same logs give the same file."""
+    ordered = sorted(logs, key=lambda log: (log.name, log.path))
+    command = f"triplewise eval results --limit {limit} --out evals/RESULTS.md"
+    lines = [
+        "# Results of every shipped task with the embedded default",
+        "",
+        f"{escaped(subtitle(ordered))}. Made by `{command}`; change nothing here by hand, run it again.",
+        "",
+        *(f"- {escaped(line)}" for line in [*HONESTY, *notes(ordered)]),
+        *(f"- NOT RUN TO ITS END: {escaped(line)}" for line in failures),
+        "",
+        *map(markdown, report_tables(ordered)),
+        *([] if any(len(log.crashes) for log in ordered) else ["No question crashed.", ""]),
+        "## The tasks",
+        "",
+    ]
+    for log in {log.name: log for log in reversed(ordered)}.values():
+        about = log.about
+        note = f" Note: {' '.join(about['note'].split())}." if about.get("note") else ""
+        share = f" The graph can answer {about['answerable']:,} of {about['asked']:,} questions."
+        share = share if about.get("asked") else ""
+        lines.append(
+            f"- **{escaped(log.name)}** (version {log.version}): {escaped(about.get('benchmark', ''))}, of "
+            f"{escaped(about.get('kg', ''))}. {escaped(f'{share} {note}')} "
+            f"Citation: {escaped(about.get('citation', ''))}. Licence: {escaped(about.get('licence', ''))}."
+        )
+    return "\n".join(lines) + "\n"
+
+
 def subtitle(logs: Sequence[Log]) -> str:
     """Return how much was measured, and when."""
     asked = sum(len(log.questions) for log in logs)
     days = sorted({log.created[:10] for log in logs})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return f"{asked:,} questions, {len(logs)} runs of {len({log.task for log in logs})} tasks, {when}"
-
-
-def provenance(log: Log) -> dict[str, Any]:
-    """Return what a log was measured on and with, in the order in which it is read."""
-    about = log.about
-    drawn = f"{len(log.questions):,} of {log.total:,}, drawn from {about.get('drawn_from', 0):,}"
-    graph = {"graph": about["kg_checksum"]} if about.get("kg_checksum") else {}
-    optional = {
-        "limits of a question": log.budgets,
-        "data (sha256)": {**(about.get("data_files") or {}), **graph},
-        "changed data": list(about.get("changed_files", ())),
-        "price table (sha256)": about.get("prices_sha256"),
-        "packages": about.get("packages"),
-        "note": about.get("note"),
-        "licence": about.get("licence"),
-        "citation": about.get("citation"),
-    }
-    swapped = {name: value for name, value in (("phases", log.phases), ("settings", log.settings)) if value}
-    return {
-        "benchmark": f"{about['benchmark']} (task {log.name}, version {log.version})",
-        "system": log.system,
-        "model": log.model,
-        **swapped,
-        "questions": drawn,
-        "seed": log.seed,
-        "status": "finished" if log.finished else f"UNFINISHED ({log.header.status})",
-        "knowledge graph": about.get("kg", ""),
-        "graph is": "partial" if log.partial else "complete",
-        "facts made from gold answers": "yes" if log.gold_derived else "no",
-        "commit": (log.commit or "unknown") + " with changes" * log.dirty,
-        "date": log.created,
-        **{name: value for name, value in optional.items() if value},
-    }
 
 
 def _question(row: pd.Series[Any], metric: str) -> Question:

@@ -1,4 +1,4 @@
-"""Published figures that ours stand beside: `published.yaml`, read and validated.
+"""Published figures that ours stand beside: `published.yaml`, read.
 
 >>> published()["queryagent-table-3"].value("w/o ERASER", "GrailQA")
 43.7
@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import as_file, files
+from importlib.resources import files
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-
-from triplewise.tools.core.files import read_yaml
+import yaml
+from pydantic import BaseModel, ConfigDict
 
 
 class _Strict(BaseModel):
@@ -25,7 +24,7 @@ class Source(_Strict):
 
     title: str
     venue: str
-    date: str = Field(pattern=r"^\d{4}(-\d\d)?( to \d{4})?$")
+    date: str
     url: str = ""
 
 
@@ -37,9 +36,9 @@ class PublishedColumn(_Strict):
         ours: published metric -> the score of our logs that stands beside it, all metrics of the table.
     """
 
-    column: str = Field(min_length=1)
+    column: str
     task: str
-    ours: dict[str, str] = Field(default_factory=dict)
+    ours: dict[str, str]
 
 
 class PublishedRow(_Strict):
@@ -48,9 +47,9 @@ class PublishedRow(_Strict):
     `values`: column -> metric -> value, in the table's unit; in the file a number is the only metric's.
     """
 
-    row: str = Field(min_length=1)
+    row: str
     group: str = ""
-    model: str = ""
+    model: str
     note: str = ""
     values: dict[str, dict[str, float]]
 
@@ -70,41 +69,10 @@ class PublishedTable(_Strict):
     place: str
     model: str
     unit: str
-    metrics: list[str] = Field(min_length=1)
+    metrics: list[str]
     note: str
-    columns: list[PublishedColumn] = Field(min_length=1)
-    rows: list[PublishedRow] = Field(min_length=1)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_in(cls, table: dict[str, Any]) -> dict[str, Any]:
-        """Write out what the file leaves to be understood: metrics, and the models of the rows."""
-        metrics: list[str] = table["metrics"]
-        rows: list[dict[str, Any]] = []
-        for row in table["rows"]:
-            values = {}
-            for column, value in row["values"].items():
-                if not isinstance(value, dict) and len(metrics) > 1:
-                    raise ValueError(f"{row['row']}, {column}: name the metric: {', '.join(metrics)}")
-                values[column] = value if isinstance(value, dict) else {metrics[0]: value}
-            rows.append({"model": table["model"], **row, "values": values})
-        same = {metric: metric for metric in metrics}
-        columns = [{**column, "ours": same | column.get("ours", {})} for column in table["columns"]]
-        return {**table, "rows": rows, "columns": columns}
-
-    @model_validator(mode="after")
-    def _check_names(self) -> PublishedTable:
-        """Raise `ValueError` on an unknown column or metric, or a name that is there twice."""
-        columns, rows = [column.column for column in self.columns], [row.row for row in self.rows]
-        for names in (columns, rows):
-            if len(set(names)) < len(names):
-                raise ValueError(f"a name is there twice in {names}")
-        used = {name for row in self.rows for name in row.values}
-        metrics = {metric for row in self.rows for figures in row.values.values() for metric in figures}
-        metrics |= {metric for column in self.columns for metric in column.ours}
-        if unknown := (used - set(columns)) | (metrics - set(self.metrics)):
-            raise ValueError(f"unknown columns or metrics: {', '.join(sorted(unknown))}")
-        return self
+    columns: list[PublishedColumn]
+    rows: list[PublishedRow]
 
     def row(self, name: str) -> PublishedRow | None:
         """Return a row by its name."""
@@ -124,19 +92,22 @@ class PublishedTable(_Strict):
 @cache
 def published() -> Mapping[str, PublishedTable]:
     """Return all published tables by key."""
-    with as_file(files("triplewise.evals.report") / "published.yaml") as path:
-        return parse_published(read_yaml(path).value)
-
-
-def parse_published(content: Mapping[str, Any]) -> Mapping[str, PublishedTable]:
-    """Return the tables of a file's content.
-
-    Raises:
-        ValidationError: something missing or unknown, a name that is there twice, a value of a column or
-            metric that the table does not have. KeyError: a source that is not listed.
-    """
-    sources = content["sources"]
-    return {
-        key: PublishedTable.model_validate({**table, "key": key, "source": sources[table["source"]]})
-        for key, table in content["tables"].items()
-    }
+    text = (files("triplewise.evals.report") / "published.yaml").read_text(encoding="utf-8")
+    content = yaml.safe_load(text)
+    tables = {}
+    for key, table in content["tables"].items():
+        metrics: list[str] = table["metrics"]
+        rows: list[dict[str, Any]] = []
+        for row in table["rows"]:
+            values = {
+                column: value if isinstance(value, dict) else {metrics[0]: value}
+                for column, value in row["values"].items()
+            }
+            rows.append({"model": table["model"], **row, "values": values})
+        same = {metric: metric for metric in metrics}
+        columns = [{**column, "ours": same | column.get("ours", {})} for column in table["columns"]]
+        source = content["sources"][table["source"]]
+        tables[key] = PublishedTable.model_validate(
+            {**table, "key": key, "source": source, "rows": rows, "columns": columns}
+        )
+    return tables

@@ -8,21 +8,11 @@ from dataclasses import replace
 
 import pandas as pd
 
-from triplewise.evals.logs import Log
-from triplewise.evals.report.labels import (
-    budget_note,
-    graph_mark,
-    graph_note,
-    groups,
-    model_note,
-    price_note,
-    system_labels,
-)
+from triplewise.evals.logs import LENIENT, QUALITY, Log
+from triplewise.evals.report.labels import graph_mark, graph_note, groups, model_note, system_labels
 from triplewise.evals.report.measures import (
     COST,
-    LENIENT,
     NOTHING,
-    QUALITY,
     Measure,
     figure,
     figure_cell,
@@ -31,7 +21,6 @@ from triplewise.evals.report.measures import (
 )
 from triplewise.evals.statistics import LEVEL, RESAMPLES, Comparison, Scores, compare, corrected
 from triplewise.graphs.page.model import Cell, Table
-from triplewise.tools.core.errors import DataError
 
 INTERVALS = (
     f"Ranges are {LEVEL:.0%} confidence intervals over questions (bootstrap, {RESAMPLES:,} resamples; exact "
@@ -54,9 +43,10 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
 
 def scores_table(logs: Sequence[Log]) -> Table:
     """Return how right the answers are: of all questions, and of parts of them."""
-    measures = {name for log in logs for name in log.measures}
-    shown = [one for one in QUALITY if one.name in measures]
-    lenient = [one for one in LENIENT if one.name in measures]
+    shown, lenient = (
+        [measure(name) for name in names if any(name in log.questions for log in logs)]
+        for names in (QUALITY, LENIENT)
+    )
     has_trivial = any(log.questions["trivial"].any() for log in logs)
     rows = []
     for log in logs:
@@ -96,20 +86,23 @@ def scores_table(logs: Sequence[Log]) -> Table:
 
 def effort_table(logs: Sequence[Log]) -> Table:
     """Return what a question took, and how runs ended."""
+    ends = [measure(name) for name in ("corrections", "not_found", "budget_spent")]
     rows = []
     for log in logs:
-        costs = [_mean_cell(log, one) for one in COST]
         median = float(log.scores("seconds").median())
-        ends = [_mean_cell(log, measure(name)) for name in ("corrections", "not_found", "budget_spent")]
-        row = [*costs, number_cell(median, 2), *ends, number_cell(len(log.crashes))]
-        rows.append([*_head_cells(log, logs), *row])
-    columns = [*_heads(logs), *(one.heading for one in COST), "Median s"]
+        costs, ended = ([_mean_cell(log, one) for one in several] for several in (COST, ends))
+        rows.append(
+            [*_head_cells(log, logs), *costs, number_cell(median, 2), *ended, number_cell(len(log.crashes))]
+        )
+    prices = sorted({str(log.about["prices_sha256"])[:12] for log in logs if log.about.get("prices_sha256")})
+    priced = f"Costs are by the price table with sha256 {', '.join(prices)}. " if prices else ""
+    headings = [*(one.heading for one in COST), "Median s", *(one.heading for one in ends), "Crashes"]
     return Table(
         "Cost of a question",
-        [*columns, "Corrections", "Not found %", "Budget spent %", "Crashes"],
+        [*_heads(logs), *headings],
         rows,
         "Averages over questions. QPQ: queries that reached the graph; CPQ: US dollars at list prices; TPQ: "
-        f"wall-clock seconds of a question. {price_note(logs)} {model_note(logs)}",
+        f"wall-clock seconds of a question. {priced}{model_note(logs)}",
     )
 
 
@@ -127,7 +120,7 @@ def sources_table(logs: Sequence[Log]) -> Table:
                 *_head_cells(log, logs),
                 Cell(about["benchmark"], f"task version {log.version}; {about.get('licence', '')}"),
                 Cell(about.get("kg", ""), size),
-                Cell(log.commit[:7] or "unknown", "with changes" if log.dirty else ""),
+                Cell(log.commit),
                 Cell(sums, "; ".join(filter(None, (changed, graph)))),
             ]
         )
@@ -135,20 +128,24 @@ def sources_table(logs: Sequence[Log]) -> Table:
         "What it was measured on",
         [*_heads(logs), "Benchmark", "Knowledge graph", "Code", "Data"],
         rows,
-        "Checksums are the first digits of sha256: of the question files, and of the graph's source files. "
-        f"{budget_note(logs)}",
+        "Checksums are the first digits of sha256: of the question files, and of the graph's source files.",
     )
 
 
 def crash_table(logs: Sequence[Log]) -> Table:
     """Return every question that ended in an error; each counts as wrong."""
     labels = system_labels(logs)
+
+    def short(text: str) -> Cell:
+        line = " ".join(text.split())
+        return Cell(line if len(line) <= _TEXT_SHOWN else f"{line[:_TEXT_SHOWN]}…")
+
     rows = [
         [
             Cell(log.name, labels[log.path]),
             Cell(crash["id"]),
-            Cell(_short(crash["question"])),
-            Cell(_short(crash["error"] or crash["run"].reason)),
+            short(crash["question"]),
+            short(crash["error"] or crash["run"].reason),
         ]
         for log in logs
         for _, crash in log.crashes.iterrows()
@@ -165,21 +162,8 @@ def comparison_table(logs: Sequence[Log]) -> Table:
     for name, same in groups(logs, lambda log: log.name).items():
         of = measure(same[0].metric)
         scores = [(labels[log.path], log.scores(of.name)) for log in same]
-        rows += [comparison_row(name, of, one) for one in compare_family(scores)]
+        rows += comparison_rows(name, of, scores)
     return comparisons("Differences between systems", "Task", rows, model_note(logs))
-
-
-def compare_family(systems: Sequence[tuple[str, Scores]]) -> list[Comparison]:
-    """Return all pairs of systems (of many: each with the first) that share questions, corrected."""
-    firsts = systems if len(systems) <= _ALL_PAIRS else systems[:1]
-    family = []
-    for i, first in enumerate(firsts):
-        for second in systems[i + 1 :]:
-            try:
-                family.append(compare(first, second))
-            except DataError:  # other questions: there is nothing to pair, and the table's note says so
-                continue
-    return corrected(family)
 
 
 def comparisons(title: str, where: str, rows: list[list[Cell]], note: str) -> Table:
@@ -195,27 +179,39 @@ def comparisons(title: str, where: str, rows: list[list[Cell]], note: str) -> Ta
     )
 
 
-def comparison_row(where: str, of: Measure, one: Comparison) -> list[Cell]:
-    """Return one comparison; a difference that stands after correction is set off."""
-    low, high = one.difference.low * of.scale, one.difference.high * of.scale
-    difference = one.difference.mean * of.scale
-    unpaired = f"{one.unpaired} asked of one only" if one.unpaired else ""
+def comparison_rows(where: str, of: Measure, systems: Sequence[tuple[str, Scores]]) -> list[list[Cell]]:
+    """Return all pairs of systems (of many: each with the first) that share questions, a row each.
+
+    A difference that stands after correction for the number of rows is set off.
+    """
+    firsts = systems if len(systems) <= _ALL_PAIRS else systems[:1]
+    family = [
+        compare(first, second)
+        for i, first in enumerate(firsts)
+        for second in systems[i + 1 :]
+        if len(first[1].index.intersection(second[1].index))
+    ]
 
     def p_cell(value: float, best: bool = False) -> Cell:
         return Cell("< 0.001" if value < 0.001 else f"{value:.3f}", number=value, best=best)
 
+    def difference_cell(one: Comparison) -> Cell:
+        mean, low, high = (
+            end * of.scale for end in (one.difference.mean, one.difference.low, one.difference.high)
+        )
+        ends = f"{low:+.1f} to {high:+.1f}" if one.difference.known else ""
+        return Cell(f"{mean:+.1f}", ends, number=mean, best=one.significant)
+
     return [
-        *(Cell(text) for text in (where, one.first, one.second, of.heading)),
-        number_cell(one.n, detail=unpaired),
-        Cell(
-            f"{difference:+.1f}",
-            f"{low:+.1f} to {high:+.1f}" if one.difference.known else "",
-            number=difference,
-            best=one.significant,
-        ),
-        p_cell(one.p),
-        p_cell(one.p_corrected, one.significant),
-        Cell(one.method),
+        [
+            *(Cell(text) for text in (where, one.first, one.second, of.heading)),
+            number_cell(one.n, detail=f"{one.unpaired} asked of one only" if one.unpaired else ""),
+            difference_cell(one),
+            p_cell(one.p),
+            p_cell(one.p_corrected, one.significant),
+            Cell(one.method),
+        ]
+        for one in corrected(family)
     ]
 
 
@@ -230,7 +226,7 @@ def _head_cells(log: Log, logs: Sequence[Log]) -> list[Cell]:
 
 
 def _part_cell(log: Log, main: Measure, *, answerable: bool = False, trivial: bool = True) -> Cell:
-    """The main score over a part of the questions."""
+    """Return the main score over a part of the questions."""
     cell = figure_cell(figure([log], main, answerable=answerable, trivial=trivial), main, n=True)
     return cell if cell.text == NOTHING else replace(cell, detail=f"{main.heading}, {cell.detail}")
 
@@ -240,8 +236,3 @@ def _mean_cell(log: Log, of: Measure) -> Cell:
     part = f"of {len(scores):,} questions" if 0 < len(scores) < len(log.questions) else ""
     mean = float(scores.mean())
     return Cell(NOTHING) if math.isnan(mean) else Cell(of.text(mean), part, number=mean * of.scale)
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _TEXT_SHOWN else f"{line[:_TEXT_SHOWN]}…"

@@ -60,7 +60,7 @@ def render_page(page: Page) -> str:
         f"script-src 'sha256-{digest}' blob:; base-uri 'none'; form-action 'none'",
         blocks=[{"id": name, "data": _compress(text)} for name, text in _blocks(page)],
         interval=interval,
-        footnotes=_footnotes,
+        footnotes=footnotes,
         in_words=_columns_in_words,
         marks=_marks,
         link=lambda cell: links.get(cell.link, ""),
@@ -182,7 +182,7 @@ def _marks(table: Table) -> tuple[set[int], set[int]]:
     return rows, columns
 
 
-def _footnotes(table: Table) -> dict[str, int]:
+def footnotes(table: Table) -> dict[str, int]:
     """Return the different notes of a table's cells, numbered from 1."""
     notes = dict.fromkeys(cell.note for row in table.rows for cell in row if cell.note)
     return {note: number for number, note in enumerate(notes, 1)}

@@ -15,9 +15,8 @@ from tests.evals.reported import films_task
 from triplewise.evals import evaluation
 from triplewise.evals.command import app
 from triplewise.evals.evaluation import TASKS
-from triplewise.evals.logs import read_logs
-from triplewise.evals.report import results
-from triplewise.evals.report.results import ShippedTask, results_text, run_shipped, shipped_tasks
+from triplewise.evals.report import command
+from triplewise.evals.report.command import shipped_tasks
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 
@@ -36,17 +35,17 @@ def films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[
         return films_task(tmp_path, "agent" if name == "metaqa" else "oda")
 
     names = ("metaqa", "trex", "webqsp")
-    monkeypatch.setattr(evaluation, "make_task", make)
-    monkeypatch.setattr(results, "shipped_tasks", lambda: [ShippedTask(name) for name in names])
+    monkeypatch.setattr(command, "make_task", make)
+    monkeypatch.setattr(command, "shipped_tasks", lambda: [(name, {}) for name in names])
     return lambda: made
 
 
 def test_every_task_is_run_with_arguments_that_it_has() -> None:
-    found = shipped_tasks()
-    assert {one.task for one in found} == set(TASKS)
-    assert [one.name for one in found if one.task == "metaqa"] == [f"metaqa hops={n}" for n in (1, 2, 3)]
-    for one in found:
-        assert set(one.arguments) <= set(inspect.signature(TASKS[one.task]).parameters), one.name
+    shipped = shipped_tasks()
+    assert {task for task, _ in shipped} == set(TASKS)
+    assert [given for task, given in shipped if task == "metaqa"] == [{"hops": n} for n in (1, 2, 3)]
+    for task, given in shipped:
+        assert set(given) <= set(inspect.signature(TASKS[task]).parameters), task
 
 
 def test_results_are_written_and_what_is_finished_is_kept(
@@ -75,30 +74,23 @@ def test_results_are_written_and_what_is_finished_is_kept(
     assert out.read_text(encoding="utf-8") == text
 
 
-def test_the_same_logs_give_the_same_file(films: Callable[[], list[str]], tmp_path: Path) -> None:
-    done = list(run_shipped([ShippedTask("metaqa")], 11, tmp_path / "logs"))
-    close_all()
-    assert done[0].log is not None
-    logs = read_logs([done[0].log])
-    assert results_text(logs, [], 11) == results_text(list(reversed(logs)), [], 11)
-
-
-def test_changed_code_is_run_again(
+def test_what_other_code_measured_is_run_again(
     films: Callable[[], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logs = []
     for code in ("one", "one", "two"):
         monkeypatch.setattr(evaluation, "code_checksum", lambda code=code: code)
-        (done,) = run_shipped([ShippedTask("metaqa")], 11, tmp_path / "logs")
-        logs.append(done.log)
+        out = ["--log-dir", str(tmp_path / "logs"), "--out", str(tmp_path / "RESULTS.md")]
+        CliRunner().invoke(app, ["results", "--task", "metaqa", *out])
+        logs.append(len(list((tmp_path / "logs").rglob("*.eval"))))
         close_all()
-    assert logs[0] == logs[1] != logs[2]
+    assert logs == [1, 1, 2]
 
 
 def test_impossible_arguments_are_refused_before_anything_runs(tmp_path: Path) -> None:
     for given, kind, message in (
         (["--task", "triviaqa"], ConfigurationError, "unknown task 'triviaqa'"),
-        (["--out", str(tmp_path / "no" / "R.md")], DataError, "no folder to write it in"),
+        (["--out", str(tmp_path / "no" / "R.md")], DataError, "no folder .*; make it first"),
     ):
         result = CliRunner().invoke(app, ["results", *given])
         with pytest.raises(kind, match=message):

@@ -163,7 +163,7 @@ def test_names_in_set_go_to_task_phases_or_settings(data: Path) -> None:
     given = command.parse_settings(["hops=2", "reflect=none", "plan_beam=4", "seeds=false"])
     task = command.make_task("metaqa", {**given, "n": 1})
     assert len(task.dataset) == 1
-    with pytest.raises(ConfigurationError, match="unknown name in --set 'hop'"):
+    with pytest.raises(ConfigurationError, match="unknown name to set 'hop'"):
         command.make_task("metaqa", {"hop": 2})
     with pytest.raises(
         ConfigurationError, match="unknown task 'triviaqa'; choose one of: agentbench_kg, ck25"

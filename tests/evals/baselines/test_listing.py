@@ -155,9 +155,9 @@ def test_parameters_of_a_baseline_are_set_by_name() -> None:
     assert task.solver is not None
     with pytest.raises(ConfigurationError, match="samples must be a whole number above 0"):
         make_task("metaqa", {**given, "samples": 0})
-    with pytest.raises(ConfigurationError, match="unknown name in --set 'samples'"):
+    with pytest.raises(ConfigurationError, match="unknown name to set 'samples'"):
         make_task("metaqa", {"samples": 2})
-    with pytest.raises(ConfigurationError, match="unknown parameter of baseline self-consistency 'reflect'"):
+    with pytest.raises(ConfigurationError, match="unknown name to set 'reflect'"):
         make_task("metaqa", {**given, "reflect": "none"})
 
 
