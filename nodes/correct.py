@@ -17,8 +17,8 @@ from triplewise.nodes.act import action_context
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import Correction, State
-from triplewise.tools.actions.repair import VerifiedFix, find_fixes
 from triplewise.tools.actions.repair.sql import SqlFix, sql_fixes
+from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes
 
 if TYPE_CHECKING:
     from triplewise.nodes.prompting import Prompt
@@ -84,7 +84,7 @@ def verified_fixes(state: State, context: Context) -> tuple[VerifiedFix | SqlFix
         budget=context.repair_queries,
         most=context.repair_offers,
         encoder=None if context.ranking == "none" else environment(context).encoder,
-    ).fixes
+    )
 
 
 def raw(state: State, runtime: Runtime[Context]) -> Update:

@@ -23,9 +23,9 @@ from triplewise.evals.kgs import prepared
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.tools.actions import ActionContext, Call
-from triplewise.tools.actions.repair import find_fixes, finds
+from triplewise.tools.actions.repair.verify import find_fixes, finds
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg import KnowledgeGraph, metered
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import Reader, apply, read_iri
@@ -134,14 +134,15 @@ class Breaker:
         if finds(feedback) and len(new) < 2:
             return None
         start, profile = time.perf_counter(), self.kg.profile
-        repair = find_fixes(context, TOOLSET, feedback, budget=BUDGET, most=OFFERS, encoder=self.encoder)
+        with metered(context.kg) as meter:
+            fixes = find_fixes(context, TOOLSET, feedback, budget=BUDGET, most=OFFERS, encoder=self.encoder)
         seconds = time.perf_counter() - start
         program = PyQL.parse(context.program, profile)
         gold, place = apply(program, "add_fact", fact, Reader(profile)), None
-        for i, verified in reversed(list(enumerate(repair.fixes))):
+        for i, verified in reversed(list(enumerate(fixes))):
             call = verified.fix.calls[0]
             try:
                 place = i if apply(program, call.name, call.arguments, Reader(profile)) == gold else place
             except ActionError:
                 continue
-        return place, len(repair.fixes), repair.queries, seconds
+        return place, len(fixes), meter.queries, seconds

@@ -15,7 +15,7 @@ from triplewise.nodes.act import ranker
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.tools.actions import TOOLSETS, ActionContext, Call, ReasoningMemory
-from triplewise.tools.actions.repair import finds
+from triplewise.tools.actions.repair.verify import finds
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql.text import read_iri, write_iri

@@ -20,7 +20,7 @@ from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Term, Variable
 from triplewise.tools.kg.protocol import Outcome, Result
-from triplewise.tools.pyql.program import Extreme, Fact, Kind, PyQL
+from triplewise.tools.pyql.program import Extreme, Fact, PyQL
 from triplewise.tools.pyql.text import write_iri, write_node
 
 SHOWN_TYPES = 20
@@ -246,24 +246,20 @@ def _best(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback]:
         attribute = resolver.relation(arguments[1])
         call, short = (f"#{n}", write_iri(attribute, profile, relation=True)), profile.short(attribute)
         try:
-            kind = _kind(context, sets.with_set(name, *call))
+            # How the values compare; an error if they are entities.
+            best = sets.with_set(name, *call).program(len(sets.calls), profile)
+            without = replace(best, answer=(), clauses=best.clauses[:-1])
+            clause = compared(context.kg, without, replace(best, answer=())).clauses[-1]
         except ActionError:
             _check_attribute(context, f"#{n}", short)
             raise
-        feedback = _make(context, sets.with_set(name, *call, *([kind] if kind else [])))
+        kind = [clause.kind] if isinstance(clause, Extreme) and clause.kind else []
+        feedback = _make(context, sets.with_set(name, *call, *kind))
         if feedback.outcome == Outcome.EMPTY:
             _check_attribute(context, f"#{n}", short)
         return replace(feedback, arguments=(f"#{n}", short), detail=resolver.detail())
 
     return run
-
-
-def _kind(context: ActionContext, sets: Sets) -> Kind:
-    """Return how the values of the newest set compare. Raises `ActionError` if they are entities."""
-    program = sets.program(len(sets.calls) - 1, context.kg.profile)
-    after = replace(program, answer=())
-    superlative = compared(context.kg, PyQL(after.clauses[:-1]), after).clauses[-1]
-    return superlative.kind if isinstance(superlative, Extreme) else ""
 
 
 def _check_attribute(context: ActionContext, name: str, attribute: str) -> None:

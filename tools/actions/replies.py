@@ -26,6 +26,7 @@ _HEAD = re.compile(
     + _MARK.format(word="(?P<line>Thought|Action)", number=r"(?P<n>\d*)")
     + r"|(?<=\s)\**(?P<inline>Thought|Action)[ \t]*(?P<m>\d+)\**[ \t]*[:：]\**[ \t]*"
 )
+_KEYWORD = re.compile(r"^[a-z]\w*\s*=\s*(?=[?\"'<\w(])")
 _FIELD = re.compile(r"(?m)^\s*[A-Za-z][A-Za-z_ ]*?\d*\s*:\s*(\S.*)$")
 
 
@@ -57,24 +58,24 @@ def parse_call(text: str, legal: Collection[str] = ()) -> Call:
     """
     plain = _FENCE.sub("", whole(text)).strip().strip("`").strip()
     calls = _calls(plain)
-    known = [c for c in calls if c.name in legal] if legal else calls
+    named = [c for c in calls if c.name in legal] if legal else calls
     if not calls and (bare := _bare(plain, legal)) is not None:
         return bare
     if not calls:
         raise ActionError(
-            "no_action", f"no action in {_short(plain)!r}: write name(argument, ...)", legal=sorted(legal)
+            "no_action", f"no action in {plain[:120]!r}: write name(argument, ...)", legal=sorted(legal)
         )
-    if not known:
+    if not named:
         return calls[0]
-    if len(known) > 1:
-        names = [c.text() for c in known]
+    if len(named) > 1:
+        names = [c.text() for c in named]
         raise ActionError(
             "several_actions",
-            f"{len(known)} actions in one reply, exactly one is due: {'; '.join(names)}",
+            f"{len(named)} actions in one reply, exactly one is due: {'; '.join(names)}",
             first=names[0],
             actions=names,
         )
-    return known[0]
+    return named[0]
 
 
 def _calls(text: str) -> list[Call]:
@@ -90,15 +91,11 @@ def _calls(text: str) -> list[Call]:
             whole, closed = scan_arguments(text, match.end())
             if text[closed - 1] in ")]}":
                 arguments, end = whole, closed
-        calls.append(Call(match[1], tuple(_unquoted(a) for a in arguments)))
+        # Without backticks, bold marks or `name=` before a value.
+        bare = (_KEYWORD.sub("", " ".join(a.split("\n"))).strip().strip("`*").strip() for a in arguments)
+        calls.append(Call(match[1], tuple(bare)))
         place = end
     return calls
-
-
-def _unquoted(argument: str) -> str:
-    """An argument without backticks, bold marks or `name=` before it."""
-    bare = re.sub(r"^[a-z]\w*\s*=\s*(?=[?\"'<\w(])", "", " ".join(argument.split("\n")))
-    return bare.strip().strip("`*").strip()
 
 
 def _bare(text: str, legal: Collection[str]) -> Call | None:
@@ -112,10 +109,6 @@ def _bare(text: str, legal: Collection[str]) -> Call | None:
     if after and not values:
         return None
     return Call(match[0], tuple(v.strip() for v in values))
-
-
-def _short(text: str, limit: int = 120) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def parse_react(text: str) -> Reply:
@@ -189,13 +182,8 @@ def _parts(text: str) -> list[_Part]:
     for head, following in zip(heads, [*heads[1:], None], strict=True):
         body = text[head.end() : following.start() if following else len(text)]
         kind, number = head["line"] or head["inline"], head["n"] or head["m"] or ""
-        parts.append(_Part(kind.lower(), number, _clean(body)))
+        parts.append(_Part(kind.lower(), number, _FENCE.sub("", body).strip().strip("*_` \n")))
     before = text[: heads[0].start()].strip()
     if before and not any(p.kind == "thought" for p in parts):
         parts.insert(0, _Part("thought", "", before))
     return parts
-
-
-def _clean(body: str) -> str:
-    """A part without fences and stray emphasis."""
-    return _FENCE.sub("", body).strip().strip("*_` \n")

@@ -53,16 +53,13 @@ def _tables(query: SqlQuery) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(c.column.table for c in query.conditions), *answer]))
 
 
-def _ranked(context: ActionContext, names: Sequence[tuple[str, str]]) -> list[str]:
-    rank: NameRanker | None = context.services.get("rank_names")
-    return rank(names) if rank else [name for name, _ in names]
-
-
 @action(example="get_tables()")
 def get_tables(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """See the tables with their columns, the ones that fit the question first."""
     schema = _database(context).schema
-    ids = _ranked(context, [(t.name, table_text(t)) for t in schema.tables])
+    named = [(t.name, table_text(t)) for t in schema.tables]
+    rank: NameRanker | None = context.services.get("rank_names")
+    ids = rank(named) if rank else [name for name, _ in named]
     listed = [table_line(schema, t) for i in ids for t in schema.tables if t.name == i]
     left = len(schema.tables) - len(listed)
     more = f"\n... and {left} more tables" if left > 0 else ""

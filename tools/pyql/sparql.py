@@ -193,19 +193,17 @@ class Writer:
     def _condition(self, item: Filter) -> str:
         """The expression of a filter."""
         if item.operator in MATCHES:
-            left, right = (self._lower(side) for side in (item.left, item.right))
-            return f"{MATCHES[item.operator]}({left}, {right})"
+            texts = [
+                f"LCASE(STR({s.n3()}))" if isinstance(s, Variable) else self.names(string(s.value.lower()))
+                for s in (item.left, item.right)
+            ]
+            return f"{MATCHES[item.operator]}({', '.join(texts)})"
         if item.kind == "date":
             length = min([10, *(len(s.value) for s in (item.left, item.right) if isinstance(s, Literal))])
             sides = [self._day(side, length) for side in (item.left, item.right)]
         else:
             sides = [self._key(item.left, item.kind), self._key(item.right, item.kind)]
         return f"{sides[0]} {item.operator} {sides[1]}"
-
-    def _lower(self, side: Node) -> str:
-        if isinstance(side, Variable):
-            return f"LCASE(STR({self.names(side)}))"
-        return self.names(string(side.value.lower()))
 
     def _day(self, side: Node, length: int) -> str:
         """A date's text, cut to the precision of the comparison."""
@@ -250,22 +248,17 @@ class Writer:
             lines.append(f"OPTIONAL {{ {self._triple(clause.mediator, self.names(relation), end)} }}")
             self.templates.append(Template(clause.mediator, relation, end))
         if clause.end:
-            lines.append(f"FILTER(!BOUND({first.n3()}) || {self._starts_by(first, clause.end)})")
+            # The limit's last day, where it is a month or year.
+            limit = clause.end + "-12-31"[3 * (clause.end.lstrip("-").count("-")) :]
+            starts = f"{self._day(first, 10)} <= {self.names(string(limit))}"
+            lines.append(f"FILTER(!BOUND({first.n3()}) || {starts})")
         if clause.start:
-            lines.append(f"FILTER(!BOUND({last.n3()}) || {self._ends_after(last, clause.start)})")
+            # Compared to the precision of the last day itself.
+            limit = self.names(string(clause.start))
+            if clause.start.lstrip("-").count("-"):
+                limit = f"SUBSTR({limit}, 1, STRLEN(STR({last.n3()})))"
+            lines.append(f"FILTER(!BOUND({last.n3()}) || {self._day(last, 10)} >= {limit})")
         return Block(tuple(lines), frozenset({clause.mediator}))
-
-    def _starts_by(self, variable: Variable, limit: str) -> str:
-        """Whether a date is not after the limit, the limit's last day where it is a month or year."""
-        last = limit + "-12-31"[3 * (limit.lstrip("-").count("-")) :]
-        return f"{self._day(variable, 10)} <= {self.names(string(last))}"
-
-    def _ends_after(self, variable: Variable, limit: str) -> str:
-        """Whether a date, to its own precision, is not before the limit."""
-        given = self.names(string(limit))
-        if limit.lstrip("-").count("-"):
-            given = f"SUBSTR({given}, 1, STRLEN(STR({variable.n3()})))"
-        return f"{self._day(variable, 10)} >= {given}"
 
     def _extreme(self, clause: Extreme, before: list[Block]) -> list[Block]:
         """The subquery of the best value, and the filter that keeps all solutions that reach it."""
@@ -274,20 +267,18 @@ class Writer:
         name = "MAX" if clause.largest else "MIN"
         best = self._new(f"{name.lower()}_{variable.name}")
         key = self._key(variable, clause.kind)
-        guard = self._guard(variable, clause.kind, inside)
+        # Values that would make the whole MAX an error are kept out.
+        guard: Lines = ()
+        if clause.kind == "number":
+            guard = (f"FILTER(BOUND({variable.n3()}) && {key} = {key})",)
+        elif not any(variable in b.sure for b in inside):
+            guard = (f"FILTER(BOUND({variable.n3()}))",)
         head = f"SELECT ({name}({key}) AS {best.n3()}) WHERE {{"
         lines = _subquery(head, (*_lines(inside), *guard))
         return [
             Block(lines, frozenset({best}), frozenset(), frozenset()),
             Block((f"FILTER({key} = {best.n3()})",), frozenset({variable, best})),
         ]
-
-    def _guard(self, variable: Variable, kind: Kind, inside: list[Block]) -> Lines:
-        """Keeps values out that would make the whole MAX an error."""
-        if kind == "number":
-            key = self._key(variable, kind)
-            return (f"FILTER(BOUND({variable.n3()}) && {key} = {key})",)
-        return () if any(variable in b.sure for b in inside) else (f"FILTER(BOUND({variable.n3()}))",)
 
     def _count(self, clause: Count, later: set[Variable]) -> None:
         roots = {clause.counted} | ({clause.per} if clause.per else set())
@@ -333,7 +324,7 @@ def _closed(blocks: list[Block], clause: Clause, rest: Sequence[Clause]) -> list
         return blocks
     inside, outside = _connected(blocks, set(clause.mentions))
     links, binds, sure = (
-        frozenset().union(*found) for found in zip(*((b.links, b.binds, b.sure) for b in inside), strict=True)
+        frozenset().union(*parts) for parts in zip(*((b.links, b.binds, b.sure) for b in inside), strict=True)
     )
     return [*outside, Block(("{", *_indent(_lines(inside)), "}"), links, binds, sure)]
 
@@ -371,7 +362,8 @@ def write_query(program: PyQL, profile: Profile, preview: int = 0) -> str:
     names = Names(profile.prefixes)
     ordered = {program.order.variable} if program.order else set()
     blocks = Writer(program, profile, names).write({*program.answer, *ordered})
-    shown = program.answer or _visible(program, blocks)
+    bound = frozenset().union(*(b.binds for b in blocks))
+    shown = program.answer or tuple(v for v in program.variables if v in bound)
     group = _lines(blocks)
     tail = _modifiers(program, preview)
     if program.boolean and not (preview and shown):
@@ -384,12 +376,6 @@ def write_query(program: PyQL, profile: Profile, preview: int = 0) -> str:
     return names.header() + "\n".join((head, *_indent(group), "}", *tail)) + "\n"
 
 
-def _visible(program: PyQL, blocks: Iterable[Block]) -> tuple[Variable, ...]:
-    """Variables of the program that the blocks still bind, in order of appearance."""
-    bound = frozenset().union(*(b.binds for b in blocks))
-    return tuple(v for v in program.variables if v in bound)
-
-
 def write_where(program: PyQL, profile: Profile) -> str:
     """The group pattern that binds all variables, with full IRIs."""
     return "\n".join(_lines(Writer(program, profile, Names(None)).write(program.variables)))
@@ -400,50 +386,40 @@ def write_proof(program: PyQL, profile: Profile, answers: Sequence[Term], limit:
     names = Names(profile.prefixes)
     writer = Writer(program, profile, names, proving=True)
     blocks = writer.write(program.variables)
-    wanted: dict[str, None] = dict.fromkeys(v.name for v in (*program.answer[:1], *program.variables))
+    columns: dict[str, None] = dict.fromkeys(v.name for v in (*program.answer[:1], *program.variables))
     for t in writer.templates:
-        wanted |= dict.fromkeys(n.name for n in (t.subject, t.object) if isinstance(n, Variable))
-        wanted |= {t.tag[0]: None} if t.tag else {}
+        columns |= dict.fromkeys(n.name for n in (t.subject, t.object) if isinstance(n, Variable))
+        columns |= {t.tag[0]: None} if t.tag else {}
     group = _lines(blocks)
     if answers and program.answer:
-        group = (*group, _restriction(program.answer[0], answers, names))
-    columns = " ".join(f"?{name}" for name in wanted) or "*"
+        variable, forms = program.answer[0].n3(), [names(a) for a in answers]
+        # Literals are compared by value, since engines rewrite their text.
+        is_node = all(isinstance(a, IRI) for a in answers)
+        values = f"VALUES {variable} {{ {' '.join(forms)} }}"
+        group = (*group, values if is_node else f"FILTER({variable} IN ({', '.join(forms)}))")
     tail = (f"LIMIT {limit}",) if limit else ()
-    head = f"SELECT DISTINCT {columns} WHERE {{"
+    head = f"SELECT DISTINCT {' '.join(f'?{name}' for name in columns) or '*'} WHERE {{"
     return names.header() + "\n".join((head, *_indent(group), "}", *tail)) + "\n"
 
 
-def _restriction(variable: Variable, answers: Sequence[Term], names: Names) -> str:
-    """Keep only solutions with one of the answers; literals by value, since engines rewrite their text."""
-    if all(isinstance(a, IRI) for a in answers):
-        return f"VALUES {variable.n3()} {{ {' '.join(names(a) for a in answers)} }}"
-    return f"FILTER({variable.n3()} IN ({', '.join(names(a) for a in answers)}))"
-
-
 def instantiate(templates: Iterable[Template], result: Result) -> tuple[Triple, ...]:
-    """The triples that the rows of a result make of some templates."""
-    found: dict[Triple, None] = {}
+    """The triples that the rows of a result make of some templates.
+
+    None where an end is unbound, or the row comes from another branch of a union.
+    """
+    triples: dict[Triple, None] = {}
     templates = list(templates)
     for row in result.rows:
-        values = dict(zip(result.variables, row, strict=True))
-        for template in templates:
-            if (triple := _instance(template, values)) is not None:
-                found[triple] = None
-    return tuple(found)
-
-
-def _instance(template: Template, values: dict[str, Term | None]) -> Triple | None:
-    """One template with one row; None if an end is unbound or the row comes from another branch."""
-    if template.tag is not None:
-        tag = values.get(template.tag[0])
-        if tag is None or tag.value != template.tag[1]:
-            return None
-    subject, object = (
-        values.get(n.name) if isinstance(n, Variable) else n for n in (template.subject, template.object)
-    )
-    if not isinstance(subject, IRI) or object is None:
-        return None
-    return Triple(subject, template.relation, object)
+        values = {v: term for v, term in zip(result.variables, row, strict=True) if term is not None}
+        for t in templates:
+            if t.tag and (t.tag[0] not in values or values[t.tag[0]].value != t.tag[1]):
+                continue
+            subject, end = (
+                values.get(n.name) if isinstance(n, Variable) else n for n in (t.subject, t.object)
+            )
+            if isinstance(subject, IRI) and end is not None:
+                triples[Triple(subject, t.relation, end)] = None
+    return tuple(triples)
 
 
 def instantiate_proof(program: PyQL, profile: Profile, result: Result) -> tuple[Triple, ...]:

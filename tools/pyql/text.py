@@ -78,7 +78,8 @@ def scan_arguments(text: str, start: int = 0) -> tuple[list[str], int]:
         if character == "<" and (iri := _IRI.match(text, i)):
             i = iri.end()
             continue
-        if character in "\"'" and _opens(text, begin, i):
+        # A quote opens a literal only at the start of an argument, else it is an apostrophe.
+        if character in "\"'" and text[begin:i].rstrip()[-1:] in ("", *",([{&"):
             i = _closing_quote(text, i) + 1
             continue
         if character in _OPEN:
@@ -93,12 +94,6 @@ def scan_arguments(text: str, start: int = 0) -> tuple[list[str], int]:
         i += 1
     last = text[begin:i].strip()
     return ([*arguments, last] if arguments or last else []), min(i + 1, len(text))
-
-
-def _opens(text: str, begin: int, i: int) -> bool:
-    """Whether a quote opens a literal: only at the start of an argument, else it is an apostrophe."""
-    before = text[begin:i].rstrip()
-    return not before or before[-1] in ",([{&"
 
 
 def _closing_quote(text: str, i: int) -> int:

@@ -7,8 +7,7 @@ it serves; nothing but the registration has to be added for a new kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -274,18 +273,3 @@ def kind(name: str, causes: Iterable[str], actions: Iterable[str] = ()) -> Calla
         return make
 
     return register
-
-
-def candidates(step: FailedStep) -> list[Fix]:
-    """Return all fixes that any kind proposes, each once, without what has failed before; not yet tried."""
-    failed = {*step.memory.failed, Call(step.action, step.feedback.arguments).text()}
-    fixes: dict[tuple[Call, ...], Fix] = {}
-    for name, (causes, actions, make) in KINDS.items():
-        if step.cause not in causes or (actions and step.action not in actions):
-            continue
-        # A kind that would need more queries than are left gives way to the ones that need none.
-        with suppress(SpentError):
-            for fix in make(step):
-                if fix.calls[0].text() not in failed:
-                    fixes.setdefault(fix.calls, replace(fix, kind=name))
-    return list(fixes.values())

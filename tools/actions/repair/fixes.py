@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 
-from triplewise.tools.actions.repair.failed_step import FailedStep, Fix, kind, name_similarity
+from triplewise.tools.actions.repair.failed_step import (
+    KINDS,
+    FailedStep,
+    Fix,
+    SpentError,
+    kind,
+    name_similarity,
+)
 from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.core.call import Call
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.pyql.text import bare_datatype, write_iri
 
 EMPTY = str(Outcome.EMPTY)
-FOUND = (str(Outcome.ROWS), str(Outcome.TRUNCATED))
+ROWS = (str(Outcome.ROWS), str(Outcome.TRUNCATED))
 SURE, LIKELY, POSSIBLE = 0.5, 0.25, 0.1
 """Priors: a turned fact that finds something is nearly always right, another relation is one among many."""
 FIRST_HOPS = 10
@@ -94,7 +103,7 @@ def mediated(step: FailedStep) -> Iterator[Fix]:
         yield Fix((call, second), relation, LIKELY + _shared_parts(relation, way))
 
 
-@kind("anchored", causes=(*FOUND, EMPTY, "subject_equals_object"), actions=("add_fact",))
+@kind("anchored", causes=(*ROWS, EMPTY, "subject_equals_object"), actions=("add_fact",))
 def anchored(step: FailedStep) -> Iterator[Fix]:
     """A fact that hangs on nothing known, with a known node at one of its ends.
 
@@ -218,17 +227,15 @@ def action_meant(step: FailedStep) -> Iterator[Fix]:
     count, scored = len(step.args), list[tuple[float, str]]()
     for action in step.toolset.actions.values():
         if action.required <= count and (action.variadic or count <= len(action.parameters)):
-            scored.append((max(_alike(step.action, n) for n in (action.name, *action.aliases)), action.name))
-    for alike, name in sorted(scored, key=lambda s: (-s[0], s[1]))[:ACTIONS]:
+            for name in (action.name, *action.aliases):
+                one, two = step.action.replace("_", " "), name.replace("_", " ")
+                # As a whole, or without the verb before them.
+                ends = name_similarity(one.split()[-1], two.split()[-1]) if one and two else 0.0
+                scored.append((max(name_similarity(one, two), 0.95 * ends), action.name))
+    best = {name: score for score, name in sorted(scored)}
+    for name, alike in sorted(best.items(), key=lambda s: (-s[1], s[0]))[:ACTIONS]:
         if alike >= LEAST - 0.1:
             yield Fix((Call(name, step.args),), prior=alike)
-
-
-def _alike(given: str, name: str) -> float:
-    """Return how alike two action names are, as a whole or without the verb before them."""
-    one, two = (n.replace("_", " ") for n in (given, name))
-    ends = name_similarity(one.split()[-1], two.split()[-1]) if one and two else 0.0
-    return max(name_similarity(one, two), 0.95 * ends)
 
 
 @kind("arity", causes=("arity",))
@@ -251,7 +258,7 @@ def fitted(step: FailedStep) -> Iterator[Fix]:
 
 
 @kind("answer_first", causes=("execute_before_answer",))
-@kind("other_answer", causes=FOUND, actions=("set_answer",))
+@kind("other_answer", causes=ROWS, actions=("set_answer",))
 def answer_variable(step: FailedStep) -> Iterator[Fix]:
     """Which variable to return: another one than one that was objected to, the newest first."""
     for age, variable in enumerate(reversed(step.bound)):
@@ -333,26 +340,22 @@ def value_meant(step: FailedStep) -> Iterator[Fix]:
 
 def readings(form: str) -> list[str]:
     """Return what a text may mean as a day, a year or a number, the most exact first."""
-    found: list[str] = []
+    values: list[str] = []
     if match := _DAY.search(form):
         year, month, day = match[1], int(match[2]), int(match[3])
-        found += [f"{year}-{month:02d}-{day:02d}", f"{year}-{day:02d}-{month:02d}"]
-    found += _YEAR.findall(form)
-    if not found and (match := _SHORT_YEAR.search(form)) and not bare_datatype(form):
-        found += [f"19{match[1]}", f"20{match[1]}"]
+        values += [f"{year}-{month:02d}-{day:02d}", f"{year}-{day:02d}-{month:02d}"]
+    values += _YEAR.findall(form)
+    if not values and (match := _SHORT_YEAR.search(form)) and not bare_datatype(form):
+        values += [f"19{match[1]}", f"20{match[1]}"]
     if match := _QUANTITY.match(form.strip()):
-        found.append(_number(match[0], form[match.end() :].strip().casefold()))
-    return list(dict.fromkeys(found))
+        # Without separators, times what the word behind it says.
+        digits, unit = re.sub(r"[,' ]", "", match[0]), form[match.end() :].casefold().split()
+        factor = _SCALES.get(unit[0].strip("."), 1.0) if unit else 1.0
+        values.append(digits if factor == 1.0 else f"{float(digits) * factor:.0f}")
+    return list(dict.fromkeys(values))
 
 
-def _number(digits: str, unit: str) -> str:
-    """Return a number without separators, times what the word behind it says."""
-    value = re.sub(r"[,' ]", "", digits)
-    factor = _SCALES.get(unit.split(" ", 1)[0].strip("."), 1.0) if unit else 1.0
-    return value if factor == 1.0 else f"{float(value) * factor:.0f}"
-
-
-@kind("through", causes=FOUND, actions=("set_answer",))
+@kind("through", causes=ROWS, actions=("set_answer",))
 def through(step: FailedStep) -> Iterator[Fix]:
     """What lies behind nodes without a name that were set as the answer."""
     for form in step.args:
@@ -362,3 +365,18 @@ def through(step: FailedStep) -> Iterator[Fix]:
             (call,) = fix.calls
             new = next(a for a in call.arguments if a.startswith("?") and a != form)
             yield Fix((call, Call("set_answer", (new,))), fix.relation, 0.2)
+
+
+def candidates(step: FailedStep) -> list[Fix]:
+    """Return all fixes that any kind proposes, each once, without what has failed before; not yet tried."""
+    failed = {*step.memory.failed, Call(step.action, step.feedback.arguments).text()}
+    fixes: dict[tuple[Call, ...], Fix] = {}
+    for name, (causes, actions, make) in KINDS.items():
+        if step.cause not in causes or (actions and step.action not in actions):
+            continue
+        # A kind that would need more queries than are left gives way to the ones that need none.
+        with suppress(SpentError):
+            for fix in make(step):
+                if fix.calls[0].text() not in failed:
+                    fixes.setdefault(fix.calls, replace(fix, kind=name))
+    return list(fixes.values())

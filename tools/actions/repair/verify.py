@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from triplewise.tools.actions.repair.failed_step import FailedStep, Fix, QueryBudget, SpentError, candidates
+from triplewise.tools.actions.repair.failed_step import FailedStep, Fix, QueryBudget, SpentError
+from triplewise.tools.actions.repair.fixes import candidates
 from triplewise.tools.actions.terms import UNNAMED, relation_names
 from triplewise.tools.actions.toolset import ActionContext, Toolset
 from triplewise.tools.core.call import Call, Feedback
@@ -62,25 +63,6 @@ class VerifiedFix:
         return [v for v, names in self.feedback.values.items() if names and set(names) == {UNNAMED}]
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """What came of trying to fix a step.
-
-    Attributes:
-        fixes: fixes that find something, best first.
-        proposed: how many fixes were thought of.
-        empty: how many of them are known to find nothing.
-        untried: how many the KG said nothing of, for want of queries, time, or an answer.
-        queries: how many it took.
-    """
-
-    fixes: tuple[VerifiedFix, ...] = ()
-    proposed: int = 0
-    empty: int = 0
-    untried: int = 0
-    queries: int = 0
-
-
 def find_fixes(
     context: ActionContext,
     toolset: Toolset,
@@ -89,8 +71,8 @@ def find_fixes(
     budget: int,
     most: int,
     encoder: Encoder | None = None,
-) -> Repair:
-    """Return fixes of a failed step that find something on the KG.
+) -> tuple[VerifiedFix, ...]:
+    """Return fixes of a failed step that find something on the KG, best first.
 
     Args:
         context: what actions had before the step: program and memory without it.
@@ -105,25 +87,19 @@ def find_fixes(
     programs = {fix: _program_after(step, fix.calls) for fix in candidates(step)}
     # A fact that stands there already fixes nothing.
     proposed = [fix for fix, program in programs.items() if program != step.program]
-    if not proposed:
-        return Repair(queries=kg.used)
-    left, empty = _probe(step, _rank(step, proposed), programs)
     fixes: list[VerifiedFix] = []
     with suppress(SpentError, KGUnavailableError):
-        for score, fix in left:
+        for score, fix in _probe(step, _rank(step, proposed), programs):
             best = fixes[0] if fixes else None
             outdone = best and best.fix.prior >= SURE and score < best.score - GAP and not best.unnamed
             if len(fixes) >= most or outdone:
                 break
-            said = _carry_out(step, fix)
-            if finds(said):
-                fixes.append(_lead_on(step, VerifiedFix(fix, _preview(step, fix, said), score, said)))
-            else:
-                empty += said.outcome == Outcome.EMPTY
+            result = _carry_out(step, fix)
+            if finds(result):
+                fixes.append(_lead_on(step, VerifiedFix(fix, _preview(step, fix, result), score, result)))
     # What ends at nodes without a name is at best half the way.
     fixes.sort(key=lambda f: set(f.unnamed) >= set(f.feedback.values) != set())
-    untried = max(len(proposed) - empty - len(fixes), 0)
-    return Repair(tuple(fixes), len(proposed), empty, untried, kg.used)
+    return tuple(fixes)
 
 
 def finds(feedback: Feedback) -> bool:
@@ -161,11 +137,10 @@ def _program_after(step: FailedStep, calls: Sequence[Call]) -> PyQL | None:
 
 def _probe(
     step: FailedStep, scored: list[tuple[float, Fix]], programs: Mapping[Fix, PyQL | None]
-) -> tuple[list[tuple[float, Fix]], int]:
-    """Test fixes that only add facts, types and plain filters with one query.
+) -> list[tuple[float, Fix]]:
+    """Return the fixes that are left once those that only add facts, types and plain filters are tested.
 
-    Returns:
-        the fixes that are left, those that were not tested behind those that were; and how many fell.
+    One query tests them all. Those that were not tested stand behind those that were.
     """
     patterns: dict[Fix, PyQL] = {}
     for _, fix in scored:
@@ -178,7 +153,7 @@ def _probe(
             patterns[fix] = program
     tested = list(patterns)[:PROBED]
     if len(tested) < 2:
-        return scored, 0
+        return scored
     taken = {v.name for f in tested for v in (*patterns[f].variables, *patterns[f].local_variables)}
     mark = f"?{fresh('fix', taken)}"
     alternatives = (
@@ -188,13 +163,13 @@ def _probe(
     try:
         result = step.kg.query(f"SELECT {mark} WHERE {{ {' UNION '.join(alternatives)} }}")
     except SpentError:
-        return scored, 0
+        return scored
     if not result.outcome.ok or result.outcome is Outcome.TRUNCATED:
-        return scored, 0
+        return scored
     holding = {tested[int(value.value)] for (value,) in result.rows if isinstance(value, Literal)}
     alive = [s for s in scored if s[1] in holding or s[1] not in patterns]
     waiting = [s for s in scored if s[1] in patterns and s[1] not in tested]
-    return [*alive, *waiting], len(tested) - len(holding)
+    return [*alive, *waiting]
 
 
 def _carry_out(step: FailedStep, fix: Fix) -> Feedback:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pyoxigraph as ox
@@ -11,19 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
-from triplewise.tools.actions.repair import (
-    KINDS,
-    FailedStep,
-    Fix,
-    QueryBudget,
-    Repair,
-    SpentError,
-    VerifiedFix,
-    find_fixes,
-    finds,
-    kind,
-)
+from triplewise.tools.actions.repair.failed_step import QueryBudget, SpentError
 from triplewise.tools.actions.repair.fixes import readings
+from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes, finds
 from triplewise.tools.core.call import Call
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import ReadQuery
@@ -82,9 +72,9 @@ LINKED = {"Q17": "Japan", "Q90": "Paris"}
 
 
 def after(kg: KnowledgeGraph, *calls: str, question: str = "", **memory: object) -> ActionContext:
-    """The workcontext after some steps that work."""
-    known = ReasoningMemory(linked=LINKED if kg.profile.name == "wikidata" else {"m.01": "Rachel"})
-    context = ActionContext(kg, question, memory=replace(known, **memory))  # type: ignore[arg-type]
+    """The context after some steps that work."""
+    memory_before = ReasoningMemory(linked=LINKED if kg.profile.name == "wikidata" else {"m.01": "Rachel"})
+    context = ActionContext(kg, question, memory=replace(memory_before, **memory))  # type: ignore[arg-type]
     for call in calls:
         feedback = PYQL.execute(context, parse_call(call, PYQL))
         assert finds(feedback), feedback
@@ -92,7 +82,7 @@ def after(kg: KnowledgeGraph, *calls: str, question: str = "", **memory: object)
     return context
 
 
-def fix(context: ActionContext, call: str, budget: int = 12, most: int = 3) -> Repair:
+def fix(context: ActionContext, call: str, budget: int = 12, most: int = 3) -> tuple[VerifiedFix, ...]:
     """What is offered for a call that fails."""
     feedback = PYQL.execute(context, parse_call(call, PYQL))
     return find_fixes(context, PYQL, feedback, budget=budget, most=most)
@@ -163,23 +153,23 @@ CASES: dict[str, tuple[tuple[str, ...], str, str]] = {
 def test_what_was_meant_is_offered(name: str, kg: Moody) -> None:
     before, broken, meant = CASES[name]
     context = after(kg, *before, question="What is the capital of Japan?")
-    found = fix(context, broken, most=4)
-    assert any(o.text().startswith(meant) for o in found.fixes), [o.text() for o in found.fixes]
-    assert all(finds(again(context, o)) for o in found.fixes)
+    fixes = fix(context, broken, most=4)
+    assert any(o.text().startswith(meant) for o in fixes), [o.text() for o in fixes]
+    assert all(finds(again(context, o)) for o in fixes)
 
 
 def test_a_turned_fact_comes_before_other_relations(kg: Moody) -> None:
-    found = fix(after(kg, question="What is the capital of Japan?"), "add_fact(?x, P36, Q17)")
-    assert found.fixes[0].fix.kind == "swapped"
+    fixes = fix(after(kg, question="What is the capital of Japan?"), "add_fact(?x, P36, Q17)")
+    assert fixes[0].fix.kind == "swapped"
 
 
 def test_a_mediator_that_was_left_out_is_put_in() -> None:
     context = after(opened(FREEBASE, "freebase"), question="Who is Rachel married to?")
-    found = fix(context, "add_fact(m.01, people.marriage.spouse, ?who)")
-    texts = [o.text() for o in found.fixes]
+    fixes = fix(context, "add_fact(m.01, people.marriage.spouse, ?who)")
+    texts = [o.text() for o in fixes]
     pair = "add_fact(m.01, people.person.spouse_s, ?node), then add_fact(?node, people.marriage.spouse, ?who)"
     assert {f"{pair} -> ?who: Daniel, Rachel", f"{pair} -> ?who: Rachel, Daniel"} & set(texts)
-    assert all(finds(again(context, o)) for o in found.fixes)
+    assert all(finds(again(context, o)) for o in fixes)
 
 
 def test_an_unnamed_answer_is_looked_through() -> None:
@@ -187,35 +177,32 @@ def test_an_unnamed_answer_is_looked_through() -> None:
     context = after(
         kg, "add_fact(m.01, people.person.spouse_s, ?marriage)", question="Where did Rachel marry?"
     )
-    found = fix(context, "set_answer(?marriage)")
+    fixes = fix(context, "set_answer(?marriage)")
     assert (
         "add_fact(?marriage, people.marriage.location_of_ceremony, ?x), then set_answer(?x) -> ?x: New York"
-        in [o.text() for o in found.fixes]
+        in [o.text() for o in fixes]
     )
 
 
 def test_a_relation_that_ends_at_mediators_goes_on_behind_them() -> None:
     context = after(opened(FREEBASE, "freebase"), question="To whom is Rachel married, her spouse?")
-    found = fix(context, "add_fact(m.01, people.person.husband, ?who)")
-    (onward,) = [o for o in found.fixes if o.fix.relation == "people.person.spouse_s"]
+    fixes = fix(context, "add_fact(m.01, people.person.husband, ?who)")
+    (onward,) = [o for o in fixes if o.fix.relation == "people.person.spouse_s"]
     assert len(onward.fix.calls) == 2
     assert "Daniel" in onward.finds or "New York" in onward.finds
 
 
 def test_what_failed_before_is_not_offered_again(kg: Moody) -> None:
     context = after(kg, failed=frozenset({"add_fact(Q17, P36, ?x)"}))
-    found = fix(context, "add_fact(?x, P36, Q17)")
-    assert "add_fact(Q17, P36, ?x)" not in [o.fix.text() for o in found.fixes]
+    fixes = fix(context, "add_fact(?x, P36, Q17)")
+    assert "add_fact(Q17, P36, ?x)" not in [o.fix.text() for o in fixes]
 
 
 def test_a_yes_no_fact_is_offered_only_where_it_holds(kg: Moody) -> None:
     context = after(kg, question="Is Tokyo the capital of Japan?", seen=frozenset({"Q1490"}))
-    assert (
-        fix(context, "add_fact(Q17, P36, Q1490)").fixes[0].fix.text()
-        == "ask(), then add_fact(Q17, P36, Q1490)"
-    )
+    assert fix(context, "add_fact(Q17, P36, Q1490)")[0].fix.text() == "ask(), then add_fact(Q17, P36, Q1490)"
     wrong = fix(context, "add_fact(Q17, P36, Q90)")
-    assert not any(o.fix.text().startswith("ask()") for o in wrong.fixes)
+    assert not any(o.fix.text().startswith("ask()") for o in wrong)
 
 
 def test_readings_of_dates_and_numbers() -> None:
@@ -229,34 +216,33 @@ def test_readings_of_dates_and_numbers() -> None:
 
 def test_the_same_trouble_gets_the_same_offers(kg: Moody) -> None:
     context = after(kg, question="What is the capital?")
-    texts = [[o.text() for o in fix(context, "add_fact(Q17, P99, ?x)").fixes] for _ in range(3)]
+    texts = [[o.text() for o in fix(context, "add_fact(Q17, P99, ?x)")] for _ in range(3)]
     assert texts[0] == texts[1] == texts[2] != []
 
 
 @pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.UNAVAILABLE])
-def test_a_kg_that_does_not_answer_says_nothing_of_a_mend(outcome: Outcome, kg: Moody) -> None:
+def test_a_kg_that_does_not_answer_says_nothing_of_a_fix(outcome: Outcome, kg: Moody) -> None:
     context = after(kg)
     feedback = PYQL.execute(context, parse_call("add_fact(?x, P36, Q17)", PYQL))
     kg.fails_at, kg.outcome = "SELECT", outcome
     with metered(context.kg) as meter:
-        found = find_fixes(context, PYQL, feedback, budget=12, most=3)
-    assert (found.fixes, found.empty) == ((), 0)
-    assert found.untried == found.proposed > 0
+        fixes = find_fixes(context, PYQL, feedback, budget=12, most=3)
+    assert fixes == ()
     assert meter.queries <= 3, "what does not answer is not asked again and again"
 
 
-def test_mends_are_tried_one_by_one_where_the_joint_test_times_out(kg: Moody) -> None:
+def test_fixes_are_tried_one_by_one_where_the_joint_test_times_out(kg: Moody) -> None:
     looked_up = {"Q17": {"forward": ["P36", "P30", "P31"], "backward": ["P17"]}}
     context = after(kg, looked_up=looked_up)
     feedback = PYQL.execute(context, parse_call("add_fact(?x, P36, Q17)", PYQL))
     kg.fails_at = "UNION"
-    found = find_fixes(context, PYQL, feedback, budget=12, most=3)
-    assert found.fixes[0].fix.kind == "swapped"
+    fixes = find_fixes(context, PYQL, feedback, budget=12, most=3)
+    assert fixes[0].fix.kind == "swapped"
 
 
-def test_nothing_is_mended_after_a_time_out(kg: Moody) -> None:
+def test_nothing_is_fixed_after_a_time_out(kg: Moody) -> None:
     feedback = Feedback("add_fact", ("?x", "P36", "Q17"), outcome="timeout")
-    assert find_fixes(after(kg), PYQL, feedback, budget=12, most=3) == Repair()
+    assert find_fixes(after(kg), PYQL, feedback, budget=12, most=3) == ()
 
 
 def test_a_budget_is_kept_and_measured_outside(kg: Moody) -> None:
@@ -267,17 +253,6 @@ def test_a_budget_is_kept_and_measured_outside(kg: Moody) -> None:
         with pytest.raises(SpentError):
             budget.query("ASK { ?x ?y ?z }")
     assert (meter.queries, budget.used, budget.left) == (2, 2, 0)
-
-
-def test_a_new_kind_is_one_function(kg: Moody, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triplewise.tools.actions.repair.failed_step.KINDS", registered := dict(KINDS))
-
-    @kind("flattened", causes=("arity",), actions=("ask",))
-    def without_arguments(step: FailedStep) -> Iterator[Fix]:
-        yield Fix((Call("ask"), Call("add_fact", ("Q17", "P36", "?x"))))
-
-    assert "flattened" in registered
-    assert [o.fix.kind for o in fix(after(kg), "ask(Q17)").fixes][-1:] == ["flattened"]
 
 
 NODES = st.sampled_from(
@@ -313,10 +288,10 @@ def test_every_offer_finds_something_within_the_budget(
     context = after(wrapped(SHARED), *program, question="What is the capital of Japan?")
     feedback = PYQL.execute(context, broken)
     with metered(context.kg) as meter:
-        found = find_fixes(context, PYQL, feedback, budget=budget, most=most)
-    assert meter.queries == found.queries <= budget
-    assert len(found.fixes) <= most
-    for offer in found.fixes:
+        fixes = find_fixes(context, PYQL, feedback, budget=budget, most=most)
+    assert meter.queries <= budget
+    assert len(fixes) <= most
+    for offer in fixes:
         done = again(context, offer)
         assert finds(done), (offer.text(), done)
         assert not done.values or any(done.values.values())
