@@ -85,19 +85,19 @@ BASELINES: Mapping[str, Baseline] = {
         "beam search over the graph: relations, entities and the end of the search are chosen by the model",
         "Sun et al. 2024 (Think-on-Graph), section 2.1 and algorithm 1",
         "tog:build",
-        embedded=True,
+        embedded=False,
     ),
     "tog-r": Baseline(
         "beam search over chains of relations; the entities on them are drawn at random, by a seed",
         "Sun et al. 2024 (Think-on-Graph), section 2.2 and algorithm 2",
         "tog:build_relations",
-        embedded=True,
+        embedded=False,
     ),
     "kb-binder": Baseline(
         "programs drafted after like questions, bound to what the graph has, run, and voted on",
         "Li et al. 2023 (KB-BINDER), section 3",
         "kb_binder:build",
-        embedded=True,
+        embedded=False,
     ),
 }
 """Name -> baseline."""

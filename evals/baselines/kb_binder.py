@@ -12,17 +12,15 @@ KB-BINDER are training questions with annotated s-expressions; our seed question
 form, so their programs are rules mined for each seed (SymAgent, section 4.1 and the demonstrations of
 equation 3): the one that reproduces its answers best. Each draft is shown the exemplars in an order of its
 own, drawn by `seed`, so that drafts differ also on a server that does not sample.
-
-Without a model the programs of the nearest seeds, with the question's entities in place of the seed's, are
-the drafts; binding and vote are the same. That is our stand-in: without seed questions it has no draft.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice, zip_longest
+from typing import NamedTuple
 
 from langgraph.runtime import Runtime
 
@@ -30,7 +28,7 @@ from triplewise.evals.baselines.answering import add_step, ask, majority, make_a
 from triplewise.evals.baselines.binding import ACTIONS, Binder, Draft, Executed, draft_text, read_draft
 from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes import answer
-from triplewise.nodes.answer import find_routes
+from triplewise.nodes.answer import find_routes, labels_of
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.plan import settings_of
@@ -39,8 +37,8 @@ from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import script
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.vocabulary import node_labels, relation_texts
-from triplewise.tools.linking.linker import LinkedEntity, without_brackets
+from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.linking.linker import without_brackets
 from triplewise.tools.planning.lexical.constraints import Constraints
 from triplewise.tools.planning.lexical.question import view
 from triplewise.tools.planning.mining import LEAST_F1, Miner
@@ -49,7 +47,6 @@ from triplewise.tools.pyql.text import read_node, read_relation, read_term
 
 DRAFTS, BEAM, SHOTS, TEMPERATURE = 6, 5, 10, 0.3
 """Drafts as in KB-BINDER(6), and their temperature as in its code; a beam and shots of our own."""
-NO_SEEDS = "no seed question is like this one: without a model there is nothing to draft from"
 SHOWN = 5
 """Answers of a draft that its step shows."""
 
@@ -81,23 +78,18 @@ def build(
     def act(state: State, runtime: Runtime[Context]) -> Update:
         """Draft one more program, bind it and run it; the last draft ends the run."""
         context, number = runtime.context, len(state.steps)
-        if context.embedded:
-            ours = [d for e in exemplars(state, context, drafts, spread=False) if (d := transferred(e))]
-            draft, last = (ours[number], number + 1 >= len(ours)) if ours else ((), True)
-            reply = draft_text(draft)
-        else:
-            shown = exemplars(state, context, shots)[::-1]
-            if number:  # an order of this draft's own, the nearest not always last
-                random.Random(f"{seed} {number} {state.question}").shuffle(shown)
-            reply = ask(
-                state, context, "kb_binder", "draft",
-                entities=[e.label for e in state.linked],
-                exemplars=[{"question": e.question, "program": draft_text(e.draft)} for e in shown],
-            ).text  # fmt: skip
-            draft, last = read_draft(reply), number + 1 >= drafts
+        shown = exemplars(state, context, shots)[::-1]
+        if number:  # an order of this draft's own, the nearest not always last
+            random.Random(f"{seed} {number} {state.question}").shuffle(shown)
+        reply = ask(
+            state, context, "kb_binder", "draft",
+            entities=[e.label for e in state.linked],
+            exemplars=[{"question": e.question, "program": draft_text(e.draft)} for e in shown],
+        ).text  # fmt: skip
+        draft = read_draft(reply)
         binder = Binder(environment(context).kg, environment(context).encoder, state.linked, beam)
-        executed = binder.execute(draft) if reply else Executed(error=NO_SEEDS)
-        return add_step(state, _step(state, context, draft, reply, executed, last))
+        step = _step(state, context, draft, reply, binder.execute(draft), last=number + 1 >= drafts)
+        return add_step(state, step)
 
     return build_loop("kb-binder", act, vote, link=link, settings={"temperature": float(temperature)})
 
@@ -107,9 +99,7 @@ def _step(state: State, context: Context, draft: Draft, reply: str, executed: Ex
     kg, bound = environment(context).kg, executed.bound
     program = bound.program.text(kg.profile) if bound is not None else ""
     notes = [f"{name!r} read as {other!r}" for name, other in bound.substitutes] if bound else []
-    terms = {v: read_term(v, kg.profile) for v in executed.answers[:SHOWN]}
-    names = node_labels(kg, [t for t in terms.values() if t is not None])
-    shown = ", ".join(v if t is None else names[t] for v, t in terms.items())
+    shown = ", ".join(labels_of(kg, executed.answers[:SHOWN]))
     more = f" and {len(executed.answers) - SHOWN} more" if len(executed.answers) > SHOWN else ""
     result = f"finds {shown}{more}" if executed.answers else executed.error
     feedback = Feedback(
@@ -131,10 +121,8 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
     context, kg = runtime.context, environment(runtime.context).kg
     voting = [step for step in state.steps if step.feedback.answers]
     if not voting:
-        why = "no program was drafted"
-        if state.steps:
-            last = state.last.feedback.message
-            why = f"none of {len(state.steps)} drafts finds anything; the last: {last}"
+        last = state.last.feedback.message if state.steps else ""
+        why = f"none of {len(state.steps)} drafts finds anything; the last: {last}"
         return {"answer": make_answer(state, context, (), why)}
     keys = [frozenset(step.feedback.answers) for step in voting]
     best, votes = majority(keys)
@@ -152,48 +140,17 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
     return {"answer": replace(made, reason=reason), "program": program, "memory": memory}
 
 
-@dataclass(frozen=True, slots=True)
-class Exemplar:
-    """A seed question with a program that finds its answers.
-
-    Attributes:
-        question: without marks around its entities. draft: the program, by names.
-        topics: the seed's entities by name.
-        asked: the entities of the question at hand that stand where these do, in the same order.
-    """
+class Exemplar(NamedTuple):
+    """A seed question, without marks around its entities, with a program by names that finds its answers."""
 
     question: str
     draft: Draft
-    topics: tuple[str, ...]
-    asked: tuple[LinkedEntity, ...]
 
 
-def transferred(exemplar: Exemplar) -> Draft:
-    """Return the program of an exemplar with the entities of the question: a draft without a model.
-
-    () where the program needs an entity that the question has nothing in the place of.
-    """
-    missing = {_quoted(name) for name in exemplar.topics[len(exemplar.asked) :]}
-    if any(missing.intersection(call.arguments) for call in exemplar.draft):
-        return ()
-    names = {
-        _quoted(old): _quoted(new.label) for old, new in zip(exemplar.topics, exemplar.asked, strict=False)
-    }
-    return tuple(Call(c.name, tuple(names.get(a, a) for a in c.arguments)) for c in exemplar.draft)
-
-
-def _quoted(name: str) -> str:
-    """A name as drafts write it."""
-    return '"' + name.replace('"', "'") + '"'
-
-
-def exemplars(state: State, context: Context, shots: int, spread: bool = True) -> list[Exemplar]:
+def exemplars(state: State, context: Context, shots: int) -> list[Exemplar]:
     """Return the seed questions most like a question, nearest first (BM25 over masked text), with programs.
 
-    Args:
-        state: the question with its linked entities. context: names graph and seeds.
-        shots: how many at most.
-        spread: take one of each wording before a second one of any; otherwise all of the nearest one first.
+    One of each wording comes before a second one of any; `shots` is how many there are at most.
     """
     seeds = environment(context).seeds
     if seeds is None or not state.linked:
@@ -201,26 +158,24 @@ def exemplars(state: State, context: Context, shots: int, spread: bool = True) -
     settings, encoder = settings_of(context), environment(context).encoder
     mined = seeds.mined(settings.mining, encoder.name)
     miner = Miner(environment(context).kg, settings.mining, mined, encoder)
-    matches: dict[str, tuple[tuple[LinkedEntity, ...], Match]] = {}
-    for asked, of_entities in seeds.matches(state.question, state.linked, settings.seed_count):
+    matches: dict[str, Match] = {}
+    for _, of_entities in seeds.matches(state.question, state.linked, settings.seed_count):
         for match in of_entities:
-            if match.text not in matches or matches[match.text][1].score < match.score:
-                matches[match.text] = (asked, match)
+            if match.text not in matches or matches[match.text].score < match.score:
+                matches[match.text] = match
 
-    def of_wording(match: Match, asked: tuple[LinkedEntity, ...]) -> Iterator[Exemplar]:
+    def of_wording(match: Match) -> Iterator[Exemplar]:
         """Seeds of one wording with programs, never the question itself; mined as they are asked for."""
         others = [s for s in match.seeds if without_brackets(s.question) != state.question]
         for seed in miner.choose(others) if others else ():
-            if (exemplar := _exemplar(seed, asked, context, miner)) is not None:
+            if (exemplar := _exemplar(seed, context, miner)) is not None:
                 yield exemplar
 
-    ranked = sorted(matches.values(), key=lambda pair: -pair[1].score)
-    wordings = [of_wording(match, asked) for asked, match in ranked]
-    turns = chain.from_iterable(zip_longest(*wordings)) if spread else chain.from_iterable(wordings)
-    return list(islice((e for e in turns if e is not None), shots))
+    wordings = map(of_wording, sorted(matches.values(), key=lambda match: -match.score))
+    return list(islice(filter(None, chain.from_iterable(zip_longest(*wordings))), shots))
 
 
-def _exemplar(seed: Seed, asked: tuple[LinkedEntity, ...], context: Context, miner: Miner) -> Exemplar | None:
+def _exemplar(seed: Seed, context: Context, miner: Miner) -> Exemplar | None:
     """A seed with the program that reproduces its answers best; None where drafts cannot say it."""
     kg = environment(context).kg
     anchors = miner.anchors(seed)
@@ -232,30 +187,26 @@ def _exemplar(seed: Seed, asked: tuple[LinkedEntity, ...], context: Context, min
     body, quality = min(good, key=lambda pair: (-round(pair[1].f1, 6), len(pair[0]), pair[0]))
     constraints = Constraints(kg, environment(context).encoder, view(seed.question, seed.spans))
     rule = miner.rule(list(anchors.values()), body, quality, constraints)
-    if rule is None:
+    calls = [c for c in script(rule) if c.name not in ("get_relation", "execute")] if rule else []
+    if not calls or any(c.name not in ACTIONS for c in calls):
         return None
-    calls = [c for c in script(rule) if c.name not in ("get_relation", "execute")]
-    if any(c.name not in ACTIONS for c in calls):
-        return None
-    topics = {form: name for name, form in anchors.items()}
-    profile = kg.profile
+    topics, profile = {form: name for name, form in anchors.items()}, kg.profile
 
-    def word(kind: str, form: str) -> str:
-        """A name in place of an id."""
-        if form in topics:
-            return _quoted(topics[form])
-        if kind == "r":
+    def in_words(kind: str, form: str) -> str:
+        """An argument with a name, in quotes, in place of an id."""
+        name = topics.get(form, "")
+        if not name and kind == "r":
             short = profile.short(read_relation(form, profile))
-            return _quoted(relation_texts(kg, [short])[short].label)
-        if kind == "n" and isinstance(node := read_node(form, profile), IRI):
-            return _quoted(kg.labels([node]).get(node) or profile.short(node))
-        return form
+            name = relation_texts(kg, [short])[short].label
+        elif not name and kind == "n" and isinstance(node := read_node(form, profile), IRI):
+            name = kg.labels([node]).get(node) or profile.short(node)
+        return '"' + name.replace('"', "'") + '"' if name else form
 
     try:
         draft = tuple(
-            Call(c.name, tuple(map(word, ACTIONS[c.name].ljust(len(c.arguments)), c.arguments)))
+            Call(c.name, tuple(map(in_words, ACTIONS[c.name].ljust(len(c.arguments)), c.arguments)))
             for c in calls
         )
     except ActionError:
         return None
-    return Exemplar(without_brackets(seed.question), draft, tuple(anchors), asked)
+    return Exemplar(without_brackets(seed.question), draft)

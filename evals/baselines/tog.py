@@ -21,10 +21,6 @@ Where we differ from the published code, on purpose:
 - An answer of the model's own knowledge is said to be so; the paths alone prove nothing that is not on them.
 
 As published, a beam of N paths names at most N entities, so that questions with many answers have a low F1.
-
-Without a model the similarity of vectors prunes (`Pruner`); the walk ends where no relation makes a path
-more like the question, and the answer is all that the best path's chain of relations leads to. That is our
-stand-in: the paper has none.
 """
 
 from __future__ import annotations
@@ -37,6 +33,7 @@ from dataclasses import dataclass, replace
 from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines.answering import (
+    Named,
     add_step,
     answer_step,
     make_answer,
@@ -47,9 +44,8 @@ from triplewise.evals.baselines.answering import (
 )
 from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.evals.baselines.tog_beam import (
-    BudgetedAsker,
+    Asker,
     Path,
-    Pruner,
     beam_update,
     chain_of,
     facts_ahead,
@@ -68,8 +64,6 @@ from triplewise.tools.planning.lexical.question import decides
 
 SUFFICIENT = "the paths suffice"
 """Why the search ended, where the model was content with what it found."""
-GAIN = 0.06
-"""Cosine by which a path must become more like the question to grow (chosen on MetaQA dev, WebQSP train)."""
 
 
 def build(
@@ -106,12 +100,12 @@ class Search:
     drawn: bool
 
     def act(self, state: State, runtime: Runtime[Context]) -> Update:
-        """Search relations, then entities, then judge; without a model nothing is judged."""
+        """Search relations, then entities, then judge."""
         context = runtime.context
         match state.last.feedback.action if state.steps else "":
             case "search_relations":
                 return self.entities(state, context)
-            case "search_entities" if not context.embedded:
+            case "search_entities":
                 return self.judge(state, context)
             case _:
                 return self.relations(state, context)
@@ -119,24 +113,15 @@ class Search:
     def relations(self, state: State, context: Context) -> Update:
         """Search the relations around the ends of the paths and keep the best ways on (section 2.1.2)."""
         kg = environment(context).kg
-        paths, pruner = paths_of(state, kg), Pruner(state, context, self.width)
+        paths, asker = paths_of(state, kg), Asker(state, context, self.width)
         ways, trouble = relations_around(paths, state.question, context)
         best = self._best(
             replace(path, ahead=way, score=score)
             for path, steps in zip(paths, ways, strict=True)
-            for way, score in zip(steps, pruner.relations(path, steps), strict=True)
+            for way, score in zip(steps, asker.score_relations(path, steps), strict=True)
         )
         end = "" if paths else "no entity of the question was found in the knowledge graph"
-        if context.embedded and best:
-            # Only the best path that may be an answer counts: what ends at a mediator goes on in any case.
-            ends = [p.end for p in paths if p.hops]
-            labels = kg.labels(ends)
-            final = [
-                p.score for p in paths if p.hops and not kg.profile.is_mediator(p.end, labels.get(p.end))
-            ]
-            if final and best[0].score <= max(final) + GAIN:
-                best, end = [], "no relation makes a path more like the question"
-        return _searched(state, pruner, "search_relations", paths, best, trouble, end)
+        return _searched(state, asker, "search_relations", paths, best, trouble, end)
 
     def entities(self, state: State, context: Context) -> Update:
         """Search the entities behind the chosen relations and keep the best paths, or draw some (ToG-R).
@@ -144,12 +129,12 @@ class Search:
         ToG-R does not tell entities apart: as many paths as are kept are drawn, the same for the same seed,
         question and depth.
         """
-        paths, pruner = paths_of(state, environment(context).kg), Pruner(state, context, self.width)
+        paths, asker = paths_of(state, environment(context).kg), Asker(state, context, self.width)
         hops, trouble = facts_ahead(paths, self.seed, context)
         longer: list[Path] = []
         for path, ahead in zip(paths, hops, strict=True):
             if ahead:
-                scores = [path.score] * len(ahead) if self.drawn else pruner.entities(path, ahead)
+                scores = [path.score] * len(ahead) if self.drawn else asker.score_entities(path, ahead)
                 both = zip(ahead, scores, strict=True)
                 longer += [Path(path.start, (*path.hops, hop), None, score) for hop, score in both]
         if self.drawn:
@@ -157,18 +142,18 @@ class Search:
             places = draw.sample(range(len(longer)), min(self.width, len(longer)))
             longer = [longer[i] for i in sorted(places)]
         best = self._best(longer)
-        end = self._exhausted(best) if context.embedded else ""
-        return _searched(state, pruner, "search_entities", paths, best, trouble, end)
+        return _searched(state, asker, "search_entities", paths, best, trouble, "")
 
     def judge(self, state: State, context: Context) -> Update:
         """Ask whether the paths suffice to answer (section 2.1.3)."""
         kg = environment(context).kg
-        paths, asker = paths_of(state, kg), BudgetedAsker(state, context)
+        paths, asker = paths_of(state, kg), Asker(state, context)
         reply = asker.ask("judge", paths=path_lines(kg, paths)) or ""
         # The first yes or no of a reply counts; a reply with neither is a no.
         word = re.search(r"\b(yes|no)\b", reply.casefold())
-        end = SUFFICIENT if word is not None and word[1] == "yes" else self._exhausted(paths)
-        end = "" if asker.over else end
+        end = SUFFICIENT if word is not None and word[1] == "yes" else ""
+        if not end and not asker.over and max((len(p.hops) for p in paths), default=0) >= self.depth:
+            end = f"depth {self.depth} is exhausted"
         feedback = Feedback(
             action="judge", message=end, observation=end or "not enough yet", finished=bool(end)
         )
@@ -178,15 +163,10 @@ class Search:
         """The best paths with a score above 0; equal ones in the order given."""
         return sorted((p for p in paths if p.score > 0), key=lambda p: -p.score)[: self.width]
 
-    def _exhausted(self, paths: Sequence[Path]) -> str:
-        """Why paths go no further; "" where they may."""
-        deep = max((len(p.hops) for p in paths), default=0) >= self.depth
-        return f"depth {self.depth} is exhausted" if deep else ""
-
 
 def _searched(
     state: State,
-    pruner: Pruner,
+    asker: Asker,
     action: str,
     paths: Sequence[Path],
     best: Sequence[Path],
@@ -197,8 +177,8 @@ def _searched(
 
     `trouble` says what the graph did not answer, `end` why the search goes no further.
     """
-    kg = environment(pruner.context).kg
-    if pruner.asker.over:  # the run ends with the paths that there were before
+    kg = environment(asker.context).kg
+    if asker.over:  # the run ends with the paths that there were before
         best, end = [], ""
     elif not best and not end:
         nothing = "nothing around the paths leads on"
@@ -211,7 +191,7 @@ def _searched(
         arguments=ends,
         message=end,
         outcome=outcome if outcome in set(Outcome) else "rows" if best else "empty",
-        observation="\n".join([*lines, *dict.fromkeys(filter(None, (*pruner.notes, trouble or end)))]),
+        observation="\n".join([*lines, *dict.fromkeys(filter(None, (*asker.notes, trouble or end)))]),
         triples=tuple(p.hops[-1].triple for p in best if p.ahead is None and p.hops),
         finished=bool(end),
     )
@@ -222,8 +202,8 @@ def _searched(
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from the paths (section 2.1.3), and where these end too early also from what the model knows.
 
-    What the paths prove is the proof; what the model names besides is said to be its own in the reason.
-    Without a model, and where the run was broken off, the answer is what the paths alone lead to.
+    What the paths prove is the proof; what the model names besides is said to be its own in the reason. Where
+    the run was broken off, the answer is all that the best path's chain of relations leads to.
     """
     context, kg = runtime.context, environment(runtime.context).kg
     # The paths that have a fact, each once, without relations that were not walked.
@@ -232,16 +212,17 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     state = state.model_copy(update=beam_update(paths, kg))
     over = state.verdict.note if state.verdict is not None and state.verdict.status == "spent" else ""
     why, reply = over or state.last.feedback.message, None
-    if not context.embedded and not over:
-        asker = BudgetedAsker(state, context)
+    if not over:
+        asker = Asker(state, context)
         reply = asker.ask("answer", paths=path_lines(kg, paths), own=why != SUFFICIENT)
         if asker.over:
             why = asker.over
             state = state.model_copy(update={"verdict": Verdict("spent", note=why)})
+    named: tuple[Named, ...] = ()
+    why_none = why
     if reply is not None:
         shown = shown_names(kg, [p.end for p in paths] + [n for p in paths for n in p.nodes])
         named, why_none = name_reply(reply, state, context, shown=shown)
-        step = answer_step(state, reply, named, why_none)
         unproven = ", ".join(n.label for n in named if n.value not in {*shown.values(), "true", "false"})
         where = f"on no path: {unproven}" if unproven else "all of it stands on the paths"
         if not named:
@@ -250,20 +231,12 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
             why = f"{why}: answered from the paths and the model's own knowledge ({where})"
         elif unproven:
             why = f"{why}, says the model, but {where}"
-    else:
-        values: list[str] = []
-        if paths and decides(state.question):
-            ids = {e.id for e in state.linked}
-            if any(kg.profile.short(p.end) in ids - {kg.profile.short(p.start)} for p in paths):
-                values, why = ["true"], "a path joins its entities"
-        elif paths:
-            chain = chain_of(paths[0], kg)
-            rule = without_topic(kg, ground(chain.anchor, chain.body))
-            values = [kg.profile.short(t) for t in answers(kg, rule)]
-            state = state.model_copy(update={"program": rule_program(kg, rule).text(kg.profile)})
-            why = f"{why}: all that {rule.text()} leads to"
-        named = named_values(kg, values)
-        step = answer_step(state, "The end of the best path is the answer.", named, why)
+    elif paths and not decides(state.question):
+        chain = chain_of(paths[0], kg)
+        rule = without_topic(kg, ground(chain.anchor, chain.body))
+        named = named_values(kg, [kg.profile.short(t) for t in answers(kg, rule)])
+        state = state.model_copy(update={"program": rule_program(kg, rule).text(kg.profile)})
+    step = answer_step(state, reply or "The end of the best path is the answer.", named, why_none)
     state = state.model_copy(update={"steps": (*state.steps, step)})
     if named:
         build_answer = answering.program if state.program else answering.memory

@@ -5,7 +5,7 @@ another, at most so many of each, drawn by a seed. The published code asks once 
 and label, and draws without a seed.
 
 The model scores the options of one path a call, as in the paper. A reply without any readable score is no
-reason to stop or to ask for ever: the similarity of vectors decides then, and the step says so.
+reason to stop or to ask for ever: the first options are taken then, and the step says so.
 """
 
 from __future__ import annotations
@@ -27,21 +27,16 @@ from triplewise.tools.kg.frontier import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.kg.protocol import Deadline, Hop
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 from triplewise.tools.planning.bodies import rename
-from triplewise.tools.planning.lexical.question import MENTION, masked
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
-from triplewise.tools.retrieval.ranking import PairRanker, rank_relations
+from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.retrieval.vectors import vectors_of
 
 UNNAMED = "an unnamed node"
 """How a mediator reads: a node that only joins others and has no name."""
 ENTITIES = 20
 """Entities looked at behind one relation, as many as the published code shows before it samples."""
-UNREAD = "the reply had no readable score: the similarity of vectors decided"
+UNREAD = "the reply had no readable score: the first options were taken"
 """What a step says where a model's reply could not be used."""
-NEXT = 0.8
-"""What the next likeliest entity behind a relation scores, as a share of the one before it."""
-LEAST = 1e-6
-"""Score of a chain that is not like the question at all: still better than no way on."""
 
 
 class Step(NamedTuple):
@@ -206,20 +201,23 @@ def facts_ahead(paths: Sequence[Path], seed: int, context: Context) -> tuple[lis
 
 
 @dataclass(slots=True)
-class BudgetedAsker:
+class Asker:
     """Asks the model several times within one run of a phase, as often as its question may still be asked.
 
     The budgets are looked at before every call, since what a phase uses is added to the state only when it
     has ended.
 
     Attributes:
-        state: when the phase began. context: of the run.
+        state: when the phase began. context: of the run. width: options that are kept.
         over: the budget that is spent, in words; "" while there is some left.
+        notes: what a reader has to know.
     """
 
     state: State
     context: Context
+    width: int = 0
     over: str = ""
+    notes: list[str] = field(default_factory=list)
     _start: float = field(default_factory=time.perf_counter)
 
     def ask(self, part: str, **values: Any) -> str | None:
@@ -231,88 +229,36 @@ class BudgetedAsker:
             return None
         return ask(self.state, self.context, "tog", part, **values).text
 
-
-@dataclass(slots=True)
-class Pruner:
-    """Scores the ways on from a path; 0 leaves a way out.
-
-    Attributes:
-        state, context: of the run; without a model similarity alone decides. width: options that are kept.
-        notes: what a reader has to know.
-    """
-
-    state: State
-    context: Context
-    width: int
-    notes: list[str] = field(default_factory=list)
-    asker: BudgetedAsker = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.asker = BudgetedAsker(self.state, self.context)
-
-    def relations(self, path: Path, ways: Sequence[Step]) -> list[float]:
+    def score_relations(self, path: Path, ways: Sequence[Step]) -> list[float]:
         """Return scores of the path with each relation to go on over."""
-        if not ways:
-            return []
         kg = environment(self.context).kg
-        texts, short = step_texts(kg, [*path.steps, *ways]), kg.profile.short
-        if not self.context.embedded:
-            options = path_lines(kg, [Path(path.end, (), way) for way in ways])
-            names = [(texts[w], short(w.relation), f"^{short(w.relation)}") for w in ways]
-            if (scores := self._ask("relations", path, options, names)) is not None:
-                return scores
-        chains = [", ".join(texts[s] for s in (*path.steps, way)) for way in ways]
-        return self._by_similarity(path, [max(float(s), LEAST) for s in self._ranker().closeness(chains)])
+        texts, short = step_texts(kg, ways), kg.profile.short
+        options = path_lines(kg, [Path(path.end, (), way) for way in ways])
+        names = [(texts[w], short(w.relation), f"^{short(w.relation)}") for w in ways]
+        return self._score("relations", path, options, names)
 
-    def entities(self, path: Path, hops: Sequence[Hop]) -> list[float]:
-        """Return scores of the path longer by each fact.
-
-        By similarity that of the chain for the likeliest entity, less for each next one, so that a beam is
-        not filled with the entities of one chain. The model is not asked where all look the same.
-        """
+    def score_entities(self, path: Path, hops: Sequence[Hop]) -> list[float]:
+        """Return scores of the path longer by each fact; the model is not asked where all look the same."""
         kg = environment(self.context).kg
         ends = list(map(far_end, hops))
         names = node_texts(kg, ends)
-        if not self.context.embedded:
-            if len(hops) == 1 or all(names[e] == UNNAMED for e in ends):
-                return [path.score / len(hops)] * len(hops)
-            both = [(names[e], kg.profile.short(e)) for e in ends]
-            if (scores := self._ask("entities", path, [names[e] for e in ends], both)) is not None:
-                return scores
-        assert path.ahead is not None, "facts lie behind a relation"
-        relation = step_texts(kg, [path.ahead])[path.ahead]
-        similarity = [0.0] * len(hops)
-        best = self._ranker().best([(relation, names[end]) for end in ends], self.width)
-        for rank, (place, _) in enumerate(best):
-            similarity[place] = path.score * NEXT**rank
-        return self._by_similarity(path, similarity)
+        if len(hops) == 1 or all(names[e] == UNNAMED for e in ends):
+            return [path.score / len(hops)] * len(hops)
+        both = [(names[e], kg.profile.short(e)) for e in ends]
+        return self._score("entities", path, [names[e] for e in ends], both)
 
-    def _ranker(self) -> PairRanker:
-        """Ranks by the question without the names of its entities, which are like everything around them."""
-        spans = [(e.start, e.end) for e in self.state.linked if e.start >= 0]
-        words = masked(self.state.question, spans).split()
-        question = " ".join(w for w in words if w != MENTION) or self.state.question
-        return PairRanker(environment(self.context).kg, question, environment(self.context).encoder)
-
-    def _ask(
+    def _score(
         self, part: str, path: Path, options: Sequence[str], names: Sequence[Collection[str]]
-    ) -> list[float] | None:
-        """The path's score times those of a reply for all options; None where it has none."""
+    ) -> list[float]:
+        """The path's score times those of a reply for all options; 0 leaves one out."""
         line = path_lines(environment(self.context).kg, [path])[0]
-        reply = self.asker.ask(part, path=line, options=list(options), limit=self.width)
-        if reply is None:  # a budget is spent
+        reply = self.ask(part, path=line, options=options, limit=self.width) if options else None
+        if reply is None:
             return [0.0] * len(options)
-        scores = read_scores(reply, names)
-        return [path.score * scores.get(i, 0.0) for i in range(len(options))] if scores else None
-
-    def _by_similarity(self, path: Path, similarity: list[float]) -> list[float]:
-        """Similarities as scores; in place of a model's, the likeliest options on the scale of its scores."""
-        if self.context.embedded:
-            return similarity
-        self.notes.append(UNREAD)
-        best = sorted(range(len(similarity)), key=lambda i: -similarity[i])[: self.width]
-        total = sum(similarity[i] for i in best) or 1.0
-        return [path.score * similarity[i] / total if i in best else 0.0 for i in range(len(similarity))]
+        if not (scores := read_scores(reply, names)):
+            self.notes.append(UNREAD)
+            scores = dict.fromkeys(range(self.width), 1 / self.width)
+        return [path.score * scores.get(i, 0.0) for i in range(len(options))]
 
 
 _OPTION = re.compile(r"\W*(?:option\s*)?#?(\d{1,3})(?!\.?\d)", re.IGNORECASE)

@@ -150,21 +150,6 @@ def test_exemplars_are_mined_programs_in_an_order_drawn_by_seed(ask: Ask, openai
     assert prompts(2)[1:] != first[1:]
 
 
-def test_without_a_model_the_programs_of_like_seeds_are_the_drafts(ask: Ask) -> None:
-    found = ask("who directed Gladiator?", drafts=3)
-    answer = found["answer"]
-    assert (answer.status, answer.values, answer.usage.calls) == ("answered", ("Ridley_Scott",), 0)
-    assert answer.reason == "3 of 3 drafts agree"
-    assert all('"Gladiator"' in step.thought for step in found["steps"])
-    assert ask("who directed Gladiator?", drafts=3)["answer"].values == answer.values
-
-
-def test_without_a_model_and_seeds_nothing_can_be_drafted(ask: Ask) -> None:
-    answer = ask("who directed Gladiator?", seeds="none")["answer"]
-    assert answer.status == "not_found"
-    assert "without a model there is nothing to draft from" in answer.reason
-
-
 def test_a_model_needs_no_seeds(ask: Ask, openai_server: Server) -> None:
     server = openai_server([RIGHT])
     assert ask(server=server, drafts=1, seeds="none")["answer"].values == ("South_Shields",)

@@ -95,11 +95,11 @@ def test_a_model_walks_to_the_answer(ask: Ask, openai_server: Server) -> None:
     ]
 
 
-def test_nonsense_leaves_the_choice_to_similarity_and_ends(ask: Ask, openai_server: Server) -> None:
+def test_nonsense_takes_the_first_options_and_ends(ask: Ask, openai_server: Server) -> None:
     server = openai_server(lambda _: "As a language model, I like turtles!")
     found = ask("tog", server=server, depth=2)
     answer = found["answer"]
-    assert "the similarity of vectors decided" in found["steps"][0].observation
+    assert "the first options were taken" in found["steps"][0].observation
     assert answer.status == "answered"
     assert answer.values == ("As a language model, I like turtles!",)
     assert answer.reason.startswith("depth 2 is exhausted: answered from the paths and the model's own")
@@ -175,26 +175,14 @@ def test_a_dead_server_fails_the_question_after_bounded_tries(
         ask("tog", server=server)
 
 
-def test_without_a_model_likeness_prunes_and_the_best_chain_answers(ask: Ask) -> None:
-    for system in ("tog", "tog-r"):
-        answer = ask(system)["answer"]
-        assert (answer.status, answer.values) == ("answered", ("South_Shields",))
-        assert answer.usage.calls == 0
-        assert len(answer.proof) == 2
-        assert "all that Alien -[directed_by]-> ?directed_by -[place_of_birth]->" in answer.reason
-
-
-def test_a_depth_takes_a_few_queries_whatever_the_number_of_entities(ask: Ask) -> None:
-    ask("tog", "who lives in London?", depth=1)  # relation texts are fetched once per graph
-    answer = ask("tog", "who lives in London?", depth=1)["answer"]
+def test_a_depth_takes_a_few_queries_whatever_the_number_of_entities(ask: Ask, openai_server: Server) -> None:
+    for _ in range(2):  # relation texts are fetched once per graph
+        answer = ask("tog", "who lives in London?", openai_server(walker("1: 1")), depth=1)["answer"]
     assert answer.values
-    assert answer.usage.queries <= 12
+    assert answer.usage.queries <= 14
 
 
 def test_no_entity_is_said_to_be_missing(ask: Ask, openai_server: Server) -> None:
-    answer = ask("tog", "who is it?")["answer"]
-    assert (answer.status, answer.values) == ("not_found", ())
-    assert "no entity of the question" in answer.reason
     answer = ask("tog", "who is it?", openai_server(walker(says="Gladiator")))["answer"]
     assert answer.values == ("Gladiator",)
     assert "own knowledge (on no path: Gladiator)" in answer.reason
