@@ -10,24 +10,25 @@ file is read. What was chosen is written to `tools/planning/lexical/thresholds.y
 
 from __future__ import annotations
 
-import argparse
 import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
+from typing import Annotated, Any, NamedTuple
 
-import numpy as np
+import typer
 import yaml
 
-from triplewise.evals.data import benchmark, data_folder, graph, read_records
+from triplewise.evals.data import benchmark, data_folder, graph, locate, read_records
 from triplewise.evals.kgs import prepared
 from triplewise.evals.training import training_questions
 from triplewise.tools.core.errors import TriplewiseError
+from triplewise.tools.core.overlap import overlap
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.protocol import AnswerCache
@@ -59,30 +60,7 @@ Row = tuple[str, Mapping[str, str | None], Sequence[str]]
 """A question, its entities (mention -> id; none to have them linked), and its answers."""
 
 
-@dataclass
-class Trial:
-    """An encoder with thresholds that are tried."""
-
-    encoder: Encoder
-    thresholds: Thresholds
-
-    @property
-    def name(self) -> str:
-        """The encoder's name."""
-        return self.encoder.name
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return self.encoder.dimension
-
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Return the encoder's vectors."""
-        return self.encoder.encode(texts)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """A training question, linked once; its session of the KG remembers what was asked for it before."""
 
     text: str
@@ -93,23 +71,18 @@ class Question:
     def f1(self, encoder: Encoder) -> float:
         """Return the F1 of the first rule; a question without an answer wants none."""
         rules = make_plan(self.text, self.linked, self.kg, encoder).rules
+        values = answers(self.kg, rules[0]) if rules else ()
         short = self.kg.profile.short
-        values = (
-            {short(v) if isinstance(v, IRI) else v.value for v in answers(self.kg, rules[0])}
-            if rules
-            else set()
-        )
-        hits = len(values & self.gold)
-        return 2 * hits / (len(values) + len(self.gold)) if values or self.gold else 1.0
+        return overlap([short(v) if isinstance(v, IRI) else v.value for v in values], self.gold).f1
 
 
 def sets_of_questions() -> Iterator[tuple[str, KnowledgeGraph, list[Row]]]:
     """Return the sets: name, graph, questions. Raises `DataError` if a file is missing."""
     data = data_folder()
-    for name, file in (("webqsp", "train_questions"), ("wikiwebquestions", "train_dev")):
+    for name in ("webqsp", "wikiwebquestions"):
         kg = prepared(graph(benchmark(name).graph)).open()
-        asked = training_questions(data / name / f"{file}.jsonl.gz", kg)
-        yield name, kg, [(q.question, q.entities, q.answers) for q in asked]
+        (file,) = map(locate, benchmark(name).seeds.values())
+        yield name, kg, [(q.question, q.entities, q.answers) for q in training_questions(file, kg)]
     kg = prepared(graph(benchmark("metaqa").graph)).open()
     for hops in (1, 2, 3):
         rows: list[Row] = []
@@ -141,14 +114,16 @@ def sample(
     return questions
 
 
-def choose(sets: Mapping[str, Sequence[Question]], trial: Trial, rounds: int) -> dict[str, float]:
-    """Search by coordinates; leaves the best thresholds in `trial` and returns the mean F1 of each set."""
+def choose(
+    sets: Mapping[str, Sequence[Question]], encoder: Any, best: Thresholds, rounds: int
+) -> tuple[Thresholds, dict[str, float]]:
+    """Search by coordinates; return the best thresholds with the mean F1 of each set."""
 
     def measure(thresholds: Thresholds) -> dict[str, float]:
-        trial.thresholds = thresholds
-        return {name: round(fmean(q.f1(trial) for q in questions), 4) for name, questions in sets.items()}
+        encoder.thresholds = thresholds  # those that an encoder carries go before all others
+        return {name: round(fmean(q.f1(encoder) for q in questions), 4) for name, questions in sets.items()}
 
-    best, figures = trial.thresholds, measure(trial.thresholds)
+    figures = measure(best)
     _log.info("%s %s", best, figures)
     for field in list(STEPS) * rounds:
         for move in (STEPS[field], -STEPS[field]):
@@ -159,34 +134,28 @@ def choose(sets: Mapping[str, Sequence[Question]], trial: Trial, rounds: int) ->
             if mean > before:
                 best, figures = moved, measured
                 break
-    trial.thresholds = best
-    return figures
+    return best, figures
 
 
-def main() -> None:
+def main(
+    encoder: str = "embedded",
+    questions: Annotated[int, typer.Option(help="Questions of each set.")] = 60,
+    rounds: int = 1,
+    seed: Annotated[int, typer.Option(help="Of the questions drawn.")] = 1,
+) -> None:
     """Choose the thresholds of one encoder and write them beside those of others."""
-    parser = argparse.ArgumentParser(description="Choose similarity thresholds on training questions.")
-    parser.add_argument("--encoder", default="embedded")
-    parser.add_argument("--questions", type=int, default=60, help="of each set")
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1, help="of the questions drawn")
-    options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    encoder = open_encoder(options.encoder)
-    trial = Trial(encoder, thresholds_of(encoder))
-    sets = {
-        name: sample(kg, rows, options.questions, options.seed, encoder)
-        for name, kg, rows in sets_of_questions()
-    }
-    figures = choose(sets, trial, options.rounds)
+    opened = open_encoder(encoder)
+    sets = {name: sample(kg, rows, questions, seed, opened) for name, kg, rows in sets_of_questions()}
+    best, figures = choose(sets, opened, thresholds_of(opened), rounds)
     path = Path(str(files("triplewise.tools.planning.lexical"))) / "thresholds.yaml"
     written = yaml.safe_load(path.read_text("utf-8"))
-    written["encoders"][encoder.name] = asdict(trial.thresholds)
-    chosen = {"date": f"{date.today():%Y-%m-%d}", "questions": options.questions, "f1": figures}
-    written["chosen"][encoder.name] = chosen
+    written["encoders"][opened.name] = asdict(best)
+    chosen = {"date": f"{date.today():%Y-%m-%d}", "questions": questions, "f1": figures}
+    written["chosen"][opened.name] = chosen
     path.write_text(HEADER + yaml.safe_dump(written, sort_keys=False), "utf-8")
-    _log.info("%s: %s %s", path, trial.thresholds, figures)
+    _log.info("%s: %s %s", path, best, figures)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

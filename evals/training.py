@@ -81,14 +81,13 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
     )
 
 
-def training_questions(path: Path, kg: KnowledgeGraph, topics: int | None = None) -> list[Question]:
+def training_questions(path: Path, kg: KnowledgeGraph) -> list[Question]:
     """Return training questions whose answers the graph holds, with the entities that their gold query names.
 
     Of several queries for one question the first that finds anything counts.
 
     Args:
         path: JSON lines with `id`, `question`, and `sparql11` or `sparql`. kg: the graph.
-        topics: how many mids of a query are looked at, the first ones; None for all.
 
     Raises:
         DataError: a missing or broken file.
@@ -102,18 +101,16 @@ def training_questions(path: Path, kg: KnowledgeGraph, topics: int | None = None
             for term in result.column(result.variables[0]) if result.rows else ():
                 answers.append(kg.profile.short(term) if isinstance(term, IRI) else term.value)
             answers = list(dict.fromkeys(answers))
-        entities = dict(_entities(record, sparql, kg, topics)) if answers else {}
+        entities = dict(_entities(record, sparql, kg)) if answers else {}
         if entities:
             question = Question(record["id"], record["question"], entities, tuple(answers))
             questions.setdefault(question.id, question)
     return list(questions.values())
 
 
-def _entities(
-    record: Record, sparql: str, kg: KnowledgeGraph, topics: int | None
-) -> Iterator[tuple[str, str]]:
+def _entities(record: Record, sparql: str, kg: KnowledgeGraph) -> Iterator[tuple[str, str]]:
     """Mention and id of the topic entities: those of the query that the graph has and the question names."""
-    ids = entities_of(sparql) or tuple(dict.fromkeys(_MID.findall(sparql)))[:topics]
+    ids = entities_of(sparql) or tuple(dict.fromkeys(_MID.findall(sparql)))
     for short in ids:
         iri = kg.profile.expand(short)
         if iri is None:
