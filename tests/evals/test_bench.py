@@ -95,12 +95,6 @@ def test_relations_are_ranked_by_every_strategy(tmp_path: Path, monkeypatch: pyt
     assert rows[2]["@1"] == rows[2]["mean place"] == 1.0
 
 
-def test_places_count_what_is_not_shown_as_missed() -> None:
-    found = [ranking.Case("one", "m.1", ("a", "b"), "a"), ranking.Case("two", "m.2", ("a", "b"), "b")]
-    figures = ranking.places(found, [["b", "a"], ["a"]])
-    assert (figures["@10"], figures["@1"], figures["mean place"]) == (0.5, 0.0, 2.0)
-
-
 def test_paths_are_searched_in_processes_of_their_own() -> None:
     rows = run("paths", "--size", "2000", "--count", "1", "--seconds", "5")
     assert {row["pairs"] for row in rows} == {"low-low", "low-hub", "hub-hub"}

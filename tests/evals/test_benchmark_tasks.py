@@ -396,16 +396,6 @@ def test_files_are_read_as_their_authors_publish_them(sets: Path, tmp_path: Path
     assert "cwq/test.jsonl.gz" in _about(task)["changed_files"]
 
 
-def test_a_published_file_without_results_is_asked_for_them(sets: Path, tmp_path: Path) -> None:
-    own, employees = tmp_path / "questions.yml", "{ ?e a <http://ld.company.org/prod-vocab/Employee> }"
-    own.write_text(
-        f"questions:\n- id: 1\n  question: {{en: Who}}\n  query:\n    sparql: SELECT ?e {employees}\n",
-        encoding="utf-8",
-    )
-    (sample,) = ck25(file=str(own)).dataset
-    assert len(list(sample.target)) == 2
-
-
 def test_every_result_says_what_it_takes_to_have_it_again(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -440,18 +430,6 @@ def test_what_was_judged_once_stays_until_questions_or_graph_change(sets: Path) 
         "trial", [{"id": "b"}], file, prepared(graph("freebase_kg"), ["observed"]), judge
     ) == {"b"}
     assert asked == ["a", "b", "b"]
-
-
-def test_reach_takes_every_topic_and_every_answer(sets: Path) -> None:
-    kg = prepared(graph("freebase_kg")).open()
-    reach = Reach(kg)
-    assert reach.holds(["m.02"], ["South Shields", "m.01"], 1)
-    assert not reach.holds(["m.02"], ["Felicity Heywood"], 1)
-    assert reach.holds(["m.02"], ["Felicity Heywood"], 2)
-    assert not reach.holds(["m.02", "m.99"], ["South Shields"], 3)
-    assert not reach.holds([], ["South Shields"], 3)
-    assert reach.has_fact("m.02", "place_of_birth", "south shields")
-    assert not reach.has_fact("m.02", "place_of_death", "South Shields")
 
 
 @pytest.mark.parametrize("name", sorted(set(BENCHMARK_TASKS) - {"wikisql"}))

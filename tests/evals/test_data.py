@@ -13,23 +13,12 @@ from triplewise.evals.data import (
     benchmark,
     changed_files,
     checksum,
-    data_folder,
     graph,
     locate,
     read_records,
 )
 from triplewise.evals.kgs import prepared
-from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.kg.profile import profile_names
-
-
-def test_the_variable_has_to_name_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRIPLEWISE_DATA", raising=False)
-    with pytest.raises(DataError, match="set TRIPLEWISE_DATA to the folder"):
-        data_folder()
-    monkeypatch.setenv("TRIPLEWISE_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(DataError, match="nowhere: no such folder; TRIPLEWISE_DATA names it"):
-        data_folder()
+from triplewise.tools.core.errors import DataError
 
 
 def test_a_missing_file_says_where_it_is_published_and_where_it_goes(data: Path) -> None:
@@ -72,18 +61,6 @@ def test_a_broken_archive_is_an_error_of_the_file(tmp_path: Path, content: bytes
         read_records(path)
 
 
-def test_the_catalog_names_graphs_and_profiles_that_exist() -> None:
-    for name in ("metaqa", "qald10", "webqsp"):
-        own = benchmark(name)
-        assert graph(own.graph).profile in profile_names()
-        files = [*own.files.values(), *(f for part in graph(own.graph).facts.values() for f in part)]
-        assert all(len(f.sha256) == 64 and f.published for f in files)
-    with pytest.raises(ConfigurationError, match="choose one of: agentbench_kg, ck25, creak, cwq"):
-        benchmark("trivia")
-    with pytest.raises(ConfigurationError, match="unknown graph"):
-        graph("dbpedia")
-
-
 def test_a_graph_is_loaded_once_and_again_when_its_file_changes(data: Path) -> None:
     kg = prepared(graph("metaqa"))
     stamp = (Path(kg.path) / "manifest.json").stat().st_mtime_ns
@@ -94,8 +71,3 @@ def test_a_graph_is_loaded_once_and_again_when_its_file_changes(data: Path) -> N
     changed_kg = prepared(graph("metaqa"))
     assert changed_kg.path != kg.path
     assert changed_kg.triples < kg.triples
-
-
-def test_an_unknown_part_of_a_graph_is_refused(data: Path) -> None:
-    with pytest.raises(ConfigurationError, match="unknown part of metaqa 'gold'; choose one of: all"):
-        prepared(graph("metaqa"), ["gold"])

@@ -15,7 +15,7 @@ from inspect_ai.model import ModelName
 from inspect_ai.scorer import Score, Scorer, Target
 from inspect_ai.solver import TaskState
 
-from triplewise.evals.record import ERROR_CLASSES, Run, error_class
+from triplewise.evals.record import Run, error_class
 from triplewise.evals.scorers import (
     accuracy,
     denotation,
@@ -24,7 +24,6 @@ from triplewise.evals.scorers import (
     nontrivial,
     slot,
     strict,
-    substring_match,
     verdict,
 )
 from triplewise.tools.core.values import read_value
@@ -106,16 +105,6 @@ def test_substrings_count_only_under_their_own_name() -> None:
     assert (value["hits_at_1"], value["f1"]) == (0.0, 0.0)
     assert (value["substring_hits_at_1"], value["substring_hits_at_1_single"]) == (1.0, 0.0)
     assert math.isnan(_score(strict("names"), run, ["Georgia"])["substring_hits_at_1_single"])
-
-
-def test_an_empty_text_is_right_everywhere_for_published_code() -> None:
-    assert substring_match("", ["Paris"])
-    assert substring_match(" ", ["Paris", "Rome"])
-    assert substring_match("Paris", [""])
-    assert not substring_match("", [])
-    answered = {"status": "answered", "values": [""], "labels": [""]}
-    assert _score(strict(), answered, ["Paris"])["substring_hits_at_1"] == 1.0
-    assert _score(strict(), {"status": "not_found"}, ["Paris"])["substring_hits_at_1"] == 0.0
 
 
 def test_an_accepted_slot_is_one_by_a_name_a_date_or_a_number() -> None:
@@ -231,10 +220,3 @@ def test_corrections_that_led_to_a_right_answer_are_counted() -> None:
     assert isinstance(value["cost"], float)
     assert math.isnan(value["cost"])
     assert found.metadata == {"error_class": "", "guidelines": ["a", "b"]}
-
-
-def test_effort_without_a_score_calls_nothing_right() -> None:
-    found = _scored(effort(), _state({"status": "answered", "corrections": ["a"]}, []), [])
-    value = found.as_dict()
-    assert value["corrected_right"] == 0.0
-    assert [name for name in ERROR_CLASSES if value[f"error_{name}"]] == ["reasoning_error"]

@@ -14,7 +14,7 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.evals import run, wikisql
 from triplewise.evals.evaluation import crashes, scores_of
 from triplewise.evals.tasks.wikisql import split_of
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError
 
 HEADER = ["player", "club", "", "goals", "Goals"]
 ROWS = [
@@ -103,17 +103,6 @@ def test_splits_share_no_table_and_never_change() -> None:
     assert "".join(split_of(f"1-{i}")[0] for i in range(12)) == "ttttdtttdttt"
 
 
-@pytest.mark.usefixtures("wiki")
-def test_an_unknown_split_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="split"):
-        wikisql(split="train", model="openai:any")  # type: ignore[arg-type]
-
-
 def test_a_model_is_needed() -> None:
     with pytest.raises(ConfigurationError, match="--model"):
         wikisql()
-
-
-def test_a_missing_file_is_named(data: Path) -> None:
-    with pytest.raises(DataError, match="tables"):
-        wikisql(model="openai:any")

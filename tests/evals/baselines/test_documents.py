@@ -43,11 +43,6 @@ def test_a_model_reads_the_passages_of_the_question(tmp_path: Path, openai_serve
     assert "Question: Who directed Alien?" in server.chats[0].text
 
 
-def test_what_the_passages_do_not_tell_is_not_found(tmp_path: Path, openai_server: Server) -> None:
-    answer = read(tmp_path, openai_server(["unknown"]), "Who wrote Alien?")["answer"]
-    assert (answer.status, answer.reason) == ("not_found", "the model says that it does not know")
-
-
 def test_claims_and_slots_are_searched_in_plain_words(tmp_path: Path, openai_server: Server) -> None:
     server = openai_server(["false", "Ridley Scott"])
     assert read(tmp_path, server, "Steven Spielberg directed Alien.")["answer"].values == ("false",)
@@ -55,12 +50,6 @@ def test_claims_and_slots_are_searched_in_plain_words(tmp_path: Path, openai_ser
     assert found["answer"].values == ("Ridley_Scott",)
     assert found["steps"][0].feedback.arguments == ("alien directed by",)
     assert "Alien [SEP] directed by" in server.chats[1].text
-
-
-def test_a_budget_spent_on_the_way_ends_the_run(tmp_path: Path, openai_server: Server) -> None:
-    server = openai_server(["Ridley Scott"])
-    answer = read(tmp_path, server, "Who directed Alien?", max_steps=1)["answer"]
-    assert (answer.status, answer.values, len(server.chats)) == ("budget_spent", (), 0)
 
 
 def test_no_more_is_shown_than_fits(tmp_path: Path, openai_server: Server) -> None:
@@ -75,8 +64,3 @@ def test_no_more_is_shown_than_fits(tmp_path: Path, openai_server: Server) -> No
 def test_documents_are_needed(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="baseline documents needs documents to read: --set"):
         read(tmp_path, None, "who?", documents=None)
-
-
-def test_a_model_is_needed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="language model"):
-        read(tmp_path, None, "who?")

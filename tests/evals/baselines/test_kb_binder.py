@@ -78,11 +78,6 @@ def test_the_answer_that_most_drafts_find_wins(ask: Ask, openai_server: Server) 
     assert [s["action"] for s in trace["steps"]] == [f"draft({n})" for n in range(1, 5)]
 
 
-def test_of_equal_votes_the_first_wins(ask: Ask, openai_server: Server) -> None:
-    answer = ask(server=openai_server([YEAR, RIGHT]), drafts=2)["answer"]
-    assert (answer.values, answer.reason) == (("1979",), "1 of 2 drafts agree")
-
-
 def test_wrong_names_are_bound_to_what_the_graph_has(ask: Ask, openai_server: Server) -> None:
     wrong = program(
         'add_fact("Alian", "film director", ?d)', 'add_fact(?d, "birthplace", ?p)', "set_answer(?p)"
@@ -120,12 +115,6 @@ def test_drafts_that_cannot_be_read_or_bound_have_no_vote(ask: Ask, openai_serve
     assert [s.feedback.outcome for s in found["steps"]] == ["", "", "empty", "rows"]
 
 
-def test_nothing_but_nonsense_is_not_found(ask: Ask, openai_server: Server) -> None:
-    answer = ask(server=openai_server(lambda _: "turtles"), drafts=3)["answer"]
-    assert (answer.status, answer.values) == ("not_found", ())
-    assert answer.reason == "none of 3 drafts finds anything; the last: the reply has no program"
-
-
 def test_a_spent_budget_votes_on_what_there_is(ask: Ask, openai_server: Server) -> None:
     server = openai_server([RIGHT] * 6)
     answer = ask(server=server, max_model_calls=2)["answer"]
@@ -148,12 +137,6 @@ def test_exemplars_are_mined_programs_in_an_order_drawn_by_seed(ask: Ask, openai
     assert prompts(1) == first
     assert len(set(first)) > 1
     assert prompts(2)[1:] != first[1:]
-
-
-def test_a_model_needs_no_seeds(ask: Ask, openai_server: Server) -> None:
-    server = openai_server([RIGHT])
-    assert ask(server=server, drafts=1, seeds="none")["answer"].values == ("South_Shields",)
-    assert server.chats[0].text.count("Question:") == 1
 
 
 @pytest.mark.parametrize(

@@ -54,14 +54,6 @@ def test_an_error_is_an_observation_like_any_other(tmp_path: Path, openai_server
     assert "ERROR_INFO" not in last
 
 
-def test_nonsense_goes_on_until_the_steps_are_used_up(tmp_path: Path, openai_server: Server) -> None:
-    server = openai_server(lambda messages: "I would rather not.")
-    found = react(tmp_path, server, max_steps=4)
-    answer = found["answer"]
-    assert (answer.status, answer.values, len(server.chats)) == ("budget_spent", (), 4)
-    assert "the budget of 4 steps is spent" in answer.reason
-
-
 def test_what_the_query_gives_when_a_budget_ends_is_told(tmp_path: Path, openai_server: Server) -> None:
     found = react(tmp_path, openai_server(RIGHT), max_model_calls=2)
     answer = found["answer"]
@@ -76,23 +68,6 @@ def test_it_explores_too(tmp_path: Path, openai_server: Server) -> None:
     assert found["answer"].values == ("Ridley_Scott",)
     assert "get_path(Q911, Q915)" in server.chats[0].text
     assert "Observation 1: (Alien, directed by, Ridley Scott" in server.chats[1].text
-
-
-def test_a_claim_is_answered_by_true_or_false(tmp_path: Path, openai_server: Server) -> None:
-    server = openai_server(["Thought: a\nAction: get_neighbors(Alien)", "Thought: no\nAction: answer(false)"])
-    found = react(tmp_path, server, "Steven Spielberg directed Alien.", toolset="explore")
-    assert found["answer"].values == ("false",)
-    assert "Claim: Steven Spielberg directed Alien." in server.chats[0].text
-
-
-def test_native_calls_act_too(tmp_path: Path, openai_server: Server) -> None:
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("add_fact", {"head": "Alien", "relation": "directed_by", "tail": "?who"}),
-        ("set_answer", {"variable": "?who"}),
-        ("execute", {}),
-    ]
-    server = openai_server([{"tool_calls": [call]} for call in calls])
-    assert react(tmp_path, server, calling="tools")["answer"].values == ("Ridley_Scott",)
 
 
 def test_other_actions_need_a_prompt_of_ones_own(tmp_path: Path, openai_server: Server) -> None:
