@@ -5,7 +5,8 @@ guidelines = load_guidelines()              # the shipped ones; load_guidelines(
 match = guidelines.match(feedback, memory)  # None, or the one guideline that fits, with its text
 counts = guideline_counts(states)           # how often each fired over many runs
 ```
-Adding a guideline needs YAML only; `NAMES`, `FILTERS` and `TESTS` say what its expressions may use.
+Adding a guideline needs YAML only; `NAMES` says what its expressions may use, besides the filters and tests
+of `triplewise.guidelines.language`.
 """
 
 from triplewise.guidelines.counts import Counts, guideline_counts
@@ -19,15 +20,13 @@ from triplewise.guidelines.guideline import (
     Match,
     load_guidelines,
 )
-from triplewise.guidelines.language import FILTERS, NAMES, TESTS
+from triplewise.guidelines.language import NAMES
 
 __all__ = [
-    "FILTERS",
     "NAMES",
     "SEVERITIES",
     "SHIPPED",
     "SOURCES",
-    "TESTS",
     "Counts",
     "Example",
     "Guideline",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from triplewise.guidelines.guideline import SOURCES, Guidelines, load_guidelines
@@ -24,11 +24,11 @@ class Counts:
         written: source -> number of guidelines there are.
     """
 
-    runs: int = 0
-    corrected: int = 0
-    fired: Mapping[str, int] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
-    written: Mapping[str, int] = field(default_factory=dict)
+    runs: int
+    corrected: int
+    fired: Mapping[str, int]
+    sources: Mapping[str, str]
+    written: Mapping[str, int]
 
     @property
     def by_source(self) -> dict[str, int]:
@@ -40,54 +40,28 @@ class Counts:
         return {source: times[source] for source in shown}
 
 
-def guideline_counts(runs: Iterable[Any], guidelines: Guidelines | None = None) -> Counts:
+def guideline_counts(runs: Iterable[Mapping[str, Any]], guidelines: Guidelines | None = None) -> Counts:
     """Count the guidelines that fired over runs.
 
     Args:
-        runs: finished states as `graph.invoke` returns them, `Answer`s, documents of
-            `triplewise ask --json`, or records with lists of ids as `corrections` and `notes`. An
-            `Answer` alone knows errors only.
+        runs: documents of `triplewise ask --json`, whose `steps` name the guideline that fired, or records of
+            an evaluation, which list the ids of `corrections` and `notes`.
         guidelines: those that were used; None takes the shipped ones.
     """
-    known = {g.id: str(g.source) for g in guidelines or load_guidelines()}
-    fired: Counter[str] = Counter()
-    sources = dict(known)
+    sources = {g.id: str(g.source) for g in guidelines or load_guidelines()}
+    written, fired = Counter(sources.values()), Counter[str]()
     total = corrected = 0
     for run in runs:
-        ids = list(_fired(run))
-        fired.update(id for id, _ in ids)
-        for id, source in ids:
-            sources.setdefault(id, source or UNKNOWN)
+        if isinstance(run.get("steps"), list):
+            ids = [step["guideline"] for step in run["steps"] if step["guideline"]]
+        else:
+            ids = [*run.get("corrections", ()), *run.get("notes", ())]
+        fired.update(ids)
         total, corrected = total + 1, corrected + bool(ids)
-    written = Counter(known.values())
     return Counts(
         total,
         corrected,
         dict(fired.most_common()),
-        {id: sources[id] for id in fired},
+        {id: sources.get(id, UNKNOWN) for id in fired},
         {source: written[source] for source in SOURCES},
     )
-
-
-def _fired(run: Any) -> Iterator[tuple[str, str]]:
-    """Id and source ("" if not told) of each guideline that fired, from the steps if there are any."""
-    corrections = [(_of(c, "guideline"), _of(c, "source")) for c in _part(run, "corrections")]
-    told = {id: source for id, source in corrections if source in SOURCES}
-    steps = [_of(step, "guideline") for step in _part(run, "steps")]
-    recorded = [*(id for id, _ in corrections), *(_of(note, "guideline") for note in _part(run, "notes"))]
-    ids = [id for id in steps if id] or recorded
-    yield from ((id, told.get(id, "")) for id in ids if id)
-
-
-def _part(run: Any, name: str) -> list[Any]:
-    """The steps or corrections of a run; [] where it has none, or only their number."""
-    part = run.get(name) if isinstance(run, Mapping) else getattr(run, name, None)
-    return list(part) if isinstance(part, list | tuple) else []
-
-
-def _of(item: Any, name: str) -> str:
-    """A field of a step or correction; a correction may be the id alone."""
-    if isinstance(item, str):
-        return item if name == "guideline" else ""
-    value = item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
-    return str(value or "")

@@ -23,28 +23,26 @@ and `step` may be given beside `feedback` and `memory`. It is a step of the firs
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 from typing import Literal as OneOf
 
 import yaml
-from jinja2 import Environment, Template, TemplateError, TemplateSyntaxError, meta, nodes
+from jinja2 import Environment, Template, TemplateError
 from jinja2.runtime import Context
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictInt, ValidationError
 
-from triplewise.guidelines.language import NAMES, environment, situation
+from triplewise.guidelines.language import NAMES, check_template, did_you_mean, environment, situation
 from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.files import YamlDocument, parse_yaml
+from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
 
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
 Severity = OneOf["error", "note"]
@@ -83,7 +81,6 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "feedback": tuple(f.name for f in fields(Feedback)),
     "memory": tuple(f.name for f in fields(ReasoningMemory)),
 }
-_JINJA: Final = "https://jinja.palletsprojects.com/templates/"
 _Text = Annotated[str, Field(min_length=1)]
 _AS_LIST = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 
@@ -96,7 +93,7 @@ def _known_fields(name: str) -> BeforeValidator:
             return written
         for field in written:
             if field not in _FIELDS[name]:
-                raise ValueError(f"no field {field!r}{_did_you_mean(str(field), _FIELDS[name])}")
+                raise ValueError(f"no field {field!r}{did_you_mean(str(field), _FIELDS[name])}")
         if type(count := written.get("answers")) is int:
             return {**written, "answers": [f"answer {i}" for i in range(1, count + 1)]}
         return written
@@ -164,10 +161,15 @@ class Guideline(BaseModel):
 
     # Templates are compiled when they are first used: most texts of a run never are.
 
+    @property
+    def trigger_source(self) -> str:
+        """The template of `trigger`."""
+        return "{% set result = (" + self.when + ") %}"
+
     @cached_property
     def trigger(self) -> Template:
         """`when`, as an assignment: the value is read from the context and not from rendered text."""
-        return self._env.from_string("{% set result = (" + self.when + ") %}")
+        return self._env.from_string(self.trigger_source)
 
     @cached_property
     def text(self) -> Template:
@@ -226,69 +228,51 @@ class Guidelines:
         raise KeyError(id)
 
     def match(
-        self,
-        feedback: Feedback,
-        memory: ReasoningMemory,
-        *,
-        question: str = "",
-        budget_left: int | None = None,
-        actions: Sequence[str] = (),
-        step: int | None = None,
-        toolset: str = TOOLSETS[0],
-        mentions: Sequence[tuple[int, int]] = (),
+        self, feedback: Feedback, memory: ReasoningMemory, *, toolset: str = TOOLSETS[0], **given: Any
     ) -> Match | None:
-        """The first guideline whose situation is present, with its text; None if nothing is wrong.
+        """Return the first guideline whose situation is present, with its text; None if nothing is wrong.
 
         Args:
             feedback: what the environment said about the step just made.
             memory: the reasoning memory before that step.
-            budget_left: steps that remain after it.
-            actions: signatures of the legal actions.
-            step: number of the next step (both numbers are taken from the memory if left out).
             toolset: the actions in use: guidelines of another toolset are passed over.
-            mentions: where the question names entities (start, end).
+            given: what else `situation` takes.
         """
-        values = situation(
-            feedback,
-            memory,
-            question=question,
-            budget_left=budget_left,
-            actions=actions,
-            step=step,
-            mentions=mentions,
-        )
+        values = situation(feedback, memory, **given)
         triggered = self._triggered(values, toolset)
-        found = next(triggered, None)
-        if found is None:
+        first = next(triggered, None)
+        if first is None:
             return None
-        text = self._render(found, values)
-        if found.severity == "note":
+        text = self._render(first, values)
+        if first.severity == "note":
             # Errors come first, so that all others are notes too; a step that stands may deserve several.
             text = "\n".join([text, *(self._render(note, values) for note in triggered)])
-        return Match(found.id, found.source, found.severity, text)
+        return Match(first.id, first.source, first.severity, text)
 
     def triggered(
         self, feedback: Feedback, memory: ReasoningMemory, *, toolset: str = TOOLSETS[0], **given: Any
     ) -> tuple[str, ...]:
-        """Ids of all guidelines whose situation is present, the winner first. Arguments as in `match`."""
+        """Return the ids of all guidelines whose situation is present, the winner first; see `match`."""
         return tuple(g.id for g in self._triggered(situation(feedback, memory, **given), toolset))
 
     def check(self) -> tuple[str, ...]:
         """Run every example: one sentence for each that its own guideline does not win or word as said."""
-        return tuple(problem for guideline in self._all if (problem := self._check(guideline)))
-
-    def _check(self, guideline: Guideline) -> str:
-        """Return what is wrong with an example; "" if nothing is."""
-        example, where = guideline.example, f"{guideline.path}:{guideline.line}: {guideline.id}"
-        ids = self.triggered(example.feedback, example.memory, **guideline.given)
-        if guideline.id not in ids:
-            return f"{where}: its example does not trigger it: fix `when` or the example"
-        if ids[0] != guideline.id:
-            return f"{where}: its example is caught by {ids[0]} first: narrow one of the two, or move it up"
-        match = self.match(example.feedback, example.memory, **guideline.given)
-        text = match.text if match else ""
-        missing = [part for part in example.expect if part not in text]
-        return f"{where}: the text lacks {', '.join(map(repr, missing))}; it reads: {text}" if missing else ""
+        problems = []
+        for guideline in self._all:
+            example, where = guideline.example, f"{guideline.path}:{guideline.line}: {guideline.id}"
+            ids = self.triggered(example.feedback, example.memory, **guideline.given)
+            match = self.match(example.feedback, example.memory, **guideline.given)
+            text = match.text if match else ""
+            if guideline.id not in ids:
+                problems.append(f"{where}: its example does not trigger it: fix `when` or the example")
+            elif ids[0] != guideline.id:
+                problems.append(
+                    f"{where}: its example is caught by {ids[0]} first: narrow one of the two, or move it up"
+                )
+            elif missing := [part for part in example.expect if part not in text]:
+                lacks = ", ".join(map(repr, missing))
+                problems.append(f"{where}: the text lacks {lacks}; it reads: {text}")
+        return tuple(problems)
 
     def _triggered(self, values: dict[str, Any], toolset: str) -> Iterator[Guideline]:
         """Return the guidelines whose situation is present."""
@@ -336,7 +320,7 @@ def load_guidelines(paths: Sequence[Path | str] = (), *, instead: bool = False) 
         DataError: names file, line, key and how to fix it.
     """
     env = _shared_environment()
-    guidelines = [guideline for path in paths for guideline in _read(env, Path(path), str(path))]
+    guidelines = [guideline for path in paths for guideline in _read(env, read_yaml(Path(path)))]
     if not instead:
         guidelines += [guideline for name in SHIPPED for guideline in _shipped(name)]
     first: dict[str, Guideline] = {}
@@ -362,19 +346,12 @@ def _shared_environment() -> Environment:
 
 @cache
 def _shipped(name: str) -> tuple[Guideline, ...]:
-    file = resources.files("triplewise.guidelines").joinpath(name)
-    return tuple(_read(_shared_environment(), file, f"guidelines/{name}", checked=True))
+    text = resources.files("triplewise.guidelines").joinpath(name).read_text(encoding="utf-8")
+    return tuple(_read(_shared_environment(), parse_yaml(text, f"guidelines/{name}"), checked=True))
 
 
-def _read(env: Environment, file: Path | Traversable, path: str, checked: bool = False) -> list[Guideline]:
-    """The guidelines of a file; `checked`: its templates are known to be good, so none is compiled yet."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", path) from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"is not UTF-8 text at byte {error.start}; save it as UTF-8", path) from error
-    document = parse_yaml(text, path)
+def _read(env: Environment, document: YamlDocument, checked: bool = False) -> list[Guideline]:
+    """Return the guidelines of a file; `checked`: its templates are known to be good, so none is compiled."""
     if document.value is not None and not isinstance(document.value, list):
         raise document.error("must be a list of guidelines: begin each with '- id: ...'")
     guidelines = []
@@ -385,10 +362,14 @@ def _read(env: Environment, file: Path | Traversable, path: str, checked: bool =
             guideline = Guideline.model_validate(entry)
         except ValidationError as error:
             raise _refusal(document, index, error) from error
-        guideline._path, guideline._line, guideline._env = path, document.line(index) or 0, env
+        guideline._path, guideline._line = str(document.path), document.line(index) or 0
+        guideline._env = env
         if not checked:
-            _check_template(env, document, (index, "when"), "{% set result = (" + guideline.when + ") %}")
-            _check_template(env, document, (index, "guideline"), guideline.guideline)
+            for key, source in (("when", guideline.trigger_source), ("guideline", guideline.guideline)):
+                for owner, attribute in check_template(env, document, (index, key), source, NAMES):
+                    if owner in _FIELDS and attribute not in _FIELDS[owner]:
+                        problem = f"no field {attribute!r}{did_you_mean(attribute, _FIELDS[owner])}"
+                        raise document.error(f"{key}: {owner} has {problem}", index, key)
         guidelines.append(guideline)
     return guidelines
 
@@ -399,43 +380,5 @@ def _refusal(document: YamlDocument, index: int, error: ValidationError) -> Data
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         model = Example if first["loc"][0] == "example" else Guideline
-        message = f"unknown key{_did_you_mean(str(first['loc'][-1]), model.model_fields)}"
+        message = f"unknown key{did_you_mean(str(first['loc'][-1]), model.model_fields)}"
     return document.error(f"{'.'.join(map(str, first['loc']))}: {message}", index, *first["loc"])
-
-
-def _check_template(env: Environment, document: YamlDocument, place: tuple[int, str], source: str) -> None:
-    """Raise a `DataError` for a template that is no Jinja, or names what there is not."""
-    try:
-        for problem in _misused(env, env.parse(source)):
-            raise document.error(f"{place[1]}: {problem}", *place)
-        env.from_string(source)
-    except TemplateSyntaxError as error:
-        line = (document.first_line(*place) or 0) + error.lineno - 1
-        message = f"{place[1]}: is not valid Jinja: {error.message}; see {_JINJA}"
-        raise DataError(message, document.path, line) from error
-
-
-def _misused(env: Environment, tree: nodes.Template) -> Iterator[str]:
-    """What Jinja would only find at run time: unknown names, fields, filters, tests and snippets."""
-    for node in tree.find_all(nodes.Node):
-        match node:
-            case nodes.Getattr(node=nodes.Name(name=owner), attr=attribute):
-                if owner in _FIELDS and attribute not in _FIELDS[owner]:
-                    yield f"{owner} has no field {attribute!r}{_did_you_mean(attribute, _FIELDS[owner])}"
-            case nodes.Filter(name=name) if name not in env.filters:
-                yield f"unknown filter {name!r}{_did_you_mean(name, env.filters)}"
-            case nodes.Test(name=name) if name not in env.tests:
-                yield f"unknown test {name!r}{_did_you_mean(name, env.tests)}"
-            case nodes.Include() | nodes.Import() | nodes.FromImport() | nodes.Extends():
-                snippets = env.loader.list_templates() if env.loader else []
-                included = getattr(getattr(node, "template", None), "value", None)
-                if not isinstance(node, nodes.Include) or included not in snippets:
-                    yield f"may only include, by name, one of the snippets: {', '.join(snippets)}"
-    for name in sorted(meta.find_undeclared_variables(tree) - set(NAMES)):
-        yield f"unknown name {name!r}{_did_you_mean(name, NAMES)}"
-
-
-def _did_you_mean(given: str, legal: Iterable[str]) -> str:
-    names = sorted(legal)
-    close = difflib.get_close_matches(given, names, 1)
-    return f"; did you mean {close[0]!r}?" if close else f"; choose from: {', '.join(names)}"

@@ -15,13 +15,23 @@ from typing import Any, ClassVar, Final
 from typing import Literal as OneOf
 from urllib.parse import unquote
 
-from jinja2 import ChainableUndefined, DictLoader, Environment, pass_context
+from jinja2 import (
+    ChainableUndefined,
+    DictLoader,
+    Environment,
+    TemplateSyntaxError,
+    meta,
+    nodes,
+    pass_context,
+)
 from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from triplewise.tools.actions.toolset import ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
-from triplewise.tools.planning.lexical.question import view
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.files import YamlDocument
+from triplewise.tools.planning.lexical.question import lexicon, view
 
 UNNAMED: Final = "UnName_Entity"
 """How observations show a mediator node: a node without a name of its own (CVT, statement)."""
@@ -120,6 +130,45 @@ def environment(snippets: Mapping[str, str]) -> Environment:
     return env
 
 
+def check_template(
+    env: Environment, document: YamlDocument, place: tuple[str | int, ...], source: str, names: Iterable[str]
+) -> list[tuple[str, str]]:
+    """Check a template of a file: that it is Jinja, and names and includes only what there is.
+
+    Args:
+        env: what it is compiled in. place: keys and indices that lead to it. names: that it may use.
+
+    Returns:
+        The names it uses with each attribute that it reads of them.
+
+    Raises:
+        DataError: it does not; names file and line.
+    """
+    key = ".".join(str(part) for part in place if isinstance(part, str))
+    try:
+        tree = env.parse(source)
+        env.from_string(source)
+    except TemplateSyntaxError as error:
+        line = (document.first_line(*place) or 0) + error.lineno - 1
+        raise DataError(f"{key}: is not valid Jinja: {error.message}", document.path, line) from error
+    for name in sorted(meta.find_undeclared_variables(tree) - set(names)):
+        raise document.error(f"{key}: unknown name {name!r}{did_you_mean(name, names)}", *place)
+    templates = env.loader.list_templates() if env.loader else []
+    for included in meta.find_referenced_templates(tree):
+        if included not in templates:
+            legal = ", ".join(templates)
+            raise document.error(f"{key}: includes unknown part {included!r}; choose from: {legal}", *place)
+    found = tree.find_all(nodes.Getattr)
+    return [(node.node.name, node.attr) for node in found if isinstance(node.node, nodes.Name)]
+
+
+def did_you_mean(given: str, legal: Iterable[str]) -> str:
+    """Return what ends a message about an unknown name: the nearest legal one, or all of them."""
+    names = sorted(legal)
+    close = difflib.get_close_matches(given, names, 1)
+    return f"; did you mean {close[0]!r}?" if close else f"; choose from: {', '.join(names)}"
+
+
 def unquoted(argument: str) -> str:
     """An argument without surrounding space and one pair of outer quotes."""
     argument = argument.strip()
@@ -150,8 +199,6 @@ def _is_iri_of(form: str, id: str) -> bool:
 
 Wanted = OneOf["", "who", "when", "count", "yes_no"]
 
-_ASKING: Final = frozenset(("who", "whom", "whose", "when", "where", "which", "what", "how", "why"))
-
 
 def wanted_kind(question: str, labels: Iterable[str] = (), spans: Sequence[tuple[int, int]] = ()) -> Wanted:
     """The kind of answer that a question asks for; "" where it does not tell, or tells two kinds.
@@ -170,7 +217,7 @@ def wanted_kind(question: str, labels: Iterable[str] = (), spans: Sequence[tuple
 def _wanted(question: str, spans: tuple[tuple[int, int], ...]) -> Wanted:
     read = view(question, spans)
     words = [t.lower for t in read.tokens if t.mention < 0]
-    asking = {w for w in words if w in _ASKING}
+    asking = lexicon()["asking"] & set(words)
     if read.boolean and not asking and "or" not in words and "you" not in words[:2]:
         return "yes_no"  # "can you name ..." asks for no yes
     if len(asking) != 1:
@@ -386,9 +433,3 @@ _TESTS: Final[Mapping[str, Callable[..., Any]]] = {
         is_class,
     )
 }
-
-FILTERS: Final[Mapping[str, str]] = {name: f.__doc__ or "" for name, f in _FILTERS.items()}
-"""Filters added to Jinja's own, and what each does."""
-
-TESTS: Final[Mapping[str, str]] = {name: f.__doc__ or "" for name, f in _TESTS.items()}
-"""Tests (`x is bound`) added to Jinja's own, and what each asks."""

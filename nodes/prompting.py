@@ -16,22 +16,32 @@ parts:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from jinja2 import DictLoader, Environment, StrictUndefined, TemplateError, TemplateSyntaxError, meta
-from jinja2.nodes import Template
+from jinja2 import DictLoader, Environment, StrictUndefined, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr, ValidationError
 
+from triplewise.guidelines.language import check_template
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
 
-_KEYS = ("description", "extends", "variables", "parts")
+
+class PromptFile(BaseModel):
+    """A prompt as its file has it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    description: str = ""
+    extends: Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v)] = []
+    variables: dict[StrictStr, StrictStr] = {}
+    parts: dict[StrictStr, StrictStr] = {}
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,7 @@ class Prompt:
             raise ConfigurationError.unknown(f"part of prompt {self.name!r}", part, self.parts)
         try:
             return self._environment.get_template(part).render(values).strip()
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:
             raise DataError(f"part {part!r} cannot be rendered: {error}", self.name) from error
 
 
@@ -136,74 +146,24 @@ def _environment(parts: Mapping[str, str]) -> Environment:
 
 def _checked_prompt(name: str, document: YamlDocument) -> Prompt:
     """Return the prompt of a file. Raises `DataError` naming file, line and key."""
-    data = document.value
-    if not isinstance(data, dict):
-        raise document.error(f"a prompt file maps {', '.join(_KEYS)} to values")
-    for key in data:
-        if key not in _KEYS:
-            raise document.error(f"unknown key {key!r}; legal keys: {', '.join(_KEYS)}", key)
-    names = data.get("extends") or []
-    names = [names] if isinstance(names, str) else names
+    try:
+        file = PromptFile.model_validate(document.value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "prompt"
+        raise document.error(f"{place}: {first['msg']}", *first["loc"]) from error
     legal = sorted(set(prompt_names()) - {name})
-    if not isinstance(names, list) or not all(n in legal for n in names):
-        shipped = ", ".join(legal)
-        raise document.error(f"extends {names!r}: choose among the shipped prompts {shipped}", "extends")
-    bases = [_shipped_prompt(n) for n in names]
-    own = _texts(document, "parts")
-    parts = {part: text for source in (*(b.parts for b in bases), own) for part, text in source.items()}
+    if unknown := set(file.extends) - set(legal):
+        raise document.error(
+            f"extends: unknown prompt {unknown.pop()!r}; legal: {', '.join(legal)}", "extends"
+        )
+    bases = [_shipped_prompt(base) for base in file.extends]
+    parts = {part: text for p in (*(b.parts for b in bases), file.parts) for part, text in p.items()}
     if not parts:
-        raise document.error("needs a key 'parts' that maps names to templates")
-    inherited = {k: v for b in bases for k, v in b.variables.items()}
-    variables = {**_shared_variables(), **inherited, **_texts(document, "variables")}
-    _check_templates(document, parts, own, variables)
-    return Prompt(name, parts, variables, str(data.get("description") or ""))
-
-
-def _texts(document: YamlDocument, key: str) -> dict[str, str]:
-    """Return the mapping of names to texts under a key; {} without the key."""
-    texts = document.value.get(key) or {}
-    if not isinstance(texts, dict):
-        raise document.error(f"{key!r} must map names to texts", key)
-    for name, text in texts.items():
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise document.error(f"{key}.{name} must be a text, got {text!r}", key, name)
-    return texts
-
-
-def _check_templates(
-    document: YamlDocument, parts: Mapping[str, str], own: Collection[str], variables: Collection[str]
-) -> None:
-    """Raise `DataError` unless every template parses, uses known names only, and includes parts that exist.
-
-    parts: all of the prompt. own: names of those that the document itself holds.
-    """
+        raise document.error("parts: a prompt needs some, as a mapping of names to templates")
+    inherited = {name: content for base in bases for name, content in base.variables.items()}
+    variables = {**_shared_variables(), **inherited, **file.variables}
     environment = _environment(parts)
-    trees: dict[str, Template] = {}
-    for part, text in parts.items():
-        try:
-            trees[part] = environment.parse(text)
-        except TemplateSyntaxError as error:
-            line = document.first_line("parts", part)
-            message = f"parts.{part} is no Jinja template: {error.message}"
-            raise DataError(message, document.path, line and line + error.lineno - 1) from error
-    for part in own:
-        if unknown := meta.find_undeclared_variables(trees[part]) - set(variables):
-            raise document.error(
-                f"parts.{part} uses unknown variable {', '.join(sorted(unknown))}; known: "
-                f"{', '.join(sorted(variables))}; further ones are named under 'variables'",
-                "parts",
-                part,
-            )
-        visited, queue = set[str](), [part]
-        while queue:
-            for name in meta.find_referenced_templates(trees[queue.pop()]):
-                if name is None or name not in trees:
-                    message = (
-                        f"parts.{part} includes unknown part {name!r}; parts: {', '.join(sorted(trees))}"
-                    )
-                    raise document.error(message, "parts", part)
-                if name == part:
-                    raise document.error(f"parts.{part} includes itself", "parts", part)
-                if name not in visited:
-                    visited.add(name)
-                    queue.append(name)
+    for part, text in file.parts.items():
+        check_template(environment, document, ("parts", part), text, variables)
+    return Prompt(name, parts, variables, file.description)
