@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from triplewise.nodes.state import State
 from triplewise.tools.actions import Toolset
 from triplewise.tools.actions.agentbench_sets import set_script, unsayable
+from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.pyql import execute_program
-from triplewise.tools.actions.results import compared
 from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.actions.toolset import ActionContext
 from triplewise.tools.core.call import Call, Feedback

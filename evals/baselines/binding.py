@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from triplewise.tools.actions.results import compared
+from triplewise.tools.actions.comparison import compared
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise

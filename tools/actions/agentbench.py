@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from triplewise.tools.actions.agentbench_sets import BACKWARD, Sets, to_pyql
-from triplewise.tools.actions.results import compared, is_measure
+from triplewise.tools.actions.comparison import compared, is_measure
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, list_values, names, relation_names, short_ids
 from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset, action

@@ -41,7 +41,7 @@ _ABSOLUTE = re.compile(
     r"|%[0-9A-Fa-f]{2})*"
 )
 _LITERAL = re.compile(
-    r"""(?s)(["'])(?P<body>.*)\1(?:@(?P<lang>[A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^(?P<type>\S+))?"""
+    r"""(?s)(["'])(?P<body>.*)\1(?:@(?P<lang>[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*)|\^\^(?P<type>\S+))?"""
 )
 _BARE = tuple(
     (re.compile(pattern), name)
