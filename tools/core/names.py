@@ -37,6 +37,11 @@ class Token:
     text: str
     word: bool
 
+    @property
+    def possessive(self) -> bool:
+        """Whether it is a possessive `'s`."""
+        return self.text[0] in "'’" and self.text[1:] in ("s", "S")
+
 
 def normalise(text: str) -> str:
     """The form names are compared in: case, accents, punctuation and spacing folded (NFKC, casefold).
@@ -69,18 +74,15 @@ def spans(question: str, most_words: int = _WORDS_OF_A_NAME) -> Iterator[Span]:
     for size in range(min(len(words), most_words, _WORDS_OF_A_NAME), 0, -1):
         for at in range(len(words) - size + 1):
             first, last = words[at], words[at + size - 1]
-            yield _span(question, parts[first].start, parts[last].end)
-            if last + 1 < len(parts) and _is_possessive(parts[last + 1]):
-                yield _span(question, parts[first].start, parts[last + 1].end)
+            yield span_at(question, parts[first].start, parts[last].end)
+            if last + 1 < len(parts) and parts[last + 1].possessive:
+                yield span_at(question, parts[first].start, parts[last + 1].end)
     for token in parts:
-        if not token.word and not _is_possessive(token):
-            yield _span(question, token.start, token.end)
+        if not token.word and not token.possessive:
+            yield span_at(question, token.start, token.end)
 
 
-def _is_possessive(token: Token) -> bool:
-    return token.text[0] in "'’" and token.text[1:] in ("s", "S")
-
-
-def _span(question: str, start: int, end: int) -> Span:
+def span_at(question: str, start: int, end: int) -> Span:
+    """The span between two positions."""
     text = question[start:end]
     return Span(start, end, text, normalise(text))

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 
+import numpy as np
 import yaml
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
-from triplewise.tools.core.names import Span, normalise, spans, tokens
+from triplewise.tools.core.names import Span, normalise, span_at, spans, tokens
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.core.terms import text as literal
 from triplewise.tools.kg.labels import Candidate, Entry, SpanMatch, similarity
@@ -242,6 +243,7 @@ class _Linker:
         return tuple(sorted(sure or result, key=lambda m: -m.weight))
 
     def _ranked(self, mention: Mention) -> tuple[EntityCandidate, ...]:
+        """Return the candidates of a mention, best first."""
         entries = [*mention.entries, *self._longer(mention)]
         # Signs around the words count too: "Eaten Alive!" is another film than "Eaten Alive".
         window = self.question.text[max(mention.span.start - 4, 0) : mention.span.end + 4]
@@ -254,7 +256,19 @@ class _Linker:
             if score > scored.get(entry.iri, (0.0,))[0]:
                 scored[entry.iri] = (score, kind, entry)
         ranked = sorted(scored.values(), key=lambda s: (-s[0], s[2].iri.value))
-        return self._in_context(ranked)
+        scores = [score for score, _, _ in ranked]
+        if self.encoder is not None and len(ranked) > 1:  # what the question is about decides among the best
+            texts = [f"{e.label}, {e.description}" if e.description else e.label for _, _, e in ranked]
+            vectors = self.encoder.encode([self.question.text, *texts[:_IN_CONTEXT]])
+            cosines = np.maximum(vectors[1:] @ vectors[0], 0.0).tolist()
+            for i, score in enumerate(scores):
+                scores[i] = (1 - _CONTEXT) * score + _CONTEXT * (cosines[i] if i < len(cosines) else 0.0)
+        candidates = []
+        for score, (_, kind, entry) in zip(scores, ranked, strict=True):
+            short, score = self.kg.profile.short(entry.iri), round(min(score, 1.0), 4)
+            details = (entry.description, entry.popularity)
+            candidates.append(EntityCandidate(short, entry.label, score, kind, *details))
+        return tuple(sorted(candidates, key=lambda c: -c.score))
 
     def _longer(self, mention: Mention) -> list[Entry]:
         """Return nodes whose name goes on where the question has a part of it: `Goethe`, `the United States`.
@@ -285,23 +299,6 @@ class _Linker:
             return 0.6, kind
         return (0.4 if self.question.cased else 0.45), kind
 
-    def _in_context(self, ranked: Sequence[tuple[float, str, Entry]]) -> tuple[EntityCandidate, ...]:
-        """Return candidates, the best of them ordered anew by what the question is about."""
-        scores = [score for score, _, _ in ranked]
-        if self.encoder is not None and len(ranked) > 1:
-            texts = [f"{e.label}, {e.description}" if e.description else e.label for _, _, e in ranked]
-            vectors = self.encoder.encode([self.question.text, *texts[:_IN_CONTEXT]])
-            for i, cosine in enumerate(vectors[1:] @ vectors[0]):
-                scores[i] = (1 - _CONTEXT) * scores[i] + _CONTEXT * max(float(cosine), 0.0)
-            for i in range(len(vectors) - 1, len(ranked)):
-                scores[i] *= 1 - _CONTEXT
-        candidates = []
-        for score, (_, kind, entry) in zip(scores, ranked, strict=True):
-            short, score = self.kg.profile.short(entry.iri), round(min(score, 1.0), 4)
-            details = (entry.description, entry.popularity)
-            candidates.append(EntityCandidate(short, entry.label, score, kind, *details))
-        return tuple(sorted(candidates, key=lambda c: -c.score))
-
     def _close(self, text: str, least: float, longer: bool = True) -> tuple[Entry, ...]:
         """Return entries with nearly this name, or whose name goes on, without those far behind the best."""
         index = self.kg.index
@@ -317,19 +314,15 @@ class _Linker:
         return tuple(c.entry for c in candidates if c.score >= best - 0.1)
 
     def _near(self, text: str) -> tuple[Candidate, ...]:
-        index = self.kg.index
-        return () if index is None else index.search(text, limit=20, near=True)
+        return () if self.kg.index is None else self.kg.index.search(text, limit=20, near=True)
 
     def _exists(self, term: Term) -> bool:
-        node = term.n3()
-        # What has a label exists, and the label is needed anyway.
-        if term in self.kg.labels([term]):
+        """Return whether the graph has a term; an engine that cannot say keeps the caller's word."""
+        if term in self.kg.labels([term]):  # what has a label exists, and the label is needed anyway
             return True
-        if isinstance(term, Literal):
-            return self.kg.query(f"ASK {{ ?s ?q {node} }}").boolean is not False
-        answer = self.kg.query(f"ASK {{ {{ {node} ?p ?o }} UNION {{ ?s ?q {node} }} }}")
-        # An engine that cannot say keeps the caller's word.
-        return answer.boolean is not False
+        node = term.n3()
+        subject = "" if isinstance(term, Literal) else f"{{ {node} ?p ?o }} UNION "
+        return self.kg.query(f"ASK {{ {subject}{{ ?s ?q {node} }} }}").boolean is not False
 
     def _hint(self, mention: str) -> str:
         near = ", ".join(f"{c.label} ({self.kg.profile.short(c.entry.iri)})" for c in self._near(mention)[:5])
@@ -389,23 +382,21 @@ class _Linker:
 def _same_words(text: str, name: str) -> bool:
     """Return whether every word of a text stands in a name, but for slips: "Chris Nolan" is no Chris Lee.
 
-    Words that run together or apart ("blade runner", "bladerunner") agree as a whole.
+    Words that run together or apart ("blade runner", "bladerunner") agree as a whole. A word may be an
+    initial of another, or a slip of it: one letter in four may differ.
     """
     from rapidfuzz import fuzz
+    from rapidfuzz.distance import OSA
+
+    def is_word(word: str, other: str) -> bool:
+        if min(len(word), len(other)) == 1:
+            return word[0] == other[0]
+        return OSA.distance(word, other) <= max(len(word), len(other)) // 4
 
     words, names = normalise(text).split(), normalise(name).split()
     if fuzz.ratio("".join(words), "".join(names)) >= _SLIP:
         return True
-    return all(any(_is_word(word, other) for other in names) for word in words)
-
-
-def _is_word(word: str, other: str) -> bool:
-    """Return whether a word is another, an initial of it, or a slip of it: one letter in four may differ."""
-    from rapidfuzz.distance import OSA
-
-    if min(len(word), len(other)) == 1:
-        return word[0] == other[0]
-    return OSA.distance(word, other) <= max(len(word), len(other)) // 4
+    return all(any(is_word(word, other) for other in names) for word in words)
 
 
 def read_question(text: str, profile: Profile) -> Question:
@@ -452,10 +443,26 @@ def choose(mentions: Iterable[Mention], taken: Sequence[Mention] = ()) -> tuple[
     """Return mentions that do not overlap, heaviest first: all that are heavy enough, else the one best."""
     ranked = sorted(mentions, key=lambda m: (-m.weight, m.span.start))
     ranked = [m for m in ranked if m.weight >= DOUBTFUL]
+
+    def is_inside_stronger(mention: Mention) -> bool:
+        """Whether a longer span that is heavy enough holds this one: the longest match wins.
+
+        Capitals come first: in "the Changeling", a node called Changeling, not one called The Changeling.
+        """
+        span = mention.span
+        return any(
+            other.weight >= TAKEN
+            and (other.agrees or (other.weight >= mention.weight and not mention.agrees))
+            and other.span.start <= span.start
+            and span.end <= other.span.end
+            and other.span.end - other.span.start > span.end - span.start
+            for other in ranked
+        )
+
     chosen = list(taken)
     for mention in ranked:
         free = not any(overlap(mention.span, other.span) for other in chosen)
-        if free and mention.weight >= TAKEN and not _inside_stronger(mention, ranked):
+        if free and mention.weight >= TAKEN and not is_inside_stronger(mention):
             chosen.append(mention)
     return tuple(chosen or ranked[:1])
 
@@ -491,27 +498,13 @@ def parts_of(question: Question, run: Span) -> tuple[Span, ...]:
 
 def same_case(written: str, label: str) -> bool:
     """Return whether two names agree in every letter, capitals included (accents and signs aside)."""
-    return _letters(written) == _letters(label)
+    one, other = ("".join(filter(str.isalnum, text)) or text.strip() for text in (written, label))
+    return one == other
 
 
 def overlap(a: Span, b: Span) -> bool:
     """Return whether two spans share characters."""
     return a.start < b.end and b.start < a.end
-
-
-def _inside_stronger(mention: Mention, ranked: Sequence[Mention]) -> bool:
-    """Return whether a longer span that is heavy enough holds this one: the longest match wins.
-
-    Capitals come first: in "the Changeling", a node called Changeling, not one called The Changeling.
-    """
-    return any(
-        other.weight >= TAKEN
-        and (other.agrees or (other.weight >= mention.weight and not mention.agrees))
-        and other.span.start <= mention.span.start
-        and mention.span.end <= other.span.end
-        and other.span.end - other.span.start > mention.span.end - mention.span.start
-        for other in ranked
-    )
 
 
 def _runs(question: Question, chosen: Callable[[str], bool]) -> list[Span]:
@@ -527,16 +520,12 @@ def _runs(question: Question, chosen: Callable[[str], bool]) -> list[Span]:
             runs.append((start, end))
             start = -1
     runs.append((start, end))
-    return [_span(question.text, a, b) for a, b in runs if a >= 0]
+    return [span_at(question.text, a, b) for a, b in runs if a >= 0]
 
 
 def _marked(pattern: re.Pattern[str], text: str) -> tuple[Span, ...]:
     places = (match.span(match.lastindex or 0) for match in pattern.finditer(text))
-    return tuple(_span(text, start, end) for start, end in places if normalise(text[start:end]))
-
-
-def _span(text: str, start: int, end: int) -> Span:
-    return Span(start, end, text[start:end], normalise(text[start:end]))
+    return tuple(span_at(text, start, end) for start, end in places if normalise(text[start:end]))
 
 
 def _word_forms(text: str) -> list[str]:
@@ -545,10 +534,6 @@ def _word_forms(text: str) -> list[str]:
 
 def _has_capital(text: str) -> bool:
     return any(c.isupper() for c in text)
-
-
-def _letters(text: str) -> str:
-    return "".join(c for c in text if c.isalnum()) or text.strip()
 
 
 @cache

@@ -119,11 +119,6 @@ def test_a_date_may_be_more_precise_than_the_gold_one(answer: str, gold: str) ->
     assert overlap([gold], [answer]) == NONE
 
 
-def test_what_is_no_number_is_not_even_itself() -> None:
-    assert overlap(["NaN"], ["NaN"]) == NONE
-    assert not same_multiset(["NaN"], ["NaN"])
-
-
 def test_names_are_texts_whatever_they_look_like() -> None:
     assert overlap(["1984"], ["1984.0"], "names").f1 == 0.0
     assert overlap(["2001-05-01"], ["2001"], "names").f1 == 0.0
@@ -206,15 +201,6 @@ def test_precision_and_recall_are_those_of_comparing_all_with_all(
         assert found.recall == pytest.approx(sum(covered) / len(wanted))
 
 
-@given(IDS, IDS)
-def test_f1_of_ids_is_that_of_python_sets_and_symmetric(answers: list[str], gold: list[str]) -> None:
-    there, back = overlap(answers, gold), overlap(gold, answers)
-    given_, wanted = set(answers), set(gold)
-    expected = 2 * len(given_ & wanted) / (len(given_) + len(wanted)) if given_ | wanted else 1.0
-    assert (there.f1, there.exact_match) == (pytest.approx(expected), float(given_ == wanted))
-    assert (there.precision, there.recall, there.f1) == pytest.approx((back.recall, back.precision, back.f1))
-
-
 @given(VALUES, VALUES, st.randoms())
 def test_order_and_duplicates_do_not_matter_but_to_hits(
     answers: list[Any], gold: list[Any], random: Any
@@ -223,21 +209,3 @@ def test_order_and_duplicates_do_not_matter_but_to_hits(
     random.shuffle(mixed)
     other = overlap(mixed, list(reversed([*gold, *gold])))
     assert other._replace(hits_at_1=0.0) == pytest.approx(found._replace(hits_at_1=0.0))
-
-
-@given(VALUES, VALUES)
-def test_a_wrong_answer_more_never_raises_precision_nor_changes_recall(
-    answers: list[Any], gold: list[Any]
-) -> None:
-    found, more = overlap(answers, gold), overlap([*answers, "certainly wrong"], gold)
-    assert more.precision <= found.precision
-    if gold and any(a is not None for a in answers):
-        assert more.recall == found.recall
-
-
-@given(VALUES, st.lists(VALUES, min_size=1, max_size=4))
-def test_the_best_gold_set_counts(answers: list[Any], gold_sets: list[list[Any]]) -> None:
-    best = best_overlap(answers, gold_sets)
-    singles = [overlap(answers, gold) for gold in gold_sets]
-    for figure in ("f1", "hits_at_1", "exact_match"):
-        assert getattr(best, figure) == max(getattr(single, figure) for single in singles)

@@ -118,8 +118,16 @@ def test_there_and_back_leaves_where_it_came_from(kg: EmbeddedKG) -> None:
     assert found(kg, Rule("alien", longer, no_return("alien", longer))) == set()
 
 
-def test_the_answer_of_a_rule() -> None:
-    count = Constraint("count", "n", value="?film")
-    either = Constraint("either", "x", (FILM,), operator="a", value="b")
-    assert [Rule("a", (FILM,)).answer, Rule("a", (FILM,), (count,)).answer] == ["film", "n"]
-    assert Rule("a", (), (either,)).answer == "x"
+def test_rules_read_in_words() -> None:
+    near = (Atom("P17", False, "x"),)
+    length = Atom("P2043", True, "length")
+    for constraint, words in (
+        (Constraint("meets", "x", (Atom("P57", False, "x"),), value="Q1"), "; and Q1 <-[P57]- ?x"),
+        (Constraint("filter", "x", (length,), ">", "500"), "; with P2043 > 500"),
+        (Constraint("min", "x", (Atom("P36", True, "c"), length)), "; the least P2043 of its P36"),
+        (Constraint("either", "x", near, "Q1", "Q2"), "; Q1 <-[P17]- ?x or Q2 <-[P17]- ?x"),
+        (Constraint("not", "x", near, value="Q1"), "; but not Q1 <-[P17]- ?x"),
+    ):
+        assert Rule("Q419", near, (constraint,)).text() == "Q419 <-[P17]- ?x" + words
+    asked = Rule("Q419", (*near, length), (Constraint("ask"),))
+    assert asked.text("Peru") == "yes or no: Peru <-[P17]- ?x -[P2043]-> ?length"

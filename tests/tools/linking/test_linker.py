@@ -94,11 +94,6 @@ def test_quoted_names_win_and_others_are_linked_too(films: KnowledgeGraph) -> No
     assert ids(link('who directed "big"', films)) == ["Big"]
 
 
-def test_nothing_is_linked_where_nothing_is_named(films: KnowledgeGraph) -> None:
-    assert link("what is it that he does?", films) == ()
-    assert link("", films) == ()
-
-
 def test_given_entities_are_taken_as_they_are(films: KnowledgeGraph) -> None:
     (only,) = link("who directed that clown film", films, {"that clown film": "It"})
     assert (only.id, only.label, only.score, only.candidates[0].kind) == ("It", "It", 1.0, "given")

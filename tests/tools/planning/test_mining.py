@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import metered
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import Signature, answers
 from triplewise.tools.planning.lexical.planner import make_plan
 from triplewise.tools.planning.mining import Miner
-from triplewise.tools.planning.seeds import Caps, MinedSeeds, Seed, SeedIndex, group_seeds
+from triplewise.tools.planning.seeds import Caps, Seed, SeedIndex, group_seeds
 from triplewise.tools.retrieval.encoder import open_encoder
 
 EX = "http://example.org/"
@@ -89,17 +88,6 @@ def test_entities_the_graph_lacks_are_no_seed(films: EmbeddedKG) -> None:
     assert miner.mine([]) == []
 
 
-def test_the_topic_is_left_out_unless_seeds_count_it() -> None:
-    kg = graph(parse("a knows b . b knows a . b knows c"))
-    twice = (("knows", True), ("knows", True))
-    miner = Miner(kg)
-    assert miner.of_seed(seed("a", "c"))[twice].precision == 1.0
-    left_out = next(m for m in miner.mine([seed("a", "c")]) if m.signature == twice)
-    counted = next(m for m in miner.mine([seed("a", "a", "c")]) if m.signature == twice)
-    assert (left_out.keeps_topic, counted.keeps_topic) == (False, True)
-    assert (counted.precision, counted.recall) == (1.0, 1.0)
-
-
 @pytest.mark.parametrize(("found", "expected"), [(("c",), {"c"}), (("a", "c"), {"a", "c"})])
 def test_rules_of_seeds_treat_the_topic_as_seeds_do(found: tuple[str, ...], expected: set[str]) -> None:
     kg = graph(parse("a knows b . b knows a . b knows c"))
@@ -109,19 +97,6 @@ def test_rules_of_seeds_treat_the_topic_as_seeds_do(found: tuple[str, ...], expe
     assert rules[0].support == 1
     assert "seed questions" in rules[0].provenance
     assert {PROFILE.short(t) for t in answers(kg, rules[0])} == expected
-
-
-def test_nothing_is_mined_twice(films: EmbeddedKG) -> None:
-    memory = MinedSeeds()
-    miner = Miner(films, memory=memory)
-    seeds = [seed("alien", "scott"), seed("aliens", "cameron")]
-    with metered(films) as first:
-        mined = miner.mine(seeds)
-    with metered(films) as second:
-        again = Miner(films, memory=memory).mine(list(reversed(seeds)))
-    assert first.queries > 0
-    assert second.queries == 0
-    assert again == mined
 
 
 NODES = [f"n{i}" for i in range(6)]

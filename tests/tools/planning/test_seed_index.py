@@ -96,16 +96,6 @@ def test_another_graph_other_seeds_or_other_caps_are_another_index(
     assert seeds_for(str(dump), open_kg(dump), None, CAPS) is None
 
 
-def test_a_graph_loaded_anew_forgets_what_was_kept(store: Path, dump: Path, seeds: str) -> None:
-    first = index_seeds(seeds, str(store), open_kg(store)).path
-    (store / "manifest.json").write_text((store / "manifest.json").read_text().replace("created", "made"))
-    manifest = json.loads((store / "manifest.json").read_text())
-    (store / "manifest.json").write_text(json.dumps({**manifest, "created": "later"}))
-    assert seeds_for(str(store), open_kg(store), None, CAPS) is None
-    assert index_seeds(seeds, str(store), open_kg(store)).path != first
-    assert not first.exists()
-
-
 def test_what_is_broken_off_goes_on(store: Path, seeds: str) -> None:
     kg = open_kg(store)
 

@@ -87,15 +87,6 @@ def test_encoders_do_not_mix(tmp_path: Path) -> None:
     assert all(e.seen == ["a"] for e in (one, two, three))
 
 
-def test_stores_open_at_once_see_each_other(tmp_path: Path) -> None:
-    one, two = Hashing(), Hashing()
-    first, second = VectorStore(one, tmp_path), VectorStore(two, tmp_path)
-    first.vectors(["a", "b"])
-    second.vectors(["b", "c"])
-    assert right(one, ["c", "a"], first.vectors(["c", "a"]))
-    assert (sorted(one.seen), two.seen) == (["a", "b"], ["c"])
-
-
 def test_many_threads_embed_rightly(tmp_path: Path) -> None:
     encoder = Hashing()
     store = VectorStore(encoder, tmp_path)
@@ -228,21 +219,3 @@ def test_a_kg_keeps_its_vectors_in_its_home(tmp_path: Path, monkeypatch: pytest.
     assert vectors_of(open_kg(file), encoder) is not store
     vectors_of(open_kg(file), encoder).vectors(["likes"])
     assert encoder.seen == ["likes"]
-
-
-def test_a_loaded_kg_keeps_them_inside_or_in_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from triplewise.tools.kg.load import load_kg
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "facts.txt").write_text("a|likes|b\n")
-    load_kg([tmp_path / "facts.txt"], tmp_path / "kg")
-    kg = open_kg(tmp_path / "kg")
-    path = vectors_of(kg, Hashing()).path
-    assert path is not None
-    assert path.parent == tmp_path / "kg" / "vectors"
-    monkeypatch.setattr(os, "access", lambda place, mode: "cache" in str(place) or place == tmp_path)
-    elsewhere = vectors_of(kg, Hashing()).path
-    assert elsewhere is not None
-    assert tmp_path / "cache" in elsewhere.parents

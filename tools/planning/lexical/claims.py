@@ -200,7 +200,10 @@ class _Check:
         if not values or not is_single_valued(self._kg, relation):
             return False
         if isinstance(names[0].node, Literal):
-            return all(_comparable(v, names[0].text) and not _same_value(v, names[0].text) for v in values)
+            written = names[0].text
+            is_year = bool(_YEAR.fullmatch(written))  # compared with years, other numbers with numbers
+            comparable = (is_date(v) if is_year else is_number(v) and not is_date(v) for v in values)
+            return all(comparable) and not any(_same_value(v, written) for v in values)
         taken = (f"ASK {{ ?s {relation.n3()} {n.node.n3()} }}" for n in names)
         return any(self._kg.query(ask).boolean for ask in taken) and not any(
             _related(self._kg, values, n.node) for n in names
@@ -267,12 +270,6 @@ def _same_value(value: Term, written: str) -> bool:
     if is_date(value):
         return bool(_YEAR.fullmatch(written)) and value.value.lstrip("+").startswith(written)
     return is_number(value) and float(value.value) == float(written)
-
-
-def _comparable(value: Term, written: str) -> bool:
-    """Return whether a value and what a claim says are both years, or both numbers that are no years."""
-    dated = is_date(value)
-    return dated == bool(_YEAR.fullmatch(written)) and (dated or is_number(value))
 
 
 def spans_of(sentence: str, entity: LinkedEntity) -> list[Span]:

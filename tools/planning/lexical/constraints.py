@@ -44,6 +44,11 @@ def comparison_value(comparison: Comparison) -> str:
     return comparison.value + ("-12-31" if comparison.operator in (">", "<=") else "-01-01")
 
 
+def is_comparable(term: Term) -> bool:
+    """Return whether a value is a date or a number."""
+    return is_date(term) or is_number(term)
+
+
 class Constraints:
     """Adds constraints to the rules of one question."""
 
@@ -78,7 +83,14 @@ class Constraints:
         for comparison in view.comparisons:
             rules = [r for base in rules for r in self._compare(base, comparison)]
         if view.superlative is not None:
-            rules = [r for base in rules for r in self._superlative(base)]
+            words = tuple(w for w, _ in view.words if w != view.expected)
+            kind: ConstraintKind = "max" if view.superlative.direction == "max" else "min"
+            names = (*view.superlative.quantities, *words)
+            rules = [
+                r
+                for base in rules
+                for r in self._with_quantity(base, kind, self.quantities(base, names, is_comparable))
+            ]
         if view.most:
             rules = [r for base in rules for r in self._most(base)]
         ends = answers(self._kg, rule, limit=3) if view.counting else ()
@@ -119,15 +131,6 @@ class Constraints:
         atoms = [make_atom(self._kg, profile.short(r), True, _variables(rule)) for r in relations]
         return self._ranked(atoms, names, EARLIER)
 
-    def _superlative(self, rule: Rule) -> list[Rule]:
-        """Keep the answers with the greatest or smallest quantity."""
-        asked = self.view.superlative
-        assert asked is not None
-        words = tuple(w for w, _ in self.view.words if w != self.view.expected)
-        ranked = self.quantities(rule, (*asked.quantities, *words), lambda v: is_date(v) or is_number(v))
-        kind: ConstraintKind = "max" if asked.direction == "max" else "min"
-        return self._with_quantity(rule, kind, ranked)
-
     def _compare(self, rule: Rule, comparison: Comparison) -> list[Rule]:
         """Keep the answers whose quantity compares as asked; a chain that ends in it is compared itself."""
         value, test = comparison_value(comparison), is_date if comparison.is_date else is_number
@@ -159,11 +162,12 @@ class Constraints:
         if classes := find_classes(self._kg, self.view.most):
             # "the most moons": what is counted must be moons, whichever relation leads to them.
             form = node_form(self._kg, short(classes[0]))
-            ranked = [
-                (atom, similarity)
-                for atom, similarity in ranked[:8]
-                if answers(self._kg, _counted(rule, atom, form), limit=1)
-            ] or ranked
+            members = []
+            for atom, similarity in ranked[:8]:
+                counted = Constraint("type", atom.variable, (), value=form)
+                longer = constrained(replace(rule, body=(*rule.body, atom)), counted)
+                members += [(atom, similarity)] if answers(self._kg, longer, limit=1) else []
+            ranked = members or ranked
         return self._with_quantity(rule, "least" if self.view.least else "most", ranked)
 
     def _with_quantity(
@@ -200,10 +204,3 @@ class Constraints:
 def _variables(rule: Rule) -> list[str]:
     """Return the variables of a rule."""
     return [a.variable for a in (*rule.body, *(a for c in rule.constraints for a in c.atoms))]
-
-
-def _counted(rule: Rule, atom: Atom, form: str) -> Rule:
-    """Return the rule that goes on to what is counted, members of a class."""
-    return constrained(
-        replace(rule, body=(*rule.body, atom)), Constraint("type", atom.variable, (), value=form)
-    )

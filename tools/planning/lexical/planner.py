@@ -33,7 +33,7 @@ from triplewise.tools.planning.bodies import (
     types_of,
     without_topic,
 )
-from triplewise.tools.planning.lexical.constraints import Constraints, comparison_value
+from triplewise.tools.planning.lexical.constraints import Constraints, comparison_value, is_comparable
 from triplewise.tools.planning.lexical.question import QuestionView, view
 from triplewise.tools.planning.lexical.score import Scorer, ValueFit, is_date, is_number, thresholds_of
 from triplewise.tools.planning.mining import LEAST_F1, seed_rules
@@ -161,18 +161,14 @@ def _with_grounding(
         elif settings.documents:
             grounded.append(replace(rule, provenance=f"{rule.provenance}, {GAP}"))
         else:
-            reasons.append(dropped(rule, _where_it_ends(kg, rule)))
+            for length in range(1, len(rule.body) + 1):
+                part = ground(rule.anchor, rule.body[:length])
+                if length == len(rule.body) or run(kg, part, limit=1).outcome is Outcome.EMPTY:
+                    break
+            end = f"no grounding: the graph has nothing at {path_text(rule.body[:length])} from the entity"
+            is_whole = part.body == rule.body and rule.constraints
+            reasons.append(dropped(rule, f"{end} that meets the conditions" if is_whole else end))
     return share_places(grounded, settings.rules), reasons
-
-
-def _where_it_ends(kg: KnowledgeGraph, rule: Rule) -> str:
-    """Return where a rule without a grounding ends, in words."""
-    for length in range(1, len(rule.body) + 1):
-        part = ground(rule.anchor, rule.body[:length])
-        if length == len(rule.body) or run(kg, part, limit=1).outcome is Outcome.EMPTY:
-            break
-    end = f"no grounding: the graph has nothing at {path_text(rule.body[:length])} from the entity"
-    return f"{end} that meets the conditions" if part.body == rule.body and rule.constraints else end
 
 
 def has_gap(rule: Rule) -> bool:
@@ -281,7 +277,10 @@ class Search:
         return sorted(weighed, key=lambda r: -r.score)
 
     def _weigh(self, rule: Rule, values: Sequence[Term]) -> Rule | None:
-        """Return a rule with the fit of its values, narrowed to the class asked for where they are mixed."""
+        """Return a rule with the fit of its values, if the question speaks of its relations.
+
+        It is narrowed to the class asked for where the values are mixed.
+        """
         if not values:
             return self._drop(rule, NOWHERE)
         if self._fit.contradicts(values):
@@ -297,25 +296,19 @@ class Search:
                 values = [*members, *values]
                 kinds = types_of(self.kg, others[:SAMPLE]).values() if others else ()
                 rule = typed if others and not any(map(self._fit.is_asked, kinds)) else rule
-        return self._with_support(rule, self._fit.of(values, named))
-
-    def _with_support(self, rule: Rule, fit: float) -> Rule | None:
-        """Return the rule with what its values gain, if the question speaks of its relations.
-
-        A weak similarity is enough only where the values are exactly of the kind asked for: what the KG does
-        not hold shall end as not found, not as the next best relation.
-        """
+        fit = self._fit.of(values, named)
         weights, scorer = self._weights, self.scorer(rule.anchor)
         chains = [rule.body, *(c.atoms for c in rule.constraints if c.atoms)]
         if rule.body and not self.view.constrained:
             left = [w for w in scorer.leaves_out(chains) if not find_classes(self.kg, w)]
             if left:
-                return self._drop(
-                    rule, f"it leaves out what the question says by {', '.join(map(repr, left))}"
-                )
+                words = ", ".join(map(repr, left))
+                return self._drop(rule, f"it leaves out what the question says by {words}")
         score = rule.score + weights.end * fit
         support = scorer.support(rule.body) if rule.body else 1.0
         joined = [scorer.support(c.atoms) for c in rule.constraints if c.kind == "meets"]
+        # A weak similarity is enough only where the values are exactly of the kind asked for: what the KG
+        # does not hold shall end as not found, not as the next best relation.
         least = weights.unrelated if fit >= 1 else weights.spoken
         spoken = support >= least and all(other >= weights.unrelated for other in joined)
         if spoken or rule.anchor not in self.topics:
@@ -336,18 +329,16 @@ class Search:
         results: list[Rule] = []
         for rule in rules[: self.settings.rules]:
             longer = self._constraints.apply(rule)
-            results += (self._charge_once(rule, r) for r in longer)
             if not longer:
                 self._drop(rule, "its answers have nothing that could be compared or counted as asked")
+            for result in longer:
+                added = tuple(a for c in result.constraints[len(rule.constraints) :] for a in c.atoms)
+                if added and result.body:  # a word serves one relation only
+                    bodies = [result.body, (*result.body, *added)]
+                    alone, together = self.scorer(result.anchor).partial(bodies)
+                    result = replace(result, score=result.score + together - alone)
+                results.append(result)
         return sorted(results, key=lambda r: (-r.score, len(r.body)))
-
-    def _charge_once(self, plain: Rule, rule: Rule) -> Rule:
-        """Return the rule's score with the relations of its constraints: a word serves one relation only."""
-        added = tuple(a for c in rule.constraints[len(plain.constraints) :] for a in c.atoms)
-        if not added or not rule.body:
-            return rule
-        alone, together = self.scorer(rule.anchor).partial([rule.body, (*rule.body, *added)])
-        return replace(rule, score=rule.score + together - alone)
 
     def _chains(self, topic: str, bodies: Sequence[tuple[Body, float]]) -> list[Rule]:
         """Return the best bodies of one topic as rules."""
@@ -541,7 +532,7 @@ class Search:
         operator, *names = self.view.comparative
         first, second = self.topics[:2]
         rules: list[Rule] = []
-        measured = self._constraints.quantities(Rule(first, ()), names, lambda v: is_date(v) or is_number(v))
+        measured = self._constraints.quantities(Rule(first, ()), names, is_comparable)
         for atom, similarity in measured[:2]:
             twin = Atom(atom.relation, True, f"{atom.variable}_2")
             # The second chain shares no node with the first: it only binds what is compared with.

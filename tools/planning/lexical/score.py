@@ -122,15 +122,14 @@ def similarities(
 
 
 def path_text(texts: Mapping[str, RelationText], path: Signature) -> str:
-    """Return a path in words, the relations in the order they are walked."""
-    return ", then ".join(_step_text(texts[relation], forward) for relation, forward in path)
-
-
-def _step_text(text: RelationText, forward: bool) -> str:
-    """Return one relation in words with the kind of thing it leads to, where that is declared."""
-    name = text.label if forward else text.inverse or f"whose {text.label} it is"
-    end = end_type(text, forward)
-    return f"{name} ({end})" if end and end.casefold() != name.casefold() else name
+    """Return a path in words: relations in the order they are walked, each with the kind it leads to."""
+    steps = []
+    for relation, forward in path:
+        text = texts[relation]
+        name = text.label if forward else text.inverse or f"whose {text.label} it is"
+        end = end_type(text, forward)
+        steps.append(f"{name} ({end})" if end and end.casefold() != name.casefold() else name)
+    return ", then ".join(steps)
 
 
 def path_similarities(
@@ -205,23 +204,20 @@ class Scorer:
             words = [w for w in words if w[0] != view.superlative.word]
         before = {i - 1 for i, t in enumerate(view.tokens) if t.mention >= 0}
         candidates = [w for w, i in words if i in before]
-        types = sorted(self._topic_types(topic)) if candidates else []
+        iri = self._kg.profile.expand(topic) if topic and candidates else None
+        if iri is None:
+            return words
+        around, short = self._kg.relations(iri), self._kg.profile.short
+        forward, backward = [short(r) for r in around.forward], [short(r) for r in around.backward]
+        texts = relation_texts(self._kg, [*forward, *backward])
+        # Types of the topic, as its relations declare them.
+        declared = {texts[r].subject_type for r in forward} | {texts[r].object_type for r in backward}
+        types = sorted(declared - {""})
         if not types:
             return words
         best = similarities(self._kg, self._encoder, [types], candidates)[0]
         appositions = {w for w, s in zip(candidates, best, strict=True) if s > self._weights.spoken}
         return [w for w in words if w[1] not in before or w[0] not in appositions]
-
-    def _topic_types(self, topic: str) -> set[str]:
-        """Return types of the topic, as its relations declare them."""
-        iri = self._kg.profile.expand(topic) if topic else None
-        if iri is None:
-            return set()
-        around, short = self._kg.relations(iri), self._kg.profile.short
-        forward, backward = [short(r) for r in around.forward], [short(r) for r in around.backward]
-        texts = relation_texts(self._kg, [*forward, *backward])
-        types = {texts[r].subject_type for r in forward} | {texts[r].object_type for r in backward}
-        return types - {""}
 
     def _read(self, bodies: Sequence[Body]) -> None:
         """Compare all new relations with the question at once."""

@@ -51,7 +51,7 @@ def _matches(relation: str, anchor: str, kg: KnowledgeGraph, encoder: Encoder) -
 
     A name that the KG has for a relation of other entities means that one: "capital" is not "capital of".
     """
-    grown, wanted = grow(kg, anchor, ()), normalise(relation)
+    grown, key = grow(kg, anchor, ()), normalise(relation)
     texts = relation_texts(kg, [b[0].relation for b in grown])
     # Backward, a relation has a name only if it has one of its own that way.
     names = [
@@ -61,16 +61,18 @@ def _matches(relation: str, anchor: str, kg: KnowledgeGraph, encoder: Encoder) -
         for name in ((text.label, *text.aliases) if body[0].forward else (text.inverse,))
         if name
     ]
-    same = {body: (body, name, 1.0) for body, name in names if normalise(name) == wanted}
+    same = {body: (body, name, 1.0) for body, name in names if normalise(name) == key}
     if same:
         return list(same.values())
     if not names or _is_known(kg, relation):
+        # A relation that arrives at an entity may say as much of the other one, as "spouse" does.
         return [
             (body, f"{texts[body[0].relation].label} (of the other one)", 1.0)
             for body in grown
             if not body[0].forward
-            and normalise(texts[body[0].relation].label) == wanted
-            and _goes_both_ways(kg, body[0].relation)
+            and normalise(texts[body[0].relation].label) == key
+            and (iri := kg.profile.expand(body[0].relation, relation=True)) is not None
+            and is_mutual(kg, iri)
         ]
     column = similarities(kg, encoder, [[name] for _, name in names], [relation])[:, 0].tolist()
     same_name = thresholds_of(encoder).same
@@ -79,12 +81,6 @@ def _matches(relation: str, anchor: str, kg: KnowledgeGraph, encoder: Encoder) -
         if similarity > same_name and similarity >= NEARLY * max(column):
             matches.setdefault(body, (body, name, similarity))
     return list(matches.values())
-
-
-def _goes_both_ways(kg: KnowledgeGraph, relation: str) -> bool:
-    """Return whether a relation that arrives at an entity says as much of the other one, as "spouse" does."""
-    iri = kg.profile.expand(relation, relation=True)
-    return iri is not None and is_mutual(kg, iri)
 
 
 def _through_mediator(body: Body, relation: str, anchor: str, kg: KnowledgeGraph, encoder: Encoder) -> Body:

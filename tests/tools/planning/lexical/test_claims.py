@@ -11,7 +11,7 @@ from tests.support.statements import statements
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.vocabulary import is_mutual, is_single_valued
+from triplewise.tools.kg.vocabulary import is_single_valued
 from triplewise.tools.linking.linker import link
 from triplewise.tools.planning.bodies import rule_program, run
 from triplewise.tools.planning.lexical.claims import claim_rules
@@ -71,30 +71,11 @@ def test_what_the_graph_does_not_say_is_left_open(claim: str, topic: dict[str, s
     assert rules_for(claim, **topic) == ()
 
 
-def test_a_class_is_said_in_so_many_words() -> None:
-    assert truth(rules_for("Peru is a country.", Peru="Q419"))
-
-
 def test_dates_are_compared_by_year() -> None:
     church = {"Alonzo_Church": "dbr:Alonzo_Church"}
     assert truth(rules_for("Alonzo Church was born in 1903.", **church)) is True
     assert truth(rules_for("Alonzo Church was born in 1904.", **church)) is False
     assert rules_for("Alonzo Church was born in 12 places.", **church) == ()
-
-
-def test_what_facts_show_of_a_relation() -> None:
-    kg = open_kg("demo")
-
-    def iri(relation: str) -> IRI:
-        found = kg.profile.expand(relation, relation=True)
-        assert found is not None
-        return found
-
-    assert is_single_valued(kg, iri("P19"))
-    assert not is_single_valued(kg, iri("P161"))
-    assert not is_single_valued(kg, iri("P25"))  # too few facts to tell
-    assert is_mutual(kg, iri("P47"))
-    assert not is_mutual(kg, iri("P19"))
 
 
 def test_facts_of_one_value_that_lie_together_do_not_make_a_relation_single_valued(tmp_path: Path) -> None:

@@ -55,15 +55,6 @@ def test_with_documents_a_rule_that_leads_nowhere_stays(kg: KnowledgeGraph) -> N
     assert "the graph has nothing at [bornIn]" in without.dropped[0].reason
 
 
-def test_a_rule_with_a_grounding_has_no_gap(kg: KnowledgeGraph) -> None:
-    plan = planned("Where was Bert Boyle born?", kg, PlanSettings(documents=True))
-    assert (plan.rules[0].relations, has_gap(plan.rules[0])) == (("bornIn",), False)
-
-
-def test_a_linked_entity_is_needed(kg: KnowledgeGraph) -> None:
-    assert planned("Who directed it?", kg, PlanSettings(documents=True)).rules == ()
-
-
 @given(st.lists(st.booleans(), max_size=20), st.integers(1, 10))
 def test_neither_kind_of_rule_takes_the_place_of_the_other(gaps: list[bool], limit: int) -> None:
     rules = [Rule(f"e{i}", (), provenance=f"seeds, {GAP}" if gap else "seeds") for i, gap in enumerate(gaps)]

@@ -14,7 +14,6 @@ from triplewise.tools.planning.lexical.question import (
     QuestionView,
     Superlative,
     masked,
-    stem,
     view,
 )
 
@@ -35,7 +34,6 @@ def read(question: str) -> QuestionView:
     ("question", "cues"),
     [
         ("How many moons does [Mars] have?", {"counting": True, "expected": "moons"}),
-        ("What is the number of moons of [Mars]?", {"counting": True}),
         ("How many people live in [Rome]?", {"kind": "", "expected": "people"}),
         ("How tall is [Mount Everest]?", {"quantities": ("height", "elevation"), "kind": "number"}),
         ("How old is [Ada]?", {"quantities": ("date of birth", "inception"), "kind": "time"}),
@@ -43,12 +41,9 @@ def read(question: str) -> QuestionView:
         ("Where was [Ada] born?", {"kind": "place"}),
         ("Who wrote [Dracula]?", {"kind": "person"}),
         ("Does [A] border [B]?", {"boolean": True}),
-        ("Which country does [A] border?", {"boolean": False}),
         ("Does [A] border [B] or [C]?", {"boolean": True, "joint": "or"}),
-        ("Which town or village is in [A]?", {"joint": ""}),
         ("Who has the same director as [Alien]?", {"same": True}),
         ("Who worked together with [Ada]?", {"same": True}),
-        ("Who worked for [Ada]?", {"same": False}),
         ("Which country borders the most countries?", {"most": "countries", "least": False}),
         ("Which country borders the fewest countries?", {"most": "countries", "least": True}),
         ("What are the most famous works of [Jack London]?", {"most": "", "superlative": None}),
@@ -64,13 +59,10 @@ def test_cues(question: str, cues: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("question", "direction", "quantity"),
     [
-        ("Which is the longest river in [Africa]?", "max", "length"),
         ("Which river in [France] is the shortest?", "min", "length"),
         ("What is the most populous country in [Africa]?", "max", "population"),
-        ("What is the least populous country in [Africa]?", "min", "population"),
         ("Which film has the most recent release?", "max", "publication date"),
         ("Who is the oldest child of [Ada]?", "min", "date of birth"),
-        ("Who is the youngest child of [Ada]?", "max", "date of birth"),
     ],
 )
 def test_superlatives(question: str, direction: str, quantity: str) -> None:
@@ -86,14 +78,10 @@ def test_superlatives(question: str, direction: str, quantity: str) -> None:
     [
         ("higher than 8,500 metres", Comparison(">", "8500", False)),
         ("with more than 2 million people", Comparison(">", "2000000", False)),
-        ("with at most 2.5 billion people", Comparison("<=", "2500000000", False)),
         ("with at least 3 awards", Comparison(">=", "3", False)),
         ("with no more than 3 awards", Comparison("<=", "3", False)),
         ("over 2000 kilometres long", Comparison(">", "2000", False)),
-        ("below 1500 metres", Comparison("<", "1500", False)),
-        ("before 1960", Comparison("<", "1960", True)),
         ("before the year 1960", Comparison("<", "1960", True)),
-        ("later than 1960", Comparison(">", "1960", True)),
         ("no later than 1960", Comparison("<=", "1960", True)),
         ("since 1960-05-01", Comparison(">=", "1960-05-01", True)),
     ],
@@ -102,11 +90,6 @@ def test_a_comparison_with_a_number_or_a_date_and_nothing_else(words: str, expec
     seen = read(f"Which things of [A] are there {words}?")
     assert seen.comparisons == (expected,)
     assert (seen.superlative, seen.most, seen.negated, seen.comparative) == (None, "", -1, ())
-
-
-def test_several_comparisons_in_their_order() -> None:
-    seen = read("Which mountains are lower than 8150 metres but higher than 8000 metres?")
-    assert [(c.operator, c.value) for c in seen.comparisons] == [("<", "8150"), (">", "8000")]
 
 
 def test_before_another_entity_compares_its_date() -> None:
@@ -146,27 +129,12 @@ def test_the_noun_asked_for(question: str, expected: str, phrase: str, determine
     [
         ("Which films did Christopher Nolan direct?", ("Christopher", "Nolan")),
         ("Does [Norway] border Atlantis?", ("Atlantis",)),
-        ("Which films did [Kubrick] direct?", ()),
         ("Which Mountains Are Higher Than 8500 Metres?", ()),
-        ("WHICH MOUNTAINS ARE HIGH?", ()),
         ("Which Planets orbit [Sun]?", ()),
     ],
 )
 def test_names_that_are_no_linked_mention(question: str, unlinked: tuple[str, ...]) -> None:
     assert read(question).unlinked == unlinked
-
-
-def test_content_words_keep_their_places_and_leave_cues_out() -> None:
-    seen = read("How many feature films did [Kubrick] direct before 1960?")
-    assert seen.words == (("feature", 2), ("films", 3), ("direct", 6))
-    assert [seen.distance(i) for _, i in seen.words] == [3, 2, 1]
-
-
-@pytest.mark.parametrize(
-    ("one", "other"), [("films", "film"), ("wrote", "writer"), ("died", "death"), ("founders", "founded")]
-)
-def test_forms_of_one_word_meet(one: str, other: str) -> None:
-    assert stem(one) == stem(other)
 
 
 def test_like_questions_have_one_masked_text() -> None:
@@ -191,13 +159,3 @@ def test_any_text_and_spans_can_be_read(question: str, spans: Spans) -> None:
     assert -1 <= seen.negated < len(seen.tokens)
     assert masked(question, spans).count(" ") == max(len(seen.tokens) - 1, 0)
     assert all(float(c.value) >= 0 for c in seen.comparisons if "-" not in c.value)
-
-
-@given(SPOKEN, st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=12), SPOKEN)
-def test_the_name_of_a_mention_changes_nothing(before: str, one: str, other: str, after: str) -> None:
-    start = len(before) + 1
-    first, second = ((f"{before} {name} {after}", [(start, start + len(name))]) for name in (one, other))
-    assert masked(*first) == masked(*second)
-    views = [view(*first), view(*second)]
-    assert views[0].words == views[1].words
-    assert views[0].comparisons == views[1].comparisons
