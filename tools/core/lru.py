@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from threading import Lock
-from typing import Generic, TypeVar, overload
+from typing import TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
-D = TypeVar("D")
 
 
-class LRUCache(Generic[K, V]):
+class LRUCache(MutableMapping[K, V]):
     """Values by key; the least recently used leave first once there are more than `size`."""
 
     def __init__(self, size: int) -> None:
@@ -20,15 +19,8 @@ class LRUCache(Generic[K, V]):
         self._items: OrderedDict[K, V] = OrderedDict()
         self._lock = Lock()
 
-    @overload
-    def get(self, key: K) -> V | None: ...
-    @overload
-    def get(self, key: K, default: D) -> V | D: ...
-    def get(self, key: K, default: object = None) -> object:
-        """The value of a key, or the default."""
+    def __getitem__(self, key: K) -> V:
         with self._lock:
-            if key not in self._items:
-                return default
             self._items.move_to_end(key)
             return self._items[key]
 
@@ -39,14 +31,9 @@ class LRUCache(Generic[K, V]):
             while len(self._items) > self._size:
                 self._items.popitem(last=False)
 
-    def pop(self, key: K) -> V | None:
-        """Forget a key; its value, if it had one."""
+    def __delitem__(self, key: K) -> None:
         with self._lock:
-            return self._items.pop(key, None)
-
-    def __contains__(self, key: K) -> bool:
-        with self._lock:
-            return key in self._items
+            self._items.pop(key, None)  # another thread may have been quicker
 
     def __iter__(self) -> Iterator[K]:
         with self._lock:

@@ -83,6 +83,6 @@ def spans(question: str, most_words: int = _WORDS_OF_A_NAME) -> Iterator[Span]:
 
 
 def span_at(question: str, start: int, end: int) -> Span:
-    """The span between two positions."""
+    """Return the span between two positions."""
     text = question[start:end]
     return Span(start, end, text, normalise(text))

@@ -152,7 +152,7 @@ def _by_form(text: str, names: frozenset[str]) -> Value | None:
     if not text[:1].isascii() or text[:1].isalpha():
         return _dated(_worded_date(text), (), names)
     if (number := _number(text)) is not None:
-        year = (_year(text),) if _YEAR.fullmatch(text) else ()
+        year = (str(int(text)),) if _YEAR.fullmatch(text) else ()
         return Value(f"number {number!r}", names, number=number, date=year)
     if date := _date(text):
         return _dated(date, _instant(text), names)
@@ -193,11 +193,6 @@ def _number(text: str) -> float | None:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def _year(text: str) -> str:
-    """A year without plus sign and leading zeros."""
-    return str(int(text))
-
-
 def _date(text: str) -> tuple[str, ...]:
     """Year, month, day, time, second of a date in ISO form, as far as it goes, without midnight and zone."""
     match = _DATE.fullmatch(text)
@@ -205,7 +200,7 @@ def _date(text: str) -> tuple[str, ...]:
         return ()
     # "00" is what some dumps write for a month or day that is not known.
     days = [part for part in (match["month"], match["day"]) if part and part != "00"]
-    return (_year(match["year"]), *days, *_time(match["time"] or ""))
+    return (str(int(match["year"])), *days, *_time(match["time"] or ""))
 
 
 def _time(time: str) -> tuple[str, ...]:
@@ -240,4 +235,4 @@ def _worded_date(text: str) -> tuple[str, ...]:
     month, day = _MONTHS.get(match["month"].lower()), match["day"] or match["second"]
     if month is None or (day is not None and not 1 <= int(day) <= 31):
         return ()
-    return (_year(match["year"]), f"{month:02}", *([f"{int(day):02}"] if day else []))
+    return (str(int(match["year"])), f"{month:02}", *([f"{int(day):02}"] if day else []))

@@ -73,7 +73,7 @@ def open_kg(
         try:
             future.set_result(_open(source, profile, timeout, limit))
         except BaseException as error:
-            _opened.pop(key)
+            _opened.pop(key, None)
             future.set_exception(error)
             raise
     kg = future.result()
@@ -84,7 +84,7 @@ def open_kg(
 def close_all() -> None:
     """Close every graph that `open_kg` keeps open in this process."""
     for key in _opened:
-        if (future := _opened.pop(key)) is not None:
+        if (future := _opened.pop(key, None)) is not None:
             future.result().close()
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from triplewise.tools.core.rules import Rule
-from triplewise.tools.core.terms import IRI, Term, Triple
+from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import (
@@ -214,26 +214,25 @@ class Miner:
         """Return signatures that reach `end`: half paths that end on it, or on one of its neighbours."""
         meeting = {s for s, nodes in halves.items() if s and end in nodes}
         around: dict[tuple[str, bool], set[Term]] = defaultdict(set)
-        for t in self._around(end):
+        near = self.kg.neighbours(end, limit=self.caps.frontier)
+        triples = near.triples
+        if near.outcome is Outcome.TRUNCATED:  # of a hub, as many of each relation
+            relations = self.kg.relations(end)
+            steps: list[tuple[IRI, Direction]] = [(r, "forward") for r in relations.forward]
+            steps += [(r, "backward") for r in relations.backward]
+            limit = self.caps.frontier
+            triples = tuple(
+                t for r, way in steps for t in self.kg.neighbours(end, r, way, limit=limit).triples
+            )
+        for t in triples:
             name = relation_form(self.kg, self.kg.profile.short(t.relation))
             if t.object == end:
                 around[(name, True)].add(t.subject)
             if t.subject == end:
                 around[(name, False)].add(t.object)
         for s, nodes in halves.items():
-            meeting |= {(*s, step) for step, near in around.items() if not nodes.isdisjoint(near)}
+            meeting |= {(*s, step) for step, ends in around.items() if not nodes.isdisjoint(ends)}
         return meeting
-
-    def _around(self, end: Term) -> Sequence[Triple]:
-        """Return facts of a node; of a hub, as many of each relation."""
-        near = self.kg.neighbours(end, limit=self.caps.frontier)
-        if near.outcome is not Outcome.TRUNCATED:
-            return near.triples
-        relations = self.kg.relations(end)
-        steps: list[tuple[IRI, Direction]] = [(r, "forward") for r in relations.forward]
-        steps += [(r, "backward") for r in relations.backward]
-        facts = [self.kg.neighbours(end, r, way, limit=self.caps.frontier).triples for r, way in steps]
-        return [t for triples in facts for t in triples]
 
     def _evaluate(
         self, anchor: str, bodies: Sequence[Signature], gold: set[Term], constraints: Constraints | None
