@@ -220,19 +220,8 @@ def cut(
             "(`United States`: what it is part of, but not all that is in it). 0: no limit.",
         ),
     ] = 10_000,
-    hub_sample: Annotated[
-        int, typer.Option(min=0, help="Triples of such a node that are taken all the same, by a hash.")
-    ] = 0,
-    seed: Annotated[int, typer.Option(help="Changes which those are.")] = 0,
     language: Annotated[
         list[str] | None, typer.Option(metavar="TAG", help="Keep labels in this language only. Repeatable.")
-    ] = None,
-    staged: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Keep the dump here as it was read, so that further cuts need not read it again.",
-        ),
     ] = None,
     engine: Annotated[
         Literal["duckdb", "spark"], typer.Option(help="spark: for a cluster, with Spark's own settings.")
@@ -253,7 +242,7 @@ def cut(
     """
     from triplewise.tools.kg.subset import SubsetSpec, extract_subset
 
-    spec = SubsetSpec(hops, direction, hub_limit, hub_sample, seed, tuple(language or ()))
+    spec = SubsetSpec(hops, direction, hub_limit, tuple(language or ()))
     try:
         with progress_bars() as progress:
             report = extract_subset(
@@ -265,7 +254,6 @@ def cut(
                 engine=engine,
                 memory=memory,
                 threads=threads,
-                staged=staged,
                 overwrite=overwrite,
                 progress=progress,
             )

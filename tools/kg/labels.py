@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from typing import Literal as OneOf
 
 from triplewise.tools.core.errors import DataError
@@ -115,38 +115,6 @@ class Name:
     alias: bool = False
 
 
-class Names:
-    """Where an index keeps its names. Norms are what `normalise` returns."""
-
-    most_words: int
-
-    def exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
-        """Return entries by normal form."""
-        raise NotImplementedError
-
-    def fuzzy(self, norm: str, limit: int) -> Iterable[Entry]:
-        """Return entries whose names share nearly the same words."""
-        raise NotImplementedError
-
-    def trigrams(self, norm: str, limit: int) -> Iterable[Entry]:
-        """Return entries whose names share runs of characters, where `fuzzy` does not compare them all."""
-        return ()
-
-    def longer(self, norm: str, limit: int) -> Iterable[Entry]:
-        """Return entries whose names begin or end with these words and go on, most popular first."""
-        raise NotImplementedError
-
-    def node(self, iri: IRI) -> Entry | None:
-        """Return the entry of a node under its preferred label."""
-        raise NotImplementedError
-
-    def __len__(self) -> int:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Free what is held."""
-
-
 class LabelIndex:
     """Looks names up, in one place or several. Read-only, and safe to use from several threads.
 
@@ -154,13 +122,13 @@ class LabelIndex:
         names: makes where the names are, when they are first needed.
     """
 
-    def __init__(self, names: Callable[[], Sequence[Names]]) -> None:
+    def __init__(self, names: Callable[[], Sequence[_Names]]) -> None:
         self._make = names
-        self._made: Sequence[Names] | None = None
+        self._made: Sequence[_Names] | None = None
         self._lock = threading.Lock()
 
     @property
-    def _names(self) -> Sequence[Names]:
+    def _names(self) -> Sequence[_Names]:
         with self._lock:
             if self._made is None:
                 self._made = self._make()
@@ -289,7 +257,7 @@ def _ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     return tuple(best.values())
 
 
-class _MemoryNames(Names):
+class _MemoryNames:
     """Names in a dictionary by normal form; near ones by comparing with all of them (rapidfuzz)."""
 
     def __init__(
@@ -320,6 +288,9 @@ class _MemoryNames(Names):
             near.update(dict.fromkeys(hit[0] for hit in hits))
         return [entry for other in near for entry in self._entries(other)]
 
+    def trigrams(self, norm: str, limit: int) -> Iterable[Entry]:
+        return ()  # `fuzzy` compares with all names
+
     def longer(self, norm: str, limit: int) -> Iterable[Entry]:
         start, end = f"{norm} ", f" {norm}"
         found = [e for n in self._norms if n.startswith(start) or n.endswith(end) for e in self._entries(n)]
@@ -331,6 +302,9 @@ class _MemoryNames(Names):
 
     def __len__(self) -> int:
         return self._count
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     @cached_property
     def _norms(self) -> list[str]:
@@ -390,7 +364,7 @@ def build_label_index(
     return count
 
 
-class _DiskNames(Names):
+class _DiskNames:
     """Names in the files that `build` wrote. Opened when first asked, one SQLite connection a thread."""
 
     def __init__(self, folder: Path) -> None:
@@ -482,3 +456,6 @@ class _DiskNames(Names):
 
 def _entry(iri: str, label: str, text: str, alias: int, popularity: int, description: str) -> Entry:
     return Entry(IRI(iri), label, text, bool(alias), popularity, description)
+
+
+_Names: TypeAlias = _MemoryNames | _DiskNames

@@ -71,7 +71,7 @@ def open_kg(
             future = _opened[key] = Future()
     if new:  # outside the lock: other graphs can be opened while this one loads
         try:
-            future.set_result(_open(source, profile, timeout, limit))
+            future.set_result(_open(source, profile))
         except BaseException as error:
             _opened.pop(key, None)
             future.set_exception(error)
@@ -121,9 +121,7 @@ def _cached(identity: str, kind: str = "homes") -> Path:
     return user_cache_path("triplewise") / kind / hashlib.sha256(identity.encode()).hexdigest()[:20]
 
 
-def _open(
-    source: str | Path, profile: str | Path | Profile | None, timeout: float, limit: int
-) -> KnowledgeGraph:
+def _open(source: str | Path, profile: str | Path | Profile | None) -> KnowledgeGraph:
     given = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
     text, path = str(source), Path(source).expanduser()
     if text == DEMO:
@@ -133,24 +131,24 @@ def _open(
                 stack.enter_context(resources.as_file(folder / name))
                 for name in ("demo.nt.gz", "labels.tsv.gz", "profile.yaml")
             )
-            return _in_memory([facts], [labels], given or load_profile(yaml), DEMO, timeout, limit)
+            return _in_memory([facts], [labels], given or load_profile(yaml), DEMO)
     if _URL.match(text):
         from triplewise.tools.kg.endpoint import EndpointKG
 
         packaged = (load_profile(name) for name in profile_names() if given is None)
         fits = (p for p in packaged if any(re.search(host, text, re.IGNORECASE) for host in p.endpoint_hosts))
         shape = given or next(fits, load_profile("generic"))
-        endpoint = EndpointKG(text, shape, timeout=timeout, limit=limit)
+        endpoint = EndpointKG(text, shape)
         endpoint.cache_dirs = (_cached(endpoint.name),)  # its URL without any login
         return endpoint
     if path.is_dir():
-        return _open_folder(path, given, timeout, limit)
+        return _open_folder(path, given)
     if path.is_file():
-        return _open_file(path, given, timeout, limit)
+        return _open_file(path, given)
     raise DataError(f"no such knowledge graph; give {DEMO!r}, a folder, a file, or an http(s) URL", path)
 
 
-def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) -> KnowledgeGraph:
+def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
     import pyoxigraph as ox
 
     from triplewise.tools.kg.embedded import EmbeddedKG
@@ -172,8 +170,6 @@ def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) 
         store,
         profile,
         path.name,
-        timeout=timeout,
-        limit=limit,
         index=LabelIndex.on_disk(path),
         adjacency=adjacency,
     )
@@ -181,7 +177,7 @@ def _open_folder(path: Path, given: Profile | None, timeout: float, limit: int) 
     return kg
 
 
-def _open_file(path: Path, given: Profile | None, timeout: float, limit: int) -> KnowledgeGraph:
+def _open_file(path: Path, given: Profile | None) -> KnowledgeGraph:
     from triplewise.tools.kg import rdf
 
     rdf.check_format(path)
@@ -192,7 +188,7 @@ def _open_file(path: Path, given: Profile | None, timeout: float, limit: int) ->
     if given is None and rdf.is_text(path):
         given = load_profile("names")
     if (facts := path.stat()).st_size <= MEMORY_BYTES:
-        return _in_memory([path], [], given, path.name, timeout, limit)
+        return _in_memory([path], [], given, path.name)
     from triplewise.tools.kg.load import load_kg
 
     profile = given.name if given else ""
@@ -203,7 +199,7 @@ def _open_file(path: Path, given: Profile | None, timeout: float, limit: int) ->
         except ConfigurationError:  # another process has loaded it while this one waited
             if not is_store(folder):
                 raise
-    return _open_folder(folder, given, timeout, limit)
+    return _open_folder(folder, given)
 
 
 _copies: LRUCache[tuple[int, int], tuple[Any, KnowledgeGraph]] = LRUCache(OPENED)
@@ -224,7 +220,7 @@ def open_rdflib(graph: Any, profile: str | Path | Profile | None = None) -> Know
     with TemporaryDirectory() as folder:
         path = Path(folder, "graph.nt")
         graph.serialize(destination=str(path), format="nt", encoding="utf-8")
-        copy = _in_memory([path], [], given, "rdflib graph", 30.0, 10_000)
+        copy = _in_memory([path], [], given, "rdflib graph")
     with _lock:
         _copies[key] = (graph, copy)
     return copy
@@ -235,8 +231,6 @@ def _in_memory(
     tables: Sequence[Path],
     given: Profile | None,
     name: str,
-    timeout: float,
-    limit: int,
 ) -> KnowledgeGraph:
     import pyoxigraph as ox
 
@@ -254,6 +248,6 @@ def _in_memory(
     index = LabelIndex.in_memory(
         lambda: node_names(store, profile, reader), reader.popularity, describer(store, profile)
     )
-    kg = EmbeddedKG(store, profile, name, timeout=timeout, limit=limit, index=index)
+    kg = EmbeddedKG(store, profile, name, index=index)
     kg.cache_dirs = (_cached(SMALL),)
     return kg

@@ -48,7 +48,8 @@ def find_paths_by_queries(
         inner = hops - from_heads - to_tails
         avoided = [*([source] if from_heads else ()), *([target] if to_tails else ())]
         sparql = _chains_query(first, last, inner, avoided)
-        result = kg.query(sparql, timeout=deadline.left, limit=min(4 * (limit + 1), CHAIN_CAP))
+        rows = min(max(4 * limit, 1_000), CHAIN_CAP)  # many chains are no simple paths
+        result = kg.query(sparql, timeout=deadline.left, limit=rows)
         joined = (
             (*begin, *chain, *end)
             for row in result.rows

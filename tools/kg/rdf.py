@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import logging
 import re
 import zlib
@@ -18,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from typing import Literal as OneOf
 
 import pyoxigraph as ox
@@ -315,7 +314,7 @@ def describer(store: ox.Store, profile: Profile) -> Callable[[str], str]:
     return describe
 
 
-class Stream(io.RawIOBase):
+class Stream:
     """A decompressed file that knows how far into the file on disk it is."""
 
     def __init__(self, path: Path) -> None:
@@ -339,10 +338,6 @@ class Stream(io.RawIOBase):
         """Bytes of the file on disk read so far."""
         return self._raw.tell()
 
-    def readable(self) -> bool:
-        """Always true."""
-        return True
-
     def read(self, size: int = -1, /) -> bytes:
         """Decompressed bytes. Raises OSError for a broken archive, whatever its library raises."""
         try:
@@ -350,18 +345,12 @@ class Stream(io.RawIOBase):
         except self._failures as error:
             raise OSError(f"broken archive: {error}") from error
 
-    def readinto(self, buffer: Any, /) -> int:
-        """Decompressed bytes into a buffer."""
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+    def __enter__(self) -> Self:
+        return self
 
-    def close(self) -> None:
-        """Close the file."""
-        if not self.closed:
-            self._inner.close()
-            self._raw.close()
-        super().close()
+    def __exit__(self, *_: object) -> None:
+        self._inner.close()
+        self._raw.close()
 
 
 def open_file(path: Path) -> Stream:

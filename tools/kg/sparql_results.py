@@ -117,14 +117,11 @@ def _judge_results(reply: Reply, limit: int) -> Verdict:
         state = reply.headers.get("x-sql-message", "its results are incomplete")
         return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {state}"))
     try:
-        answer = parse_answer(reply.body)
+        result, remark = parse_answer(reply.body, limit)
     except NotResultsError as error:
         return _judge_other(reply, error)
-    if _TIME_WORDS.search(answer.remark):
-        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {answer.remark}"))
-    if answer.boolean is not None:
-        return Verdict(Result(Outcome.ROWS, boolean=answer.boolean))
-    result = Result.capped(answer.variables, answer.rows, limit)
+    if _TIME_WORDS.search(remark):
+        return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {remark}"))
     engine_cap = reply.headers.get("x-sparql-maxrows", "")
     if result.outcome is Outcome.ROWS and engine_cap.isdecimal() and len(result.rows) >= int(engine_cap):
         message = f"cut at the endpoint's own limit of {engine_cap} rows"
@@ -176,47 +173,37 @@ class NotResultsError(ValueError):
         self.cut = cut
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A parsed body: rows of a SELECT, or the boolean of an ASK.
+def parse_answer(body: bytes, limit: int) -> tuple[Result, str]:
+    """SPARQL results in JSON or XML, of which up to `limit + 1` rows were asked.
 
-    `remark` is whatever the engine wrote beside the results, such as that they are incomplete.
+    And what the engine wrote beside them, such as that they are incomplete. Raises NotResultsError.
     """
-
-    variables: tuple[str, ...] = ()
-    rows: tuple[tuple[Term | None, ...], ...] = ()
-    boolean: bool | None = None
-    remark: str = ""
-
-
-def parse_answer(body: bytes) -> Answer:
-    """SPARQL results in JSON or XML. Raises NotResultsError."""
     start = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"{":
-        return _parse_json(body)
+        return _parse_json(body, limit)
     if start == b"<" and b"http://www.w3.org/2005/sparql-results#" in body[:2000]:
-        return _parse_xml(body)
+        return _parse_xml(body, limit), ""
     raise NotResultsError("the body is neither JSON nor XML results")
 
 
-def _parse_json(body: bytes) -> Answer:
+def _parse_json(body: bytes, limit: int) -> tuple[Result, str]:
     try:
         data = json.loads(body)
         head = data["head"]
         beside = {k: v for k, v in data.items() if k not in ("head", "results", "boolean")}
         remark = json.dumps(beside) if beside else ""  # engines put time-outs and errors there
         if "boolean" in data:
-            return Answer(boolean=bool(data["boolean"]), remark=remark)
+            return Result(Outcome.ROWS, boolean=bool(data["boolean"])), remark
         names = tuple(head["vars"])
-        rows = tuple(
+        rows = [
             tuple(_json_term(binding[n]) if n in binding else None for n in names)
             for binding in data["results"]["bindings"]
-        )
+        ]
     except ValueError as error:
         raise NotResultsError(f"the JSON results end in the middle ({error})", cut=True) from None
     except (KeyError, TypeError) as error:
         raise NotResultsError(f"the JSON holds no SPARQL results ({error!r})") from None
-    return Answer(names, rows, remark=remark)
+    return Result.capped(names, rows, limit), remark
 
 
 def _json_term(cell: Mapping[str, Any]) -> Term:
@@ -230,17 +217,17 @@ def _json_term(cell: Mapping[str, Any]) -> Term:
     return Literal(json.dumps(value), XSD + "string")
 
 
-def _parse_xml(body: bytes) -> Answer:
+def _parse_xml(body: bytes, limit: int) -> Result:
     try:
         parsed = ox.parse_query_results(body, format=ox.QueryResultsFormat.XML)
         if isinstance(parsed, ox.QueryBoolean):
-            return Answer(boolean=bool(parsed))
+            return Result(Outcome.ROWS, boolean=bool(parsed))
         names = tuple(v.value for v in parsed.variables)
         terms = (map(from_ox, solution) for solution in parsed)
-        rows = tuple(
+        rows = [
             tuple(canonical(t.value, t.datatype, t.language) if isinstance(t, Literal) else t for t in row)
             for row in terms
-        )
+        ]
     except (SyntaxError, ValueError) as error:
         raise NotResultsError(f"the XML results cannot be read to their end ({error})", cut=True) from None
-    return Answer(names, rows)
+    return Result.capped(names, rows, limit)

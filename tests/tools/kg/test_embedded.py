@@ -1,20 +1,15 @@
-"""What only the embedded engine does, and the path search against brute force."""
+"""What only the embedded engine does, and answers that are used again within one question."""
 
 from __future__ import annotations
 
-import threading
-from itertools import pairwise
-
 import pyoxigraph as ox
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
+from triplewise.tools.core.terms import IRI, Literal
+from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
-from triplewise.tools.kg.engine import Workers
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import Hop, KnowledgeGraph, Outcome
+from triplewise.tools.kg.protocol import AnswerCache, KnowledgeGraph, Outcome, metered
 
 EX = "http://x/"
 
@@ -46,92 +41,59 @@ def test_blank_nodes_are_iris_with_an_underscore() -> None:
     ] == [2]
 
 
-def test_illegal_iris_of_a_lenient_load_do_not_crash() -> None:
-    store = ox.Store()
-    store.bulk_load(b"<http://x/a b> <http://x/p> 1 .", format=ox.RdfFormat.TURTLE, lenient=True)
-    result = EmbeddedKG(store, Profile(), "t").query("SELECT ?s { ?s ?p ?o }")
-    assert result.column("s") == (IRI("http://x/a%20b"),)
+BORDERS = "<http://www.wikidata.org/prop/direct/P47>"
+PATTERN = f"{{ <http://www.wikidata.org/entity/Q183> {BORDERS} ?a . ?a {BORDERS} ?b . }}"
 
 
-def test_an_unknown_function_is_the_querys_fault(memory_kg: KnowledgeGraph) -> None:
-    result = memory_kg.query("SELECT (<http://x/f>(1) AS ?y) {}")
-    assert result.outcome in (Outcome.SYNTAX, Outcome.ROWS)
+@pytest.fixture
+def demo() -> KnowledgeGraph:
+    return open_kg("demo")
 
 
-def test_an_unlabelled_kg_is_not_asked_twice() -> None:
-    kg = EmbeddedKG(ox.Store(), Profile(label_predicates=()), "none")
-    assert kg.labels([e("a")]) == {}
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (f"SELECT DISTINCT ?a ?b WHERE {PATTERN}", f"SELECT DISTINCT ?a ?b WHERE {PATTERN}"),
+        (f"SELECT DISTINCT ?a ?b WHERE {PATTERN} LIMIT 9000", f"SELECT DISTINCT ?b WHERE {PATTERN}"),
+        (f"SELECT DISTINCT ?a ?b WHERE {PATTERN}", f"SELECT DISTINCT ?b ?a WHERE {PATTERN} LIMIT 8000"),
+        (f"ASK {PATTERN}", f"ASK {PATTERN}"),
+    ],
+)
+def test_what_is_known_is_not_asked_again(demo: KnowledgeGraph, first: str, second: str) -> None:
+    plain = demo.query(second)
+    kg = demo.session(answers=AnswerCache())
+    with metered(kg) as meter:
+        kg.query(first)
+        again = kg.query(second)
+    assert meter.queries == 1
+    assert (again.outcome, again.variables, again.boolean) == (plain.outcome, plain.variables, plain.boolean)
+    assert set(again.rows) == set(plain.rows)
+    assert len(again.rows) == len(plain.rows)
 
 
-Edges = list[tuple[int, int, int]]
-EDGES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 1), st.integers(0, 8)), max_size=16)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (f"SELECT DISTINCT ?a ?b WHERE {PATTERN} LIMIT 3", f"SELECT DISTINCT ?a WHERE {PATTERN}"),
+        (f"SELECT DISTINCT ?a WHERE {PATTERN}", f"SELECT DISTINCT ?a ?b WHERE {PATTERN}"),
+        (f"SELECT ?a WHERE {PATTERN}", f"SELECT DISTINCT ?a WHERE {PATTERN}"),
+        (f"SELECT DISTINCT ?a ?b WHERE {PATTERN} ORDER BY ?b LIMIT 1", f"SELECT DISTINCT ?a WHERE {PATTERN}"),
+    ],
+)
+def test_what_does_not_follow_is_asked(demo: KnowledgeGraph, first: str, second: str) -> None:
+    plain = demo.query(second)
+    kg = demo.session(answers=AnswerCache())
+    with metered(kg) as meter:
+        kg.query(first)
+        assert set(kg.query(second).rows) == set(plain.rows)
+    assert meter.queries == 2
 
 
-@settings(deadline=None, max_examples=150)
-@given(edges=EDGES, hops=st.integers(1, 4))
-def test_paths_are_all_simple_paths(edges: Edges, hops: int) -> None:
-    triples = {Triple(e(s), e(f"r{r}"), _node(o)) for s, r, o in edges}
-    store = ox.Store()
-    store.load("\n".join(t.n3() for t in triples).encode(), format=ox.RdfFormat.N_TRIPLES)
-    result = EmbeddedKG(store, Profile(), "t").paths(e(0), _node(1), hops)
-    expected = _brute_force(triples, e(0), _node(1), hops)
-    assert set(result.paths) == expected
-    assert len(result.paths) == len(expected)
-    assert result.outcome is (Outcome.ROWS if expected else Outcome.EMPTY)
-    assert all(len(a) <= len(b) for a, b in pairwise(result.paths))
-
-
-def _node(number: int) -> Term:
-    return text(str(number)) if number > 6 else e(number)
-
-
-def _brute_force(triples: set[Triple], source: Term, target: Term, hops: int) -> set[tuple[Hop, ...]]:
-    found: set[tuple[Hop, ...]] = set()
-
-    def walk(node: Term, path: tuple[Hop, ...], seen: frozenset[Term]) -> None:
-        if node == target:
-            found.add(path)
-            return
-        if len(path) == hops:
-            return
-        for t in triples:
-            for near, far, forward in ((t.subject, t.object, True), (t.object, t.subject, False)):
-                if near == node and far not in seen:
-                    walk(far, (*path, Hop(t, forward)), seen | {far})
-
-    walk(source, (), frozenset((source,)))
-    return found
-
-
-class TestWorkers:
-    def test_values_and_errors_come_back(self) -> None:
-        workers = Workers()
-        assert workers.run(lambda _: 42, 1) == 42
-        with pytest.raises(ZeroDivisionError):
-            workers.run(lambda _: 1 / 0, 1)
-
-    def test_a_job_given_up_is_told_and_its_place_comes_back(self) -> None:
-        workers, told = Workers(size=1), threading.Event()
-
-        def job(cancelled: threading.Event) -> None:
-            cancelled.wait(5)
-            told.set()
-
-        with pytest.raises(TimeoutError, match=r"0\.05 s"):
-            workers.run(job, 0.05)
-        assert told.wait(5)
-        assert workers.run(lambda _: 1, 5) == 1
-
-    def test_jobs_that_never_end_make_room_and_do_not_pile_up(self) -> None:
-        workers, release = Workers(size=2), threading.Event()
-        for _ in range(4):
-            with pytest.raises(TimeoutError):
-                workers.run(lambda _: release.wait(60), 0.02)
-        assert workers.run(lambda _: 1, 5) == 1
-        for _ in range(2):
-            with pytest.raises(TimeoutError):
-                workers.run(lambda _: release.wait(60), 0.02)
-        with pytest.raises(TimeoutError, match="still occupy"):
-            workers.run(lambda _: 1, 0.05)
-        release.set()
-        assert workers.run(lambda _: 1, 5) == 1
+def test_cut_and_failed_results_are_asked_for_again(demo: KnowledgeGraph) -> None:
+    query = f"SELECT DISTINCT ?a WHERE {PATTERN}"
+    kg = demo.session(answers=AnswerCache())
+    with metered(kg) as meter:
+        assert kg.query(query, limit=2).outcome is Outcome.TRUNCATED
+        assert kg.query(query, limit=2).outcome is Outcome.TRUNCATED
+        assert len(kg.query(query).rows) > 2
+    assert meter.queries == 3

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import SimpleNamespace
 
+import pyoxigraph as ox
 import pytest
 
-from tests.support.sparql_server import RESULTS, Scripted, SparqlServer, rows
+from tests.support.sparql_server import Scripted, SparqlServer, rows
 from tests.support.virtuoso import free_port
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI, XSD, Literal, text
 from triplewise.tools.kg import endpoint
-from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.endpoint import EndpointKG, find_closures, list_subclasses
+from triplewise.tools.kg.engine import read_query
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Outcome
 
@@ -88,15 +90,6 @@ def test_retry_after_is_honoured(start: Start, monkeypatch: pytest.MonkeyPatch) 
     assert waits == [7.0]
 
 
-def test_retry_after_beyond_the_time_out_is_not_waited_for(start: Start) -> None:
-    kg, server = start(Scripted("wait", status=429, headers={"Retry-After": "600"}), timeout=120.0)
-    begun = time.monotonic()
-    result = kg.query(ALL)
-    assert (result.outcome, len(server.asked)) == (Outcome.UNAVAILABLE, 1)
-    assert "600" in result.message
-    assert time.monotonic() - begun < 60
-
-
 @pytest.mark.parametrize(
     ("reply", "outcome", "says"),
     [
@@ -164,14 +157,6 @@ def test_a_slow_endpoint_is_a_time_out_in_time(start: Start, slow: Scripted) -> 
     assert time.monotonic() - begun < 20  # the whole answer would take three times as long
 
 
-def test_a_path_search_ends_in_time_whatever_the_endpoint_does(start: Start) -> None:
-    kg, _ = start(Scripted(rows("http://x/a"), delay=60.0))
-    begun = time.monotonic()
-    found = kg.paths(IRI("http://x/a"), IRI("http://x/b"), timeout=0.3)
-    assert (found.outcome, found.paths) == (Outcome.TIMEOUT, ())
-    assert time.monotonic() - begun < 20
-
-
 def test_a_dead_endpoint_says_what_to_do(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     kg = EndpointKG(f"http://127.0.0.1:{free_port()}/sparql", Profile(), timeout=3.0)
@@ -181,38 +166,11 @@ def test_a_dead_endpoint_says_what_to_do(start: Start, monkeypatch: pytest.Monke
     assert kg.labels([IRI("http://x/a")]) == {}
 
 
-def test_failed_labels_are_asked_again(start: Start) -> None:
-    labels = json.dumps(
-        {
-            "head": {"vars": ["s", "p", "l"]},
-            "results": {
-                "bindings": [
-                    {
-                        "s": {"type": "uri", "value": "http://x/a"},
-                        "p": {"type": "uri", "value": Profile().label_predicates[0]},
-                        "l": {"type": "literal", "xml:lang": "EN", "value": "A"},
-                    }
-                ]
-            },
-        }
-    )
-    kg, _ = start(Scripted("no", status=403), Scripted(labels))
-    assert kg.labels([IRI("http://x/a")]) == {}
-    assert kg.labels([IRI("http://x/a")]) == {IRI("http://x/a"): "A"}
-
-
 def test_the_endpoints_own_cap_is_told(start: Start) -> None:
     kg, _ = start(Scripted(rows("http://x/a", "http://x/b"), headers={"X-SPARQL-MaxRows": "2"}))
     result = kg.query(ALL)
     assert (result.outcome, len(result.rows)) == (Outcome.TRUNCATED, 2)
     assert "endpoint's own limit of 2" in result.message
-
-
-def test_a_cap_the_endpoint_ignores_is_kept_here(start: Start) -> None:
-    kg, server = start(Scripted(rows(*(f"http://x/{i}" for i in range(9)))))
-    result = kg.query(ALL, limit=4)
-    assert (result.outcome, len(result.rows)) == (Outcome.TRUNCATED, 4)
-    assert server.asked[0].parameters["query"][0].endswith("LIMIT 5")
 
 
 def test_long_queries_are_posted(start: Start) -> None:
@@ -221,12 +179,6 @@ def test_long_queries_are_posted(start: Start) -> None:
     kg.query(f"{ALL} # {'x' * endpoint.LONGEST_GET}")
     assert [a.method for a in server.asked] == ["GET", "POST"]
     assert server.asked[1].parameters["query"][0].startswith(ALL)
-
-
-def test_comments_and_iris_never_make_a_query_an_update(start: Start) -> None:
-    kg, server = start(GOOD)
-    kg.query(f"# DELETE\nPREFIX insert: <http://x/#DROP> {ALL}")
-    assert (server.asked[0].method, set(server.asked[0].parameters)) == ("GET", {"query"})
 
 
 def test_login_graph_headers_and_parameters_are_sent_but_not_shown(start: Start) -> None:
@@ -269,12 +221,6 @@ def test_what_is_no_url_is_refused_at_once(url: str) -> None:
         EndpointKG(url, Profile())
 
 
-def test_results_type_is_asked_for(start: Start) -> None:
-    kg, server = start(GOOD)
-    kg.query(ALL)
-    assert server.asked[0].headers["accept"].startswith(RESULTS)
-
-
 def test_a_redirect_does_not_carry_login_and_keys_to_another_server(start: Start) -> None:
     _, other = start(GOOD)
     moved = Scripted(status=302, headers={"Location": other.url})
@@ -285,3 +231,46 @@ def test_a_redirect_does_not_carry_login_and_keys_to_another_server(start: Start
     assert "authorization" not in passed_on
     assert "x-api-key" not in passed_on
     assert passed_on["accept"] == sent["accept"]
+
+
+CLASS_PREFIX = "PREFIX e: <http://e/>\n"
+CLASSES = b"""
+@prefix e: <http://e/> .
+e:lake e:sub e:water . e:crater e:sub e:lake . e:loop e:sub e:crater . e:crater e:sub e:loop .
+e:a e:is e:lake . e:b e:is e:crater . e:c e:is e:water . e:d e:is e:hill .
+e:a e:in e:x . e:b e:in e:x . e:d e:in e:x .
+"""
+
+
+@pytest.fixture
+def classes() -> EmbeddedKG:
+    store = ox.Store()
+    store.load(CLASSES, format=ox.RdfFormat.TURTLE)
+    return EmbeddedKG(store, Profile(), "classes")
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        "?x e:is/e:sub* e:lake .",
+        "?x e:in e:x . ?x e:is/e:sub* e:water .",
+        "?x e:in e:x . ?x e:is ?t . ?t e:sub* e:lake",
+        "{ ?x e:is/e:sub* e:lake . } UNION { ?x e:is/e:sub* e:hill . }",
+        "?x e:in e:x . FILTER NOT EXISTS { ?x e:is/e:sub* e:lake . }",
+        "?x e:is/e:sub* e:nothing .",
+    ],
+)
+def test_same_answers_without_the_closure(classes: EmbeddedKG, group: str) -> None:
+    query = read_query(f"{CLASS_PREFIX}SELECT DISTINCT ?x WHERE {{ {group} }}")
+    plain = list_subclasses(query, classes.query)
+    assert "*" not in plain.text
+    assert set(classes.query(plain.text).rows) == set(classes.query(query.text).rows)
+
+
+@pytest.mark.parametrize(
+    "group", ["?x e:is/e:sub* ?class .", "?x e:is e:lake .", 'FILTER("?x e:is/e:sub* e:lake ." = ?y)']
+)
+def test_nothing_else_is_touched(classes: EmbeddedKG, group: str) -> None:
+    query = read_query(f"{CLASS_PREFIX}SELECT DISTINCT ?x WHERE {{ ?x e:in ?y . {group} }}")
+    assert not list(find_closures(query))
+    assert list_subclasses(query, classes.query) is query

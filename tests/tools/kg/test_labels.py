@@ -3,10 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from triplewise.tools.core.names import normalise, spans
 from triplewise.tools.kg.labels import LabelIndex, Name, build_label_index
 
 E = "http://e.example/"
@@ -101,41 +98,3 @@ def test_many_threads_may_ask(index: LabelIndex) -> None:
         assert len({tuple(found) for found in pool.map(ask, range(40))}) == 1
     index.close()
     index.close()
-
-
-def test_five_thousand_names_are_indexed_in_memory_at_once() -> None:
-    import time
-
-    names = [Name(f"{E}{i}", f"Some Person Number {i}") for i in range(5_000)]
-    start = time.process_time()  # what others do on this machine does not count
-    assert len(LabelIndex.in_memory(lambda: names)) == 5_000
-    assert time.process_time() - start < 1.0
-
-
-@given(st.text(max_size=30))
-def test_normalising_twice_changes_nothing(text: str) -> None:
-    assert normalise(normalise(text)) == normalise(text)
-
-
-@given(st.text(max_size=60))
-def test_spans_are_where_they_say(question: str) -> None:
-    for span in spans(question):
-        assert question[span.start : span.end] == span.text
-        assert span.norm == normalise(span.text)
-
-
-@pytest.mark.parametrize(
-    ("text", "norm"),
-    [
-        ("Łódź", "lodz"),
-        ("Romeo & Juliet", "romeo and juliet"),
-        ("bd-r", "bd r"),
-        ("  J.R.R.  Tolkien ", "j r r tolkien"),
-        ("?!", "?!"),
-        ("ﬁlm", "film"),
-        ("हिन्दी", "हिन्दी"),
-        ("東京", "東京"),
-    ],
-)
-def test_normal_forms(text: str, norm: str) -> None:
-    assert normalise(text) == norm

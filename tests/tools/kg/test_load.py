@@ -1,5 +1,4 @@
 import gzip
-import json
 import os
 import signal
 import subprocess
@@ -94,15 +93,6 @@ def test_a_broken_line_stops_the_load_or_is_left_out(tmp_path: Path) -> None:
     assert report.broken_count == 2
 
 
-def test_broken_lines_of_text_and_label_files_are_numbered(tmp_path: Path) -> None:
-    facts = write(tmp_path / "kb.txt", "Up|directed_by|Pete Docter\n\nUp|release_year\n")
-    labels = write(tmp_path / "l.tsv", "nonsense\n")
-    with pytest.raises(DataError, match=r"kb\.txt:3: expected `subject\|relation\|object`"):
-        load_kg([facts], tmp_path / "kg", profile="metaqa")
-    report = load_kg([facts, labels], tmp_path / "kg", profile="metaqa", on_error="skip")
-    assert [(b.path.name, b.line) for b in report.broken] == [("kb.txt", 3), ("l.tsv", 1)]
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -141,21 +131,6 @@ def test_an_existing_store_is_replaced_only_when_asked(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="choose another place"):
         load_kg([smaller], tmp_path / "mine", replace=True)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
-
-
-def test_progress_tells_stages_and_bytes(tmp_path: Path) -> None:
-    rows = "".join(f"<{E}s{i}> <{E}p> <{E}o{i % 7}> .\n" for i in range(30_000))
-    told: list[tuple[str, int, int | None]] = []
-    load_kg([write(tmp_path / "a.nt", rows)], tmp_path / "kg", progress=lambda *step: told.append(step))
-    stages = list(dict.fromkeys(stage for stage, _, _ in told))
-    assert stages == [
-        "reading a.nt",
-        "finding out the shape of the graph",
-        "optimising",
-        "indexing labels",
-        "joining nodes",
-    ]
-    assert all(total is None or 0 <= done <= total for _, done, total in told)
 
 
 LOAD = """
@@ -242,10 +217,3 @@ def test_a_load_that_died_between_its_renames_gives_the_old_store_back(tmp_path:
     with pytest.raises(ConfigurationError, match="exists already"):
         load_kg([source], tmp_path / "kg")
     assert count(tmp_path / "kg") == 50
-
-
-def test_the_manifest_says_what_was_loaded(tmp_path: Path) -> None:
-    load_kg([write(tmp_path / "a.nt", NT)], tmp_path / "kg")
-    manifest = json.loads((tmp_path / "kg" / "manifest.json").read_text())
-    assert manifest["triples"] == 50
-    assert manifest["sources"] == [{"name": "a.nt", "bytes": len(NT)}]

@@ -9,7 +9,6 @@ from triplewise.tools.kg import IRI, KnowledgeGraph, open_kg
 from triplewise.tools.kg import open as opening
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.load import load_kg
-from triplewise.tools.linking.linker import link
 
 COMPANY = """
 @prefix i: <http://c.example/things/> . @prefix v: <http://c.example/words#> .
@@ -42,13 +41,6 @@ def test_the_demo_opens_fast_and_knows_its_labels() -> None:
     }
     assert kg.index is not None
     assert kg.profile.short(kg.index.exact("Jack London")[0].iri) == "Q45765"
-
-
-def test_the_demo_links_its_dbpedia_resources_too() -> None:
-    kg = open_kg("demo")
-    (found,) = link("Where was Tom Kilburn born?", kg)
-    assert (found.id, found.label) == ("dbr:Tom_Kilburn", "Tom Kilburn")
-    assert kg.profile.expand(found.id) == IRI("http://dbpedia.org/resource/Tom_Kilburn")
 
 
 def test_the_same_graph_is_opened_once(company: Path) -> None:
@@ -86,20 +78,6 @@ def test_a_file_opens_in_memory_with_an_inferred_profile(company: Path) -> None:
     assert kg.index.exact("works in") == ()
 
 
-def test_inferred_short_forms_stay_apart() -> None:
-    """Relations of another namespace are bare only where no node lives in it."""
-    store = ox.Store()
-    quads = "<http://a/x> <http://b#p> <http://a/y> . <http://a/p> <http://b#q> <http://a/x> ."
-    store.load(quads.encode(), format=ox.RdfFormat.TURTLE)
-    profile = infer_profile(store)
-    assert profile.entity_namespaces == ("http://a/",)
-    assert profile.relation_namespaces == ("http://b#",)
-    for iri, relation in ((IRI("http://a/p"), False), (IRI("http://b#p"), True)):
-        assert profile.expand(profile.short(iri), relation) == iri
-    store.load(b"<http://a/x> <http://b#q> <http://b#p> .", format=ox.RdfFormat.N_TRIPLES)
-    assert infer_profile(store).relation_namespaces == ()
-
-
 def test_a_label_predicate_nobody_knows_is_found() -> None:
     store = ox.Store()
     rows = [
@@ -117,15 +95,6 @@ def test_a_graph_without_labels_is_found_by_its_ids(tmp_path: Path) -> None:
     assert index is not None
     assert [e.iri.value for e in index.exact("jack london")] == ["http://a/JackLondon"]
     assert [e.iri.value for e in index.exact("White Fang")] == ["http://a/White_Fang"]
-
-
-def test_text_of_names_opens_with_or_without_its_profile(tmp_path: Path) -> None:
-    path = tmp_path / "kb.txt"
-    path.write_text("Paris, Texas|directed_by|Wim Wenders\n")
-    for profile in (None, "metaqa"):
-        kg = open_kg(path, profile=profile)
-        assert kg.index is not None
-        assert kg.profile.short(kg.index.exact("paris texas")[0].iri) == "Paris, Texas"
 
 
 def test_what_is_no_graph_is_told(tmp_path: Path, company: Path) -> None:

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, text
+from triplewise.tools.core.terms import IRI, Term, Triple, text
 from triplewise.tools.kg import adjacency
 from triplewise.tools.kg.adjacency import build_adjacency, open_adjacency
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import open_kg
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import Hop, Outcome, metered, path_order
+from triplewise.tools.kg.protocol import Hop, Outcome, path_order
 
 Walk = tuple[Hop, ...]
 Edges = list[tuple[int, int, int]]
@@ -108,28 +108,6 @@ def test_triples_are_added_to_an_adjacency(edges: Edges, added: Edges, target: i
     )
 
 
-@settings(deadline=None, max_examples=60)
-@given(edges=EDGES)
-def test_every_edge_is_held_once_from_both_ends_and_loops_are_not(edges: Edges) -> None:
-    triples = triples_of(edges)
-    graph = build_adjacency(store_of(triples), PLAIN)
-    assert graph is not None
-    held = [
-        (graph.term(near), graph.relations[code // 2], code % 2 == 0, graph.term(far))
-        for near in range(graph.nodes)
-        for code, far in zip(
-            graph.codes[graph.edges[near] : graph.edges[near + 1]].tolist(),
-            graph.ends[graph.edges[near] : graph.edges[near + 1]].tolist(),
-            strict=True,
-        )
-    ]
-    edges_of = [t for t in triples if t.subject != t.object]
-    there = {(t.subject, t.relation, True, t.object) for t in edges_of}
-    back = {(t.object, t.relation, False, t.subject) for t in edges_of}
-    assert len(held) == len(set(held))
-    assert set(held) == there | back
-
-
 ODD = r"""
 @prefix x: <http://www.w3.org/2001/XMLSchema#> .
 <http://e/0> <http://e/r0> 5, -7, 1.50, 2e3, true, "plain", "a\tb\nc\"d\\",
@@ -158,33 +136,6 @@ def test_terms_of_every_kind_are_found_and_come_back_as_the_store_has_them() -> 
     assert routes == [[text("plain"), text("plain")], [blank, e(1)]]
     numbers = [graph.number(e(name)) for name in ("", "0", "1", "a", "a/b")]
     assert all(n is not None for n in numbers)
-
-
-def test_a_literal_in_another_form_is_left_to_queries() -> None:
-    store = store_of({Triple(e(0), e("r"), Literal("1.5", XSD + "decimal"))})
-    kg = EmbeddedKG(store, PLAIN, "t")
-    for form in ("1.5", "1.50"):
-        assert len(kg.paths(e(0), Literal(form, XSD + "decimal"), 1).paths) == 1
-    assert kg.paths(e(0), e("nobody")).outcome is Outcome.EMPTY
-
-
-def test_named_graphs_are_joined_as_one() -> None:
-    store = ox.Store()
-    store.load(
-        b"<urn:a> <urn:p> <urn:b> . <urn:g> { <urn:b> <urn:p> <urn:c> . <urn:a> <urn:p> <urn:b> }",
-        format=ox.RdfFormat.TRIG,
-    )
-    kg = EmbeddedKG(store, PLAIN, "t")
-    with metered(kg) as meter:
-        assert [len(p) for p in kg.paths(IRI("urn:a"), IRI("urn:c")).paths] == [2]
-    assert meter.queries == 1
-
-
-def test_a_relation_left_out_but_wanted_now_is_searched_by_queries() -> None:
-    store = store_of({Triple(e(0), e("r3"), e(1))})
-    for profile, paths in ((PLAIN, 1), (HIDING, 0)):
-        kg = EmbeddedKG(store, profile, "t", adjacency=lambda: build_adjacency(store, HIDING))
-        assert len(kg.paths(e(0), e(1)).paths) == paths
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
@@ -231,29 +182,3 @@ def test_a_graph_that_is_too_large_is_searched_by_queries(
     with patch.multiple(adjacency, **bound):
         assert [len(p) for p in kg.paths(e(0), e(3)).paths] == [3]
     assert "searched for by queries" in caplog.text
-
-
-VALUES = st.text("ab\"\\\n\r\t\x08\x0c\x00\x7f\x85\u2028é日😀' <>^@", max_size=5)
-KINDS = st.sampled_from(["integer", "int", "decimal", "double", "boolean", "date", "string"])
-LITERALS = st.one_of(
-    st.builds(ox.Literal, VALUES),
-    st.builds(lambda v: ox.Literal(v, language="en-GB"), VALUES),
-    st.builds(
-        lambda v, kind: ox.Literal(v, datatype=ox.NamedNode(XSD + kind)),
-        st.sampled_from(["1", "007", "-3", "+4", "1.50", "2e4", "true", "0", "INF", "x", ""]),
-        KINDS,
-    ),
-)
-
-
-@settings(deadline=None, max_examples=300)
-@given(literal=LITERALS)
-def test_literals_are_written_as_terms_write_themselves(literal: ox.Literal) -> None:
-    store = ox.Store()
-    store.add(ox.Quad(ox.NamedNode("urn:s"), ox.NamedNode("urn:p"), literal))
-    graph = build_adjacency(store, PLAIN)
-    assert graph is not None
-    (expected,) = EmbeddedKG(store, PLAIN, "t").query("SELECT ?o { ?s ?p ?o }").column("o")
-    number = graph.number(expected)
-    assert number is not None
-    assert graph.term(number) == expected

@@ -48,22 +48,6 @@ def test_labels_and_aliases_of_many_cost_one_query_each(kg: EmbeddedKG) -> None:
     assert (texts["r7"].label, texts["r7"].aliases) == ("relation number 7", ("no. 7",))
 
 
-def test_a_relation_is_asked_for_once(kg: EmbeddedKG) -> None:
-    first = relation_texts(kg, ["made", "r1"])
-    with metered(kg) as again:
-        assert relation_texts(kg, ["r1", "made", "made"]) == {"r1": first["r1"], "made": first["made"]}
-    with metered(kg) as other:
-        relation_texts(kg, ["r1", "r2"])
-    assert again.queries == 0
-    assert 0 < other.queries <= 2
-
-
-def test_another_graph_has_texts_of_its_own(kg: EmbeddedKG) -> None:
-    relation_texts(kg, ["made"])
-    bare = EmbeddedKG(ox.Store(), PROFILE, "bare")
-    assert relation_texts(bare, ["made"])["made"].aliases == ()
-
-
 def test_aliases_of_the_language_or_of_none(kg: EmbeddedKG) -> None:
     made = relation_texts(kg, ["made"])["made"]
     assert made.label == "created by"
@@ -74,10 +58,6 @@ def test_the_profile_speaks_first_and_is_not_repeated(kg: EmbeddedKG) -> None:
     born = relation_texts(kg, ["born"])["born"]
     assert (born.label, born.object_type) == ("place of birth", "place")
     assert born.aliases == ("born in", "birthplace")
-
-
-def test_aliases_are_capped(kg: EmbeddedKG) -> None:
-    assert len(relation_texts(kg, ["wordy"])["wordy"].aliases) == ALIASES
 
 
 def test_descriptions_are_those_of_the_language(kg: EmbeddedKG) -> None:
@@ -94,8 +74,3 @@ def test_descriptions_are_those_of_the_language(kg: EmbeddedKG) -> None:
     assert texts == {"made": "who made it", "r1": "the first"}
     assert meter.queries == 1
     assert relation_descriptions(kg, ["made"]) == {}
-
-
-def test_an_id_that_cannot_be_expanded_reads_as_itself(kg: EmbeddedKG) -> None:
-    assert relation_texts(kg, ["no such:relation"])["no such:relation"].label == "no such:relation"
-    assert relation_texts(kg, []) == {}

@@ -64,21 +64,18 @@ class SubsetSpec:
         direction: `both`, or `out` to follow triples from subject to object only.
         hub_limit: a node with more neighbours than this on one side (as subject, as object) is not expanded
             on that side; 0 for no limit. Seeds always are.
-        hub_sample: triples of such a node and side that are taken all the same, by a hash with `seed`.
-        seed: of the samples. languages: of labels to keep (all if empty; texts without a tag stay).
+        languages: of labels to keep (all if empty; texts without a tag stay).
     """
 
     hops: int = 3
     direction: hop_tables.Direction = "both"
     hub_limit: int = 10_000
-    hub_sample: int = 0
-    seed: int = 0
     languages: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.direction not in hop_tables.DIRECTIONS:
             raise ConfigurationError.unknown("direction", self.direction, hop_tables.DIRECTIONS)
-        for name, least in (("hops", 1), ("hub_limit", 0), ("hub_sample", 0)):
+        for name, least in (("hops", 1), ("hub_limit", 0)):
             if getattr(self, name) < least:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least {least}")
 
@@ -143,7 +140,6 @@ def extract_subset(
     engine: str | Callable[[Path], Engine] = "duckdb",
     memory: str = "4GB",
     threads: int | None = None,
-    staged: Path | str | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> SubsetReport:
@@ -158,7 +154,7 @@ def extract_subset(
         profile: what ids look like, which relations are followed, which name things. Relations that it leaves
             out are neither followed nor kept; labels, aliases and descriptions are kept, not followed.
         engine: `duckdb`, `spark`, or what makes an engine, given a folder for what does not fit in memory.
-        memory, threads: what DuckDB may use. staged: where to keep the staged dump, for further cuts.
+        memory, threads: what DuckDB may use.
         overwrite: replace what the folder holds (a cut, whole or begun). progress: as for `load_kg`.
 
     Raises:
@@ -185,15 +181,12 @@ def extract_subset(
         raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
     target.mkdir(parents=True, exist_ok=True)
     steps = Steps(target / WORK)
-    staging = Steps(Path(staged).absolute()) if staged else steps
     with ExitStack() as stack:
         stack.enter_context(steps.alone())
-        if staging is not steps:
-            stack.enter_context(staging.alone())
         spill = steps.path("spill")
         running = engine(spill) if callable(engine) else engine_named(engine, spill, memory, threads)
         stack.callback(running.close)
-        report = _Extraction(running, steps, staging, spec, shape, entities, progress).run(paths, target)
+        report = _Extraction(running, steps, spec, shape, entities, progress).run(paths, target)
     shutil.rmtree(target / WORK, ignore_errors=True)
     return report
 
@@ -205,21 +198,20 @@ class _Extraction:
         self,
         engine: Engine,
         steps: Steps,
-        staging: Steps,
         spec: SubsetSpec,
         profile: Profile,
         seeds: Seeds,
         progress: Progress | None,
     ) -> None:
-        self.engine, self.steps, self.staging = engine, steps, staging
+        self.engine, self.steps = engine, steps
         self.spec, self.profile, self.seeds, self.progress = spec, profile, seeds, progress
         self.seconds: dict[str, float] = {}
         self._begun = time.perf_counter()
 
     def run(self, paths: Sequence[Path], target: Path) -> SubsetReport:
-        sources = stage(self.staging, self.engine, paths, self.profile, self.progress)
+        self._forget_others(paths)
+        sources = stage(self.steps, self.engine, paths, self.profile, self.progress)
         self._took("staging")
-        self._forget_others(sources)
         roles = self._step("relations", "roles", self._roles)
         seeds = self._step("finding the seeds", "0", self._known_seeds)
         if not seeds["reached"]:
@@ -269,7 +261,7 @@ class _Extraction:
         self._publish(report, files)
         return report
 
-    def _forget_others(self, sources: Sequence[Source]) -> None:
+    def _forget_others(self, dumps: Sequence[Path]) -> None:
         """Clear steps that were made for another extraction."""
         seeds = "\n".join(iri.value for iri in self.seeds.iris)
         identity = {
@@ -278,10 +270,10 @@ class _Extraction:
             "seeds": hashlib.sha256(seeds.encode()).hexdigest(),
             "profile": hashlib.sha256(repr(self.profile).encode()).hexdigest(),
             "engine": self.engine.name,
-            "sources": [[s.path.name, s.bytes, s.sha256_of_first_mib] for s in sources],
+            "sources": [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in dumps],
         }
         if self.steps.facts("identity") != identity:
-            for step in ("identity", "hops"):
+            for step in ("identity", STAGED, "hops"):
                 self.steps.forget(step)
             self.steps.step("identity", lambda folder: identity)
 
@@ -298,7 +290,7 @@ class _Extraction:
         if self.spec.hub_limit:
             seeds = self._read("0/frontier")
             over = self._materialize(hop_tables.hubs(touching, self.spec.hub_limit, seeds), folder / "hubs")
-        taken = hop_tables.taken(touching, over, self.spec.hub_sample, self.spec.seed)
+        taken = hop_tables.taken(touching, over)
         triples = self._materialize(taken, folder / "triples")
         before = hop_tables.union_of([self._read(f"{n}/frontier") for n in range(number)])
         frontier = self._materialize(hop_tables.reached(triples, before), folder / "frontier")
@@ -378,7 +370,7 @@ class _Extraction:
 
     def _staged(self) -> ir.Table:
         """All triples of the dumps."""
-        return self.engine.read(self.staging.path(STAGED))
+        return self.engine.read(self.steps.path(STAGED))
 
     def _folder(self, step: str) -> Path:
         return self.steps.path(f"hops/{step}")

@@ -50,31 +50,17 @@ def hubs(touching: ir.Table, limit: int, seeds: ir.Table) -> ir.Table:
     return over.order_by(ibis.desc("neighbours"), "node", "side")
 
 
-def taken(touching: ir.Table, over: ir.Table | None, sample: int, seed: int) -> ir.Table:
-    """The triples that a hop takes: all but those of hubs, of which a sample may be taken; literals always.
-
-    The sample of a hub is those triples that come first by a hash of the seed and the triple: the same on any
-    engine, whatever the order of the dump.
+def taken(touching: ir.Table, over: ir.Table | None) -> ir.Table:
+    """The triples that a hop takes: all but those of hubs; their literals all the same.
 
     Args:
         touching: what `touched` gave. over: what `hubs` gave; None for no limit.
-        sample: triples a hub and side. seed: of it.
     """
-    import ibis
-
-    if over is None:
-        return touching.select("s", "p", "o").distinct()
-    node = is_node(touching.o)
-    keys = ["node", "side"]
-    triples = touching.filter(~node).union(touching.filter(node).anti_join(over, keys)).select("s", "p", "o")
-    if sample:
-        of_hubs = touching.filter(node).semi_join(over, keys)
-        text = _text(f"{seed} ").concat(of_hubs.s, " ", of_hubs.p, " ", of_hubs.o)
-        of_hubs = of_hubs.mutate(key=text.hexdigest("md5"))
-        order = ibis.window(group_by=keys, order_by=[of_hubs.key, of_hubs.s, of_hubs.p, of_hubs.o])
-        of_hubs = of_hubs.mutate(place=ibis.row_number().over(order))
-        triples = triples.union(of_hubs.filter(of_hubs.place < sample).select("s", "p", "o"))
-    return triples.distinct()
+    if over is not None:
+        node = is_node(touching.o)
+        others = touching.filter(node).anti_join(over, ["node", "side"])
+        touching = touching.filter(~node).union(others)
+    return touching.select("s", "p", "o").distinct()
 
 
 def reached(triples: ir.Table, seen: ir.Table) -> ir.Table:

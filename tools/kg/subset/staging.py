@@ -176,34 +176,26 @@ def check_dump(path: Path) -> None:
 def stage(
     steps: Steps, engine: Engine, dumps: Sequence[Path], profile: Profile, progress: rdf.Progress | None
 ) -> list[Source]:
-    """Stage the dumps that are not staged yet. Files of the same name, size, time and head are the same."""
+    """Stage the dumps that are not staged yet."""
     sources = []
     for number, path in enumerate(dumps):
         place, stat = f"{STAGED}/{number:03}", path.stat()
         with path.open("rb") as file:
             head = hashlib.sha256(file.read(_HEAD)).hexdigest()
-        identity = [path.name, stat.st_size, stat.st_mtime_ns, head, engine.name]
-        if rdf.is_label_table(path):
-            identity.append(profile.name)
-        if (steps.facts(place) or {}).get("identity") != identity:
-            steps.forget(place)
 
-        def make(folder: Path, path: Path = path, number: int = number, identity: Any = identity) -> Facts:
+        def make(folder: Path, path: Path = path, number: int = number) -> Facts:
             if rdf.is_label_table(path):
                 facts = _stage_labels(folder, path, profile)
             else:
                 facts = _stage_triples(folder, engine, path, number, progress)
             if not facts["triples"]:
                 raise DataError("no triple in it", path)
-            return facts | {"identity": identity}
+            return facts
 
-        facts = {name: value for name, value in steps.step(place, make).items() if name != "identity"}
+        facts = steps.step(place, make)
         if progress is not None:
             progress(f"staging {path.name}", stat.st_size, stat.st_size)
         sources.append(Source(path, stat.st_size, head, **facts))
-    for folder in steps.path(STAGED).iterdir():  # an earlier work may have had more dumps
-        if not folder.name.isdecimal() or int(folder.name) >= len(dumps):
-            shutil.rmtree(folder)
     return sources
 
 

@@ -21,13 +21,11 @@ from triplewise.tools.kg.frontier import bundle_sizes, read_bundles
 from triplewise.tools.kg.overlay.overlay import OverlaidKG, overlaid
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import (
-    AnswerCache,
     Deadline,
     KnowledgeGraph,
     Outcome,
     Result,
     facts_of,
-    metered,
 )
 from triplewise.tools.pyql.program import Filter, PyQL
 
@@ -89,14 +87,6 @@ def test_programs_find_the_same(kgs: tuple[KnowledgeGraph, ...], program: PyQL) 
     same([kg.query(program.sparql(PROFILE)) for kg in kgs])
     shown = [kg.query(program.proof_sparql(PROFILE, ENTITIES[:2], 0)) for kg in kgs]
     same(shown)
-
-
-@slow
-@given(split(), programs())
-def test_relations_of_variables_are_the_same(kgs: tuple[KnowledgeGraph, ...], program: PyQL) -> None:
-    assume(program.variables)
-    found = [kg.relations(program.variables[0], program.where(PROFILE)) for kg in kgs]
-    assert found[1:] == found[:1] * 2
 
 
 @slow
@@ -201,19 +191,6 @@ def test_a_query_that_no_fact_can_matter_to_goes_to_the_kg_as_it_is() -> None:
     assert asked == [query]
 
 
-def test_without_facts_it_is_the_kg_itself() -> None:
-    kg = memory({Triple(A, R, B)})
-    assert overlaid(kg, []) is kg
-    assert overlaid(kg, [fact(Triple(B, R, C), "rejected")]) is kg
-
-
-def test_the_same_facts_give_the_same_overlay_and_others_another() -> None:
-    kg = memory({Triple(A, R, B)})
-    one, other = fact(Triple(B, R, C)), fact(Triple(C, R, A))
-    assert overlaid(kg, [one, other]) is overlaid(kg, [other, one])
-    assert overlaid(kg, [one]) is not overlaid(kg, [one, other])
-
-
 def test_nothing_is_written_and_closing_leaves_the_kg_open() -> None:
     kg = memory({Triple(A, R, B)})
     over = overlaid(kg, [fact(Triple(B, R, C))])
@@ -235,26 +212,10 @@ def test_minted_nodes_have_names_everywhere() -> None:
     assert set(over.facts) == {Triple(A, R, minted)}
 
 
-def test_known_answers_are_those_of_the_same_facts() -> None:
-    kg, query = memory({Triple(A, R, B)}), f"SELECT ?x WHERE {{ ?x {R.n3()} {C.n3()} }}"
-    kg = kg.session(answers=AnswerCache())
-    with metered(kg) as meter:
-        found = [overlaid(kg, over).query(query).column("x") for over in ([fact(Triple(B, R, C))], [])]
-        first = meter.queries
-        again = overlaid(kg, [fact(Triple(B, R, C))]).query(query).column("x")
-        assert meter.queries == first, "the same facts, the same query: known"
-    assert (found, again) == ([(B,), ()], (B,))
-
-
 def test_layers_know_all_their_facts() -> None:
     one, other = fact(Triple(B, R, C)), fact(Triple(C, R, A))
     kg = overlaid(overlaid(memory({Triple(A, R, B)}), [one]), [other])
     assert facts_of(kg) == {one.triple: one, other.triple: other}
-
-
-def test_blank_nodes_are_left_out() -> None:
-    kg = overlaid(memory({Triple(A, R, B)}), [fact(Triple(IRI("_:b"), R, C)), fact(Triple(B, R, C))])
-    assert set(kg.query(f"SELECT ?x {{ ?x {R.n3()} ?y }}").column("x")) == {A, B}
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -16,7 +15,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, XSD, Literal, Triple, text
 from triplewise.tools.kg.overlay.store import FORMATS, FactFilter, FactStore, default_path
@@ -54,12 +53,6 @@ def test_facts_come_back_as_they_were(store: FactStore) -> None:
     assert [k.fact for k in store.facts()] == [FACT, YEAR, odd]
 
 
-def test_a_file_is_only_made_by_a_fact(store: FactStore) -> None:
-    assert store.facts() == []
-    assert store.add([]) == ()
-    assert not store.path.exists()
-
-
 def test_read_again_is_one_more_reading_and_keeps_the_status(store: FactStore) -> None:
     store.add([FACT])
     store.reject([FACT.id])
@@ -69,14 +62,6 @@ def test_read_again_is_one_more_reading_and_keeps_the_status(store: FactStore) -
     assert [r.source for r in kept.readings] == ["viggo.txt", "other.txt"]
     assert kept.fact == replace(again, status="rejected")
     assert kept.decided
-
-
-def test_deciding_counts_what_changed(store: FactStore) -> None:
-    store.add([FACT, YEAR])
-    assert store.accept([FACT.id, YEAR.id, FACT.id]) == 2
-    assert store.accept([FACT.id]) == 0
-    assert store.reject([FACT.id, "0" * 12]) == 1
-    assert [k.fact.status for k in store.facts()] == ["rejected", "accepted"]
 
 
 @pytest.mark.parametrize(
@@ -106,13 +91,6 @@ def test_by_prefix_of_the_id(store: FactStore) -> None:
         store.get("")
 
 
-def test_an_ambiguous_prefix_lists_what_it_may_mean(store: FactStore) -> None:
-    many = [replace(FACT, triple=Triple(IRI(EX + str(i)), IRI(EX + "b"), IRI(EX + "c"))) for i in range(40)]
-    store.add(many)
-    with pytest.raises(ConfigurationError, match=r"begins the ids of .* facts: .*write more of it"):
-        store.get(next(p for p in "0123456789abcdef" if sum(f.id.startswith(p) for f in many) > 1))
-
-
 def test_every_format_is_one_that_others_read(store: FactStore) -> None:
     store.add([FACT, YEAR])
     kept = store.facts()
@@ -127,34 +105,6 @@ def test_every_format_is_one_that_others_read(store: FactStore) -> None:
     lines = [json.loads(line) for line in FORMATS["jsonl"](kept)]
     assert [line["id"] for line in lines] == [FACT.id, YEAR.id]
     assert lines[1]["readings"][0]["sentence"] == YEAR.sentence
-
-
-@pytest.mark.parametrize("content", [b"no database at all, but long enough to look like a file" * 20, b""])
-def test_a_file_that_is_no_store(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "facts.sqlite"
-    path.write_bytes(content)
-    if content:
-        with pytest.raises(DataError, match="--facts"):
-            FactStore(path).facts()
-        assert path.read_bytes() == content
-    else:
-        assert FactStore(path).facts() == []
-
-
-def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "films.sqlite"
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE films (title TEXT)")
-    connection.commit()
-    connection.close()
-    with pytest.raises(DataError, match="some other program's database"):
-        FactStore(path).add([FACT])
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot be opened"):
-        FactStore(tmp_path / "file" / "facts.sqlite").add([FACT])
 
 
 WRITER = """

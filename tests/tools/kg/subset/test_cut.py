@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -53,17 +52,6 @@ def test_a_cut_is_what_a_walk_reaches(
     named = {term for s, _, o in expected.triples for term in (s, o)} | set(seeds)
     labels = {fact for fact in facts if fact[1] == LABEL and fact[0] in named}
     assert set(read_facts(folder / "cut" / LABELS)) == labels
-
-
-def test_a_sample_of_a_hub_does_not_depend_on_the_order_of_the_dump(tmp_path: Path) -> None:
-    star = [(node(1), f"<{E}p0>", node(2))] + [(node(n), f"<{E}p0>", node(2)) for n in range(3, 40)]
-    samples = []
-    for seed, facts in ((0, star), (0, star[::-1]), (1, star)):
-        report = cut(tmp_path, facts, [node(1)], hops=3, hub_limit=5, hub_sample=4, seed=seed)
-        assert [(h.hop, h.id, h.side, h.neighbours) for h in report.hubs] == [(2, node(2), "in", 38)]
-        samples.append(read_facts(tmp_path / "cut" / TRIPLES))
-    assert samples[0] == samples[1] != samples[2]
-    assert 4 <= len(samples[0]) <= 5
 
 
 @pytest.mark.parametrize(
@@ -126,18 +114,6 @@ def test_the_result_loads_and_answers(tmp_path: Path) -> None:
     assert "Bob" not in names
 
 
-def test_labels_in_some_languages_only(tmp_path: Path) -> None:
-    facts = [(node(1), f"<{E}p>", node(2))]
-    facts += [(node(1), LABEL, text) for text in ('"a"@en', '"b"@en-gb', '"c"@de', '"d"', '"e\\"@fr"')]
-    cut(tmp_path, facts, [node(1)], languages=("en",))
-    assert [o for *_, o in read_facts(tmp_path / "cut" / LABELS)] == [
-        '"a"@en',
-        '"b"@en-gb',
-        '"d"',
-        '"e\\"@fr"',
-    ]
-
-
 def test_a_killed_cut_goes_on_and_gives_the_same(tmp_path: Path) -> None:
     write_facts(tmp_path / "d.nt", random_graph(3, nodes=200, edges=3_000))
     (tmp_path / "seeds.txt").write_text(f"{node(1)}\n{node(5)}\n")
@@ -176,53 +152,6 @@ def test_a_killed_cut_goes_on_and_gives_the_same(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "broken").iterdir()) == sorted(FILES)
 
 
-def test_a_publishing_that_was_broken_off_can_be_done_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    facts, replace = random_graph(3), Path.replace
-
-    def fail(path: Path, target: Path) -> Path:
-        if target.name == LABELS:
-            raise OSError("no space left")
-        return replace(path, target)
-
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(DataError, match="no space left"):
-        cut(tmp_path, facts, [node(1)], hops=1)
-    monkeypatch.undo()
-    assert not (tmp_path / "cut" / "cut.json").exists()
-    report = cut(tmp_path, facts, [node(1)], hops=1)
-    assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == sorted(FILES)
-    assert len(gzip.decompress((tmp_path / "cut" / TRIPLES).read_bytes()).splitlines()) == report.triples
-
-
-def test_a_staged_dump_serves_further_cuts_until_it_changes(tmp_path: Path) -> None:
-    dump = write_facts(tmp_path / "d.nt", random_graph(4))
-    (tmp_path / "seeds.txt").write_text(node(1))
-    order = SubsetSpec(hops=1)
-
-    def go(into: str, **more: object) -> SubsetReport:
-        return extract_subset(
-            tmp_path / "seeds.txt",
-            [dump],
-            tmp_path / into,
-            order,
-            staged=tmp_path / "st",
-            **more,  # type: ignore[arg-type]
-        )
-
-    go("a")
-    mark = next((tmp_path / "st").rglob("plain"))
-    made = mark.stat().st_ino
-    go("b")
-    assert mark.stat().st_ino == made
-    assert (tmp_path / "a" / TRIPLES).read_bytes() == (tmp_path / "b" / TRIPLES).read_bytes()
-    time.sleep(0.01)
-    write_facts(dump, [(node(1), f"<{E}p>", node(99))])
-    report = go("a", overwrite=True)
-    assert report.triples == 1
-
-
 def test_mistakes_name_the_mend(tmp_path: Path) -> None:
     dump = write_facts(tmp_path / "d.nt", random_graph(5))
     seeds = tmp_path / "seeds.txt"
@@ -253,15 +182,6 @@ def test_mistakes_name_the_mend(tmp_path: Path) -> None:
     (tmp_path / "cut" / TRIPLES).write_bytes(b"")
     with pytest.raises(DataError, match="not as the cut left it; cut again"):
         load_kg([tmp_path / "cut"], tmp_path / "kg")
-
-
-def test_a_missing_package_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dump = write_facts(tmp_path / "d.nt", random_graph(5))
-    (tmp_path / "seeds.txt").write_text(node(1))
-    for engine, package, extra in (("duckdb", "duckdb", "cut"), ("spark", "pyspark", "spark")):
-        monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(ConfigurationError, match=rf"triplewise\[{extra}\]"):
-            extract_subset(tmp_path / "seeds.txt", [dump], tmp_path / "cut", engine=engine)
 
 
 def test_two_cuts_of_one_folder_do_not_meet(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyoxigraph as ox
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +19,6 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.subset.incomplete import (
     DROPPED,
-    MANIFEST,
     Fact,
     IncompleteReport,
     IncompleteSpec,
@@ -70,15 +68,6 @@ def test_paths_are_shortest_and_join_their_ends(
             rest = [f for f in facts if f not in path]
             left = distance(rest, source, target)
             assert far == 0 or left is None or left > far, "without them it is further"
-
-
-def test_the_order_of_facts_changes_nothing() -> None:
-    facts = [("a", "p", "b"), ("a", "q", "b"), ("b", "p", "c"), ("a", "p", "d"), ("d", "p", "c")]
-    draws = [
-        ShortestPaths(order).between("a", ["c"], 3, random.Random(7))
-        for order in (facts, list(reversed(facts)))
-    ]
-    assert draws[0] == draws[1]
 
 
 TURTLE = """\
@@ -161,29 +150,6 @@ def test_one_seed_drops_the_same_from_a_file_and_from_a_folder(
     assert len(seeds) > 1
 
 
-def test_the_manifest_says_how(films: Path, questions: Path, tmp_path: Path) -> None:
-    made(films, questions, tmp_path / "thin", IncompleteSpec(1.0, 5, every_path=True))
-    told = json.loads((tmp_path / "thin" / MANIFEST).read_text())
-    assert (told["seed"], told["drop"], told["every_path"], told["source"]) == (5, 1.0, True, "films.ttl")
-    assert told["hit_questions"] == 3
-    assert told["questions_file"]["name"] == "questions.jsonl"
-    assert len(told["dropped_sha256"]) == 64
-
-
-def test_named_graphs_lose_a_fact_in_all_of_them(tmp_path: Path, questions: Path) -> None:
-    path = tmp_path / "films.nq"
-    store = ox.Store()
-    store.load(TURTLE.encode(), ox.RdfFormat.TURTLE)
-    quads = [*store, *(ox.Quad(q.subject, q.predicate, q.object, ox.NamedNode("http://g/1")) for q in store)]
-    ox.serialize(quads, str(path), ox.RdfFormat.N_QUADS)
-    made(path, questions, tmp_path / "thin", IncompleteSpec(1.0))
-    gone = set((tmp_path / "thin" / DROPPED).read_text().splitlines())
-    rest = facts_of(tmp_path / "thin")
-    assert gone
-    assert not gone & rest
-    assert gone | rest == facts_of(path)
-
-
 def test_nothing_is_overwritten_and_what_died_is_no_hindrance(
     films: Path, questions: Path, tmp_path: Path
 ) -> None:
@@ -202,14 +168,3 @@ def test_nothing_is_overwritten_and_what_died_is_no_hindrance(
     assert sorted(path.name for path in tmp_path.glob(".thin*")) == []
     with pytest.raises(ConfigurationError, match="exists already"):
         made(films, questions, target, IncompleteSpec(0.5))
-
-
-@pytest.mark.parametrize(("share", "hops"), [(-0.1, 3), (1.5, 3), (0.5, 0)])
-def test_impossible_orders(share: float, hops: int) -> None:
-    with pytest.raises(ConfigurationError):
-        IncompleteSpec(share, hops=hops)
-
-
-def test_endpoints_and_missing_files_are_refused(films: Path, questions: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="endpoint"):
-        made("http://127.0.0.1:9/sparql", questions, tmp_path / "thin", IncompleteSpec(0.5))

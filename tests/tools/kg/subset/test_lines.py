@@ -38,15 +38,6 @@ def test_a_plain_line_is_taken_apart_as_the_parser_does(line: str) -> None:
     assert (subject, relation, value.removesuffix("^^<http://www.w3.org/2001/XMLSchema#string>")) == found
 
 
-@settings(max_examples=200, deadline=None)
-@given(texts)
-def test_any_text_survives_in_either_way(text: str) -> None:
-    line = f"<urn:s> <urn:p> {ox.Literal(text)} ."
-    assert parse_line(line, 0) == ("<urn:s>", "<urn:p>", str(ox.Literal(text)))
-    if re.fullmatch(r"[ -~]*", text):
-        assert plain.fullmatch(line)
-
-
 def test_what_the_parser_is_for() -> None:
     assert parse_line("# a comment", 0) is None
     assert parse_line("_:b <p:p> _:c .", 3) == (

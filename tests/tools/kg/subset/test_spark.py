@@ -47,7 +47,7 @@ def session() -> Iterator[Any]:
 @pytest.mark.parametrize(
     "order",
     [
-        SubsetSpec(hops=2, hub_limit=4, hub_sample=2, seed=3, languages=("en",)),
+        SubsetSpec(hops=2, hub_limit=4, languages=("en",)),
         SubsetSpec(hops=1, direction="out", hub_limit=0),
     ],
 )

@@ -1,14 +1,16 @@
-"""The gate: what passes, what does not, and the cap."""
+"""The gate: what passes, what does not, and the cap; the workers that end in time."""
 
 from __future__ import annotations
+
+import threading
 
 import pyoxigraph as ox
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.tools.core.terms import IRI, Literal, text
-from triplewise.tools.kg.engine import Refused, read_query, variable_names
+from triplewise.tools.core.terms import text
+from triplewise.tools.kg.engine import Refused, Workers, read_query
 
 WORDS = ["SERVICE", "DROP", "insert", "}", '"', "'", "\\", "#", "\n", "<", ">", " ", "LIMIT 1", "?x", "é"]
 
@@ -115,6 +117,35 @@ def test_a_cap_only_cuts_the_end(modifiers: str, limit: str, values: str, rows: 
         assert cut == whole[:rows]
 
 
-def test_variable_names_are_those_of_variables_only() -> None:
-    found = variable_names(f"?a $b '?c' {IRI('http://x/?d').n3()} {Literal('?e', 'http://x/t').n3()} # ?f")
-    assert found == {"a", "b"}
+class TestWorkers:
+    def test_values_and_errors_come_back(self) -> None:
+        workers = Workers()
+        assert workers.run(lambda _: 42, 1) == 42
+        with pytest.raises(ZeroDivisionError):
+            workers.run(lambda _: 1 / 0, 1)
+
+    def test_a_job_given_up_is_told_and_its_place_comes_back(self) -> None:
+        workers, told = Workers(size=1), threading.Event()
+
+        def job(cancelled: threading.Event) -> None:
+            cancelled.wait(5)
+            told.set()
+
+        with pytest.raises(TimeoutError, match=r"0\.05 s"):
+            workers.run(job, 0.05)
+        assert told.wait(5)
+        assert workers.run(lambda _: 1, 5) == 1
+
+    def test_jobs_that_never_end_make_room_and_do_not_pile_up(self) -> None:
+        workers, release = Workers(size=2), threading.Event()
+        for _ in range(4):
+            with pytest.raises(TimeoutError):
+                workers.run(lambda _: release.wait(60), 0.02)
+        assert workers.run(lambda _: 1, 5) == 1
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                workers.run(lambda _: release.wait(60), 0.02)
+        with pytest.raises(TimeoutError, match="still occupy"):
+            workers.run(lambda _: 1, 0.05)
+        release.set()
+        assert workers.run(lambda _: 1, 5) == 1
