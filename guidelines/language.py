@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from typing import Literal as OneOf
 from urllib.parse import unquote
 
@@ -88,7 +88,9 @@ def situation(
         "call": call,
         "question": question,
         "wanted": wanted_kind(question, memory.linked.values(), mentions) if question else "",
-        "insisted": call in memory.doubted or _just_insisted(feedback, memory),
+        # A run may also end with an answer that was doubted when it was set, and set again nevertheless.
+        "insisted": call in memory.doubted
+        or (feedback.finished and memory.last in memory.doubted and memory.last.startswith("set_answer(")),
         "budget_left": budget_left,
         "actions": list(actions),
         "step": memory.steps + 2 if step is None else step,
@@ -99,28 +101,9 @@ def situation(
     }
 
 
-def _just_insisted(feedback: Feedback, memory: ReasoningMemory) -> bool:
-    """Whether a run ends with an answer that was doubted when it was set, and set again nevertheless."""
-    return feedback.finished and memory.last in memory.doubted and memory.last.startswith("set_answer(")
-
-
-class _Sandbox(ImmutableSandboxedEnvironment):
-    """The sandbox; looks once whether an attribute of a type is safe: every step reads the same few."""
-
-    _safe: ClassVar[dict[tuple[type, str], bool]] = {}
-
-    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Whether an expression may read it; depends on the object's type alone."""
-        key = (type(obj), attr)
-        known = self._safe.get(key)
-        if known is None:
-            known = self._safe[key] = bool(super().is_safe_attribute(obj, attr, value))
-        return known
-
-
 def environment(snippets: Mapping[str, str]) -> Environment:
     """The sandbox in which guidelines are compiled; `snippets` are what they may `{% include %}`."""
-    env = _Sandbox(
+    env = ImmutableSandboxedEnvironment(
         undefined=ChainableUndefined, loader=DictLoader(dict(snippets)), trim_blocks=True, lstrip_blocks=True
     )
     env.globals.clear()
@@ -182,19 +165,16 @@ def _memory(context: Context) -> ReasoningMemory:
 
 
 def _find(form: object, ids: Iterable[str]) -> str | None:
-    """The id that a form means: `<http://…/Q42>` and `Q42` are the same node, whichever way round."""
-    text = "" if isinstance(form, Undefined) else str(form)
-    known = tuple(ids)
-    if text in known:
+    """Return the id that a form means: `<http://…/Q42>` and `Q42` are the same node, whichever way round."""
+    text, candidates = "" if isinstance(form, Undefined) else str(form), tuple(ids)
+    if text in candidates:
         return text
-    return next((i for i in known if _is_iri_of(text, i) or _is_iri_of(i, text)), None)
 
+    def is_iri_of(iri: str, id: str) -> bool:
+        endings = (f"/{id}>", f"#{id}>", f":{id}>")
+        return bool(id) and iri.startswith("<") and (iri.endswith(endings) or unquote(iri).endswith(endings))
 
-def _is_iri_of(form: str, id: str) -> bool:
-    if not (id and form.startswith("<") and form.endswith(">")):
-        return False
-    endings = (f"/{id}", f"#{id}", f":{id}")
-    return form[1:-1].endswith(endings) or unquote(form[1:-1]).endswith(endings)
+    return next((i for i in candidates if is_iri_of(text, i) or is_iri_of(i, text)), None)
 
 
 Wanted = OneOf["", "who", "when", "count", "yes_no"]
@@ -249,11 +229,8 @@ def names(items: Iterable[object]) -> str:
 
 def quote_list(items: Iterable[object]) -> str:
     """The items as a list of quoted names: ['?x', 'Q42']."""
-    return (
-        "["
-        + ", ".join(item if str(item).startswith("...") else f"'{item}'" for item in map(str, items))
-        + "]"
-    )
+    quoted = (item if item.startswith("...") else f"'{item}'" for item in map(str, items))
+    return f"[{', '.join(quoted)}]"
 
 
 def preview(items: Iterable[object], n: int = 40) -> list[object]:
@@ -340,12 +317,6 @@ def is_bound(context: Context, value: object) -> bool:
 
 
 @pass_context
-def is_linked(context: Context, value: object) -> bool:
-    """Whether it is the id of a linked entity."""
-    return _find(value, _memory(context).linked) is not None
-
-
-@pass_context
 def is_known(context: Context, value: object) -> bool:
     """Whether it is bound, linked, or an id seen in an observation."""
     memory = _memory(context)
@@ -414,7 +385,6 @@ _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
         closest,
         id_of,
         repairs,
-        is_variable,
     )
 }
 
@@ -423,7 +393,6 @@ _TESTS: Final[Mapping[str, Callable[..., Any]]] = {
     for f in (
         is_variable,
         is_bound,
-        is_linked,
         is_known,
         is_looked_up,
         is_offered_for,

@@ -6,42 +6,25 @@ and what passages support of its reply is aligned to the KG.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.models import ModelCall
+from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import State
 from triplewise.tools.actions.symbolic import Extraction, ExtractService
 from triplewise.tools.core.errors import DocumentsUnavailableError
-from triplewise.tools.core.facts import ExtractedFact, Passage
+from triplewise.tools.core.facts import Passage
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.reading.alignment import align
-from triplewise.tools.reading.triples import FactRequest, ReplyTriples, fact_request, supported_triples
+from triplewise.tools.reading.triples import fact_request, supported_triples
 
 PASSAGES = 40
 """Passages found for one entity and relation."""
 CHARACTERS = 12_000
 """Characters of passages that a model is shown at once."""
-
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What documents add to the KG about an entity and a relation.
-
-    Attributes:
-        passages: that were found, best first. facts: aligned, most certain first; none that the KG has.
-        reasons: what was left out and why, or why there is nothing.
-    """
-
-    passages: tuple[Passage, ...] = ()
-    facts: tuple[ExtractedFact, ...] = ()
-    reasons: tuple[str, ...] = ()
 
 
 def extractor(state: State, context: Context) -> ExtractService:
@@ -61,60 +44,48 @@ def extractor(state: State, context: Context) -> ExtractService:
         facts = tuple(f for f in stored if f.status != "rejected")
         rejected = len(done.facts) - len(facts)
         reasons = (f"{rejected} that a person has rejected before are left out",) if rejected else ()
-        return Extraction(tuple(p.text for p in done.passages), facts, (*reasons, *done.reasons))
+        return Extraction(done.passages, facts, (*reasons, *done.reasons))
 
     return extract
 
 
-def complete(entity: str, relation: str, question: str, context: Context, kg: KnowledgeGraph) -> Completion:
-    """Search the documents, have the model read them, align its triples.
+def complete(entity: str, relation: str, question: str, context: Context, kg: KnowledgeGraph) -> Extraction:
+    """Search the documents, have the model read them as in figure 6, align its triples.
 
     Args:
         entity: id or name. relation: id. question: that is to be answered.
         context: names documents, model and encoder. kg: what facts are aligned to.
+
+    Returns:
+        The passages that were found, best first; facts that the KG has not, most certain first; and what was
+        left out and why.
     """
-    documents = environment(context).documents
-    if documents is None:
-        return Completion(reasons=("no documents are configured",))
+    env = environment(context)
+    if env.documents is None:
+        return Extraction((), (), ("no documents are configured",))
     request = fact_request(kg, entity, relation, question)
     if request is None:
-        return Completion(reasons=(f"the graph has no relation {relation}",))
+        return Extraction((), (), (f"the graph has no relation {relation}",))
     short = kg.profile.short(request.relation)
     text = relation_texts(kg, [short])[short]
     words = " ".join((text.label, *text.aliases[:3], text.description)).strip()
     try:
-        passages = documents.find(request.name, words, question, aliases=request.aliases, limit=PASSAGES)
+        passages = env.documents.find(request.name, words, question, aliases=request.aliases, limit=PASSAGES)
     except DocumentsUnavailableError as error:
-        return Completion(reasons=(str(error),))
+        return Extraction((), (), (str(error),))
     if not passages:
-        return Completion(reasons=(f"no document names {request.name}",))
-    reading = read(passages, request, text.label, context, kg)
-    facts = align(reading.triples, kg, environment(context).encoder, question, context.name_of("model"))
-    return Completion(passages, facts, reading.reasons)
-
-
-def read(
-    passages: Sequence[Passage], request: FactRequest, relation: str, context: Context, kg: KnowledgeGraph
-) -> ReplyTriples:
-    """Return the triples that the model reads in passages, prompted as in figure 6, and what was left out.
-
-    `relation`: the relation asked for, in words.
-    """
-    prompt = environment(context).prompt
-    if "extract" not in prompt:
-        prompt = environment(Context(prompt="symagent")).prompt
+        return Extraction((), (), (f"no document names {request.name}",))
+    prompt = env.prompt if "extract" in env.prompt else load_prompt("symagent")
     message = prompt.render(
         "extract",
         question=request.question,
         entity=request.name,
-        relation=relation,
+        relation=text.label,
         document="\n\n".join(fitting_texts(passages)),
     )
-    reply = environment(context).ask(ModelCall.of(message))
-    reading = supported_triples(reply.text, passages, request, kg)
-    for reason in reading.reasons:
-        _log.info("extraction about %s: %s", request.name, reason)
-    return reading
+    reading = supported_triples(env.ask(ModelCall.of(message)).text, passages, request, kg)
+    facts = align(reading.triples, kg, env.encoder, question, context.name_of("model"))
+    return Extraction(tuple(p.text for p in passages), facts, reading.reasons)
 
 
 def fitting_texts(passages: Sequence[Passage]) -> list[str]:

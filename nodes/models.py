@@ -380,26 +380,20 @@ def explained(error: Exception, server: Server) -> TriplewiseError:
 
 def _status_error(error: openai.APIStatusError, server: Server, tries: str) -> TriplewiseError:
     """Return what a reply with a 4xx or 5xx status means."""
-    status, where, words = error.status_code, server.where, _quote(_server_words(error))
-    if status in (401, 403):
-        return ConfigurationError(
-            f"{where} refused the key in environment variable {server.api_key_env} (HTTP {status}: {words}): "
-            "check that it is set and complete, belongs to this server, and may use this model"
-        )
-    if status == 404:
-        return ConfigurationError(
-            f"{where} has no model {server.model!r} (HTTP 404: {words}): look at those that /models "
-            "lists there; if that finds nothing either, the base URL is wrong (it usually ends in /v1)"
-        )
+    status, words = error.status_code, _quote(_server_words(error))
+    text = f"{server.where} refused the request (HTTP {status}: {words})"
+    key = f"check the key in environment variable {server.api_key_env}, and that it may use this model"
+    advice = {401: key, 403: key}
+    advice[404] = f"check model {server.model!r} and the base URL, which usually ends in /v1"
     if status == 429 and error.code == "insufficient_quota":
-        text = f"{where}: this key's account has no quota left ({words}): top it up or use another"
-        return ConfigurationError(text)
+        advice[429] = "top up this key's account, or use another key"
+    if status in advice:
+        return ConfigurationError(f"{text}: {advice[status]}")
     if status in (408, 409, 425, 429) or status >= 500:
         delay = error.response.headers.get("retry-after", "")
         wait = f"it asks to wait {delay} s: run again later" if delay.isdigit() and int(delay) > 60 else tries
-        what = "limits the rate of requests" if status == 429 else "failed"
-        return ModelUnavailableError(f"{where} {what} (HTTP {status}: {words}); {wait}")
-    text, lowered = f"{where} refused the request (HTTP {status}: {words})", words.lower()
+        return ModelUnavailableError(f"{text}; {wait}")
+    lowered = words.lower()
     if error.code == "context_length_exceeded" or re.search(r"context (length|window|size)", lowered):
         fix = "use a model with a longer context, fewer steps, or a smaller observation"
         return ContextOverflowError(f"{text}; {fix}")

@@ -17,11 +17,11 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import State, Step
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
+from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.vocabulary import triple_text
 
-ASKED = 'Which facts may be used? "all", "none", or {"id": true | false}.'
-_YES = {True: True, False: False, "all": True, "none": False, "y": True, "n": False, "yes": True, "no": False}
+QUESTION = 'Which facts may be used? "all", "none", or {"id": true | false}.'
 
 
 def review(state: State, runtime: Runtime[Context]) -> Update:
@@ -54,52 +54,36 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
     return {"facts": facts, "steps": tuple(steps)}
 
 
-def ask(facts: Sequence[ExtractedFact], kg: Any) -> dict[str, bool]:
+def ask(facts: Sequence[ExtractedFact], kg: KnowledgeGraph) -> dict[str, bool]:
     """Return a person's decision on each fact, by id. What a reply leaves open is asked for again."""
     decisions: dict[str, bool] = {}
     error = ""
     while left := [f for f in facts if f.id not in decisions]:
-        reply = interrupt(payload(left, kg, error))
+        texts = triple_text(overlaid(kg, left), [f.triple for f in left])
+        shown = [
+            {
+                "id": fact.id,
+                "fact": text,
+                "triple": fact.triple.n3(),
+                "sentence": fact.sentence,
+                "document": fact.document,
+                "source": fact.source,
+                "confidence": fact.confidence,
+                "conflicts": list(fact.conflicts),
+            }
+            for fact, text in zip(left, texts, strict=True)
+        ]
+        reply = interrupt({"review": QUESTION, "facts": shown, **({"error": error} if error else {})})
         decisions |= (answers := read_decisions(reply, left))
         error = "" if answers else f"{reply!r} says nothing about them"
     return decisions
 
 
-def payload(facts: Sequence[ExtractedFact], kg: Any, error: str = "") -> dict[str, Any]:
-    """Return what a person is shown, as plain JSON."""
-    texts = triple_text(overlaid(kg, facts), [f.triple for f in facts])
-    shown = [
-        {
-            "id": fact.id,
-            "fact": text,
-            "triple": fact.triple.n3(),
-            "sentence": fact.sentence,
-            "document": fact.document,
-            "source": fact.source,
-            "confidence": fact.confidence,
-            "conflicts": list(fact.conflicts),
-        }
-        for fact, text in zip(facts, texts, strict=True)
-    ]
-    return {"review": ASKED, "facts": shown, **({"error": error} if error else {})}
-
-
 def read_decisions(reply: Any, facts: Sequence[ExtractedFact]) -> dict[str, bool]:
-    """Return the decisions of a reply on facts by id; {} for one that says nothing about them."""
-    if isinstance(reply, Mapping):
-        words = {str(i): _word(word) for i, word in reply.items()}
-        return {
-            f.id: word
-            for f in facts
-            for i, word in words.items()
-            if word is not None and i and f.id.startswith(i.lower())
-        }
-    word = _word(reply)
-    return {} if word is None else {f.id: word for f in facts}
-
-
-def _word(word: Any) -> bool | None:
-    """Yes, no, or neither."""
-    if isinstance(word, str):
-        return _YES.get(word.strip().lower())
-    return word if isinstance(word, bool) else None
+    """Return the decisions of a reply on facts by id, which may be cut; {} if it says nothing."""
+    if isinstance(reply, str) and reply.lower() in ("all", "none"):
+        return {f.id: reply.lower() == "all" for f in facts}
+    if not isinstance(reply, Mapping):
+        return {}
+    words = {str(id).lower(): word for id, word in reply.items() if id and isinstance(word, bool)}
+    return {f.id: word for f in facts for id, word in words.items() if f.id.startswith(id)}

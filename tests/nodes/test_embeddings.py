@@ -96,7 +96,7 @@ def test_vectors_of_another_length_are_refused(openai_server: Start) -> None:
 
 def test_what_the_person_must_set_right(openai_server: Start) -> None:
     server = openai_server(key="sk-right")
-    with pytest.raises(ConfigurationError, match="refused the key"):
+    with pytest.raises(ConfigurationError, match="check the key in environment variable OPENAI_API_KEY"):
         encoder_on(server).encode(["a"])
     with pytest.raises(ConfigurationError, match="names no model"):
         open_embeddings("openai: ", server.url)

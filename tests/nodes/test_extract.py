@@ -58,7 +58,7 @@ def test_the_prompt_and_the_facts_of_a_model(
     assert (fact.triple.object, fact.reader) == (IRI(iri("Eva Stein")), "openai:scripted")
     assert (fact.sentence, fact.source) == ("Eva Stein helmed Red Harbor.", "films.txt")
     assert fact.conflicts == ("(Red Harbor, directed by, Ann Lee)",)
-    assert [p.text for p in done.passages] == [TEXT]
+    assert done.passages == (TEXT,)
     assert done.reasons == ("(Red Harbor, directed by, Nemo): no passage has 'Nemo'",)
     prompt = server.requests[0].text
     assert TEXT in prompt
@@ -84,7 +84,7 @@ def test_a_langchain_retriever_gives_the_documents(
     (fact,) = completion.facts
     assert (fact.document, fact.source) == ("Films", "films.db")
     assert fact.sentence == "Eva Stein helmed Red Harbor."
-    assert [p.text for p in completion.passages] == [TEXT]
+    assert completion.passages == (TEXT,)
 
 
 def test_no_more_is_shown_than_fits(

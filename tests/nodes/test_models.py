@@ -209,7 +209,7 @@ def test_requests_that_a_model_refuses(
 
 
 def test_a_model_that_the_server_has_not_and_an_account_without_quota(openai_server: Start) -> None:
-    with pytest.raises(ConfigurationError, match="no model 'llama'"):
+    with pytest.raises(ConfigurationError, match="check model 'llama'"):
         model_on(openai_server(["ok"]), "openai:llama").reply(ASK)
     with pytest.raises(ConfigurationError, match="quota"):
         model_on(openai_server(["ok"], [Fault.QUOTA] * 9)).reply(ASK)
