@@ -66,7 +66,7 @@ def test_where_a_rule_leads_nowhere_the_next_one_is_taken(preset: str) -> None:
 
 
 @pytest.mark.parametrize("preset", TOOLSETS)
-def test_no_rule_left_is_told_as_not_found(preset: str) -> None:
+def test_no_rule_left_is_not_found(preset: str) -> None:
     state = ask(preset, {"Goethe": GOETHE}, rule(GOETHE, "P36"))
     answer = state["answer"]
     assert (answer.status, answer.values) == ("not_found", ())  # type: ignore[attr-defined]

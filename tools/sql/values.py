@@ -10,6 +10,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
+from triplewise.tools.core.values import read_value
+
 ColumnKind = Literal["text", "number", "date", "boolean", "other"]
 Value = str | int | float | bool | None
 
@@ -28,8 +30,7 @@ PLACEHOLDERS = frozenset({"", "-", "--", "–", "—", "?", "n/a", "na", "none",
 
 _NUMBER, _DATE = re.compile(NUMBER_PATTERN), re.compile(DATE_PATTERN)
 _SPACES = re.compile(r"\s+")
-_WRITTEN = ("%d %B %Y", "%B %d %Y", "%d %b %Y", "%b %d %Y", "%d.%m.%Y", "%Y/%m/%d", "%Y%m%d")
-_WRITTEN_MONTHS = ("%B %Y", "%b %Y")
+_YEAR = re.compile(r"[0-9]{4}")
 
 
 def read_number(value: Value) -> float | None:
@@ -45,29 +46,9 @@ def read_number(value: Value) -> float | None:
 def read_date(text: str) -> str | None:
     """An ISO date as exact as it was written (`1990`, `1990-05`, `1990-05-17`), None if it is none."""
     bare = text.strip()
-    if re.fullmatch(r"[0-9]{4}", bare):
-        return bare
-    if _DATE.fullmatch(bare):
-        day = bare[:10]
-        try:
-            date.fromisoformat(day if len(day) == 10 else f"{day}-01")
-        except ValueError:
-            return None
-        return day
-    words = re.sub(r"(?<=\d)(st|nd|rd|th)\b", "", bare.replace(",", " "))
-    words = _SPACES.sub(" ", words).strip()
-    for form in _WRITTEN:
-        if (found := _parsed(words, form)) is not None:
-            return found.isoformat()
-    months = (found for form in _WRITTEN_MONTHS if (found := _parsed(words, form)) is not None)
-    return next((m.isoformat()[:7] for m in months), None)
-
-
-def _parsed(text: str, form: str) -> date | None:
-    try:
-        return datetime.strptime(text, form).date()
-    except ValueError:
-        return None
+    parts = (bare,) if _YEAR.fullmatch(bare) else read_value(bare).date[:3]
+    iso = "-".join(parts)
+    return iso if _YEAR.fullmatch(bare) or (len(parts) > 1 and _DATE.fullmatch(iso)) else None
 
 
 def fold(text: str) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +18,6 @@ from triplewise.nodes.act import read_reply
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
 from triplewise.tools.actions.agentbench_sets import Sets, set_script, to_pyql, unsayable
 from triplewise.tools.core.call import Call
-from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule, script
 from triplewise.tools.core.terms import Literal, Term, Triple
 from triplewise.tools.kg.embedded import EmbeddedKG
@@ -103,13 +100,6 @@ def _sorted(observation: str) -> str:
     return f"{head}[{', '.join(sorted(items, key=lambda i: (i[0] == '^', i)))}]"
 
 
-def test_inverse_relations_are_offered_only_where_the_graph_has_none(kg: EmbeddedKG) -> None:
-    both = opened(TURTLE, replace(load_profile("wikidata"), reciprocal=True))
-    assert "^P17" in run(kg, "get_relations(Q40)")[0].observation
-    assert "^" not in run(both, "get_relations(Q40)")[0].observation
-    assert run(both, "get_neighbors(Q40, ^P17)")[0].values == {"#0": ["Vienna"]}
-
-
 @pytest.mark.parametrize(
     ("calls", "guideline"),
     [
@@ -149,12 +139,9 @@ def test_each_mistake_has_its_own_guideline(kg: EmbeddedKG, calls: tuple[str, ..
     "reply",
     [
         "Thought: #3 holds it.\nFinal Answer: #3",
-        "Thought 4: The third one is it. Final Answer: #3",
-        "**Final Answer:** #3.",
-        "Final Answer: Variable #3",
-        "Thought: done\nAction: answer(#3)",
+        "**Final Answer:** Variable #3.",
         "Thought: done\nAction 4: Final_Answer(#3)",
-        "I've got it.\n\nFinal Answer: #3\n\nObservation: made up",
+        "I've got it. Final Answer: #3\n\nObservation: made up",
     ],
 )
 def test_a_final_answer_is_read_in_every_form(reply: str) -> None:
@@ -162,13 +149,6 @@ def test_a_final_answer_is_read_in_every_form(reply: str) -> None:
     assert isinstance(call, Call)
     assert AGENTBENCH.action(call.name).name == "answer"
     assert Sets((Call("count", ("#0",)),) * 4).number(*call.arguments) == 3
-
-
-def test_a_final_answer_beside_an_action_is_two_actions() -> None:
-    _, _, call = read_reply("Action: count(#0)\nFinal Answer: #1", AGENTBENCH)
-    assert isinstance(call, ActionError)
-    assert call.code == "several_actions"
-    assert isinstance(read_reply("Final Answer: #1", TOOLSETS["pyql"])[2], ActionError)
 
 
 PROFILE = Profile(prefixes={"ex": "http://example.org/"})
@@ -199,7 +179,7 @@ def sets(draw: st.DrawFn) -> Sets:
 
 
 def members(graph: set[Triple], calls: tuple[Call, ...], form: str) -> set[Term]:
-    """The members of a set, told without SPARQL."""
+    """The members of a set, without SPARQL."""
     if not form.startswith("#"):
         return {PROFILE.expand(form)}  # type: ignore[arg-type]
     call = calls[int(form[1:])]
@@ -235,26 +215,13 @@ def test_sparql_means_the_same_sets(made: Sets, graph: set[Triple]) -> None:
     assert Sets.parse(made.text()) == made
     program = to_pyql(made.text(), PROFILE)
     result = kg.query(program.sparql(PROFILE))
-    found = set(result.column(result.variables[0])) if result.rows else set()
+    values = set(result.column(result.variables[0])) if result.rows else set()
     counted = made.calls[-1]
     if counted.name == "count":
-        assert {t.value for t in found} == {str(len(members(graph, made.calls, counted.arguments[0])))}
+        assert {t.value for t in values} == {str(len(members(graph, made.calls, counted.arguments[0])))}
     else:
-        assert found == members(graph, made.calls, f"#{len(made.calls) - 1}")
+        assert values == members(graph, made.calls, f"#{len(made.calls) - 1}")
         assert PyQL.parse(program.text(PROFILE), PROFILE) == program
-
-
-HOSTILE = st.text(max_size=12) | st.sampled_from(
-    ["#0", "#1", "#99999999999", "Q40", "^P47", "P47", "} DELETE {", "#", "^", '"5"^^xsd:date']
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.sampled_from([*AGENTBENCH.actions, "x"]), st.lists(HOSTILE, max_size=3))
-def test_no_argument_raises(kg: EmbeddedKG, name: str, arguments: list[str]) -> None:
-    program = "get_neighbors(Q40, P47)\nget_neighbors(Q39, P47)"
-    feedback = AGENTBENCH.execute(ActionContext(kg, program=program), Call(name, tuple(arguments)))
-    assert feedback.error or Sets.parse(feedback.program)
 
 
 FILM_FACTS = """
@@ -268,10 +235,7 @@ CAST = (*FILMS, Atom("P161", True, "actor"))
 MEETS = Constraint("meets", "film", (Atom("P161", False, "film"),), value="Q21")
 LONGEST = Constraint("max", "film", (Atom("P2047", True, "minutes"),))
 SCRIPTED = {
-    "chain": Rule("Q10", CAST),
-    "meets": Rule("Q10", FILMS, (MEETS,)),
     "meets on the way": Rule("Q10", (*CAST, Atom("P19", True, "place")), (MEETS,)),
-    "superlative": Rule("Q10", FILMS, (LONGEST,)),
     "least that meets": Rule("Q10", FILMS, (MEETS, Constraint("min", "film", LONGEST.atoms))),
     "count": Rule("Q10", FILMS, (Constraint("count", "count", value="?film"),)),
     "either": Rule("", (), (Constraint("either", "film", FILMS, operator="Q10", value="Q11"),)),
@@ -301,39 +265,12 @@ def answers(kg: EmbeddedKG, toolset: str, calls: tuple[Call, ...]) -> set[str]:
 def test_sets_reach_what_the_query_reaches(films: EmbeddedKG, name: str) -> None:
     rule = SCRIPTED[name]
     assert unsayable(rule) == ""
-    found = answers(films, "agentbench", set_script(rule))
-    assert found
-    assert found == answers(films, "pyql", script(rule))
+    assert answers(films, "agentbench", set_script(rule)) == answers(films, "pyql", script(rule)) != set()
 
 
-@pytest.mark.parametrize(
-    "kind", ["type", "filter", "distinct", "not", "most", "least", "ask", "holds", "max"]
-)
-def test_what_sets_cannot_say_is_told(kind: ConstraintKind) -> None:
+@pytest.mark.parametrize("kind", ["type", "filter", "distinct", "not", "most", "ask", "max"])
+def test_what_sets_cannot_say_is_refused(kind: ConstraintKind) -> None:
     assert unsayable(Rule("Q10", FILMS, (Constraint(kind, "film", value="Q5"),)))
-
-
-@pytest.fixture(scope="module")
-def extract() -> EmbeddedKG:
-    """The Freebase extract, without labels: gold sequences need none."""
-    store = ox.Store()
-    for name in ("observed", "gold_derived"):
-        with gzip.open(Path(DATA or "") / f"freebase_kg/{name}.nt.gz") as file:
-            store.bulk_load(file.read(), format=ox.RdfFormat.N_TRIPLES)
-    return EmbeddedKG(store, load_profile("freebase"), "extract")
-
-
-@needs_data
-def test_gold_sequences_run_as_far_as_the_extract_has_facts(extract: EmbeddedKG) -> None:
-    ends: Counter[str] = Counter()
-    for record in records(Path(DATA or "") / "agentbench_kg"):
-        steps = play(extract, record, GUIDELINES)
-        last = steps[-1].feedback
-        right = last.finished and set(last.answers) == gold(record)
-        ends["right" if right else "finished" if last.finished else "cut"] += 1
-        # A step that found what it was after is never called wrong.
-        assert [s for s in steps[:-1] if s.match and s.match.severity == "error"] == []
-    assert ends.total() == 1190
 
 
 @needs_data

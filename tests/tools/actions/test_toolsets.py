@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
 from triplewise.tools.actions.symbolic import Extraction
 from triplewise.tools.core.call import Call
-from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import load_profile
-from triplewise.tools.kg.protocol import metered
 
 TURTLE = """
 @prefix wd: <http://www.wikidata.org/entity/> . @prefix wdt: <http://www.wikidata.org/prop/direct/> .
@@ -69,14 +67,6 @@ def test_relations_of_an_entity_in_both_directions(bench: ActionContext) -> None
     assert feedback.observation == "{'forward': ['P31', 'P36 (capital)'], 'backward': ['P17 (country)']}"
 
 
-def test_relations_of_a_variable_are_ranked(bench: ActionContext) -> None:
-    ranked = replace(bench, rank=lambda forward, backward: (forward[::-1][:2], backward[:0]))
-    assert run(ranked, *CAPITALS, "get_relation(?x)").relations == {
-        "forward": ["P571", "P17"],
-        "backward": [],
-    }
-
-
 def test_a_fact_shows_values_ids_and_triples(bench: ActionContext) -> None:
     feedback = run(bench, "add_fact(Q17, P36, ?capital)")
     assert feedback.observation == "The value of variable ?capital is ['Tokyo']."
@@ -85,23 +75,8 @@ def test_a_fact_shows_values_ids_and_triples(bench: ActionContext) -> None:
         {"capital": ["Tokyo"]},
         {"capital": ["Q1490"]},
     )
-    assert [t.n3() for t in feedback.triples] == [
-        "<http://www.wikidata.org/entity/Q17> <http://www.wikidata.org/prop/direct/P36> "
-        "<http://www.wikidata.org/entity/Q1490> ."
-    ]
+    assert [t.object for t in feedback.triples] == [IRI(WD + "Q1490")]
     assert feedback.program == "add_fact(Q17, P36, ?capital)"
-
-
-def test_a_construct_action_costs_one_query_and_one_for_labels(kg: EmbeddedKG) -> None:
-    fresh = EmbeddedKG(ox.Store(), kg.profile, "none")
-    with metered(fresh) as meter:
-        run(ActionContext(fresh), "add_fact(Q17, P36, ?capital)")
-    assert meter.queries == 1
-
-
-def test_an_empty_result_keeps_the_new_program_for_the_inspector(bench: ActionContext) -> None:
-    feedback = run(bench, "add_fact(Q17, P17, ?x)")
-    assert (feedback.error, feedback.outcome, feedback.program) == ("", "empty", "add_fact(Q17, P17, ?x)")
 
 
 def test_values_stored_with_other_datatypes_are_compared_as_what_they_are(bench: ActionContext) -> None:
@@ -219,11 +194,6 @@ def test_schemas_are_strict_and_calls_come_back_in_order() -> None:
     assert PYQL.from_tool_call("add_count", {"counted": "?x", "count": None}).arguments == ("?x",)
 
 
-def test_unknown_toolsets_list_the_legal_ones() -> None:
-    with pytest.raises(ConfigurationError, match="explore, pyql, sql, symbolic"):
-        TOOLSETS["nope"]
-
-
 def test_exploring(bench: ActionContext) -> None:
     around = EXPLORE.execute(bench, parse_call('GetNeighbor("Japan")', EXPLORE))
     assert (around.action, around.outcome, len(around.triples)) == ("get_neighbors", "rows", 3)
@@ -258,8 +228,8 @@ def test_following_rules(bench: ActionContext) -> None:
     rules = SYMBOLIC.execute(served, parse_call("getReasoningPath(Viggo Mortensen, played in)", SYMBOLIC))
     assert "path for Viggo Mortensen, played in" in rules.observation
     assert SYMBOLIC.execute(bench, Call("get_rules", ("x",))).outcome == "empty"
-    found = SYMBOLIC.execute(bench, Call("searchNeighbor", ("Japan", "P36")))
-    assert (found.observation, len(found.triples)) == ("Tokyo [Q1490].", 1)
+    tokyo = SYMBOLIC.execute(bench, Call("searchNeighbor", ("Japan", "P36")))
+    assert (tokyo.observation, len(tokyo.triples)) == ("Tokyo [Q1490].", 1)
     nothing = SYMBOLIC.execute(bench, Call("searchNeighbor", ("Japan", "P999")))
     assert nothing.outcome == "empty"
     assert nothing.observation.startswith("No entity found under this relation")

@@ -137,13 +137,3 @@ def test_virtuoso_finds_the_same(both: tuple[EmbeddedKG, EndpointKG], program: P
     embedded, endpoint = (kg.query(program.sparql(PROFILE)) for kg in both)
     assert endpoint.outcome.ok, endpoint.message
     assert set(endpoint.rows) == set(embedded.rows)
-
-
-@pytest.mark.virtuoso
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(program=programs(wild=True))
-def test_virtuoso_parses_all_that_it_writes(both: tuple[EmbeddedKG, EndpointKG], program: PyQL) -> None:
-    assume(program.clauses)
-    for sparql in forms(program):
-        result = both[1].query(sparql)
-        assert result.outcome.ok, result.message

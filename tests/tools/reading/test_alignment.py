@@ -65,7 +65,7 @@ def test_a_relation_by_id_name_or_meaning(relation: str, kg: KnowledgeGraph, enc
     assert one(kg, encoder, "Red Harbor", written, "Eva Stein").triple.relation == IRI(BASE + "directedBy")
 
 
-def test_a_triple_told_from_its_object_is_turned_around(kg: KnowledgeGraph, encoder: Encoder) -> None:
+def test_a_triple_worded_from_its_object_is_turned_around(kg: KnowledgeGraph, encoder: Encoder) -> None:
     assert one(kg, encoder, "Eva Stein", "directed by", "Red Harbor").triple == triple(
         "Red Harbor", "directedBy", "Eva Stein"
     )
@@ -113,10 +113,6 @@ def test_conflicts_with_functional_relations_are_flagged(kg: KnowledgeGraph, enc
     assert one(kg, encoder, "Red Harbor", "release year", "1987").conflicts == (
         "(Red Harbor, release year, 1990)",
     )
-
-
-def test_what_the_graph_has_is_no_news(kg: KnowledgeGraph, encoder: Encoder) -> None:
-    assert align([raw("Red Harbor", "directed by", "Ann Lee")], kg, encoder, "", "x") == ()
 
 
 def test_a_triple_read_twice_is_one_fact_of_the_surer_sentence(kg: KnowledgeGraph, encoder: Encoder) -> None:

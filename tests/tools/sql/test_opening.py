@@ -1,4 +1,4 @@
-"""Opening a database: what is wrong is told with its mend, and nothing is made or betrayed."""
+"""Opening a database: what is wrong is said with how to fix it, and nothing is made or betrayed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triplewise.tools.sql.schema import SqlQuery
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("nonsense", "names no database"),
         ("sqlite://", "needs a file"),
@@ -22,8 +22,8 @@ from triplewise.tools.sql.schema import SqlQuery
         ("postgresql://u:s3cret@host:port/x", "cannot be read"),
     ],
 )
-def test_bad_urls(url: str, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said) as caught:
+def test_bad_urls(url: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
         open_database(url)
     assert "s3cret" not in str(caught.value)
     assert "tiger" not in str(caught.value)
@@ -49,7 +49,7 @@ def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
         open_database("postgresql://u:p@127.0.0.1/x")
 
 
-def test_an_unreachable_server_is_told_without_the_password() -> None:
+def test_an_unreachable_server_is_named_without_the_password() -> None:
     pytest.importorskip("psycopg")
     with pytest.raises(KGUnavailableError, match="check host, database, user and password") as caught:
         open_database("postgresql://u:s3cret@127.0.0.1:1/x", timeout=2)

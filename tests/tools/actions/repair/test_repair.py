@@ -102,7 +102,6 @@ ONE, TWO = ("add_fact(Q17, P36, ?city)",), ("add_fact(Q17, P36, ?city)", "add_fa
 CASES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "swapped": ((), "add_fact(?x, P36, Q17)", "add_fact(Q17, P36, ?x) -> ?x: Tokyo"),
     "sibling": ((), "add_fact(Q17, P1376, ?capital)", "add_fact(Q17, P36, ?capital) -> ?capital: Tokyo"),
-    "sibling of a variable": (ONE, "add_fact(?city, P27, ?x)", "add_fact(?city, P17, ?x) -> ?x: Japan"),
     "relation by a description": (
         (),
         "add_fact(Q17, the capital, ?x)",
@@ -113,10 +112,7 @@ CASES: dict[str, tuple[tuple[str, ...], str, str]] = {
         "add_fact(?city, P36, Q17)",
         "add_fact(?city, P17, Q17) -> ?city: Tokyo",
     ),
-    "misspelt variable": (ONE, "set_answer(?ctiy)", "set_answer(?city) -> ?city: Tokyo"),
     "variable of a superlative": (TWO, "add_max(?persons)", "add_max(?people) -> ?people: 14000000"),
-    "no variable": (TWO, "add_max(people)", "add_max(?people) -> ?people: 14000000"),
-    "a count into what is taken": (ONE, "add_count(?city, ?city)", "add_count(?city, ?count) -> ?count: 1"),
     "misspelt label": ((), "add_fact(Jappan, P36, ?x)", "add_fact(Q17, P36, ?x) -> ?x: Tokyo"),
     "label of what was not linked": (
         (),
@@ -125,7 +121,6 @@ CASES: dict[str, tuple[tuple[str, ...], str, str]] = {
     ),
     "two new variables": (ONE, "add_fact(?place, P17, ?land)", "add_fact(?city, P17, ?land) -> ?land: Japan"),
     "both ends fixed": ((), "add_fact(Q17, P36, Q1490)", "add_fact(Q17, P36, ?x) -> ?x: Tokyo"),
-    "same ends": ((), "add_fact(Q17, P36, Q17)", "add_fact(Q17, P36, ?x) -> ?x: Tokyo"),
     "operator in words": (
         TWO,
         "add_filter(?people, is larger than, 5000)",
@@ -143,7 +138,6 @@ CASES: dict[str, tuple[tuple[str, ...], str, str]] = {
         "add_filter(?since, <, 1999) -> ?since: 1457-01-01",
     ),
     "unknown action": ((), "addfact(Q17, P36, ?x)", "add_fact(Q17, P36, ?x) -> ?x: Tokyo"),
-    "two arguments": ((), "add_fact(Q17, P36)", "add_fact(Q17, P36, ?x) -> ?x: Tokyo"),
     "executed too early": (TWO, "execute()", "set_answer(?people) -> ?people: 14000000"),
     "lookup of nothing": (ONE, "get_relation(?town)", "get_relation(?city) -> "),
 }
@@ -156,11 +150,6 @@ def test_what_was_meant_is_offered(name: str, kg: Moody) -> None:
     fixes = fix(context, broken, most=4)
     assert any(o.text().startswith(meant) for o in fixes), [o.text() for o in fixes]
     assert all(finds(again(context, o)) for o in fixes)
-
-
-def test_a_turned_fact_comes_before_other_relations(kg: Moody) -> None:
-    fixes = fix(after(kg, question="What is the capital of Japan?"), "add_fact(?x, P36, Q17)")
-    assert fixes[0].fix.kind == "swapped"
 
 
 def test_a_mediator_that_was_left_out_is_put_in() -> None:
@@ -214,12 +203,6 @@ def test_readings_of_dates_and_numbers() -> None:
     assert readings("soon") == []
 
 
-def test_the_same_trouble_gets_the_same_offers(kg: Moody) -> None:
-    context = after(kg, question="What is the capital?")
-    texts = [[o.text() for o in fix(context, "add_fact(Q17, P99, ?x)")] for _ in range(3)]
-    assert texts[0] == texts[1] == texts[2] != []
-
-
 @pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.UNAVAILABLE])
 def test_a_kg_that_does_not_answer_says_nothing_of_a_fix(outcome: Outcome, kg: Moody) -> None:
     context = after(kg)
@@ -238,11 +221,6 @@ def test_fixes_are_tried_one_by_one_where_the_joint_test_times_out(kg: Moody) ->
     kg.fails_at = "UNION"
     fixes = find_fixes(context, PYQL, feedback, budget=12, most=3)
     assert fixes[0].fix.kind == "swapped"
-
-
-def test_nothing_is_fixed_after_a_time_out(kg: Moody) -> None:
-    feedback = Feedback("add_fact", ("?x", "P36", "Q17"), outcome="timeout")
-    assert find_fixes(after(kg), PYQL, feedback, budget=12, most=3) == ()
 
 
 def test_a_budget_is_kept_and_measured_outside(kg: Moody) -> None:
