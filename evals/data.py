@@ -54,25 +54,13 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionCounts:
-    """How many questions a task has, and how many of them its graph can answer.
-
-    `observed` counts those that it can answer without the facts made from gold answers (None: there are no
-    such facts, or the same holds).
-    """
-
-    questions: int
-    answerable: int
-    observed: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Benchmark:
     """A set of questions: its files by path, the graph it is asked of, licence and citation.
 
     Attributes:
         seeds: files of training questions, which may be shown to the agent.
-        counts: how many questions by the task's parameters ("hops=2"; "" where there is one set only).
+        counts: by the task's parameters ("hops=2"; "" where there is one set only) how many `questions`, how
+            many `answerable`, and how many without the facts made from gold answers (`observed`).
         answerable_if: what it takes for a question to count as answerable.
         task: what its task is made from, see `BenchmarkTask`.
     """
@@ -85,7 +73,7 @@ class Benchmark:
     published: str
     files: Mapping[str, DataFile]
     seeds: Mapping[str, DataFile]
-    counts: Mapping[str, QuestionCounts]
+    counts: Mapping[str, Mapping[str, int]]
     answerable_if: str
     task: Mapping[str, Any]
 
@@ -114,14 +102,10 @@ def _catalog() -> tuple[Mapping[str, Graph], Mapping[str, Benchmark]]:
         about = {key: entry[key] for key in ("title", "licence", "partial")}
         graphs[name] = Graph(name, profile=entry.get("profile", ""), facts=facts, labels=labels, **about)
     for name, entry in entries["benchmarks"].items():
-        files, seeds = (_files(entry.get(key, {}), entry) for key in ("files", "seeds"))
-        made: dict[str, Any] = {
-            "files": {file.name: file for file in files},
-            "seeds": {file.name: file for file in seeds},
-            "counts": {which: QuestionCounts(**numbers) for which, numbers in entry["counts"].items()},
-        }
         about = {key: value for key, value in entry.items() if key != "published_as"}
-        all_benchmarks[name] = Benchmark(name, **{**about, **made})
+        for key in ("files", "seeds"):
+            about[key] = {file.name: file for file in _files(entry.get(key, {}), entry)}
+        all_benchmarks[name] = Benchmark(name, **about)
     return graphs, all_benchmarks
 
 

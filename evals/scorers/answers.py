@@ -82,10 +82,10 @@ def answerable(compare: Compare = "ids") -> Scorer:
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        if not state.metadata.get("answerable"):
-            return Score(value={"answerable_f1": UNSCORED, "answerable_hits_at_1": UNSCORED})
-        figures = await strict_overlap(state, target, compare)
-        return Score(value={"answerable_f1": figures.f1, "answerable_hits_at_1": figures.hits_at_1})
+        f1 = hits_at_1 = UNSCORED
+        if state.metadata.get("answerable"):
+            _, _, f1, hits_at_1, _ = await strict_overlap(state, target, compare)
+        return Score(value={"answerable_f1": f1, "answerable_hits_at_1": hits_at_1})
 
     return score
 
@@ -98,21 +98,13 @@ def nontrivial() -> Scorer:
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        if state.metadata.get("trivial"):
-            return Score(
-                value=dict.fromkeys(
-                    ("nontrivial_f1", "nontrivial_hits_at_1", "nontrivial_accuracy"), UNSCORED
-                )
-            )
-        figures, gold = await strict_overlap(state, target), list(target)
-        right = float(is_verdict(state.store_as(Run), gold)) if gold in YES_NO else UNSCORED
-        return Score(
-            value={
-                "nontrivial_f1": figures.f1,
-                "nontrivial_hits_at_1": figures.hits_at_1,
-                "nontrivial_accuracy": right,
-            }
-        )
+        f1 = hits_at_1 = accurate = UNSCORED
+        if not state.metadata.get("trivial"):
+            _, _, f1, hits_at_1, _ = await strict_overlap(state, target)
+            if (gold := list(target)) in YES_NO:
+                accurate = float(is_verdict(state.store_as(Run), gold))
+        figures = {"f1": f1, "hits_at_1": hits_at_1, "accuracy": accurate}
+        return Score(value={f"nontrivial_{name}": figure for name, figure in figures.items()})
 
     return score
 

@@ -6,7 +6,6 @@ All of it stands in the catalog: no data is read and no graph is loaded.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -44,7 +43,7 @@ def describe(name: str) -> dict[str, Any]:
         "name": name,
         "title": own.title,
         "version": task.version,
-        "asked": {which: asdict(asked) for which, asked in own.counts.items()},
+        "asked": {which: {"observed": None, **asked} for which, asked in own.counts.items()},
         "judged": own.answerable_if,
         "graph": kg.title if kg else OWN_TABLES,
         "partial": bool(kg and kg.partial),

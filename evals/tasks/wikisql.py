@@ -68,21 +68,21 @@ def table_databases() -> Path:
 
 def write_table(path: Path, name: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """One table as a SQLite file, every column TEXT as WikiSQL has them; no column name is empty or twice."""
+
+    def quoted(text: str) -> str:
+        return '"' + text.replace('"', '""') + '"'
+
     names: list[str] = []
     for number, given in enumerate(header, 1):
         plain = given.strip() or f"column {number}"
         taken = plain.casefold() in {other.casefold() for other in names}
         names.append(f"{plain} {number}" if taken else plain)
-    columns, table = [_quoted(name) for name in names], _quoted(f"table {name}")
+    columns = ", ".join(f"{quoted(column)} TEXT" for column in names)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("PRAGMA synchronous = OFF")
-        database.execute(f"CREATE TABLE {table} ({', '.join(f'{column} TEXT' for column in columns)})")
-        database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", rows)
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
+        database.execute(f"CREATE TABLE {quoted(f'table {name}')} ({columns})")
+        slots = ", ".join("?" * len(names))
+        database.executemany(f"INSERT INTO {quoted(f'table {name}')} VALUES ({slots})", rows)
 
 
 def read_wikisql(record: Record) -> Question:
