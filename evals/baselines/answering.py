@@ -8,10 +8,9 @@ that the graph does not know stays as it is.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from langgraph.runtime import Runtime
 
@@ -49,8 +48,6 @@ _NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)]\s+(?=\S)")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)", re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
 _ABBREVIATED = re.compile(r"(?:\.\S*|\b\w{1,3})\.$")
-
-_Key = TypeVar("_Key", bound=Hashable)
 
 
 class Named(NamedTuple):
@@ -255,13 +252,6 @@ def last_answer(state: State) -> tuple[tuple[Named, ...], str]:
 def conclude(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with what the last step says; nothing in a run whose budget was spent before."""
     return {"answer": make_answer(state, runtime.context, *last_answer(state))}
-
-
-def majority(keys: Sequence[_Key]) -> tuple[_Key, int]:
-    """Return what most say, the first of equals, and how many say it. `keys` are not empty."""
-    votes = Counter(keys)
-    best = max(votes, key=votes.__getitem__)
-    return best, votes[best]
 
 
 def make_answer(state: State, context: Context, named: Sequence[Named], reason: str = "") -> Answer:

@@ -17,6 +17,7 @@ own, drawn by `seed`, so that drafts differ also on a server that does not sampl
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, islice, zip_longest
@@ -24,7 +25,7 @@ from typing import NamedTuple
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines.answering import add_step, ask, majority, make_answer, make_step
+from triplewise.evals.baselines.answering import add_step, ask, make_answer, make_step
 from triplewise.evals.baselines.binding import ACTIONS, Binder, Draft, Executed, draft_text, read_draft
 from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes import answer
@@ -125,7 +126,7 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
         why = f"none of {len(state.steps)} drafts finds anything; the last: {last}"
         return {"answer": make_answer(state, context, (), why)}
     keys = [frozenset(step.feedback.answers) for step in voting]
-    best, votes = majority(keys)
+    ((best, votes),) = Counter(keys).most_common(1)  # of equals the first
     chosen = voting[keys.index(best)]
     finished = replace(chosen, feedback=replace(chosen.feedback, finished=True))
     program = chosen.feedback.program

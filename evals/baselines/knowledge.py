@@ -7,6 +7,7 @@ gives the answers their ids, so that they can be scored like all others.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
@@ -16,7 +17,6 @@ from triplewise.evals.baselines.answering import (
     answer_step,
     ask,
     conclude,
-    majority,
     make_answer,
     make_step,
     name_reply,
@@ -110,7 +110,7 @@ def vote(state: State, runtime: Runtime[Context]) -> Update:
         why = f"no sample of {len(state.steps)} holds an answer; the last: {last}"
         return {"answer": make_answer(state, runtime.context, (), why)}
     keys = [frozenset(normal_text(n.value) for n in named) for named in given]
-    best, votes = majority(keys)
+    ((best, votes),) = Counter(keys).most_common(1)  # of equals the first
     agreed = f"{votes} of {len(state.steps)} samples agree"
     return {"answer": make_answer(state, runtime.context, given[keys.index(best)], agreed)}
 
