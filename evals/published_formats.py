@@ -336,7 +336,7 @@ def read_wikisql(path: Path) -> Iterator[Record]:
         sql, table = entry["sql"], tables[entry["table_id"]]
         conditions = [[column, OPERATORS[operator], value] for column, operator, value in sql["conds"]]
         query = {"sel": sql["sel"], "agg": AGGREGATIONS[sql["agg"]], "conds": conditions}
-        answers = _results(table, query)
+        answers = query_results(table, query)
         return {
             "table_id": table["id"],
             "question": text(entry, "question"),
@@ -349,7 +349,7 @@ def read_wikisql(path: Path) -> Iterator[Record]:
         yield {"id": f"wikisql-{split}-{number:05}", **record}
 
 
-def _results(table: Record, query: Record) -> list[Any]:
+def query_results(table: Record, query: Record) -> list[Any]:
     """The results of a query on its table, row by row, without empty ones.
 
     Texts are compared without case, a column of type real as numbers.

@@ -101,14 +101,14 @@ def training_questions(path: Path, kg: KnowledgeGraph) -> list[Question]:
             for term in result.column(result.variables[0]) if result.rows else ():
                 answers.append(kg.profile.short(term) if isinstance(term, IRI) else term.value)
             answers = list(dict.fromkeys(answers))
-        entities = dict(_entities(record, sparql, kg)) if answers else {}
+        entities = dict(topic_entities(record, sparql, kg)) if answers else {}
         if entities:
             question = Question(record["id"], record["question"], entities, tuple(answers))
             questions.setdefault(question.id, question)
     return list(questions.values())
 
 
-def _entities(record: Record, sparql: str, kg: KnowledgeGraph) -> Iterator[tuple[str, str]]:
+def topic_entities(record: Record, sparql: str, kg: KnowledgeGraph) -> Iterator[tuple[str, str]]:
     """Mention and id of the topic entities: those of the query that the graph has and the question names."""
     ids = entities_of(sparql) or tuple(dict.fromkeys(_MID.findall(sparql)))
     for short in ids:

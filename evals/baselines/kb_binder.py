@@ -89,13 +89,15 @@ def build(
         ).text  # fmt: skip
         draft = read_draft(reply)
         binder = Binder(environment(context).kg, environment(context).encoder, state.linked, beam)
-        step = _step(state, context, draft, reply, binder.execute(draft), last=number + 1 >= drafts)
+        step = draft_step(state, context, draft, reply, binder.execute(draft), last=number + 1 >= drafts)
         return add_step(state, step)
 
     return build_loop("kb-binder", act, vote, link=link, settings={"temperature": float(temperature)})
 
 
-def _step(state: State, context: Context, draft: Draft, reply: str, executed: Executed, last: bool) -> Step:
+def draft_step(
+    state: State, context: Context, draft: Draft, reply: str, executed: Executed, last: bool
+) -> Step:
     """A draft as a step: what was written, what it was bound to, and what that finds."""
     kg, bound = environment(context).kg, executed.bound
     program = bound.program.text(kg.profile) if bound is not None else ""
@@ -169,14 +171,14 @@ def exemplars(state: State, context: Context, shots: int) -> list[Exemplar]:
         """Seeds of one wording with programs, never the question itself; mined as they are asked for."""
         others = [s for s in match.seeds if without_brackets(s.question) != state.question]
         for seed in miner.choose(others) if others else ():
-            if (exemplar := _exemplar(seed, context, miner)) is not None:
+            if (exemplar := exemplar_of(seed, context, miner)) is not None:
                 yield exemplar
 
     wordings = map(of_wording, sorted(matches.values(), key=lambda match: -match.score))
     return list(islice(filter(None, chain.from_iterable(zip_longest(*wordings))), shots))
 
 
-def _exemplar(seed: Seed, context: Context, miner: Miner) -> Exemplar | None:
+def exemplar_of(seed: Seed, context: Context, miner: Miner) -> Exemplar | None:
     """A seed with the program that reproduces its answers best; None where drafts cannot say it."""
     kg = environment(context).kg
     anchors = miner.anchors(seed)

@@ -56,12 +56,12 @@ def cot(*, link: str = "index") -> Graph:
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         """Ask for a chain of thought that ends with the answer."""
-        return add_step(state, _chain_of_thought(state, runtime.context))
+        return add_step(state, chain_of_thought(state, runtime.context))
 
     return build_loop("cot", act, conclude, link=link)
 
 
-def _chain_of_thought(state: State, context: Context) -> Step:
+def chain_of_thought(state: State, context: Context) -> Step:
     """A chain of thought as a step: its reasoning is the thought."""
     reply = ask(state, context, "knowledge", "reasoned")
     named, why = name_reply(reply.text, state, context, reasoned=True)
@@ -90,7 +90,7 @@ def self_consistency(
 
     def act(state: State, runtime: Runtime[Context]) -> Update:
         """Sample one more chain of thought; the last one ends the run."""
-        step = _chain_of_thought(state, runtime.context)
+        step = chain_of_thought(state, runtime.context)
         last = len(state.steps) + 1 >= samples
         return add_step(state, replace(step, feedback=replace(step.feedback, finished=last)))
 
@@ -137,7 +137,7 @@ def documents(*, passages: int = PASSAGES, link: str = "index") -> Graph:
         """Retrieve passages, then have the model read the answers in as many as fit into the prompt."""
         context = runtime.context
         if not state.steps:
-            return add_step(state, _retrieved(state, context, passages))
+            return add_step(state, retrieve(state, context, passages))
         texts = fitting_texts([Passage(**p) for p in state.steps[0].feedback.detail["passages"]])
         reply = ask(state, context, "documents", "read", passages=texts).text
         return add_step(state, answer_step(state, "", *name_reply(reply, state, context)))
@@ -145,7 +145,7 @@ def documents(*, passages: int = PASSAGES, link: str = "index") -> Graph:
     return build_loop("documents", act, conclude, link=link, check_context=check_documents)
 
 
-def _retrieved(state: State, context: Context, limit: int) -> Step:
+def retrieve(state: State, context: Context, limit: int) -> Step:
     """Passages for the question, best first, by BM25 and by vectors (Faiss), as a step."""
     store = environment(context).documents
     assert store is not None, "checked before the first step"

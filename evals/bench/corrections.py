@@ -61,7 +61,7 @@ def corrections(
                     broken = breaker.broken(way, known, fact)
                     if broken and broken != fact:
                         tried[way].append(breaker.repaired(way, known, fact, broken))
-        rows += [_row(name, way, outcomes) for way, outcomes in tried.items()]
+        rows += [shares(name, way, outcomes) for way, outcomes in tried.items()]
     return rows
 
 
@@ -69,7 +69,7 @@ Outcome = tuple[int | None, int, int, float]
 """Place of the gold step among the fixes, their number, queries, seconds."""
 
 
-def _row(name: str, way: str, tried: Sequence[Outcome | None]) -> dict[str, Any]:
+def shares(name: str, way: str, tried: Sequence[Outcome | None]) -> dict[str, Any]:
     """Shares of the steps that failed."""
     failed = np.array([[np.nan if o[0] is None else o[0], *o[1:]] for o in tried if o] or [[np.nan, 0, 0, 0]])
     places, fixes, queries, seconds = failed.T

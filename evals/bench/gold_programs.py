@@ -76,7 +76,7 @@ def question_records(path: str) -> Iterator[Record]:
     yield from read_records(locate(DataFile(path, "", "the benchmark's own site")), "question")
 
 
-def _from_path(record: Record, profile: Profile) -> list[Fact]:
+def facts_of_path(record: Record, profile: Profile) -> list[Fact]:
     """A path of types, `director_to_movie_to_language`, from the topic entity."""
     types = str(record.get("qtype", "")).split("_to_")
     node, facts = write_iri(profile.name_iri(record["topic_entity"]), profile), []
@@ -90,7 +90,7 @@ def _from_path(record: Record, profile: Profile) -> list[Fact]:
     return facts
 
 
-def _from_pyql(record: Record, profile: Profile) -> list[Fact]:
+def facts_of_pyql(record: Record, profile: Profile) -> list[Fact]:
     """The facts of QueryAgent's own programs."""
 
     def form(end: str) -> str:
@@ -171,9 +171,9 @@ def gold_steps(question: GoldQuestion, context: Context) -> Iterator[tuple[Actio
 
 
 _SOURCES: dict[str, tuple[tuple[str, ...], Callable[[Record, Profile], list[Fact]]]] = {
-    "metaqa": (tuple(f"metaqa/dev_{hops}hop.jsonl.gz" for hops in (1, 2, 3)), _from_path),
+    "metaqa": (tuple(f"metaqa/dev_{hops}hop.jsonl.gz" for hops in (1, 2, 3)), facts_of_path),
     "wikidata_kg": (("qald10/test_en.jsonl.gz", "wikiwebquestions/test.jsonl.gz"), facts_of_sparql),
-    "freebase_kg": (("webqsp/test.jsonl.gz",), _from_pyql),
+    "freebase_kg": (("webqsp/test.jsonl.gz",), facts_of_pyql),
 }
 GRAPHS = tuple(_SOURCES)
 """Graphs in the catalog that have gold programs."""

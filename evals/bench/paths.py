@@ -50,7 +50,7 @@ def paths(
         rows = []
         for name, drawn in draw_pairs(degrees, count).items():
             for search in SEARCHES:
-                outcomes = _searched(folder, search, drawn, seconds)
+                outcomes = search_all(folder, search, drawn, seconds)
                 whole = {Outcome.ROWS, Outcome.EMPTY}
                 cut = sum(o not in whole and n < LIMIT for _, _, o, n in outcomes) / count
                 rows.append({
@@ -95,7 +95,7 @@ Search = tuple[float, float, Outcome, int]
 """What a search took and gave: seconds, processor seconds, outcome, number of paths."""
 
 
-def _searched(folder: Path, search: str, pairs: Sequence[tuple[IRI, IRI]], seconds: float) -> list[Search]:
+def search_all(folder: Path, search: str, pairs: Sequence[tuple[IRI, IRI]], seconds: float) -> list[Search]:
     """Search for all pairs in a process of its own, which is ended where a search hangs."""
     results: list[Search] = []
     pool = None
@@ -103,10 +103,10 @@ def _searched(folder: Path, search: str, pairs: Sequence[tuple[IRI, IRI]], secon
         if pool is None:
             pool = get_context("spawn").Pool(1)
             # Brings what is opened late.
-            pool.apply(_timed, (folder, search, IRI("urn:nobody"), IRI("urn:nowhere"), seconds))
+            pool.apply(timed, (folder, search, IRI("urn:nobody"), IRI("urn:nowhere"), seconds))
         patience = seconds + PATIENCE
         try:
-            results.append(pool.apply_async(_timed, (folder, search, *pair, seconds)).get(patience))
+            results.append(pool.apply_async(timed, (folder, search, *pair, seconds)).get(patience))
         except TimeoutError:
             pool.terminate()
             pool = None
@@ -116,7 +116,7 @@ def _searched(folder: Path, search: str, pairs: Sequence[tuple[IRI, IRI]], secon
     return results
 
 
-def _timed(folder: Path, search: str, source: IRI, target: IRI, seconds: float) -> Search:
+def timed(folder: Path, search: str, source: IRI, target: IRI, seconds: float) -> Search:
     """One search and what it took."""
     kg = open_kg(folder)
     start, busy = time.perf_counter(), time.process_time()
@@ -124,13 +124,13 @@ def _timed(folder: Path, search: str, source: IRI, target: IRI, seconds: float) 
     return time.perf_counter() - start, time.process_time() - busy, outcome, count
 
 
-def _stored(kg: KnowledgeGraph, source: IRI, target: IRI, seconds: float) -> tuple[Outcome, int]:
+def by_adjacency(kg: KnowledgeGraph, source: IRI, target: IRI, seconds: float) -> tuple[Outcome, int]:
     """As a graph is searched that `kg load` loaded."""
     result = kg.paths(source, target, HOPS, timeout=seconds, limit=LIMIT)
     return result.outcome, len(result.paths)
 
 
-def _joins(kg: KnowledgeGraph, source: IRI, target: IRI, seconds: float) -> tuple[Outcome, int]:
+def by_joins(kg: KnowledgeGraph, source: IRI, target: IRI, seconds: float) -> tuple[Outcome, int]:
     """One query that joins patterns without properties, a chain for each shape of simple paths."""
     branches = []
     for length in range(1, HOPS + 1):
@@ -148,6 +148,6 @@ def _joins(kg: KnowledgeGraph, source: IRI, target: IRI, seconds: float) -> tupl
 
 
 SEARCHES: dict[str, Callable[[KnowledgeGraph, IRI, IRI, float], tuple[Outcome, int]]] = {
-    "whole numbers": _stored,
-    "SPARQL joins": _joins,
+    "whole numbers": by_adjacency,
+    "SPARQL joins": by_joins,
 }

@@ -66,7 +66,7 @@ def savings(
 
     tokenizer = Tokenizer.from_file(str(get_model_path() / "tokenizer.json"))
     tokenizer.no_truncation()
-    scripts, rows = list(_scripts(count)), []
+    scripts, rows = list(scripts_of_graphs(count)), []
 
     def count_tokens(text: str) -> int:
         return len(tokenizer.encode(text, add_special_tokens=False).ids) + MESSAGE_OVERHEAD
@@ -100,7 +100,7 @@ def savings(
     return [{name: figure for name, figure in row.items() if name != "values"} for row in rows]
 
 
-def _scripts(count: int) -> Iterator[tuple[str, Input, list[str]]]:
+def scripts_of_graphs(count: int) -> Iterator[tuple[str, Input, list[str]]]:
     """Questions of the demo and, where their data is, of benchmarks: graph, question, replies of a model.
 
     Their programs find something. Every second question has a mistake, every sixth has two.

@@ -20,7 +20,7 @@ from triplewise.evals.tasks.wikisql import over_its_table, read_wikisql, with_da
 from triplewise.evals.training import Seeds, entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.terms import IRI
-from triplewise.tools.kg.profile import Profile, load_profile
+from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.linking.linker import without_brackets
 
@@ -31,6 +31,9 @@ _MID = re.compile(r"[mg]\.\w+")
 _QID = re.compile(r"Q[0-9]+")
 _BRACKETS = re.compile(r"\s*\([^()]*\)$")
 _WIKIDATA_RELATION = re.compile(r"\b(?:wdt|ps|pq):P\d+")
+
+
+cached_profile = cache(load_profile)
 
 
 def _ids_by_mention(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -63,13 +66,9 @@ def _freebase_gold(answers: Sequence[Mapping[str, Any]]) -> tuple[list[str], dic
 # -- MetaQA
 
 
-@cache
-def _metaqa_profile() -> Profile:
-    return load_profile("metaqa")
-
-
-def _read_metaqa(record: Record) -> Question:
-    topic, profile = record["topic_entity"], _metaqa_profile()
+def read_metaqa(record: Record) -> Question:
+    """The topic entity is given by name."""
+    topic, profile = record["topic_entity"], cached_profile("metaqa")
     return Question(
         without_brackets(record["question"]),
         [str(answer) for answer in record["answers"]],
@@ -78,7 +77,7 @@ def _read_metaqa(record: Record) -> Question:
     )
 
 
-def _metaqa_seeds(of: Benchmark, kg: LoadedKG, options: Mapping[str, Any]) -> Seeds:
+def metaqa_seeds(of: Benchmark, kg: LoadedKG, options: Mapping[str, Any]) -> Seeds:
     """The dev questions, whose files have answers; without them not even those kept for the graph."""
     asked = options["seeds"]
     if isinstance(asked, str):
@@ -96,7 +95,7 @@ def _metaqa_seeds(of: Benchmark, kg: LoadedKG, options: Mapping[str, Any]) -> Se
 # -- over Freebase
 
 
-def _read_webqsp(record: Record) -> Question:
+def read_webqsp(record: Record) -> Question:
     """Of several right parses the best one counts. The released linking also lists literals of the query."""
     return Question(
         record["question"],
@@ -107,7 +106,8 @@ def _read_webqsp(record: Record) -> Question:
     )
 
 
-def _read_cwq(record: Record) -> Question:
+def read_cwq(record: Record) -> Question:
+    """Published figures take the first gold answer alone, which is beside the others."""
     return Question(
         record["question"],
         [str(answer) for answer in record["answers"]],
@@ -117,7 +117,8 @@ def _read_cwq(record: Record) -> Question:
     )
 
 
-def _read_grailqa(record: Record) -> Question:
+def read_grailqa(record: Record) -> Question:
+    """Questions are told apart by level of generalization, function and number of relations."""
     gold, names = _freebase_gold(record["answers"])
     keys = {"level": "level", "function": "function", "relations": "num_edge"}
     return Question(
@@ -125,7 +126,8 @@ def _read_grailqa(record: Record) -> Question:
     )
 
 
-def _read_graphq(record: Record) -> Question:
+def read_graphq(record: Record) -> Question:
+    """Gold answers are names; the linking is by mention."""
     return Question(
         record["question"],
         [str(name) for name in record["answer_names"]],
@@ -140,24 +142,28 @@ def _graphq_relations(record: Record) -> int:
     return int(edges) if edges.isdigit() else 1
 
 
-def _judge_graphq(reach: Reach, record: Record) -> bool:
+def judge_graphq(reach: Reach, record: Record) -> bool:
+    """Whether all gold answers lie near the linked entities; never for a number."""
     relations = _graphq_relations(record)
     near = reach.holds(record["entity_linking"], record["answer_names"], relations)
     return near and record.get("function") != "count"
 
 
-def _read_simplequestions(record: Record) -> Question:
+def read_simplequestions(record: Record) -> Question:
+    """The gold answer is one name, the relation the kind of question."""
     return Question(
         record["question"], [str(record["answer"])], _topics(record), {"type": record["relation"]}
     )
 
 
-def _judge_simplequestions(reach: Reach, record: Record) -> bool:
+def judge_simplequestions(reach: Reach, record: Record) -> bool:
+    """Whether the graph has the fact that is asked for."""
     topics, fact = record["topic_entity"], (record["relation"], record["answer"])
     return any(reach.has_fact(mid, *fact) for mid in topics)
 
 
-def _read_agentbench(record: Record) -> Question:
+def read_agentbench(record: Record) -> Question:
+    """The kind of question is that of its gold actions."""
     gold, names = _freebase_gold(record["answer"])
     actions = _action_names(record)
     function = next((name for name in actions if name in ("count", "argmax", "argmin")), "none")
@@ -173,7 +179,8 @@ def _action_names(record: Record) -> list[str]:
     return [action.partition("(")[0] for action in record["actions"]]
 
 
-def _judge_agentbench(reach: Reach, record: Record) -> bool:
+def judge_agentbench(reach: Reach, record: Record) -> bool:
+    """Whether all gold answers lie near the linked entities; never for a number."""
     actions, (gold, _) = _action_names(record), _freebase_gold(record["answer"])
     near = reach.holds(record["entities"].values(), gold, actions.count("get_neighbors"))
     return near and "count" not in actions
@@ -182,7 +189,8 @@ def _judge_agentbench(reach: Reach, record: Record) -> bool:
 # -- over Wikidata
 
 
-def _read_qald10(record: Record) -> Question:
+def read_qald10(record: Record) -> Question:
+    """Yes and no are true and false; a trivial question is marked so."""
     gold = [str(a).lower() if isinstance(a, bool) else str(a) for a in record["answers"]]
     return Question(
         record["question"],
@@ -193,7 +201,8 @@ def _read_qald10(record: Record) -> Question:
     )
 
 
-def _read_wikiwebquestions(record: Record) -> Question:
+def read_wikiwebquestions(record: Record) -> Question:
+    """The linking is that of `link_by_gold_query`."""
     return Question(
         record["question"],
         [str(answer) for answer in record["answers"]],
@@ -203,7 +212,7 @@ def _read_wikiwebquestions(record: Record) -> Question:
     )
 
 
-def _link_by_gold_query(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
+def link_by_gold_query(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
     """With gold linking, add `linked`: the entities of the gold query by what the graph calls them.
 
     By these names they are found in the words of the question.
@@ -218,25 +227,27 @@ def _link_by_gold_query(records: list[Record], kg: LoadedKG, options: Mapping[st
     return [{**r, "linked": {names.get(qid, qid): qid for qid in linked[r["id"]]}} for r in records]
 
 
-def _read_creak(record: Record) -> Question:
+def read_creak(record: Record) -> Question:
     """Mentions are Wikipedia titles as a claim writes them: without what tells them from other titles."""
     linked = {_BRACKETS.sub("", name) or name: qid for name, qid in _topics(record, _QID).items()}
     label = record["label"]
     return Question(record["sentence"], [label], linked, {"type": label}, {"majority": record["majority"]})
 
 
-def _with_majority(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
+def with_majority(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
     """Add `majority`: the commoner verdict of the claims."""
     majority = mode(record["label"] for record in records) if records else ""
     return [{**record, "majority": majority} for record in records]
 
 
-def _creak_note(records: Sequence[Record]) -> str:
+def creak_note(records: Sequence[Record]) -> str:
+    """Say how often the commoner verdict is right."""
     share = fmean(record["label"] == record["majority"] for record in records)
     return f'always saying "{records[0]["majority"]}" is right for {share:.1%} of all claims'
 
 
-def _read_slot(record: Record) -> Question:
+def read_slot(record: Record) -> Question:
+    """Accepted are the answer and its aliases."""
     return Question(
         record["input"],
         list(dict.fromkeys([record["answer"], *(record["alias"] or [])])),
@@ -245,7 +256,8 @@ def _read_slot(record: Record) -> Question:
     )
 
 
-def _slot_note(records: Sequence[Record]) -> str:
+def slot_note(records: Sequence[Record]) -> str:
+    """Say of how many subjects the graph has any fact."""
     subjects = sum(record.get("kg_topic_degree", 0) > 0 for record in records)
     return f"the graph has any fact of the subject for {subjects} of {len(records)} slots"
 
@@ -253,7 +265,7 @@ def _slot_note(records: Sequence[Record]) -> str:
 # -- CK25
 
 
-def _with_gold_rows(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
+def with_gold_rows(records: list[Record], kg: LoadedKG, options: Mapping[str, Any]) -> list[Record]:
     """Add `gold_rows`: results as answers are written, short ids and values, "" for what is unbound."""
     graph = kg.open()
     if any("result_rows" not in record for record in records):  # as published: queries without results
@@ -295,7 +307,8 @@ def with_results(records: Iterable[Record], kg: KnowledgeGraph) -> list[Record]:
     return [{**record, **result_of(record)} for record in records]
 
 
-def _read_ck25(record: Record) -> Question:
+def read_ck25(record: Record) -> Question:
+    """The gold answers are the rows in words, or true and false."""
     result, gold = record["result_rows"], record[GOLD_ROWS]
     functions = [str(f).lower() for f in record.get("features", ()) if f not in ("SELECT", "ASK")]
     wide = len(record["result_columns"] or []) > 1
@@ -312,20 +325,20 @@ def _read_ck25(record: Record) -> Question:
 
 
 FUNCTIONS: Mapping[str, Mapping[str, Any]] = {
-    "agentbench_kg": {"read": _read_agentbench, "judge": _judge_agentbench},
-    "ck25": {"read": _read_ck25, "prepare": _with_gold_rows},
-    "creak": {"read": _read_creak, "prepare": _with_majority, "more_note": _creak_note},
-    "cwq": {"read": _read_cwq},
-    "grailqa": {"read": _read_grailqa},
-    "graphq": {"read": _read_graphq, "judge": _judge_graphq},
-    "metaqa": {"read": _read_metaqa, "seeds": _metaqa_seeds},
-    "qald10": {"read": _read_qald10},
-    "simplequestions": {"read": _read_simplequestions, "judge": _judge_simplequestions},
-    "trex": {"read": _read_slot, "more_note": _slot_note},
-    "webqsp": {"read": _read_webqsp},
+    "agentbench_kg": {"read": read_agentbench, "judge": judge_agentbench},
+    "ck25": {"read": read_ck25, "prepare": with_gold_rows},
+    "creak": {"read": read_creak, "prepare": with_majority, "more_note": creak_note},
+    "cwq": {"read": read_cwq},
+    "grailqa": {"read": read_grailqa},
+    "graphq": {"read": read_graphq, "judge": judge_graphq},
+    "metaqa": {"read": read_metaqa, "seeds": metaqa_seeds},
+    "qald10": {"read": read_qald10},
+    "simplequestions": {"read": read_simplequestions, "judge": judge_simplequestions},
+    "trex": {"read": read_slot, "more_note": slot_note},
+    "webqsp": {"read": read_webqsp},
     "wikisql": {"read": read_wikisql, "prepare": with_databases, "solver": over_its_table},
-    "wikiwebquestions": {"read": _read_wikiwebquestions, "prepare": _link_by_gold_query},
-    "zeroshot_re": {"read": _read_slot, "more_note": _slot_note},
+    "wikiwebquestions": {"read": read_wikiwebquestions, "prepare": link_by_gold_query},
+    "zeroshot_re": {"read": read_slot, "more_note": slot_note},
 }
 """Task -> the functions among the attributes of `BenchmarkTask`: what is special about each."""
 
