@@ -1,4 +1,4 @@
-"""Benchmarks of the agent as Inspect AI tasks, with scorers named as the field names them.
+"""Benchmarks of the agent as Inspect AI tasks; `scorers` has what they are scored with.
 
 >>> from triplewise.evals import metaqa, run
 >>> log = run(metaqa(hops=2, n=100))
@@ -7,17 +7,6 @@
 
 from triplewise.evals.evaluation import run
 from triplewise.evals.record import Run
-from triplewise.evals.scorers import (
-    accuracy,
-    answerable,
-    count,
-    effort,
-    median,
-    slot,
-    strict,
-    total,
-    verdict,
-)
 from triplewise.evals.solver import agent
 from triplewise.evals.tasks import (
     agentbench_kg,
@@ -35,34 +24,21 @@ from triplewise.evals.tasks import (
     wikiwebquestions,
     zeroshot_re,
 )
-from triplewise.tools.core.overlap import Overlap, best_overlap, overlap
 
 __all__ = [
-    "Overlap",
     "Run",
-    "accuracy",
     "agent",
     "agentbench_kg",
-    "answerable",
-    "best_overlap",
     "ck25",
-    "count",
     "creak",
     "cwq",
-    "effort",
     "grailqa",
     "graphq",
-    "median",
     "metaqa",
-    "overlap",
     "qald10",
     "run",
     "simplequestions",
-    "slot",
-    "strict",
-    "total",
     "trex",
-    "verdict",
     "webqsp",
     "wikisql",
     "wikiwebquestions",

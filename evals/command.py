@@ -157,21 +157,13 @@ def run_task(
 def print_summary(log: EvalLog) -> None:
     """Print a log's tables: how right, at what cost, what crashed, and what it was measured on."""
     from triplewise.evals.logs import read_logs
-    from triplewise.evals.report.labels import graph_note
-    from triplewise.evals.report.tables import crash_table, effort_table, scores_table
+    from triplewise.evals.report.labels import notes
+    from triplewise.evals.report.page import report_tables
 
     logs = read_logs([log_path(log)])
-    tables = [scores_table(logs), effort_table(logs), crash_table(logs)]
-    report.show([table for table in tables if table.rows])
-    about = log.eval.metadata or {}
-    lines = [graph_note(logs[0]), f"Note: {about['note']}." if about.get("note") else ""]
-    if about.get("asked"):
-        share = about["answerable"] / about["asked"]
-        lines.append(
-            f"The KG can answer {about['answerable']:,} of {about['asked']:,} questions ({share:.0%}); "
-            f"{about['drawn']:,} of {about['drawn_from']:,} were drawn at random."
-        )
-    for line in [*filter(None, lines), f"log: {log_path(log)}"]:
+    report.show(report_tables(logs))
+    about = logs[0].about.get("note")
+    for line in [*notes(logs), *([f"Note: {about}."] if about else []), f"log: {log_path(log)}"]:
         out().print(line, highlight=False, soft_wrap=True, markup=False)
 
 

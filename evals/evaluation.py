@@ -153,7 +153,7 @@ def run(
             retry_attempts=0,
             retry_immediate=False,
             max_samples=jobs,
-            log_buffer=50,  # what is not in the log yet is in Inspect's buffer on disk
+            log_buffer=50,  # the whole log is written each time; the rest is in Inspect's buffer on disk
             log_realtime=True,
             score_display=False,
             ctl_server=False,

@@ -66,12 +66,7 @@ def of_system(preset: str, context: Context, phases: Mapping[str, Any]) -> dict[
         "preset_settings": dict(own.settings) if own else {},
         "phases": {
             **(own.phases if own else {}),
-            **{  # by its name, also where it is a function
-                name: part
-                if isinstance(part, str | int | float | bool | None)
-                else getattr(part, "__name__", repr(part))
-                for name, part in phases.items()
-            },
+            **{name: getattr(part, "__name__", part) for name, part in phases.items()},
         },
         "prices_sha256": prices_checksum(context.prices),
     }

@@ -5,16 +5,15 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
 from langgraph.graph.state import CompiledStateGraph
-from rich.table import Table
+from rich.text import Text
 
 from triplewise.evals.baselines import BASELINES
 from triplewise.graphs import PRESETS, Context, State, build_graph
-from triplewise.graphs.cli.console import examples, out
+from triplewise.graphs.cli.console import columns, examples, out
 from triplewise.graphs.presets import VARIANTS
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -60,36 +59,41 @@ def parts_of(name: str) -> Collection[str]:
     return inspect.signature(BASELINES[name].build).parameters if name in BASELINES else VARIANTS
 
 
-@dataclass(frozen=True, slots=True)
-class System:
-    """What a system is.
+def systems() -> list[dict[str, Any]]:
+    """Return all presets and baselines.
 
-    Attributes:
-        name: for `--system`. kind: preset or baseline. summary: what it does. source: the paper it follows.
-        parameters: phase -> variant of a preset, parameter -> default of a baseline.
-        settings: what it sets for a run, unless the run has values of its own.
-        needs_model: whether it cannot work without a language model.
+    Each with its name, kind, summary, source (the paper it follows), parameters (phase -> variant
+    of a preset, parameter -> default of a baseline), the settings that it lays over a run's defaults, and
+    whether it needs a language model.
     """
-
-    name: str
-    kind: str
-    summary: str
-    source: str
-    parameters: dict[str, Any]
-    settings: dict[str, Any]
-    needs_model: bool
-
-
-def systems() -> list[System]:
-    """Return all presets and baselines."""
-    listed = [
-        System(name, "preset", p.summary, SOURCES.get(name, ""), dict(p.phases), dict(p.settings), False)
-        for name, p in PRESETS.items()
+    presets = [
+        {
+            "name": name,
+            "kind": "preset",
+            "summary": preset.summary,
+            "source": SOURCES[name],
+            "parameters": dict(preset.phases),
+            "settings": dict(preset.settings),
+            "needs_model": False,
+        }
+        for name, preset in PRESETS.items()
     ]
-    for name, b in BASELINES.items():
-        defaults = {key: p.default for key, p in inspect.signature(b.build).parameters.items()}
-        listed.append(System(name, "baseline", b.summary, b.source, defaults, {}, not b.embedded))
-    return listed
+    baselines = [
+        {
+            "name": name,
+            "kind": "baseline",
+            "summary": baseline.summary,
+            "source": baseline.source,
+            "parameters": {
+                key: parameter.default
+                for key, parameter in inspect.signature(baseline.build).parameters.items()
+            },
+            "settings": {},
+            "needs_model": not baseline.embedded,
+        }
+        for name, baseline in BASELINES.items()
+    ]
+    return [*presets, *baselines]
 
 
 def register(app: typer.Typer) -> None:
@@ -106,19 +110,15 @@ def list_systems(
     """List presets and baselines: what they do, the paper they follow, and what can be set."""
     listed = systems()
     if as_json:
-        typer.echo(json.dumps([asdict(system) for system in listed], indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(listed, indent=2, ensure_ascii=False))
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("system", no_wrap=True, style="bold")
-    table.add_column("what it does")
+    rows = []
     for system in listed:
-        own = ", ".join(f"{name}={value}" for name, value in system.parameters.items())
-        about = [
-            system.source,
-            own if system.kind == "baseline" else "",
-            "needs a language model" if system.needs_model else "",
-        ]
-        table.add_row(system.name, f"{system.summary}\n{'; '.join(filter(None, about))}")
-    out().print(table)
+        parameters = system["parameters"] if system["kind"] == "baseline" else {}
+        own = ", ".join(f"{name}={value}" for name, value in parameters.items())
+        needs = "needs a language model" if system["needs_model"] else ""
+        about = "; ".join(filter(None, (system["source"], own, needs)))
+        rows.append((system["name"], Text(f"{system['summary']}\n{about}")))
+    out().print(columns(("system", "what it does"), rows))
     phases = ", ".join(PRESETS["agent"].phases)
     out().print(f"Set with --set NAME=VALUE; the phases of a preset are {phases}.")

@@ -159,13 +159,13 @@ def check(
         )
         return error_at(document, message, *place, key, *([name] if name else []))
 
-    for key in ("task", "system"):
-        if not getattr(spec, key):
-            raise document.error(f"a cell without {key}; give one to the row, the column or `defaults`")
+    if not spec.task:
+        raise document.error("a cell without task; give one to the row, the column or `defaults`")
     if spec.task not in TASKS:
         raise located(unknown("task", spec.task, TASKS), "task")
+    system = {"preset": spec.system} if spec.system else {}
     try:
-        task_arguments(spec.task, {"preset": spec.system})
+        task_arguments(spec.task, system)
     except ConfigurationError as error:
         raise located(str(error), "system") from error
     for name, value in {**spec.set, **given}.items():
@@ -173,7 +173,7 @@ def check(
             if name in OTHER_KEYS:
                 raise ConfigurationError(f"{name!r} is set by {OTHER_KEYS[name]}")
             if name in spec.set or name in names_of(spec.task, spec.system):
-                task_arguments(spec.task, {"preset": spec.system, name: value})
+                task_arguments(spec.task, {**system, name: value})
         except ConfigurationError as error:
             if name in given:
                 raise ConfigurationError(f"--set {name}: {error}") from error

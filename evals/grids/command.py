@@ -1,4 +1,4 @@
-"""`triplewise eval grid FILE`: run a grid of ablations, print its table."""
+"""`triplewise eval grid FILE`: run a grid of ablations, print its table; `results`: the grid of all tasks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from triplewise.evals.evaluation import log_path, parse_settings, scores_of
-from triplewise.evals.report.command import show, wide_console
+from triplewise.evals.evaluation import TASKS, log_path, parse_settings, scores_of
+from triplewise.evals.report.command import show, wide_console, write_text
 from triplewise.evals.report.measures import measure
 from triplewise.graphs.cli.console import columns, examples, progress_bars, say
+from triplewise.graphs.page.write import check_place
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ FAILED, INTERRUPTED = 3, 130
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to `triplewise eval`."""
+    """Add `grid` and `results` to `triplewise eval`."""
     app.command(
         "grid",
         epilog=examples(
@@ -40,6 +41,13 @@ def register(app: typer.Typer) -> None:
             "triplewise eval grid mine.yaml --only 'w*/GrailQA' --set plan_hops=2",
         ),
     )(grid)
+    app.command(
+        "results",
+        epilog=examples(
+            "triplewise eval results",
+            "triplewise eval results --limit 1000 --log-dir runs/results --out RESULTS.md",
+        ),
+    )(results)
 
 
 def grid(
@@ -126,13 +134,52 @@ def grid(
     outcomes = _run(loaded, cells, log_dir, jobs)
     if logs := [log_path(outcome.log) for outcome in outcomes if outcome.log]:
         show(grid_tables(read_logs(logs)))
+    _end(cells, outcomes)
+
+
+def results(
+    limit: Annotated[int, typer.Option(min=0, help="Questions of each task, 0 for all.")] = 200,
+    log_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the logs. [dim](the user's state folder)[/dim]"),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the tables are written.")] = Path(
+        "RESULTS.md"
+    ),
+    tasks: Annotated[
+        list[str] | None, typer.Option("--task", metavar="NAME", help="Only this task. Repeatable.")
+    ] = None,
+) -> None:
+    """Run every shipped task with the embedded default, no key needed, and write the tables of the runs.
+
+    These are the cells of the grid `results`, which goes on where it was as any grid does.
+    """
+    from triplewise.evals.grids.cells import Choices, cells_of
+    from triplewise.evals.grids.grid import load_grid
+    from triplewise.evals.logs import read_logs
+    from triplewise.evals.report.page import results_text
+
+    check_place(out)
+    if unknown := set(tasks or ()) - set(TASKS):
+        raise ConfigurationError.unknown("task", unknown.pop(), TASKS)
+    loaded = load_grid("results")
+    cells = [c for c in cells_of(loaded, Choices(limit=limit)) if not tasks or c.spec.task in tasks]
+    outcomes = _run(loaded, cells, log_dir, jobs=1)
+    if logs := [log_path(outcome.log) for outcome in outcomes if outcome.log]:
+        failures = [f"{outcome.cell.column}: {outcome.why}" for outcome in outcomes if outcome.why]
+        write_text(out, results_text(read_logs(logs), failures, limit))
+    _end(cells, outcomes)
+
+
+def _end(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> None:
+    """Say what was skipped, what failed, where the logs are. Raises `typer.Exit` where something is wrong."""
     for row, why in dict.fromkeys((o.cell.row.row, o.why) for o in outcomes if o.state == "skipped"):
         names = dict.fromkeys(o.cell.column for o in outcomes if (o.cell.row.row, o.why) == (row, why))
         say(f"skipped: {row} / {', '.join(names)}: {why}", "notice")
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed:
         say(line(outcome), "error")
-    for folder in sorted({log.parent.parent for log in logs}):
+    for folder in sorted({log_path(outcome.log).parent.parent for outcome in outcomes if outcome.log}):
         say(f"logs: {folder} (triplewise eval report makes a page of them)")
     if len(outcomes) < len(cells):
         say(f"interrupted: {len(cells) - len(outcomes)} cells left; run the same again to go on", "notice")
@@ -176,7 +223,13 @@ def _plan(file: GridFile, cells: Sequence[Cell]) -> Table:
         given += ["incomplete graph"] * bool(spec.thin) + ["self-learning"] * bool(spec.learn)
         limit = "task's own" if spec.limit is None else "all" if spec.limit == 0 else str(spec.limit)
         runs = "yes" if not cell.why_not else f"no: {cell.why_not}"
-        names = (cell.row.row, cell.column, str(cell.seed), f"{spec.system} on {spec.task}", cell.model)
+        names = (
+            cell.row.row,
+            cell.column,
+            str(cell.seed),
+            f"{spec.system or 'its own'} on {spec.task}",
+            cell.model,
+        )
         rows.append([Text(text) for text in (*names, ", ".join(given), limit, runs)])
     run = sum(not cell.why_not for cell in cells)
     heads = ("row", "column", "seed", "system", "model", "with", "limit", "runs")

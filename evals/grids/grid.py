@@ -57,7 +57,8 @@ class CellSpec(_Strict):
     """What the defaults, a column, a row or an override say of their cells.
 
     Attributes:
-        task: a benchmark. system: a preset or a baseline. limit: questions drawn, 0 for all.
+        task: a benchmark. system: a preset or a baseline, by default the task's own.
+        limit: questions drawn, 0 for all.
         set: parameters of the task, phases, parameters of a baseline, settings, as `--set` takes them.
         needs: `model` where the embedded default cannot run it. backbone: name of the model that a row is
             about, given by `--model NAME=openai:...`; with another default model the row is skipped.
@@ -102,13 +103,14 @@ class Override(CellSpec):
 class Grid(_Strict):
     """A grid as its file has it.
 
-    `layout` is `cells` (a figure a cell), or one of two tables of the guidelines that fired in the logs.
+    `layout` is `cells` (a figure a cell), `tasks` (the tables of runs that are in no grid), or one of two
+    tables of the guidelines that fired in the logs.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
     title: str = Field(min_length=1)
     published: str = ""
-    layout: Literal["cells", "guideline-sources", "guidelines"] = "cells"
+    layout: Literal["cells", "tasks", "guideline-sources", "guidelines"] = "cells"
     metrics: list[str] = Field(default=["f1"], min_length=1)
     notes: str = ""
     seeds: list[Annotated[int, Field(ge=1)]] = Field(default=[1], min_length=1)

@@ -148,9 +148,9 @@ def task_of(cell: Cell, **more: Any) -> Task:
         UserError: a value that the task refuses, a missing file.
     """
     spec = cell.spec
-    limit = {} if spec.limit is None else {"n": spec.limit}
-    given = {"preset": spec.system, "model": cell.model, **limit, **spec.set, **more}
-    return make_task(spec.task, given)
+    given = {"preset": spec.system or None, "n": spec.limit, "model": cell.model}
+    given = {name: value for name, value in given.items() if value is not None}
+    return make_task(spec.task, {**given, **spec.set, **more})
 
 
 def prepared_task(cell: Cell, progress: Progress) -> Task:

@@ -13,7 +13,7 @@ from triplewise.evals.logs import Log
 from triplewise.evals.report.labels import graph_mark, groups, notes
 from triplewise.evals.report.measures import NOTHING, Measure, figure, figure_cell, measure, number_cell
 from triplewise.evals.report.published import PublishedTable, published
-from triplewise.evals.report.tables import INTERVALS, NOT_TRIVIAL, comparison_rows, comparisons
+from triplewise.evals.report.tables import INTERVALS, NOT_TRIVIAL, comparison_rows, comparisons, task_tables
 from triplewise.evals.statistics import Interval
 from triplewise.graphs.page.model import Cell, Table
 from triplewise.guidelines import load_guidelines
@@ -88,7 +88,10 @@ def grid_tables(logs: Sequence[Log]) -> list[Table]:
         table = published().get(str(same[0].cell.get("table")))
         grid = GridLogs(str(same[0].cell.get("title") or name), same, table)
         layout = str(same[0].cell.get("layout"))
-        tables += cell_tables(grid) if layout == "cells" else [guideline_table(grid, layout)]
+        if layout == "tasks":
+            tables += task_tables(same)
+        else:
+            tables += cell_tables(grid) if layout == "cells" else [guideline_table(grid, layout)]
     return tables
 
 

@@ -77,7 +77,7 @@ def graph_note(log: Log) -> str:
 
 
 def notes(logs: Sequence[Log]) -> list[str]:
-    """Return what no figure may be shown without: graphs, draws, model, commit, a line each."""
+    """Return what no figure may be shown without: graphs, draws, data, model, commit, a line each."""
     graphs = [
         f"{', '.join(dict.fromkeys(log.name for log in same))}: {note}"
         for note, same in groups(logs, graph_note).items()
@@ -88,7 +88,14 @@ def notes(logs: Sequence[Log]) -> list[str]:
         for total, whole in dict.fromkeys((log.total, log.about.get("drawn_from", 0)) for log in same):
             part = f"{total:,} of {whole:,}, seed {seeds}" if total < whole else f"all {total:,}"
             draws.append(f"{name} {part}")
-    return [*graphs, f"Questions, drawn at random where limited: {'; '.join(draws)}.", model_note(logs)]
+    sums = [f"{name} {sha[:8]}" for log in logs for name, sha in (log.about.get("data_files") or {}).items()]
+    sums += [f"graph {log.about['kg_checksum'][:8]}" for log in logs if log.about.get("kg_checksum")]
+    return [
+        *graphs,
+        f"Questions, drawn at random where limited: {'; '.join(draws)}.",
+        f"Data (first digits of sha256): {', '.join(dict.fromkeys(sums))}.",
+        model_note(logs),
+    ]
 
 
 def model_note(logs: Sequence[Log]) -> str:

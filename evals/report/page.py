@@ -18,15 +18,6 @@ from triplewise.evals.report.tables import crash_table, task_tables
 from triplewise.graphs.page.model import Page, Question, RunBlock, Table
 
 TITLE = "Evaluation report"
-HONESTY = (
-    "No language model, no key and no network were used: these are figures of the embedded default.",
-    "Graphs marked partial are extracts that hold a part of the benchmark's graph and, where it says so, "
-    "facts made from gold answers: figures are of these extracts, comparable with no published figure.",
-    "All drawn questions are asked, also those that the graph cannot answer; a column of the first table "
-    "counts the answerable ones alone, and where a draw has hardly any they are asked alone as well.",
-    "A question that crashed counts as wrong and is listed.",
-    "Two runs of the same code on the same files give the same answers; seconds differ between machines.",
-)
 
 
 def report_tables(logs: Sequence[Log]) -> list[Table]:
@@ -73,7 +64,7 @@ def results_text(logs: Sequence[Log], failures: Sequence[str], limit: int) -> st
         "",
         f"{escaped(subtitle(ordered))}. Made by `{command}`; change nothing here by hand, run it again.",
         "",
-        *(f"- {escaped(line)}" for line in [*HONESTY, *notes(ordered)]),
+        *(f"- {escaped(line)}" for line in [*ordered[0].cell["notes"].splitlines(), *notes(ordered)]),
         *(f"- NOT RUN TO ITS END: {escaped(line)}" for line in failures),
         "",
         *map(markdown, report_tables(ordered)),

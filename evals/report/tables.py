@@ -37,7 +37,7 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
     rows = sorted(logs, key=lambda log: (log.name, log.system, log.created))
     if not rows:
         return []
-    tables = [scores_table(rows), effort_table(rows), comparison_table(rows), sources_table(rows)]
+    tables = [scores_table(rows), effort_table(rows), comparison_table(rows)]
     return [table for table in tables if table.rows]
 
 
@@ -86,49 +86,24 @@ def scores_table(logs: Sequence[Log]) -> Table:
 
 def effort_table(logs: Sequence[Log]) -> Table:
     """Return what a question took, and how runs ended."""
-    ends = [measure(name) for name in ("corrections", "not_found", "budget_spent")]
+    measures = [*COST, *(measure(name) for name in ("corrections", "not_found", "budget_spent"))]
     rows = []
     for log in logs:
-        median = float(log.scores("seconds").median())
-        costs, ended = ([_mean_cell(log, one) for one in several] for several in (COST, ends))
-        rows.append(
-            [*_head_cells(log, logs), *costs, number_cell(median, 2), *ended, number_cell(len(log.crashes))]
-        )
+        cells = []
+        for one in measures:
+            scores = log.scores(one.name)
+            mean, part = float(scores.mean()), len(scores) < len(log.questions)
+            detail = f"of {len(scores):,} questions" if part and len(scores) else ""
+            cells.append(Cell(one.text(mean), detail, number=None if math.isnan(mean) else mean * one.scale))
+        rows.append([*_head_cells(log, logs), *cells, number_cell(len(log.crashes))])
     prices = sorted({str(log.about["prices_sha256"])[:12] for log in logs if log.about.get("prices_sha256")})
     priced = f"Costs are by the price table with sha256 {', '.join(prices)}. " if prices else ""
-    headings = [*(one.heading for one in COST), "Median s", *(one.heading for one in ends), "Crashes"]
     return Table(
         "Cost of a question",
-        [*_heads(logs), *headings],
+        [*_heads(logs), *(one.heading for one in measures), "Crashes"],
         rows,
         "Averages over questions. QPQ: queries that reached the graph; CPQ: US dollars at list prices; TPQ: "
         f"wall-clock seconds of a question. {priced}{model_note(logs)}",
-    )
-
-
-def sources_table(logs: Sequence[Log]) -> Table:
-    """Return what each log was measured on."""
-    rows = []
-    for log in logs:
-        about = log.about
-        changed = f"changed: {', '.join(about['changed_files'])}" if about.get("changed_files") else ""
-        sums = ", ".join(dict.fromkeys(value[:8] for value in (about.get("data_files") or {}).values()))
-        graph = f"graph {about['kg_checksum'][:8]}" if about.get("kg_checksum") else ""
-        size = f"{about['kg_triples']:,} triples" if about.get("kg_triples") else ""
-        rows.append(
-            [
-                *_head_cells(log, logs),
-                Cell(about["benchmark"], f"task version {log.version}; {about.get('licence', '')}"),
-                Cell(about.get("kg", ""), size),
-                Cell(log.commit),
-                Cell(sums, "; ".join(filter(None, (changed, graph)))),
-            ]
-        )
-    return Table(
-        "What it was measured on",
-        [*_heads(logs), "Benchmark", "Knowledge graph", "Code", "Data"],
-        rows,
-        "Checksums are the first digits of sha256: of the question files, and of the graph's source files.",
     )
 
 
@@ -229,10 +204,3 @@ def _part_cell(log: Log, main: Measure, *, answerable: bool = False, trivial: bo
     """Return the main score over a part of the questions."""
     cell = figure_cell(figure([log], main, answerable=answerable, trivial=trivial), main, n=True)
     return cell if cell.text == NOTHING else replace(cell, detail=f"{main.heading}, {cell.detail}")
-
-
-def _mean_cell(log: Log, of: Measure) -> Cell:
-    scores = log.scores(of.name)
-    part = f"of {len(scores):,} questions" if 0 < len(scores) < len(log.questions) else ""
-    mean = float(scores.mean())
-    return Cell(NOTHING) if math.isnan(mean) else Cell(of.text(mean), part, number=mean * of.scale)

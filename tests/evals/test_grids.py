@@ -50,7 +50,7 @@ rows:
 
 
 def test_the_papers_tables_are_shipped() -> None:
-    assert set(shipped()) == PAPERS | {"learning-gain"}
+    assert set(shipped()) == PAPERS | {"learning-gain", "results"}
     with pytest.raises(ConfigurationError, match="queryagent-table-3"):
         load_grid("queryagent-table-33")
 
@@ -111,7 +111,7 @@ WRONG = [
     ("name: tiny", "name: tiny\npublished: oda-table-3", 9, "unknown row of oda-table-3 'no plan'"),
     ("name: tiny", "name: tiny\ncells:\n  - {row: other}", 3, "unknown row 'other'; choose one of: no plan"),
     ("system: agent", "system: rog", 8, "unknown name to set 'plan'; choose one of: "),
-    ("system: agent", "limit: 3", 1, "a cell without system"),
+    ("task: metaqa", "limit: 3", 1, "a cell without task"),
     ("name: tiny", "name: tiny\nseeds: [0]", 2, "seeds.0: input should be greater than or equal to 1"),
 ]
 

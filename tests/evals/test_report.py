@@ -100,7 +100,7 @@ def test_failed_questions_are_listed(agent: Log, oda: Log) -> None:
 def test_the_better_system_is_set_off_and_the_difference_is_tested(agent: Log) -> None:
     good = with_scores(agent, [1.0] * 11, "good", "good")
     bad = with_scores(agent, [0.0] * 10 + [1.0], "bad", "bad")
-    scores, _, differences, _ = task_tables([good, bad])
+    scores, _, differences = task_tables([good, bad])
     assert [cell.best for cell in column(scores, "F1")] == [False, True]  # rows are sorted by name
     (row,) = differences.rows
     assert [cell.text for cell in row[:6]] == ["films", "bad", "good", "F1", "11", "-90.9"]

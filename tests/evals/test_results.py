@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,9 @@ from tests.evals.reported import films_task
 from triplewise.evals import evaluation
 from triplewise.evals.command import app
 from triplewise.evals.evaluation import TASKS
-from triplewise.evals.report import command
-from triplewise.evals.report.command import shipped_tasks
+from triplewise.evals.grids import run as grid_run
+from triplewise.evals.grids.cells import cells_of
+from triplewise.evals.grids.grid import load_grid
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 
@@ -24,44 +23,41 @@ pytestmark = pytest.mark.usefixtures("leaks_of_inspect")
 
 
 @pytest.fixture
-def films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Puts films in the place of the shipped tasks, one of which lacks its data; gives what was made."""
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Puts films in the place of the shipped tasks, one of which lacks its data; what was made."""
     made: list[str] = []
 
     def make(name: str, given: dict[str, Any]) -> Task:
         made.append(f"{name} {given['n']}")
-        if name == "webqsp":
-            raise DataError("missing; get it", tmp_path / "webqsp.jsonl")
-        return films_task(tmp_path, "agent" if name == "metaqa" else "oda")
+        if name == "grailqa":
+            raise DataError("missing; get it", tmp_path / "grailqa.jsonl")
+        return films_task(tmp_path, "agent" if name == "ck25" else "oda")
 
-    names = ("metaqa", "trex", "webqsp")
-    monkeypatch.setattr(command, "make_task", make)
-    monkeypatch.setattr(command, "shipped_tasks", lambda: [(name, {}) for name in names])
-    return lambda: made
+    monkeypatch.setattr(grid_run, "make_task", make)
+    return made
 
 
-def test_every_task_is_run_with_arguments_that_it_has() -> None:
-    shipped = shipped_tasks()
-    assert {task for task, _ in shipped} == set(TASKS)
-    assert [given for task, given in shipped if task == "metaqa"] == [{"hops": n} for n in (1, 2, 3)]
-    for task, given in shipped:
-        assert set(given) <= set(inspect.signature(TASKS[task]).parameters), task
+def test_every_task_is_run_and_those_that_need_a_model_are_skipped() -> None:
+    cells = cells_of(load_grid("results"))
+    assert {cell.spec.task for cell in cells} == set(TASKS)
+    assert [cell.spec.set["hops"] for cell in cells if cell.spec.task == "metaqa"] == [1, 2, 3]
+    assert [cell.column for cell in cells if cell.why_not] == ["wikisql"]
 
 
-def test_results_are_written_and_what_is_finished_is_kept(
-    films: Callable[[], list[str]], tmp_path: Path
-) -> None:
+def test_results_are_written_and_what_is_finished_is_kept(made: list[str], tmp_path: Path) -> None:
     out = tmp_path / "RESULTS.md"
-    given = ["results", "--limit", "11", "--log-dir", str(tmp_path / "logs"), "--out", str(out)]
+    tasks = ["--task", "ck25", "--task", "creak", "--task", "grailqa"]
+    given = ["results", *tasks, "--limit", "11", "--log-dir", str(tmp_path / "logs"), "--out", str(out)]
     first = CliRunner().invoke(app, given)
     close_all()
     assert first.exit_code == 3, first.output  # one task has no data
-    assert films() == ["metaqa 11", "trex 11", "webqsp 11"]
+    assert made == ["ck25 11", "creak 11", "grailqa 11"]
     text = out.read_text(encoding="utf-8")
     for words in (
-        "NOT RUN TO ITS END: webqsp: ",
+        "NOT RUN TO ITS END: grailqa: ",
         "missing; get it",
         "some facts made from gold answers",
+        "A question that crashed counts as wrong and is listed.",
         "commit 1234567",
         "## Questions that failed",
         "the graph fell over",
@@ -69,19 +65,19 @@ def test_results_are_written_and_what_is_finished_is_kept(
     ):
         assert words in text
     again = CliRunner().invoke(app, given)
-    assert "metaqa: done" in again.stderr
+    assert "complete before" in again.stderr
     assert len(list((tmp_path / "logs").rglob("*.eval"))) == 2
     assert out.read_text(encoding="utf-8") == text
 
 
 def test_what_other_code_measured_is_run_again(
-    films: Callable[[], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logs = []
     for code in ("one", "one", "two"):
         monkeypatch.setattr(evaluation, "code_checksum", lambda code=code: code)
         out = ["--log-dir", str(tmp_path / "logs"), "--out", str(tmp_path / "RESULTS.md")]
-        CliRunner().invoke(app, ["results", "--task", "metaqa", *out])
+        CliRunner().invoke(app, ["results", "--task", "ck25", *out])
         logs.append(len(list((tmp_path / "logs").rglob("*.eval"))))
         close_all()
     assert logs == [1, 1, 2]
