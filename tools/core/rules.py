@@ -105,8 +105,8 @@ class Rule:
         """The rule in one line, e.g. `Q419 <-[P17]- ?x; ?x is a Q4022; the greatest P2043`."""
         chain = [_path_text(label or self.anchor, self.body)] if self.body else []
         extras = [_constraint_text(c) for c in self.constraints if c.kind != "ask"]
-        asked = "yes or no: " if len(extras) < len(self.constraints) else ""
-        return asked + "; ".join([*chain, *extras])
+        prefix = "yes or no: " if len(extras) < len(self.constraints) else ""
+        return prefix + "; ".join([*chain, *extras])
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,12 +112,12 @@ def _exactly_labelled(kg: KnowledgeGraph, text: str) -> dict[IRI, str]:
     forms = dict.fromkeys((text, text.title(), text[:1].upper() + text[1:], text.lower()))
     values = " ".join(f"{literal(t).n3()} {literal(t, kg.profile.language).n3()}" for t in forms)
     links = "|".join(f"<{p}>" for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates))
-    found = kg.query(
+    result = kg.query(
         f"SELECT DISTINCT ?node ?label WHERE {{ VALUES ?label {{ {values} }} ?node {links} ?label }}"
     )
     return {
         node: label.value
-        for node, label in found.rows
+        for node, label in result.rows
         if isinstance(node, IRI) and isinstance(label, Literal) and kg.profile.linkable(node.value)
     }
 
@@ -128,17 +128,17 @@ def node_types(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> dict[IRI, tuple[str,
     if not nodes or not links:
         return {}
     values = " ".join(node.n3() for node in nodes)
-    found: dict[IRI, list[Term]] = {}
+    types_by_node: dict[IRI, list[Term]] = {}
     for node, type_ in kg.query(
         f"SELECT DISTINCT ?x ?t WHERE {{ VALUES ?x {{ {values} }} ?x {links} ?t }}"
     ).rows:
         if isinstance(node, IRI) and isinstance(type_, IRI):
-            found.setdefault(node, []).append(type_)
-    kept = {node: sorted(types)[:TYPES] for node, types in found.items()}
-    labels = kg.labels({t for types in kept.values() for t in types})
+            types_by_node.setdefault(node, []).append(type_)
+    shown = {node: sorted(types)[:TYPES] for node, types in types_by_node.items()}
+    labels = kg.labels({t for types in shown.values() for t in types})
     return {
         node: tuple(labels.get(t) or _words_of(kg.profile.short(t)) for t in types)
-        for node, types in kept.items()
+        for node, types in shown.items()
     }
 
 
@@ -187,10 +187,10 @@ def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
     """Return the relations of a KG that its profile does not exclude, read once."""
 
     def read() -> tuple[Entry, ...] | None:
-        found = kg.query("SELECT DISTINCT ?p WHERE { ?s ?p ?o }", limit=MOST_RELATIONS)
-        if not found.outcome.ok:
+        result = kg.query("SELECT DISTINCT ?p WHERE { ?s ?p ?o }", limit=MOST_RELATIONS)
+        if not result.outcome.ok:
             return None
-        iris = (row[0] for row in found.rows)
+        iris = (row[0] for row in result.rows)
         shorts = [kg.profile.short(r) for r in iris if isinstance(r, IRI) and not kg.profile.excludes(r)]
         texts, descriptions = relation_texts(kg, shorts), relation_descriptions(kg, shorts)
         return tuple(
@@ -212,10 +212,10 @@ def classes_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
         links = "|".join(f"<{p}>" for p in kg.profile.type_predicates)
         if not links:
             return ()
-        found = kg.query(f"SELECT DISTINCT ?c WHERE {{ ?x {links} ?c }}", limit=MOST_CLASSES)
-        if not found.outcome.ok:
+        result = kg.query(f"SELECT DISTINCT ?c WHERE {{ ?x {links} ?c }}", limit=MOST_CLASSES)
+        if not result.outcome.ok:
             return None
-        classes = [row[0] for row in found.rows if isinstance(row[0], IRI)]
+        classes = [row[0] for row in result.rows if isinstance(row[0], IRI)]
         labels = kg.labels(classes)
         return tuple(
             Entry(kg.profile.short(c), (labels.get(c) or _words_of(kg.profile.short(c)),)) for c in classes
@@ -229,9 +229,9 @@ def _remembered(
 ) -> tuple[Entry, ...]:
     """What was read once, unless the KG did not answer."""
     memory = memory_of(kg, topic)
-    if (known := memory.get(topic)) is None and (known := read()) is not None:
-        memory[topic] = known
-    return known or ()
+    if (entries := memory.get(topic)) is None and (entries := read()) is not None:
+        memory[topic] = entries
+    return entries or ()
 
 
 def _words_of(short: str) -> str:

@@ -324,7 +324,7 @@ def _weigh_seeds(
 ) -> list[Rule]:
     """Return the rules of matched groups of seeds for one topic entity, or for two that meet, best first."""
     scores: dict[Rule, float] = {}
-    noted: dict[Rule, Rule] = {}
+    reported: dict[Rule, Rule] = {}
     returning: set[Rule] = set()
     total = 0.0
     for match in matches:
@@ -340,11 +340,11 @@ def _weigh_seeds(
             returning |= {rule} if body.keeps_topic else set()
             like = f'{body.support} seed questions like "{match.text}", F1 {body.f1:.2f}'
             figures = replace(rule, support=body.support, precision=body.precision, recall=body.recall)
-            noted.setdefault(rule, replace(figures, provenance=f"reproduces the answers of {like}"))
+            reported.setdefault(rule, replace(figures, provenance=f"reproduces the answers of {like}"))
         if mined and match.score == 1.0 and mined[0].f1 > 0.9 and mined[0].support > 2:
             break
     ranked = sorted(scores, key=lambda r: (-scores[r], len(r.body)))
-    rules = [replace(noted[r], score=scores[r] / total) for r in ranked]
+    rules = [replace(reported[r], score=scores[r] / total) for r in ranked]
     for i, rule in enumerate(ranked[:CHECKED]):
         rules[i] = rules[i] if rule in returning else without_topic(kg, rules[i])
     return rules

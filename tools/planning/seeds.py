@@ -198,13 +198,13 @@ class SeedIndex:
 
         A group with exactly the same masked text stands first with score 1.
         """
-        asked = masked(question, list(spans))
-        scores = self._index.scores(_terms(asked))
+        wording = masked(question, list(spans))
+        scores = self._index.scores(_terms(wording))
         order = np.argsort(-scores, kind="stable")[:k]
         best = float(scores[order[0]]) or 1.0
         ranked = {self._texts[i]: float(scores[i]) / best for i in order}
-        if asked in self._groups:
-            ranked = {asked: 1.0} | {t: score for t, score in ranked.items() if t != asked}
+        if wording in self._groups:
+            ranked = {wording: 1.0} | {t: score for t, score in ranked.items() if t != wording}
         return tuple(Match(t, tuple(self._groups[t]), score) for t, score in ranked.items() if score > 0)
 
     def matches(

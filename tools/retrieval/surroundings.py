@@ -43,8 +43,8 @@ def surroundings(
 
 
 def _around(kg: KnowledgeGraph, question: str, node: Term, encoder: Encoder, most: int) -> list[NearbyFact]:
-    found = kg.relations(node)
-    sides = [*((r, True) for r in found.forward), *((r, False) for r in found.backward)]
+    around = kg.relations(node)
+    sides = [*((r, True) for r in around.forward), *((r, False) for r in around.backward)]
     if not sides:
         return []
     shorts = {kg.profile.short(r): r for r, _ in sides}

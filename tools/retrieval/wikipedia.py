@@ -72,7 +72,7 @@ class WikipediaDocuments:
     def _fetch(self, topic: str) -> list[Passage]:
         """Search the wiki, and fetch the pages it finds."""
         server, deadline = urlsplit(self.url).hostname, time.monotonic() + SEARCH_SECONDS
-        found: list[Passage] = []
+        fetched: list[Passage] = []
         try:
             with httpx.Client(headers={"User-Agent": _AGENT}, follow_redirects=True) as client:
 
@@ -91,7 +91,7 @@ class WikipediaDocuments:
                         lines = (line.strip() for line in page.get("extract", "")[:CHARACTERS].split("\n"))
                         text = "\n\n".join(s.strip("= ") if s.startswith("==") else s for s in lines)
                         about = (str(page["title"]), str(page.get("fullurl", "")))
-                        found += [Passage(passage, *about) for passage in passages(text)]
+                        fetched += [Passage(passage, *about) for passage in passages(text)]
         except httpx.HTTPError as error:
             raise DocumentsUnavailableError(
                 f"{server} cannot be reached ({type(error).__name__}): check the network, or set documents "
@@ -102,7 +102,7 @@ class WikipediaDocuments:
                 f"{server} gave no usable answer ({type(error).__name__}); check that {self.url} is a "
                 "MediaWiki's API"
             ) from error
-        return found
+        return fetched
 
 
 @lru_cache(maxsize=8)

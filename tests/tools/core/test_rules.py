@@ -100,16 +100,6 @@ def test_a_script_looks_before_it_adds_and_ends_with_execute() -> None:
     ]
 
 
-def test_nothing_is_done_twice() -> None:
-    twice = (
-        Constraint("filter", "film", (YEAR,), ">", "1979"),
-        Constraint("filter", "film", (YEAR,), "<", "1990"),
-    )
-    calls = [c.text() for c in script(Rule("scott", (FILM,), twice))]
-    assert len(calls) == len(set(calls))
-    assert sum("year" in c and c.startswith("add_fact") for c in calls) == 1
-
-
 def test_there_and_back_leaves_where_it_came_from(kg: EmbeddedKG) -> None:
     body = (Atom("director", True, "director"), Atom("director", False, "film"))
     assert found(kg, Rule("alien", body)) == {"alien", "gladiator", "advert"}

@@ -55,8 +55,6 @@ def seed(topic: str, *found: str) -> Seed:
     ("asked", "body"),
     [
         (seed("alien", "scott"), (("director", True),)),
-        (seed("scott", "alien", "gladiator", "rain"), (("director", False),)),
-        (seed("alien", "shields"), (("director", True), ("bornIn", True))),
         (seed("alien", "england"), (("director", True), ("bornIn", True), ("within", True))),
         (
             seed("england", "alien", "gladiator", "rain"),

@@ -32,10 +32,7 @@ def test_plain_and_packed_files_read_the_same(tmp_path: Path, name: str) -> None
     [
         ({"topic_entity": "Dracula"}, ("Dracula",)),
         ({"topic_entity": ["Dracula", "Emma"]}, ("Dracula", "Emma")),
-        ({"topic_entity": {"Dracula": "Q41542"}}, ("Dracula",)),
         ({"entities": {"Dracula": "Q41542"}}, ("Dracula",)),
-        ({"entities": ["Dracula"]}, ("Dracula",)),
-        ({"entity": "Dracula"}, ("Dracula",)),
         ({}, ()),
     ],
 )

@@ -162,16 +162,6 @@ def test_no_passage_is_embedded_twice(tmp_path: Path) -> None:
     assert len(again.asked) == 2 + 1
 
 
-def test_what_is_kept_is_read_again_when_it_is_damaged(tmp_path: Path, cache: Path) -> None:
-    (tmp_path / "a.txt").write_text("Ann Lee paints.")
-    open_documents(tmp_path)
-    (kept,) = cache.glob("*.json")
-    for damage in ("", "[1]", kept.read_text()[:-9]):
-        kept.write_text(damage)
-        documents_module._open_folder.cache_clear()
-        assert search(open_documents(tmp_path), "Ann Lee") == ["Ann Lee paints."]
-
-
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder of documents"):
         open_documents(tmp_path / "nowhere")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.open import close_all
-from triplewise.tools.retrieval.vectors import CHUNK, VectorStore, vectors_of
+from triplewise.tools.retrieval.vectors import VectorStore, vectors_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -68,15 +68,6 @@ def test_vectors_are_the_encoders_own_each_made_once(
     again = VectorStore(other, folder).vectors(sorted(distinct))
     assert np.array_equal(again, store.vectors(sorted(distinct)))
     assert not other.seen
-
-
-def test_bulk_adding_goes_portion_by_portion(tmp_path: Path) -> None:
-    store = VectorStore(Hashing(), tmp_path)
-    seen: list[int] = []
-    texts = [f"label {i}" for i in range(CHUNK + 50)]
-    assert store.add((t for t in texts * 2), seen.append) == len(texts)
-    assert seen == [CHUNK, 2 * CHUNK, 2 * CHUNK + 100]
-    assert store.add(texts) == 0
 
 
 def test_encoders_do_not_mix(tmp_path: Path) -> None:

@@ -259,8 +259,8 @@ def _related(kg: KnowledgeGraph, values: Sequence[Term], node: Term) -> bool:
         return True
     n = node.n3()
     ways = (f"?v ?r {n}", f"{n} ?r ?v", f"?v ?r ?m . ?m ?r {n}", f"{n} ?r ?m . ?m ?r ?v")
-    asked = (kg.query(f"ASK {{ VALUES ?v {{ {ends} }} {way} }}").boolean for way in ways)
-    return any(answer is not False for answer in asked)
+    answers = (kg.query(f"ASK {{ VALUES ?v {{ {ends} }} {way} }}").boolean for way in ways)
+    return any(answer is not False for answer in answers)
 
 
 def _same_value(value: Term, written: str) -> bool:

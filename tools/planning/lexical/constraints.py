@@ -64,8 +64,8 @@ class Constraints:
     def readings(self) -> tuple[str, ...]:
         """What the words of the question may ask for besides a chain; () for most."""
         classed = self.view.determined and bool(self.classes)
-        asked = self.view.constrained
-        given = {ASKED: asked, CLASS: classed, BOTH: asked and classed}
+        restricted = self.view.constrained
+        given = {ASKED: restricted, CLASS: classed, BOTH: restricted and classed}
         return tuple(reading for reading, holds in given.items() if holds)
 
     def read(self, rule: Rule, reading: str) -> list[Rule]:

@@ -132,14 +132,14 @@ def prepare(
     ordered = sorted(linked, key=lambda e: e.start)
     named = [e for e in ordered if e.mention == e.mention.lower() and find_classes(kg, e.mention)]
     topics = [e for e in ordered if e not in named]
-    asked = view(question, [(e.start, e.end) for e in topics])
-    noun = asked.expected or view(question, []).expected
-    classes = find_classes(kg, asked.phrase) or find_classes(kg, noun)
-    if not classes and not asked.boolean:
+    reading = view(question, [(e.start, e.end) for e in topics])
+    noun = reading.expected or view(question, []).expected
+    classes = find_classes(kg, reading.phrase) or find_classes(kg, noun)
+    if not classes and not reading.boolean:
         inside = [e.mention for e in named if noun and noun in e.mention]
         classes = tuple(c for mention in inside for c in find_classes(kg, mention))
     forms = dict.fromkeys(node_form(kg, e.id) for e in topics)
-    return Search(asked, list(forms), classes, kg, encoder, settings)
+    return Search(reading, list(forms), classes, kg, encoder, settings)
 
 
 def _with_grounding(

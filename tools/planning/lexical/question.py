@@ -180,7 +180,7 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
     expected, kind = reader.expected()
     at = low.index(expected) if expected in low else -1
     before = low[at - 1] if at > 0 and low[at - 1] not in stop and low[at - 1] != MENTION else ""
-    asked = any(w in ("which", "what", "many") for w in low[max(0, at - 2) : max(at, 0)])
+    is_class = any(w in ("which", "what", "many") for w in low[max(0, at - 2) : max(at, 0)])
     negated = reader.negated()
     if quantities or (counting and not expected):
         kind = "time" if any("date" in quantity for quantity in quantities) else "number"
@@ -203,7 +203,7 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
         least=least,
         joint="or" if any("or" in low[a:b] for a, b in itertools.pairwise(mentions)) else "",
         negated=negated,
-        determined=at >= 0 and (superlative is not None or asked),
+        determined=at >= 0 and (superlative is not None or is_class),
         same=any(w in lexicon()["same"] for w in low),
     )
 

@@ -31,9 +31,7 @@ def test_slots_made_from_facts_are_filled_with_all_their_values(relation: str) -
 @pytest.mark.parametrize(
     ("relation", "arrow"),
     [
-        ("Capital", "-[P36]->"),
         ("seat of government", "-[P36]->"),  # an alias
-        ("the capital", "-[P36]->"),  # like it
         ("shares border with", "-[P47]->"),
     ],
 )
