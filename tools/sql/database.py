@@ -17,18 +17,19 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.kg.protocol import Meter, Outcome
-from triplewise.tools.sql.engines import QueryError, fetch, open_engine, statement_text
+from triplewise.tools.sql.engines import QueryError, fetch, fetch_text, open_engine, statement_text
 from triplewise.tools.sql.schema import Column, Rows, SqlQuery, reflect_schema
 from triplewise.tools.sql.statements import Statement, Writer
 from triplewise.tools.sql.values import Value, fold, nearest, plain, read_number
 
+T = TypeVar("T")
 DISTINCT = 20_000
 """Most distinct values of a column that are compared with a text one by one."""
 ENDINGS = {
@@ -192,6 +193,17 @@ class RelationalDatabase:
         except QueryError:
             return []
 
+    def select(self, text: str, limit: int | None = None) -> Rows:
+        """The rows of a SELECT that was checked (`select.read_select`), cut at the limit, with its columns."""
+        most = max(1, min(limit, self.limit) if limit is not None else self.limit)
+        try:
+            names, cells = self._metered(lambda: fetch_text(self.engine, text, self.timeout, most + 1))
+        except QueryError as error:
+            return Rows(error.outcome, message=error.message)
+        rows = tuple(tuple(plain(cell) for cell in row) for row in cells[:most])
+        outcome = Outcome.TRUNCATED if len(cells) > most else Outcome.ROWS if rows else Outcome.EMPTY
+        return Rows(outcome, rows, names)
+
     def close(self) -> None:
         """Free what is held. Safe to call twice."""
         self.engine.dispose()
@@ -241,9 +253,13 @@ class RelationalDatabase:
 
     def _fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
         """All rows of a statement, counted by the meter. Raises `QueryError`."""
+        return self._metered(lambda: fetch(self.engine, statement, self.timeout))
+
+    def _metered(self, ask: Callable[[], T]) -> T:
+        """What is asked, counted by the meter."""
         started, outcome = time.perf_counter(), Outcome.ROWS
         try:
-            return fetch(self.engine, statement, self.timeout)
+            return ask()
         except QueryError as error:
             outcome = error.outcome
             raise

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
@@ -17,6 +17,7 @@ from triplewise.tools.kg.protocol import Outcome
 
 sa.dialects.registry.register("duckdb", "triplewise.tools.sql.duckdb_dialect", "DuckDialect")
 
+T = TypeVar("T")
 _DUCK_SETTINGS = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -106,10 +107,26 @@ def _duckdb_creator(path: Path) -> Callable[[], Any]:
 
 
 def fetch(engine: sa.Engine, statement: sa.Executable, timeout: float) -> list[tuple[Any, ...]]:
-    """Return all rows of a statement, in a transaction of its own that is rolled back.
+    """Return all rows of a statement. Raises `QueryError`; a spent time-out, in seconds, is one."""
+    return _in_time(engine, lambda connection: [tuple(row) for row in connection.execute(statement)], timeout)
 
-    Raises `QueryError`; a spent time-out, in seconds, is one.
-    """
+
+def fetch_text(
+    engine: sa.Engine, text: str, timeout: float, most: int
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Return the names of columns and the first rows of a checked SELECT. Raises `QueryError` as `fetch`."""
+    if engine.dialect.paramstyle in ("format", "pyformat"):
+        text = text.replace("%", "%%")  # the driver reads them as places of values
+
+    def ask(connection: sa.Connection) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        result = connection.exec_driver_sql(text)
+        return tuple(map(str, result.keys())), [tuple(row) for row in result.fetchmany(most)]
+
+    return _in_time(engine, ask, timeout)
+
+
+def _in_time(engine: sa.Engine, ask: Callable[[sa.Connection], T], timeout: float) -> T:
+    """Return what is asked, in a transaction of its own that is rolled back. Raises `QueryError`."""
     is_late = threading.Event()
     try:
         with engine.connect() as connection:
@@ -124,7 +141,7 @@ def fetch(engine: sa.Engine, statement: sa.Executable, timeout: float) -> list[t
             timer.daemon = True
             timer.start()
             try:
-                return [tuple(row) for row in connection.execute(statement)]
+                return ask(connection)
             finally:
                 timer.cancel()
     except sa.exc.SQLAlchemyError as error:

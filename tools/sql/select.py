@@ -1,0 +1,171 @@
+"""A SELECT as a model writes it: parsed and checked with sqlglot before anything reaches the database.
+
+One statement that only reads; every table and column known; what joins tables along no key is noted. What is run
+is written anew from what was parsed, never the text itself, and cut at the database's limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import OptimizeError, ParseError, TokenError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import traverse_scope
+
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.sql.database import RelationalDatabase
+from triplewise.tools.sql.schema import Column, Rows, Schema
+from triplewise.tools.sql.values import nearest
+
+NEAREST = 5
+"""Names that are offered for one that there is not."""
+_DIALECTS = {"postgresql": "postgres"}
+_FORBIDDEN = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Lock, exp.Set, exp.Pragma)
+_FILE_READERS = ("read_", "glob", "pg_read", "pg_ls", "lo_", "dblink", "load_extension", "readfile")
+
+
+@dataclass(frozen=True)
+class Select:
+    """A checked SELECT.
+
+    Attributes:
+        tree: what was parsed. dialect: sqlglot's name of the database's SQL.
+        notes: what is unusual about it, in words.
+    """
+
+    tree: exp.Query
+    dialect: str
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def text(self) -> str:
+        """The statement, written anew."""
+        return self.tree.sql(dialect=self.dialect, identify=False)
+
+    def run(self, database: RelationalDatabase, limit: int | None = None) -> Rows:
+        """Return its rows, cut at the limit."""
+        most = database.limit if limit is None else min(limit, database.limit)
+        capped = self.tree if self.tree.args.get("limit") else self.tree.limit(most + 1)
+        return database.select(capped.sql(dialect=self.dialect), limit)
+
+    def texts(self, schema: Schema) -> list[tuple[exp.Literal, Column]]:
+        """Return the texts that columns are compared with, each with its column."""
+        columns = {(c.table.lower(), c.name.lower()): c for t in schema.tables for c in t.columns}
+        found = []
+        for scope in traverse_scope(self.tree):
+            tables = {alias: s.name for alias, s in scope.sources.items() if isinstance(s, exp.Table)}
+            for node in scope.find_all(exp.EQ, exp.NEQ, exp.Like, exp.ILike, exp.In):
+                column = node.this.find(exp.Column)
+                options = node.expressions if isinstance(node, exp.In) else [node.args.get("expression")]
+                for literal in options:
+                    if column is None or not isinstance(literal, exp.Literal) or not literal.is_string:
+                        continue
+                    own = [tables[column.table]] if column.table in tables else list(tables.values())
+                    known = (columns.get((t.lower(), column.name.lower())) for t in own)
+                    found += [(literal, c) for c in known if c is not None][:1]
+        return found
+
+    def replaced(self, literal: exp.Literal, value: str) -> Select:
+        """Return the statement with another text in one place."""
+        tree = self.tree.copy()
+        originals, copies = self.tree.find_all(exp.Literal), tree.find_all(exp.Literal)
+        for original, copied in zip(originals, copies, strict=True):
+            if original is literal:
+                copied.replace(exp.Literal.string(value))
+        return Select(tree, self.dialect, self.notes)
+
+
+def read_select(text: str, database: RelationalDatabase) -> Select:
+    """Return the statement that a text is.
+
+    Raises:
+        ActionError: `bad_sql` (cannot be parsed), `several_statements`, `not_select`, `unknown_table`,
+            `unknown_column`; the detail holds the nearest names.
+    """
+    dialect = _DIALECTS.get(database.engine.name, database.engine.name)
+    try:
+        trees = [t for t in sqlglot.parse(text.strip().rstrip(";"), dialect=dialect) if t is not None]
+    except (ParseError, TokenError) as error:
+        first = str(error).splitlines()[0]
+        raise ActionError("bad_sql", f"this is no SQL that can be read: {first}", given=text) from None
+    if len(trees) != 1:
+        raise ActionError("several_statements", f"{len(trees)} statements, exactly one is due", given=text)
+    (tree,) = trees
+    if not isinstance(tree, exp.Query) or any(tree.find(kind) for kind in _FORBIDDEN):
+        raise ActionError("not_select", "only a SELECT is allowed: the database is only read", given=text)
+    for function in tree.find_all(exp.Anonymous, exp.Func):
+        name = str(function.name if isinstance(function, exp.Anonymous) else function.sql_name()).lower()
+        if name.startswith(_FILE_READERS):
+            raise ActionError("not_select", f"{name} reads files: only tables may be asked", given=name)
+    _check_names(tree, database.schema, dialect)
+    return Select(tree, dialect, tuple(_unusual_joins(tree, database.schema)))
+
+
+def _check_names(tree: exp.Query, schema: Schema, dialect: str) -> None:
+    """Raise `ActionError` unless every table and column is one of the schema, or of the statement itself."""
+    own = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+    tables = {t.name.lower(): t for t in schema.tables}
+    for table in tree.find_all(exp.Table):
+        if table.name.lower() not in own and table.name.lower() not in tables:
+            names = [t.name for t in schema.tables]
+            raise ActionError(
+                "unknown_table",
+                f"there is no table {table.name}",
+                given=table.name,
+                nearest=[str(n) for n in nearest(table.name, names, NEAREST)] or names[:NEAREST],
+            )
+    columns = {t.name: {c.name: "text" for c in t.columns} for t in schema.tables}
+    try:
+        qualify(tree.copy(), schema=columns, dialect=dialect, identify=False, quote_identifiers=False)
+    except (OptimizeError, ParseError) as error:
+        known = {c.name.lower() for t in schema.tables for c in t.columns}
+        aliases = {a.alias.lower() for a in tree.find_all(exp.Alias)}
+        unknown = [c.name for c in tree.find_all(exp.Column) if c.name.lower() not in known | aliases]
+        given = unknown[0] if unknown else ""
+        ids = {c.name: c.id for t in schema.tables for c in t.columns}
+        near = [ids[str(n)] for n in nearest(given, list(ids), NEAREST)] if given else []
+        message = f"there is no column {given}" if given else str(error).splitlines()[0]
+        raise ActionError("unknown_column", message, given=given or message, nearest=near) from None
+
+
+def _unusual_joins(tree: exp.Query, schema: Schema) -> Iterator[str]:
+    """Notes on tables that are joined along columns that are no key of one another."""
+    keys = {
+        frozenset((own.id.lower(), other.id.lower()))
+        for key in schema.keys
+        for own, other in zip(key.columns, key.references, strict=True)
+    }
+    for scope in traverse_scope(tree):
+        tables = {alias: s.name for alias, s in scope.sources.items() if isinstance(s, exp.Table)}
+        for join in scope.find_all(exp.Join):
+            condition = join.args.get("on")
+            for equal in condition.find_all(exp.EQ) if condition is not None else ():
+                sides = [s for s in (equal.left, equal.right) if isinstance(s, exp.Column)]
+                ids = [f"{tables.get(s.table, s.table)}.{s.name}" for s in sides]
+                pair = frozenset(i.lower() for i in ids)
+                if len(pair) == 2 and pair not in keys:
+                    yield f"{ids[0]} = {ids[1]} is no key of the database; check that these are the same thing"
+
+
+def find_values(database: RelationalDatabase, text: str, most: int = 8) -> list[tuple[Column, str]]:
+    """Return the values nearest to a text in all columns of text, best first, each with its column."""
+    from rapidfuzz import fuzz
+
+    found = [
+        (column, str(value))
+        for table in database.schema.tables
+        for column in table.columns
+        if column.kind in ("text", "other")
+        for value in database.find(column, text, 2)
+    ]
+    return sorted(found, key=lambda pair: -fuzz.WRatio(text.lower(), pair[1].lower()))[:most]
+
+
+def find_columns(schema: Schema, text: str, most: int = 5) -> Sequence[Column]:
+    """Return the columns whose names are nearest to a text."""
+    ids = {c.id.replace("_", " "): c for t in schema.tables for c in t.columns}
+    return [ids[str(name)] for name in nearest(text, list(ids), most)]
