@@ -43,6 +43,17 @@ _STEP_BY_STEP = {
     "answer": "program",
 }
 
+_SQL = {
+    "link": "none",
+    "plan": "none",
+    "observe": "none",
+    "act": "auto",
+    "inspect": "eraser",
+    "correct": "eraser",
+    "reflect": "none",
+    "answer": "sql",
+}
+
 PRESETS: dict[str, Preset] = {
     "agent": Preset(
         "all three papers together: rules plan, observation guides, a query is built and corrected",
@@ -96,17 +107,13 @@ PRESETS: dict[str, Preset] = {
         {"toolset": "agentbench", "prompt": "agentbench", "max_steps": 30},
     ),
     "sql": Preset(
+        "a relational database asked in SQL, every query checked before it runs",
+        _SQL,
+        {"toolset": "select", "prompt": "select", "max_steps": 20, "max_actions": 4},
+    ),
+    "sql-paper": Preset(
         "QueryAgent on a relational database: columns, conditions and an answer, joined along foreign keys",
-        {
-            "link": "none",
-            "plan": "none",
-            "observe": "none",
-            "act": "auto",
-            "inspect": "eraser",
-            "correct": "eraser",
-            "reflect": "none",
-            "answer": "sql",
-        },
+        _SQL,
         {"toolset": "sql", "prompt": "sql", "max_steps": 20},
     ),
     "queryagent-faithful": Preset(

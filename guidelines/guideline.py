@@ -46,7 +46,7 @@ from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
 
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
 Severity = OneOf["error", "note"]
-ToolsetName = OneOf["pyql", "explore", "symbolic", "agentbench", "sql"]
+ToolsetName = OneOf["pyql", "explore", "symbolic", "agentbench", "sql", "select"]
 
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)

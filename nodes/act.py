@@ -188,6 +188,7 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
         "memory": memory_texts(kg, state),
         "history": encode(state.steps, "short" if context.history == "short" else "full"),
         "tables": table_lines(state.question, context),
+        "dialect": environment(context).database.engine.name if context.db is not None else "",
         "candidates": list(state.focus),
         "labels": {i: labels.get(i, i) for i in state.focus},
         "step": len(state.steps) + 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -12,11 +13,17 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.link import given
 from triplewise.nodes.state import Answer, AnswerStatus, State
+from triplewise.tools.actions.select import answer_values
 from triplewise.tools.actions.sql import table_line, table_text
+from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError, ConfigurationError
+from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.planning.lexical.question import decides
 from triplewise.tools.retrieval.ranking import rank_relations
+from triplewise.tools.sql.database import RelationalDatabase
 from triplewise.tools.sql.program import read
 from triplewise.tools.sql.schema import Rows, SqlQuery
+from triplewise.tools.sql.select import read_select
 
 PROOF_ROWS = 20
 """Most rows shown as proof."""
@@ -77,6 +84,8 @@ def start(state: State, runtime: Runtime[Context]) -> Update:
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the values, the SQL that gives them, and the rows that prove them."""
     database = environment(runtime).database
+    if environment(runtime).toolset.name == "select":
+        return _answer_of_select(state, database)
     try:
         query = read(state.program, database.schema)
     except ActionError:
@@ -103,6 +112,39 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
             text=sentence(values) or f"Not found: {reason}.",
             sql=database.sql(query) if values else "",
             rows=_lines(database.rows(query, PROOF_ROWS)) if values else (),
+            reason=reason,
+            corrections=state.corrections,
+        )
+    }
+
+
+def _answer_of_select(state: State, database: RelationalDatabase) -> Update:
+    """Answer with the rows of the last SELECT; yes or no where the question asks for that."""
+    last = state.last.feedback if state.steps else Feedback()
+    rows = Rows(Outcome.EMPTY)
+    spent = state.verdict is not None and state.verdict.status == "spent"
+    values: tuple[str, ...] = last.answers if last.finished and last.action == "execute" else ()
+    if state.program and (values or spent):
+        rows = read_select(state.program, database).run(database)
+        values = values or answer_values(rows)
+    if decides(state.question) and values in (("1",), ("0",), ("True",), ("False",)):
+        values = ("true" if values[0] in ("1", "True") else "false",)
+    status: AnswerStatus = "answered" if values else "not_found"
+    reason = "" if values else f"every way tried gave no result ({len(state.steps)} steps)"
+    if spent:
+        so_far = "the answer is what was found so far" if values else "nothing was found so far"
+        assert state.verdict is not None
+        status, reason = "budget_spent", f"{state.verdict.note}; {so_far}"
+    elif last.action == "unknown":
+        status, reason, values = "not_found", ", ".join(last.arguments), ()
+    return {
+        "answer": Answer(
+            status=status,
+            values=values,
+            labels=values,
+            text=sentence(values) or f"Not found: {reason}.",
+            sql=state.program if values else "",
+            rows=_lines(replace(rows, rows=rows.rows[:PROOF_ROWS])) if values else (),
             reason=reason,
             corrections=state.corrections,
         )

@@ -182,8 +182,9 @@ def run_request(
     if db:
         from triplewise.nodes.context import Context
         from triplewise.nodes.sql import require_model
+        from triplewise.tools.actions import DATABASE_TOOLSETS
 
-        if toolset != "sql":
+        if toolset not in DATABASE_TOOLSETS:
             raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
         require_model(Context(**settings))
     if not question or not question.strip():

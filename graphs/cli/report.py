@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from triplewise.nodes.state import Answer, ProofTriple, Step, Usage
+from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import IRI, KnowledgeGraph, readable, readable_text
 from triplewise.tools.kg.vocabulary import relation_texts
@@ -131,7 +132,7 @@ class Report:
             for number, entity in enumerate(linked):
                 text = Text.assemble(entity.mention, (" is ", QUIET), self.labels.tagged(entity.id))
                 self.row("" if number else "Entities", text)
-            if not linked and self.toolset.name != "sql":
+            if not linked and self.toolset.name not in DATABASE_TOOLSETS:
                 self.row("Entities", Text("none found in the question", QUIET))
         elif name == "plan":
             self._plan(update.get("rules", ()), update.get("dropped", ()))
@@ -202,7 +203,7 @@ class Report:
             for side, ids in feedback.relations.items()
             if ids
         ]
-        mark = "" if self.toolset.name in ("sql", "agentbench") else "?"
+        mark = "" if self.toolset.name in (*DATABASE_TOOLSETS, "agentbench") else "?"
         for variable, values in feedback.values.items():
             more = ", ..." if values and f"{values[-1]!r}, ...]" in observation else ""
             shown = _first([readable_text(value) for value in values])

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.actions import TOOLSETS, parse_call, parse_react
+from triplewise.tools.actions import DATABASE_TOOLSETS, TOOLSETS, parse_call, parse_react
 from triplewise.tools.actions.toolset import ActionContext, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
@@ -93,7 +93,7 @@ def toolset(request: pytest.FixtureRequest) -> str:
 def target(toolset: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     """A small graph whose labels try to leave their quotes, or a small database."""
     queries: list[str] = []
-    if toolset != "sql":
+    if toolset not in DATABASE_TOOLSETS:
         yield Target(graph_context(queries), FITTING, PROGRAMS if toolset == "pyql" else ("",), queries)
         return
 
@@ -234,7 +234,7 @@ def test_an_iri_or_literal_that_is_read_never_leaves_its_place(text: str) -> Non
         iri = read_iri(form, profile)
         assert iri is None or not list(ox.Store().query(f"SELECT * {{ {iri.n3()} ?p ?o }}"))
     for form in (f'"{text}"', f'"x"^^<urn:{text}>', f'"x"@{text}', f'"{text}"^^xsd:integer', f"'{text}'"):
-        with suppress(ActionError):
+        with suppress(ActionError, SyntaxError):  # an engine may refuse what is read, as a language of one letter
             literal = read_literal(form)
             assert literal is None or not list(ox.Store().query(f"SELECT * {{ ?s ?p {literal.n3()} }}"))
 

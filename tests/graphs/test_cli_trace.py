@@ -63,8 +63,8 @@ def test_a_database_is_shown_without_its_password(
         connection.executemany("insert into film values (?, ?)", [("Alien", 3), ("Jaws", 5)])
     connection.close()
     path = tmp_path / "run.html"
-    actions = ("add_condition(awards, =, 5)", "set_answer(title)", "execute()")
-    server = openai_server([f"Thought: go on\nAction: {action}" for action in actions])
+    select = "query(SELECT title FROM film WHERE awards = 5)"
+    server = openai_server([f"Thought: go on\nAction: {select}", "Thought: done\nAction: execute()"])
     model = ("--model", "openai:scripted", "--base-url", server.url, "--set", "api_key_env=")
     cli(
         "ask",

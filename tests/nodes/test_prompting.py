@@ -39,6 +39,7 @@ VALUES: dict[str, Any] = {
     "limit": 15,
     "demonstrations": [{"question": "Who wrote Jim Button?", "rules": ["Jim Button -[P50]-> ?author"]}],
     "relations": ["P50 (author)"],
+    "dialect": "sqlite",
     "tables": ["book: title (text), year (number)"],
     "entity": "Momo",
     "relation": "author",
@@ -58,6 +59,7 @@ PARTS = {
     "symagent": {"plan", "extract"},
     "agentbench": {"example"},
     "sql": {"example"},
+    "select": {"example"},
 }
 ACTING = {"system", "turn", "system_tools", "turn_tools"}
 

@@ -13,7 +13,7 @@ from pyoxigraph import Store
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
 from triplewise.graphs.cli.app import run
-from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback
+from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, parse_call
 from triplewise.tools.actions.repair.sql import sql_fixes
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ConfigurationError
@@ -65,7 +65,7 @@ def test_a_scripted_model_is_corrected_and_offered_what_works(db: str, openai_se
     ]
     server = openai_server(says)
     context = Context(db=db, model="openai:scripted", base_url=server.url, api_key_env="")
-    answer = build_graph("sql").invoke(
+    answer = build_graph("sql-paper").invoke(
         {"question": "How many films did Jose Nunez direct?"}, context=context
     )["answer"]
     assert (answer.status, answer.values, answer.text) == ("answered", ("2",), "2.")
@@ -134,13 +134,13 @@ def test_fixes_leave_rows(db: str) -> None:
 def test_the_command_line_asks(
     db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], openai_server: Server
 ) -> None:
-    actions = ["add_condition(prize, =, BAFTA)", "set_answer(title)", "execute()"]
-    server = openai_server([f"Thought: go on\nAction: {action}" for action in actions * 2])
+    select = "query(SELECT f.title FROM film f JOIN prize p ON p.film_id = f.id WHERE p.prize = 'BAFTA')"
+    server = openai_server([f"Thought: go on\nAction 1: {select}\nAction 2: execute()"] * 2)
     model = ("--model", "openai:scripted", "--base-url", server.url, "--no-checkpoints")
     question = ("ask", "Which film won the BAFTA?", "--set", "api_key_env=")
     assert run((*question, "--db", db, *model)) == 0
     shown = capsys.readouterr().out
-    for part in ("Green Hill", "SELECT film.title", "Proof", "prize.prize: BAFTA"):
+    for part in ("Green Hill", "SELECT f.title", "Proof", "title: Green Hill"):
         assert part in shown
     assert run((*question, "--db", db, *model, "--json")) == 0
     document = json.loads(capsys.readouterr().out)
@@ -150,3 +150,82 @@ def test_the_command_line_asks(
     assert "there is no such file" in capsys.readouterr().err
     assert run((*question, "--db", db, "--no-checkpoints")) == 2
     assert "asking a database needs a language model" in capsys.readouterr().err
+
+
+def select(db: str, text: str, program: str = "", action: str = "query") -> Feedback:
+    """A SELECT, or another action of its toolset, on the database."""
+    kg = EmbeddedKG(Store(), load_profile("generic"), "none")
+    bench = ActionContext(kg=kg, program=program, services={"database": open_database(db)})
+    return TOOLSETS["select"].execute(bench, parse_call(f"{action}({text})"))
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ("SELECT title FROM film ORDER BY year DESC LIMIT 2", ("Green Hill", "Blue Lake")),
+        ("SELECT MAX(year) - MIN(year) FROM film", ("9",)),
+        (
+            "SELECT name, COUNT(*) FROM film f JOIN person p ON director = p.id GROUP BY 1 HAVING COUNT(*) > 1",
+            ("José Núñez, 2",),
+        ),
+        (
+            "SELECT a.title FROM film a JOIN film b ON a.year < b.year WHERE b.title = 'Blue Lake'",
+            ("Red River",),
+        ),
+        ("SELECT EXISTS(SELECT 1 FROM prize WHERE prize LIKE 'Os%' AND film_id IN (1, 2))", ("1",)),
+        (
+            "WITH t AS (SELECT film_id, COUNT(*) AS n FROM prize GROUP BY film_id) SELECT MAX(n) FROM t",
+            ("2",),
+        ),
+    ],
+)
+def test_what_a_model_selects_is_run(db: str, text: str, answers: tuple[str, ...]) -> None:
+    found = select(db, text)
+    assert (found.error, found.outcome) == ("", "rows")
+    assert select(db, "", found.program, "execute").answers == answers
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("SELECT title FROM movie", "unknown_table"),
+        ("SELECT titel FROM film", "unknown_column"),
+        ("SELECT f.name FROM film f", "unknown_column"),
+        ("SELECT title FROM film; DROP TABLE film", "several_statements"),
+        ("WITH t AS (DELETE FROM film RETURNING id) SELECT id FROM t", "not_select"),
+        ("SELECT load_extension('x')", "not_select"),
+        ("SELECT title FROM film WHERE year >", "bad_sql"),
+        ("SELECT no_such(title) FROM film", "bad_sql"),
+    ],
+)
+def test_what_must_not_or_cannot_run_is_refused(db: str, text: str, code: str) -> None:
+    assert select(db, text).error == code
+
+
+def test_a_text_that_no_row_holds_is_named_with_the_nearest_and_repaired(db: str) -> None:
+    failed = select(db, "SELECT title FROM film WHERE title = 'Red Rivers'")
+    assert (failed.outcome, failed.detail["missing"][0]["nearest"][0]) == ("empty", "Red River")
+    (fix, *_) = sql_fixes(open_database(db), "", failed, budget=5, most=2)
+    assert "title = 'Red River'" in fix.call.arguments[0]
+    assert fix.finds == "Red River"
+
+
+def test_tables_joined_along_no_key_are_noted_and_values_found(db: str) -> None:
+    odd = select(db, "SELECT f.title FROM film f JOIN person p ON f.id = p.id")
+    assert "film.id = person.id is no key" in odd.observation
+    assert "person.name = 'José Núñez'" in select(db, "jose nunez", action="search").observation
+
+
+def test_a_question_that_the_database_cannot_answer_is_refused(db: str, openai_server: Server) -> None:
+    server = openai_server(["Thought: there are no prices\nAction: unknown(there are no prices of films)"])
+    context = Context(db=db, model="openai:scripted", base_url=server.url, api_key_env="")
+    answer = build_graph("sql").invoke({"question": "What did Red River cost?"}, context=context)["answer"]
+    assert (answer.status, answer.values, answer.reason) == ("not_found", (), "there are no prices of films")
+
+
+def test_yes_and_no_are_read_from_a_select(db: str, openai_server: Server) -> None:
+    query = "query(SELECT EXISTS(SELECT 1 FROM film WHERE year = 1990))"
+    reply = f"Thought: exists\nAction 1: {query}\nAction 2: execute()"
+    context = Context(db=db, model="openai:scripted", base_url=openai_server([reply]).url, api_key_env="")
+    answer = build_graph("sql").invoke({"question": "Is there a film of 1990?"}, context=context)["answer"]
+    assert (answer.values, answer.text, answer.usage.calls) == (("true",), "Yes.", 1)

@@ -1,7 +1,8 @@
 """The actions an agent can take, and how its replies are read.
 
 `pyql` builds a query (QueryAgent), `explore` walks the graph (ODA), `symbolic` follows rules (SymAgent),
-`agentbench` makes sets from sets (AgentBench), `sql` asks a relational database (QueryAgent).
+`agentbench` makes sets from sets (AgentBench); a relational database is asked column by column by `sql`
+(QueryAgent), and in SQL by `select`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from triplewise.tools.actions.agentbench import AGENTBENCH
 from triplewise.tools.actions.explore import EXPLORE
 from triplewise.tools.actions.pyql import PYQL
 from triplewise.tools.actions.replies import Reply, parse_actions, parse_call, parse_react
+from triplewise.tools.actions.select import SELECT
 from triplewise.tools.actions.sql import SQL
 from triplewise.tools.actions.symbolic import SYMBOLIC
 from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, ReasoningMemory, Toolset
@@ -19,6 +21,7 @@ from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 
 __all__ = [
+    "DATABASE_TOOLSETS",
     "TOOLSETS",
     "Action",
     "ActionContext",
@@ -44,4 +47,6 @@ class _Registry(dict[str, Toolset]):
         raise ConfigurationError.unknown("toolset", name, self)
 
 
-TOOLSETS: dict[str, Toolset] = _Registry((PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL))
+DATABASE_TOOLSETS = (SQL.name, SELECT.name)
+"""Toolsets that ask a relational database in place of a KG."""
+TOOLSETS: dict[str, Toolset] = _Registry((PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL, SELECT))

@@ -16,6 +16,8 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.pyql.text import scan_arguments
 
 _OPENING = re.compile(r"(?<![\w?:/.#-])([A-Za-z_]\w*)\s*\(")
+_QUERY = re.compile(r"(?i)\s*(?:SELECT|WITH|PREFIX|BASE|ASK)\b(?!\s*\()")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|<[^<>\s]*>")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _FENCE = re.compile(r"^\s*```[\w-]*\s*$", re.MULTILINE)
 _THINKING = re.compile(r"(?s)<think(?:ing)?>(.*?)</think(?:ing)?>")
@@ -83,6 +85,11 @@ def _calls(text: str) -> list[Call]:
     calls: list[Call] = []
     place = 0
     while match := _OPENING.search(text, place):
+        if _QUERY.match(text, match.end()):
+            place = _query_end(text, match.end())
+            calls.append(Call(match[1], (text[match.end() : place].strip(),)))
+            place += 1
+            continue
         # A call stays on its line where its bracket closes there, so that later prose is not swallowed.
         end_of_line = text.find("\n", match.end())
         line = text[: end_of_line if end_of_line >= 0 else len(text)]
@@ -96,6 +103,20 @@ def _calls(text: str) -> list[Call]:
         calls.append(Call(match[1], tuple(bare)))
         place = end
     return calls
+
+
+def _query_end(text: str, start: int) -> int:
+    """Return where the bracket closes that holds a query of its own language, which is left as it is."""
+    depth, i = 0, start
+    while i < len(text):
+        if quoted := _QUOTED.match(text, i):
+            i = quoted.end()
+            continue
+        depth += (text[i] == "(") - (text[i] == ")")
+        if depth < 0:
+            break
+        i += 1
+    return i
 
 
 def _bare(text: str, legal: Collection[str]) -> Call | None:

@@ -34,7 +34,8 @@ NameRanker: TypeAlias = Callable[[Sequence[tuple[str, str]]], list[str]]
 _COLUMN = Parameter("column", "text", "the name of a column; table.column where several tables have it")
 
 
-def _database(context: ActionContext) -> RelationalDatabase:
+def open_database_of(context: ActionContext) -> RelationalDatabase:
+    """The database of a run. Raises `ActionError` where there is none."""
     database: RelationalDatabase | None = context.services.get("database")
     if database is None:
         raise ActionError("no_database", "no database is configured")
@@ -43,7 +44,7 @@ def _database(context: ActionContext) -> RelationalDatabase:
 
 def _begun(context: ActionContext) -> tuple[RelationalDatabase, SqlQuery]:
     """The database and the query so far."""
-    database = _database(context)
+    database = open_database_of(context)
     return database, read(context.program, database.schema)
 
 
@@ -56,7 +57,7 @@ def _tables(query: SqlQuery) -> tuple[str, ...]:
 @action(example="get_tables()")
 def get_tables(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """See the tables with their columns, the ones that fit the question first."""
-    schema = _database(context).schema
+    schema = open_database_of(context).schema
     named = [(t.name, table_text(t)) for t in schema.tables]
     rank: NameRanker | None = context.services.get("rank_names")
     ids = rank(named) if rank else [name for name, _ in named]
@@ -69,7 +70,7 @@ def get_tables(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 @action(Parameter("table", "text", "the name of a table"), example="get_columns(match)")
 def get_columns(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """See the columns of one table."""
-    schema = _database(context).schema
+    schema = open_database_of(context).schema
     table = find_table(schema, arguments[0])
     said = table_line(schema, table)
     return Feedback(arguments=(table.name,), outcome=Outcome.ROWS, observation=said)

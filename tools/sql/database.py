@@ -194,15 +194,24 @@ class RelationalDatabase:
             return []
 
     def select(self, text: str, limit: int | None = None) -> Rows:
-        """The rows of a SELECT that was checked (`select.read_select`), cut at the limit, with its columns."""
+        """The rows of a SELECT that `read_select` has checked, cut at the limit, with its columns."""
         most = max(1, min(limit, self.limit) if limit is not None else self.limit)
         try:
             names, cells = self._metered(lambda: fetch_text(self.engine, text, self.timeout, most + 1))
         except QueryError as error:
-            return Rows(error.outcome, message=error.message)
+            is_lost = error.outcome is Outcome.UNAVAILABLE and not self._answers()
+            refused = error.outcome is Outcome.UNAVAILABLE and not is_lost
+            return Rows(Outcome.SYNTAX if refused else error.outcome, message=error.message)
         rows = tuple(tuple(plain(cell) for cell in row) for row in cells[:most])
         outcome = Outcome.TRUNCATED if len(cells) > most else Outcome.ROWS if rows else Outcome.EMPTY
         return Rows(outcome, rows, names)
+
+    def _answers(self) -> bool:
+        """Whether the database is there: drivers report unknown functions like a lost connection."""
+        try:
+            return bool(self._metered(lambda: fetch(self.engine, sa.select(sa.literal(1)), self.timeout)))
+        except QueryError:
+            return False
 
     def close(self) -> None:
         """Free what is held. Safe to call twice."""

@@ -1,7 +1,7 @@
 """A SELECT as a model writes it: parsed and checked with sqlglot before anything reaches the database.
 
-One statement that only reads; every table and column known; what joins tables along no key is noted. What is run
-is written anew from what was parsed, never the text itself, and cut at the database's limit.
+One statement that only reads; every table and column known; what joins tables along no key is noted. What is
+run is written anew from what was parsed, never the text itself, and cut at the database's limit.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _unusual_joins(tree: exp.Query, schema: Schema) -> Iterator[str]:
                 ids = [f"{tables.get(s.table, s.table)}.{s.name}" for s in sides]
                 pair = frozenset(i.lower() for i in ids)
                 if len(pair) == 2 and pair not in keys:
-                    yield f"{ids[0]} = {ids[1]} is no key of the database; check that these are the same thing"
+                    yield f"{ids[0]} = {ids[1]} is no key of the database; are these the same thing?"
 
 
 def find_values(database: RelationalDatabase, text: str, most: int = 8) -> list[tuple[Column, str]]:

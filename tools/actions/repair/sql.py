@@ -13,6 +13,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.sql.database import RelationalDatabase
 from triplewise.tools.sql.program import columns_of, condition_arguments, read, read_condition
 from triplewise.tools.sql.schema import Condition
+from triplewise.tools.sql.select import read_select
 from triplewise.tools.sql.values import fold
 
 SHOWN = 3
@@ -45,6 +46,8 @@ def sql_fixes(
     Returns:
         [] for any other step, and where nothing that was tried leaves a row.
     """
+    if feedback.action == "query" and feedback.detail.get("missing"):
+        return _select_fixes(database, feedback, budget, most)
     if feedback.action != "add_condition" or len(feedback.arguments) < 3 or budget < 1:
         return []
     try:
@@ -63,6 +66,24 @@ def sql_fixes(
             shown = ", ".join([f"{column}: {cell}" for column, cell in cells if cell is not None][:SHOWN])
             more = " and more rows" if len(rows.rows) > 1 else ""
             fixes.append(SqlFix(Call("add_condition", arguments), f"{shown}{more}"))
+    return fixes
+
+
+def _select_fixes(database: RelationalDatabase, feedback: Feedback, budget: int, most: int) -> list[SqlFix]:
+    """Return the failed SELECT with texts as the database writes them, where that finds rows."""
+    select = read_select(feedback.arguments[0], database)
+    nearest = {m["text"]: m["nearest"] for m in feedback.detail["missing"]}
+    tried = [
+        select.replaced(literal, value)
+        for literal, _ in select.texts(database.schema)
+        for value in nearest.get(literal.name, ())
+    ]
+    fixes: list[SqlFix] = []
+    for candidate in tried[:budget]:
+        rows = candidate.run(database, SHOWN)
+        if rows.outcome.ok and rows.rows and len(fixes) < most:
+            found = ", ".join(str(cell) for cell in rows.rows[0] if cell is not None)
+            fixes.append(SqlFix(Call("query", (candidate.text,)), found))
     return fixes
 
 
