@@ -165,7 +165,7 @@ def select(db: str, text: str, program: str = "", action: str = "query") -> Feed
         ("SELECT title FROM film ORDER BY year DESC LIMIT 2", ("Green Hill", "Blue Lake")),
         ("SELECT MAX(year) - MIN(year) FROM film", ("9",)),
         (
-            "SELECT name, COUNT(*) FROM film f JOIN person p ON director = p.id GROUP BY 1 HAVING COUNT(*) > 1",
+            "SELECT name, COUNT(*) FROM film JOIN person p ON director = p.id GROUP BY 1 HAVING COUNT(*) > 1",
             ("José Núñez, 2",),
         ),
         (
