@@ -234,9 +234,7 @@ def test_an_iri_or_literal_that_is_read_never_leaves_its_place(text: str) -> Non
         iri = read_iri(form, profile)
         assert iri is None or not list(ox.Store().query(f"SELECT * {{ {iri.n3()} ?p ?o }}"))
     for form in (f'"{text}"', f'"x"^^<urn:{text}>', f'"x"@{text}', f'"{text}"^^xsd:integer', f"'{text}'"):
-        with suppress(
-            ActionError, SyntaxError
-        ):  # refused: a language of one letter
+        with suppress(ActionError, SyntaxError):  # refused: a language of one letter
             literal = read_literal(form)
             assert literal is None or not list(ox.Store().query(f"SELECT * {{ ?s ?p {literal.n3()} }}"))
 
