@@ -82,23 +82,23 @@ def get_relations(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
     source, shown, detail = _source(Resolver(context), sets, arguments[0])
     if isinstance(source, int):
         program = sets.program(source, kg.profile)
-        found = kg.relations(program.answer[0], program.where(kg.profile))
+        result = kg.relations(program.answer[0], program.where(kg.profile))
     else:
-        found = kg.relations(source)
+        result = kg.relations(source)
     both = not kg.profile.reciprocal or isinstance(source, Literal)
     forward, backward = context.rank(
-        short_ids(kg, found.forward), short_ids(kg, found.backward) if both else []
+        short_ids(kg, result.forward), short_ids(kg, result.backward) if both else []
     )
     listed = [
         *relation_names(kg, forward),
         *(f"{BACKWARD}{name}" for name in relation_names(kg, backward)),
     ]
-    nothing = found.outcome.ok and not listed
+    nothing = result.outcome.ok and not listed
     return Feedback(
         arguments=(shown,),
-        outcome=Outcome.EMPTY if nothing else found.outcome,
-        message=found.message,
-        observation=f"[{', '.join(listed)}]" if found.outcome.ok else "",
+        outcome=Outcome.EMPTY if nothing else result.outcome,
+        message=result.message,
+        observation=f"[{', '.join(listed)}]" if result.outcome.ok else "",
         relations={"forward": forward, "backward": backward},
         detail=detail,
     )
@@ -202,8 +202,8 @@ def _types(context: ActionContext, sets: Sets, n: int) -> list[str]:
     program = sets.program(n, kg.profile)
     for predicate in kg.profile.type_predicates:
         fact = Fact(program.answer[0], IRI(predicate), kind)
-        asked = PyQL((*program.clauses, fact), (kind,))
-        result = kg.query(asked.preview_sparql(kg.profile, SHOWN_TYPES))
+        typed = PyQL((*program.clauses, fact), (kind,))
+        result = kg.query(typed.preview_sparql(kg.profile, SHOWN_TYPES))
         if result.outcome.ok and result.rows:
             return list(names(kg, result.column(kind.name)).values())
     return []
@@ -215,24 +215,24 @@ def get_attributes(context: ActionContext, arguments: tuple[str, ...]) -> Feedba
     sets, kg, profile = Sets.parse(context.program), context.kg, context.kg.profile
     n = _number(sets, arguments[0])
     program = sets.program(n, profile)
-    found = kg.query(
+    result = kg.query(
         f"SELECT ?attribute (SAMPLE(?held) AS ?example) WHERE {{\n{program.where(profile)}\n"
         f"{program.answer[0].n3()} ?attribute ?held .\nFILTER(isLiteral(?held))\n}} GROUP BY ?attribute"
     )
     measures = [
         relation
-        for relation, example in found.rows
+        for relation, example in result.rows
         if isinstance(relation, IRI) and example is not None and is_measure(example)
         if not profile.excludes(relation)
     ]
     attributes, _ = context.rank(short_ids(kg, measures), [])
     listed = f"[{', '.join(relation_names(kg, attributes))}]"
-    nothing = found.outcome.ok and not attributes
+    nothing = result.outcome.ok and not attributes
     return Feedback(
         arguments=(f"#{n}",),
-        outcome=Outcome.EMPTY if nothing else found.outcome,
-        message=found.message,
-        observation=listed if found.outcome.ok else "",
+        outcome=Outcome.EMPTY if nothing else result.outcome,
+        message=result.message,
+        observation=listed if result.outcome.ok else "",
         relations={"attributes": attributes},
     )
 

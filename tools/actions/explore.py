@@ -28,14 +28,14 @@ def get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
     """Get the triples that contain an entity, each with the labels and ids of both ends."""
     resolver, kg = Resolver(context), context.kg
     entity = resolver.entity(arguments[0])
-    found = kg.neighbours(entity)
-    triples = found.triples
+    result = kg.neighbours(entity)
+    triples = result.triples
     lines = triple_lines(kg, triples, SHOWN_TRIPLES)
     return Feedback(
         arguments=(kg.profile.short(entity),),
-        outcome=found.outcome,
-        message=found.message,
-        observation="\n".join(lines) or "This entity has no neighbors." if found.outcome.ok else "",
+        outcome=result.outcome,
+        message=result.message,
+        observation="\n".join(lines) or "This entity has no neighbors." if result.outcome.ok else "",
         relations={
             "forward": short_ids(kg, dict.fromkeys(t.relation for t in triples if t.subject == entity)),
             "backward": short_ids(kg, dict.fromkeys(t.relation for t in triples if t.object == entity)),
@@ -66,25 +66,25 @@ def get_path(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         raise ActionError(
             "same_entity", f"{arguments[0]} is both ends: get_path needs two entities", given=arguments[0]
         )
-    found = kg.paths(
+    result = kg.paths(
         source, target, context.path_hops, timeout=context.path_seconds, limit=context.path_limit
     )
-    triples = tuple(dict.fromkeys(hop.triple for path in found.paths for hop in path))
-    shown = found.paths[:SHOWN_PATHS]
+    triples = tuple(dict.fromkeys(hop.triple for path in result.paths for hop in path))
+    shown = result.paths[:SHOWN_PATHS]
     hops = [hop.triple for path in shown for hop in path]
     written = iter(triple_lines(kg, hops, len(hops)))
     lines = [", ".join(next(written) for _ in path) for path in shown]
-    if len(found.paths) > len(shown):
-        lines.append(f"... and {len(found.paths) - len(shown)} more paths")
+    if len(result.paths) > len(shown):
+        lines.append(f"... and {len(result.paths) - len(shown)} more paths")
     # What a search found before its time was over is worth showing, as what a cut answer is.
-    outcome = Outcome.TRUNCATED if found.paths and found.outcome is Outcome.TIMEOUT else found.outcome
-    if found.paths and found.message:
-        lines.append(f"There may be more: {found.message}.")
+    outcome = Outcome.TRUNCATED if result.paths and result.outcome is Outcome.TIMEOUT else result.outcome
+    if result.paths and result.message:
+        lines.append(f"There may be more: {result.message}.")
     nothing = f"No path of up to {context.path_hops} hops joins the two."
     return Feedback(
         arguments=tuple(short_ids(kg, (source, target))),
         outcome=outcome,
-        message=found.message,
+        message=result.message,
         observation="\n".join(lines) or nothing if outcome.ok else "",
         ids={"neighbors": entity_ids(kg, triples)},
         triples=triples,

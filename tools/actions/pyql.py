@@ -62,20 +62,20 @@ def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
                 given=form,
                 existing=existing,
             )
-        found = kg.relations(variable, program.where(kg.profile))
+        result = kg.relations(variable, program.where(kg.profile))
         shown = form
     else:
         term = resolver.entity(form)
-        found = kg.relations(term)
+        result = kg.relations(term)
         shown = form if form.startswith(('"', "'")) else kg.profile.short(term)
         shown = next(iter(resolver.repaired.values()), shown)
-    forward, backward = context.rank(short_ids(kg, found.forward), short_ids(kg, found.backward))
+    forward, backward = context.rank(short_ids(kg, result.forward), short_ids(kg, result.backward))
     listed = {"forward": relation_names(kg, forward), "backward": relation_names(kg, backward)}
     return Feedback(
         arguments=(shown,),
-        outcome=found.outcome,
-        message=found.message,
-        observation=str(listed) if found.outcome.ok else "",
+        outcome=result.outcome,
+        message=result.message,
+        observation=str(listed) if result.outcome.ok else "",
         relations={"forward": forward, "backward": backward},
         detail=resolver.detail(),
     )

@@ -72,8 +72,8 @@ def get_columns(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """See the columns of one table."""
     schema = open_database_of(context).schema
     table = find_table(schema, arguments[0])
-    said = table_line(schema, table)
-    return Feedback(arguments=(table.name,), outcome=Outcome.ROWS, observation=said)
+    observation = table_line(schema, table)
+    return Feedback(arguments=(table.name,), outcome=Outcome.ROWS, observation=observation)
 
 
 def table_text(table: Table) -> str:
@@ -95,17 +95,17 @@ def get_column(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     database, query = _begun(context)
     column = find_column(database.schema, ", ".join(arguments), _tables(query))
     name = column_name(database.schema, column)
-    found = database.values(column, context.preview * 2)
-    values = [str(row[0]) for row in found.rows]
-    more = found.outcome is Outcome.TRUNCATED
+    result = database.values(column, context.preview * 2)
+    values = [str(row[0]) for row in result.rows]
+    more = result.outcome is Outcome.TRUNCATED
     listed = list_values(values, more)
     return Feedback(
         arguments=(name,),
         # A preview is cut on purpose: that is no truncation to warn of.
-        outcome=Outcome.ROWS if more else found.outcome,
-        message=found.message,
+        outcome=Outcome.ROWS if more else result.outcome,
+        message=result.message,
         observation=f"The value stored in column {name} ({column.kind}) is {listed}."
-        if found.outcome.ok
+        if result.outcome.ok
         else "",
         values={name: values},
     )
@@ -127,14 +127,14 @@ def add_condition(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
     after = query
     if condition not in query.conditions:
         after = replace(query, conditions=(*query.conditions, condition))
-    found = database.run(replace(after, answer=None), context.preview)
-    detail = _situation(context, database, query, condition, found)
+    result = database.run(replace(after, answer=None), context.preview)
+    detail = _situation(context, database, query, condition, result)
     shown = condition_arguments(database.schema, condition)
-    return replace(_preview(context, database, after, found), arguments=shown, detail=detail)
+    return replace(_preview(context, database, after, result), arguments=shown, detail=detail)
 
 
 def _situation(
-    context: ActionContext, database: RelationalDatabase, before: SqlQuery, condition: Condition, found: Rows
+    context: ActionContext, database: RelationalDatabase, before: SqlQuery, condition: Condition, result: Rows
 ) -> dict[str, Any]:
     """What guidelines need to know of a condition."""
     column, name = condition.column, column_name(database.schema, condition.column)
@@ -147,7 +147,7 @@ def _situation(
         and any(c.column == column and c.operator == "=" and c != condition for c in before.conditions),
         "before": len(before.conditions),
     }
-    if found.outcome is Outcome.EMPTY:
+    if result.outcome is Outcome.EMPTY:
         near = [str(v) for v in database.find(column, str(condition.value))]
         exact = str(condition.value) in near
         folded = [v for v in near if fold(v) == fold(str(condition.value))]
@@ -180,22 +180,22 @@ def set_answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     return replace(feedback, arguments=(name, aggregation or "None"))
 
 
-def _preview(context: ActionContext, database: RelationalDatabase, query: SqlQuery, found: Rows) -> Feedback:
+def _preview(context: ActionContext, database: RelationalDatabase, query: SqlQuery, result: Rows) -> Feedback:
     """What a query finds so far: the first values of each column."""
-    if found.outcome is Outcome.SYNTAX:
-        raise ActionError("bad_query", found.message)
-    columns = list(found.columns)
-    cells = {c: list(dict.fromkeys(str(row[i]) for row in found.rows)) for i, c in enumerate(columns)}
-    more = found.outcome is Outcome.TRUNCATED
-    said = " ".join(f"{c}: {list_values(v, more)}." for c, v in cells.items())
-    said = said if found.rows else "No row is left."
-    if found.message:
-        said = f"{said} ({found.message})"
-    outcome = Outcome.ROWS if found.outcome is Outcome.TRUNCATED else found.outcome
+    if result.outcome is Outcome.SYNTAX:
+        raise ActionError("bad_query", result.message)
+    columns = list(result.columns)
+    cells = {c: list(dict.fromkeys(str(row[i]) for row in result.rows)) for i, c in enumerate(columns)}
+    more = result.outcome is Outcome.TRUNCATED
+    observation = " ".join(f"{c}: {list_values(v, more)}." for c, v in cells.items())
+    observation = observation if result.rows else "No row is left."
+    if result.message:
+        observation = f"{observation} ({result.message})"
+    outcome = Outcome.ROWS if result.outcome is Outcome.TRUNCATED else result.outcome
     return Feedback(
         outcome=outcome,
-        message=found.message,
-        observation=said if found.outcome.ok else "",
+        message=result.message,
+        observation=observation if result.outcome.ok else "",
         program=write(query),
         values=cells,
     )
@@ -207,21 +207,21 @@ def execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     database, query = _begun(context)
     if query.answer is None:
         raise ActionError("execute_before_answer", "no answer is set: use set_answer")
-    found = database.run(query)
-    if found.outcome is Outcome.SYNTAX:
-        raise ActionError("bad_query", found.message)
-    values = dict.fromkeys(str(row[0]) for row in found.rows if row[0] is not None)
+    result = database.run(query)
+    if result.outcome is Outcome.SYNTAX:
+        raise ActionError("bad_query", result.message)
+    values = dict.fromkeys(str(row[0]) for row in result.rows if row[0] is not None)
     shown = list(values)[: context.preview]
     listed = list_values(shown, len(values) > len(shown))
-    said = f"The answer is {listed}." if values else "The query has no result."
+    observation = f"The answer is {listed}." if values else "The query has no result."
     return Feedback(
-        outcome=found.outcome,
-        message=found.message,
-        observation=said if found.outcome.ok else "",
-        values={found.columns[0] if found.columns else query.answer.name: shown},
+        outcome=result.outcome,
+        message=result.message,
+        observation=observation if result.outcome.ok else "",
+        values={result.columns[0] if result.columns else query.answer.name: shown},
         answers=tuple(values),
-        detail={"rows": len(found.rows), "aggregation": query.aggregation, "kind": query.answer.kind},
-        finished=found.outcome.ok,
+        detail={"rows": len(result.rows), "aggregation": query.aggregation, "kind": query.answer.kind},
+        finished=result.outcome.ok,
     )
 
 

@@ -63,17 +63,17 @@ def get_rules(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     service: RuleService | None = context.services.get("rules")
     rules = list(service(question)) if service else []
     if not rules:
-        said = "No reasoning path is known for this. Search the neighbors of an entity under a relation."
-        return Feedback(
-            arguments=(question,), outcome=Outcome.EMPTY, observation=said, program=context.program
+        observation = (
+            "No reasoning path is known for this. Search the neighbors of an entity under a relation."
         )
+        return Feedback(arguments=(question,), outcome=Outcome.EMPTY, observation=observation)
     listed = "; ".join(rules)
-    said = f"Surrounding relational reasoning paths are: {listed}." + (
+    observation = f"Surrounding relational reasoning paths are: {listed}." + (
         " There are multiple paths, maybe you should select one most potential path."
         if len(rules) > 1
         else ""
     )
-    return Feedback(arguments=(question,), outcome=Outcome.ROWS, observation=said)
+    return Feedback(arguments=(question,), outcome=Outcome.ROWS, observation=observation)
 
 
 @action(
@@ -87,19 +87,19 @@ def search_neighbor(context: ActionContext, arguments: tuple[str, ...]) -> Feedb
     resolver, kg = Resolver(context), context.kg
     entity = _entity(context, resolver, arguments[0])
     relation = resolver.relation(arguments[1])
-    found = kg.neighbours(entity, relation)
-    ends = dict.fromkeys(t.object if t.subject == entity else t.subject for t in found.triples)
+    result = kg.neighbours(entity, relation)
+    ends = dict.fromkeys(t.object if t.subject == entity else t.subject for t in result.triples)
     named = names(kg, list(ends)[:SHOWN_NEIGHBORS])
     shown = [with_id(context.kg, term, name) for term, name in named.items()]
     more = f", ... and {len(ends) - len(shown)} more" if len(ends) > len(shown) else ""
     text = f"{', '.join(shown)}{more}." if shown else NOTHING_FOUND
     return Feedback(
         arguments=(kg.profile.short(entity), kg.profile.short(relation)),
-        outcome=found.outcome,
-        message=found.message,
-        observation=text if found.outcome.ok else "",
-        ids={"neighbors": entity_ids(kg, found.triples)},
-        triples=found.triples,
+        outcome=result.outcome,
+        message=result.message,
+        observation=text if result.outcome.ok else "",
+        ids={"neighbors": entity_ids(kg, result.triples)},
+        triples=result.triples,
         detail=resolver.detail(),
     )
 
@@ -110,12 +110,14 @@ def _entity(context: ActionContext, resolver: Resolver, form: str) -> Term:
         return resolver.entity(form)
     except ActionError as error:
         index = context.kg.index
-        found = index.exact(form.strip("'\"")) if index is not None and error.code == "unknown_entity" else ()
-        known = list(dict.fromkeys(e.iri for e in sorted(found, key=lambda e: (e.alias, -e.popularity))))
-        if not known:
+        entries = (
+            index.exact(form.strip("'\"")) if index is not None and error.code == "unknown_entity" else ()
+        )
+        nodes = list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))
+        if not nodes:
             raise
-        resolver.repaired[form] = context.kg.profile.short(known[0])
-        return known[0]
+        resolver.repaired[form] = context.kg.profile.short(nodes[0])
+        return nodes[0]
 
 
 @action(
@@ -131,23 +133,23 @@ def search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     relation = resolver.relation(arguments[0])
     entities = list(dict.fromkeys(_entity(context, resolver, a) for a in arguments[1:]))
     sides = [(e, f) for e in entities for f in (True, False) if isinstance(e, IRI) or not f]
-    wanted = {Bundle(e, relation, forward): FACTS_OF_EACH for e, forward in sides}
-    found, trouble = read_bundles(kg, wanted, wanted, 0, Deadline(kg.timeout))
-    triples = tuple(dict.fromkeys(f.triple for f in found))
-    quiet = Outcome.ROWS if found else Outcome.EMPTY
-    shown = found[:SHOWN_NEIGHBORS]
+    bundles = {Bundle(e, relation, forward): FACTS_OF_EACH for e, forward in sides}
+    facts, problem = read_bundles(kg, bundles, bundles, 0, Deadline(kg.timeout))
+    triples = tuple(dict.fromkeys(f.triple for f in facts))
+    quiet = Outcome.ROWS if facts else Outcome.EMPTY
+    shown = facts[:SHOWN_NEIGHBORS]
     named = names(kg, list(dict.fromkeys(t for f in shown for t in (f.node, f.far))))
     ends: dict[Term, list[str]] = {}
     for fact in shown:
         ends.setdefault(fact.node, []).append(with_id(kg, fact.far, named[fact.far]))
     lines = [f"{with_id(kg, node, named[node])}: {', '.join(far)}." for node, far in ends.items()]
-    if len(found) > len(shown):
-        lines.append(f"... and {len(found) - len(shown)} more.")
+    if len(facts) > len(shown):
+        lines.append(f"... and {len(facts) - len(shown)} more.")
     return Feedback(
         arguments=(kg.profile.short(relation), *(kg.profile.short(e) for e in entities)),
-        outcome=trouble.partition(":")[0] or quiet,
-        message=trouble,
-        observation="\n".join(lines) if found else trouble or NOTHING_FOUND,
+        outcome=problem.partition(":")[0] or quiet,
+        message=problem,
+        observation="\n".join(lines) if facts else problem or NOTHING_FOUND,
         ids={"neighbors": entity_ids(kg, triples)},
         triples=triples,
         detail=resolver.detail(),
@@ -176,38 +178,37 @@ def wiki_search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     given = name if entity is None else kg.profile.short(entity)
     service: ExtractService | None = context.services.get("extract")
     if service is None:
-        said = "No documents are configured: only the knowledge graph can be searched."
-        return Feedback(
-            arguments=(given, relation), outcome=Outcome.EMPTY, observation=said, program=context.program
-        )
-    found = service(given, relation)
-    triples = tuple(f.triple for f in found.facts)
+        observation = "No documents are configured: only the knowledge graph can be searched."
+        return Feedback(arguments=(given, relation), outcome=Outcome.EMPTY, observation=observation)
+    extraction = service(given, relation)
+    triples = tuple(f.triple for f in extraction.facts)
     return Feedback(
         arguments=(given, relation),
-        outcome=Outcome.ROWS if found.passages else Outcome.EMPTY,
-        observation=_passages_text(context, name, found),
+        outcome=Outcome.ROWS if extraction.passages else Outcome.EMPTY,
+        observation=_passages_text(context, name, extraction),
         ids={"neighbors": entity_ids(kg, triples)} if triples else {},
         triples=triples,
         detail=resolver.detail(),
-        facts=found.facts,
+        facts=extraction.facts,
     )
 
 
-def _passages_text(context: ActionContext, name: str, found: Extraction) -> str:
+def _passages_text(context: ActionContext, name: str, extraction: Extraction) -> str:
     """Passages and the facts read from them, as figure 7 words it (observation 3)."""
-    if not found.passages:
-        why = f" ({found.reasons[0]})" if found.reasons else ""
+    why = f" ({extraction.reasons[0]})" if extraction.reasons else ""
+    if not extraction.passages:
         return f"No document about {name} was found{why}."
-    passages = " ; ".join(found.passages[:SHOWN_PASSAGES])[:SHOWN_CHARACTERS]
+    passages = " ; ".join(extraction.passages[:SHOWN_PASSAGES])[:SHOWN_CHARACTERS]
     text = (
         f"By searching, {name}'s relevant documents are {passages} You should extract relevant factual "
         f"triples about {name} to answer the question. "
     )
-    if not found.facts:
-        why = f" ({found.reasons[0]})" if found.reasons else ""
+    if not extraction.facts:
         return f"{text}No triple of this relation could be extracted{why}."
-    lines = triple_lines(overlaid(context.kg, found.facts), [f.triple for f in found.facts], SHOWN_NEIGHBORS)
-    pairs = zip(found.facts, lines, strict=False)  # more facts than lines, where there are very many
+    lines = triple_lines(
+        overlaid(context.kg, extraction.facts), [f.triple for f in extraction.facts], SHOWN_NEIGHBORS
+    )
+    pairs = zip(extraction.facts, lines, strict=False)  # more facts than lines, where there are very many
     doubts = [f"{line} contradicts {'; '.join(fact.conflicts)}" for fact, line in pairs if fact.conflicts]
     doubted = f" But {'; '.join(doubts)}." if doubts else ""
     return f"{text}The triples extracted are {', '.join(lines)}.{doubted}"

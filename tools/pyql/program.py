@@ -312,10 +312,10 @@ class PyQL:
 
     def add_order(self, variable: Node, descending: bool = True, limit: int = 0) -> PyQL:
         """Order the answers and keep the first `limit` (0: all). `add_max` finds the best with its ties."""
-        known = self._bound(variable, "add_order")
+        ordered = self._bound(variable, "add_order")
         if limit < 0:
             _refuse("bad_number", f"{limit} answers cannot be kept")
-        return replace(self, order=Order(known, descending, limit))
+        return replace(self, order=Order(ordered, descending, limit))
 
     def set_answer(self, *variables: Node) -> PyQL:
         """Say which variables the query returns."""

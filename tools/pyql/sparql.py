@@ -234,9 +234,9 @@ class Writer:
         return Block((*lines, "}"), frozenset(clause.mentions), bound, sure[0].intersection(*sure))
 
     def _not(self, clause: Not) -> Block:
-        kept, self.templates, self.proving = (self.templates, self.proving), [], False
+        outside, self.templates, self.proving = (self.templates, self.proving), [], False
         inside = _lines(self._items(clause.pattern))
-        self.templates, self.proving = kept
+        self.templates, self.proving = outside
         visible = frozenset(clause.mentions) & frozenset(self.program.variables)
         return Block(("FILTER NOT EXISTS {", *_indent(inside), "}"), visible)
 
@@ -283,15 +283,15 @@ class Writer:
     def _count(self, clause: Count, later: set[Variable]) -> None:
         roots = {clause.counted} | ({clause.per} if clause.per else set())
         inside, outside = _connected(self.blocks, roots)
-        kept = frozenset({clause.output} | ({clause.per} if clause.per else set()))
+        outputs = frozenset({clause.output} | ({clause.per} if clause.per else set()))
         distinct = "DISTINCT " if clause.distinct else ""
         expression = f"(COUNT({distinct}{clause.counted.n3()}) AS {clause.output.n3()})"
         per = f"{clause.per.n3()} " if clause.per else ""
         head, tail = f"SELECT {per}{expression} WHERE {{", f" GROUP BY {per.strip()}" if per else ""
         group = _lines(inside)
         lines = _subquery(head, group, "}" + tail)
-        block = Block(lines, kept, kept, kept, None if per else (head, group))
-        hidden = frozenset().union(*(b.binds for b in inside)) - kept
+        block = Block(lines, outputs, outputs, outputs, None if per else (head, group))
+        hidden = frozenset().union(*(b.binds for b in inside)) - outputs
         replaced = not self.proving and not hidden & later
         self.blocks = [*(outside if replaced else self.blocks), block]
 

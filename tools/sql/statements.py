@@ -62,11 +62,11 @@ class JoinTree:
 
     def below(self, edge: Edge) -> tuple[Edge, ...]:
         """The edges of the subtree that begins with an edge, that edge first."""
-        kept = [edge]
+        branch = [edge]
         for other in self.edges:
-            if other not in kept and other.source in {e.target for e in kept}:
-                kept.append(other)
-        return tuple(kept)
+            if other not in branch and other.source in {e.target for e in branch}:
+                branch.append(other)
+        return tuple(branch)
 
 
 def join_tree(schema: Schema, tables: Sequence[str]) -> JoinTree:
@@ -104,14 +104,10 @@ def _shortest(schema: Schema, joined: Sequence[str], goal: str) -> list[tuple[Ed
     return []
 
 
-def _edges(schema: Schema, table: str, seen: Iterable[str]) -> list[Edge]:
+def _edges(schema: Schema, table: str, visited: Iterable[str]) -> list[Edge]:
     """Joins that lead on from a table, in the schema's order."""
-    found = []
-    for key in schema.keys:
-        for edge in (_along(key, True), _along(key, False)):
-            if edge.source == table and edge.target not in seen and edge not in found:
-                found.append(edge)
-    return found
+    joins = (_along(key, forward) for key in schema.keys for forward in (True, False))
+    return list(dict.fromkeys(e for e in joins if e.source == table and e.target not in visited))
 
 
 def _along(key: ForeignKey, forward: bool) -> Edge:
@@ -200,25 +196,23 @@ class Writer:
                 joined += branch
                 continue
             inside = {e.target for e in branch}
-            kept = [c for c in conditions if c.column.table in inside]
+            inner = [c for c in conditions if c.column.table in inside]
             conditions = [c for c in conditions if c.column.table not in inside]
-            statement = statement.where(self._exists(branch, kept))
-        tables = self.tables
-        source: Any = tables[tree.root]
+            statement = statement.where(self._exists(branch, inner))
+        source: Any = self.tables[tree.root]
         for edge in joined:
-            source = source.join(tables[edge.target], self._on(edge))
+            source = source.join(self.tables[edge.target], self._on(edge))
         return statement.select_from(source).where(*(self.condition(c) for c in conditions))
 
     def _exists(self, branch: Sequence[Edge], conditions: Sequence[Condition]) -> ColumnElement[bool]:
         """Whether a row of the first table has partners that meet conditions."""
         first, rest = branch[0], branch[1:]
-        tables = self.tables
-        source: Any = tables[first.target]
+        source: Any = self.tables[first.target]
         for edge in rest:
-            source = source.join(tables[edge.target], self._on(edge))
+            source = source.join(self.tables[edge.target], self._on(edge))
         inner: Statement = sa.select(sa.literal_column("1")).select_from(source)
         inner = inner.where(self._on(first), *(self.condition(c) for c in conditions))
-        return inner.correlate(tables[first.source]).exists()
+        return inner.correlate(self.tables[first.source]).exists()
 
     def _on(self, edge: Edge) -> ColumnElement[bool]:
         pairs = (self.tables[edge.source].c[a] == self.tables[edge.target].c[b] for a, b in edge.pairs)

@@ -214,9 +214,9 @@ class FailedStep:
             term = None
         if term is None or (isinstance(term, Variable) and term not in program.variables):
             return Around()
-        found = self.kg.relations(term, program.where(self.kg.profile) if isinstance(term, Variable) else "")
+        result = self.kg.relations(term, program.where(self.kg.profile) if isinstance(term, Variable) else "")
         short = self.kg.profile.short
-        return Around(tuple(map(short, found.forward)), tuple(map(short, found.backward)))
+        return Around(tuple(map(short, result.forward)), tuple(map(short, result.backward)))
 
     def beyond(self, variable: str, program: PyQL) -> list[Fix]:
         """Return facts that lead on from a variable of a program to something new."""

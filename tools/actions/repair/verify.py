@@ -118,8 +118,13 @@ def _rank(step: FailedStep, fixes: Sequence[Fix]) -> list[tuple[float, Fix]]:
     with suppress(SpentError):
         names |= step.relation_names(r for r in names if r)
     texts = [names[r] for r in relations]
-    asked, meant = step.similarity(step.context.question, texts), step.similarity(names[failed], texts)
-    alike = {r: TO_QUESTION * q + TO_FAILED * f for r, q, f in zip(relations, asked, meant, strict=True)}
+    to_question, to_failed = (
+        step.similarity(step.context.question, texts),
+        step.similarity(names[failed], texts),
+    )
+    alike = {
+        r: TO_QUESTION * q + TO_FAILED * f for r, q, f in zip(relations, to_question, to_failed, strict=True)
+    }
     scored = [(fix.prior + alike.get(fix.relation, 0.0), fix) for fix in fixes]
     return sorted(scored, key=lambda s: -round(s[0], 6))
 
