@@ -277,7 +277,7 @@ def cut(
         ("triples", f"{report.triples:,}"),
         ("labels", f"{report.labels:,}"),
         ("left out", f"{report.left_out:,} triples of relations that the profile leaves out"),
-        ("seconds", f"{sum(report.seconds.values()):.1f}"),
+        ("seconds", f"{report.seconds:.1f}"),
         ("use it", f"triplewise kg load {report.path} --into KG{f' --profile {profile}' if profile else ''}"),
     ]
     out().print(pairs(f"Cut {report.path}", rows))

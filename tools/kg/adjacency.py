@@ -82,12 +82,12 @@ class Adjacency:
 
     def allowed(self, profile: Profile) -> Array | None:
         """For each code whether the profile lets a path take it; None where all may be taken."""
-        known = self._allowed.get(id(profile))
-        if known is None or known[0] is not profile:
+        cached = self._allowed.get(id(profile))
+        if cached is None or cached[0] is not profile:
             excluded = np.array([profile.excludes(r) for r in self.relations], bool)
-            known = (profile, np.repeat(~excluded, 2) if excluded.any() else None)
-            self._allowed[id(profile)] = known
-        return known[1]
+            cached = (profile, np.repeat(~excluded, 2) if excluded.any() else None)
+            self._allowed[id(profile)] = cached
+        return cached[1]
 
     def number(self, term: Term) -> int | None:
         """The number of a node; None where it has no edge here."""
@@ -352,8 +352,8 @@ class PathSearch:
             at = np.arange(done, stop) + shift[rows]
             ends = graph.ends[at]
             if near is not None:
-                kept = np.flatnonzero(near[ends])
-                rows, at, ends = rows[kept], at[kept], ends[kept]
+                places = np.flatnonzero(near[ends])
+                rows, at, ends = rows[places], at[places], ends[places]
             piece = self._permitted(rows, graph.codes[at], ends.astype(np.int64))
             seconds = time.perf_counter() - begun
             if seconds < _QUICK:
@@ -372,14 +372,16 @@ class PathSearch:
         """Those edges whose relation a path may take."""
         if self._allowed is None:
             return rows, codes, ends
-        kept = np.flatnonzero(self._allowed[codes])
-        return rows[kept], codes[kept], ends[kept]
+        places = np.flatnonzero(self._allowed[codes])
+        return rows[places], codes[places], ends[places]
 
-    def _answer(self, found: list[tuple[list[int], list[int]]], outcome: Outcome, message: str = "") -> Paths:
+    def _answer(
+        self, numbers: list[tuple[list[int], list[int]]], outcome: Outcome, message: str = ""
+    ) -> Paths:
         """The paths as terms."""
         terms: dict[int, Term] = {}
         paths = []
-        for nodes, codes in found[: self._limit]:
+        for nodes, codes in numbers[: self._limit]:
             path = [*nodes, self._target]
             for number in path:
                 if number not in terms:

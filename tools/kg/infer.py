@@ -105,14 +105,14 @@ def _textual(select: Select) -> tuple[str, ...]:
         " (AVG(STRLEN(STR(?o))) AS ?length) WHERE { ?s ?p ?o FILTER(isLiteral(?o) && "
         "(LANG(?o) != '' || DATATYPE(?o) = <http://www.w3.org/2001/XMLSchema#string>)) } GROUP BY ?p"
     )
-    found = []
+    names = []
     for predicate, *numbers in rows:
         nodes, count, values, length = map(_number, numbers)
         functional = nodes and count / nodes < 1.3 and values / count > 0.5 and 2 <= length <= 80
         if isinstance(predicate, IRI) and functional:
             named = re.search(r"(name|label|title)$", predicate.value, re.IGNORECASE) is not None
-            found.append((named, nodes, predicate.value))
-    return (max(found)[2],) if found else ()
+            names.append((named, nodes, predicate.value))
+    return (max(names)[2],) if names else ()
 
 
 class _Spaces(NamedTuple):
@@ -156,10 +156,10 @@ def _prefixes(namespaces: list[str], declared: dict[str, str]) -> dict[str, str]
     """A prefix for each namespace: as declared in the file, else made from its last word."""
     by_space = {space: prefix for prefix, space in declared.items() if prefix}
     taken = set(load_profile("generic").prefixes)
-    known = set(load_profile("generic").prefixes.values())
+    standard = set(load_profile("generic").prefixes.values())
     made: dict[str, str] = {}
     for space in dict.fromkeys(namespaces):
-        if space in known or space.startswith("urn:triplewise:blank:"):
+        if space in standard or space.startswith("urn:triplewise:blank:"):
             continue
         wish = by_space.get(space) or re.sub(r"\W+", "", local_name(space)).lower()[:12] or "ns"
         wish = wish if wish[0].isalpha() else f"ns{wish}"

@@ -233,14 +233,14 @@ def similarity(norm: str, other: str) -> float:
 def _rescored(norm: str, entries: Iterable[Entry], kind: Kind) -> list[Candidate]:
     scored = (Candidate(entry, similarity(norm, normalise(entry.text)), kind) for entry in entries)
     # A near match never outranks an exact one found elsewhere.
-    kept = (replace(c, score=min(c.score, 0.95)) for c in scored if c.score >= _LEAST_SCORE)
-    return sorted(kept, key=_rank)
+    near = (replace(c, score=min(c.score, 0.95)) for c in scored if c.score >= _LEAST_SCORE)
+    return sorted(near, key=_rank)
 
 
-def _distinct(found: Iterable[Candidate]) -> tuple[Candidate, ...]:
+def _distinct(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """The best candidate of each node, best first."""
     best: dict[IRI, Candidate] = {}
-    for candidate in sorted(found, key=_rank):
+    for candidate in sorted(candidates, key=_rank):
         best.setdefault(candidate.iri, candidate)
     return tuple(best.values())
 
@@ -293,8 +293,8 @@ class _MemoryNames:
 
     def longer(self, norm: str, limit: int) -> Iterable[Entry]:
         start, end = f"{norm} ", f" {norm}"
-        found = [e for n in self._norms if n.startswith(start) or n.endswith(end) for e in self._entries(n)]
-        return sorted(found, key=lambda entry: -entry.popularity)[:limit]
+        entries = [e for n in self._norms if n.startswith(start) or n.endswith(end) for e in self._entries(n)]
+        return sorted(entries, key=lambda entry: -entry.popularity)[:limit]
 
     def node(self, iri: IRI) -> Entry | None:
         label = self._labels.get(iri.value)

@@ -202,8 +202,8 @@ def _open_file(path: Path, given: Profile | None) -> KnowledgeGraph:
     return _open_folder(folder, given)
 
 
-_copies: LRUCache[tuple[int, int], tuple[Any, KnowledgeGraph]] = LRUCache(OPENED)
-"""Copies of rdflib graphs, by object and size; the graphs are held so that an id stays its own."""
+_copies: LRUCache[tuple[object, ...], tuple[Any, KnowledgeGraph]] = LRUCache(OPENED)
+"""Copies of rdflib graphs, by object, size and profile; the graphs are held so that an id stays its own."""
 
 
 def open_rdflib(graph: Any, profile: str | Path | Profile | None = None) -> KnowledgeGraph:
@@ -211,18 +211,15 @@ def open_rdflib(graph: Any, profile: str | Path | Profile | None = None) -> Know
 
     Raises `ConfigurationError` for an unknown profile.
     """
-    key = (id(graph), len(graph))
-    with _lock:
-        known = _copies.get(key)
-    if known is not None:
-        return known[1]
+    key = (id(graph), len(graph), profile)
+    if (earlier := _copies.get(key)) is not None:
+        return earlier[1]
     given = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
     with TemporaryDirectory() as folder:
         path = Path(folder, "graph.nt")
         graph.serialize(destination=str(path), format="nt", encoding="utf-8")
         copy = _in_memory([path], [], given, "rdflib graph")
-    with _lock:
-        _copies[key] = (graph, copy)
+    _copies[key] = (graph, copy)
     return copy
 
 

@@ -318,7 +318,7 @@ class KnowledgeGraph:
         return session
 
     @property
-    def shared(self) -> KnowledgeGraph:
+    def shared(self) -> Self:
         """The KG that this is a session of, else itself: what is kept once per KG is kept for this one."""
         return self._shared or self
 

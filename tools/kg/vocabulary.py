@@ -30,7 +30,7 @@ def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, Re
     """Short relation id (or `<IRI>`) -> its text. Ids the profile cannot expand read as themselves."""
     memory = memory_of(origin_of(kg), "relation texts")
     texts = {r: memory.get(r) for r in dict.fromkeys(relations)}
-    new = {r: kg.profile.expand(r, relation=True) for r, known in texts.items() if known is None}
+    new = {r: kg.profile.expand(r, relation=True) for r, text_of in texts.items() if text_of is None}
     if new:
         subjects = {iri: kg.profile.label_subject(iri) for iri in new.values() if iri is not None}
         labels = kg.labels(subjects.values())
@@ -46,7 +46,7 @@ def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, Re
                 more = [a for a in aliases.get(subject, ()) if a not in own.aliases][:ALIASES]
                 texts[name] = replace(own, aliases=(*own.aliases, *more))
             memory[name] = texts[name]
-    return {r: known for r, known in texts.items() if known is not None}
+    return {r: text_of for r, text_of in texts.items() if text_of is not None}
 
 
 def relation_descriptions(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, str]:
@@ -95,8 +95,8 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     if not noun or not kg.profile.type_predicates:
         return ()
     memory = memory_of(kg, "classes")
-    if (known := memory.get(noun)) is not None:
-        return tuple(known)
+    if (classes := memory.get(noun)) is not None:
+        return tuple(classes)
     if kg.index is not None:
         entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
         nodes = list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))

@@ -53,7 +53,7 @@ class QueryBudget(Layer):
         self._results: dict[tuple[str, int | None], Result] = {}
 
     @property
-    def shared(self) -> KnowledgeGraph:
+    def shared(self) -> KnowledgeGraph:  # type: ignore[override]
         """The KG below: what is kept for it (texts of relations) holds for this one too."""
         return self.origin.shared
 

@@ -175,11 +175,11 @@ def overlaid(kg: KnowledgeGraph, facts: Iterable[ExtractedFact]) -> KnowledgeGra
     The same KG and facts give the same object, for as long as it is among those used last. Facts can be laid
     over an overlay. Closing an overlay leaves the KG open.
     """
-    kept = tuple({f.triple: f for f in facts if f.status != "rejected"}.values())
-    if not kept:
+    chosen = tuple({f.triple: f for f in facts if f.status != "rejected"}.values())
+    if not chosen:
         return kg
     # An overlay holds its KG, so no other object has its id while the overlay is kept.
-    key = (id(kg), frozenset((f.triple, f.source, f.sentence, *sorted(f.labels.items())) for f in kept))
+    key = (id(kg), frozenset((f.triple, f.source, f.sentence, *sorted(f.labels.items())) for f in chosen))
     if (overlay := _overlays.get(key)) is None:
-        overlay = _overlays[key] = OverlaidKG(kg, kept)
+        overlay = _overlays[key] = OverlaidKG(kg, chosen)
     return overlay

@@ -119,7 +119,7 @@ class FactIndex:
             values.append(None if at_place is None else frozenset(map(_key, at_place)))
             if at_place is not None and len(at_place) == 1:
                 triples = min(triples, index.get(_key(next(iter(at_place))), []), key=len)
-        rows = []
+        rows: list[Row] = []
         for triple in triples:
             parts = _parts(triple)
             if all(v is None or _key(part) in v for part, v in zip(parts, values, strict=True)):

@@ -1,4 +1,4 @@
-"""Facts read from documents, kept in one SQLite file per KG, with where each was read (SymAgent 4.2.1).
+"""Facts read from documents, stored in one SQLite file per KG, with where each was read (SymAgent 4.2.1).
 
 Several processes may use a file at once, and one that is killed leaves it whole: every change is one
 transaction of a database in WAL mode.
@@ -96,9 +96,9 @@ class FactFilter:
     least: float = 0.0
     conflicting: bool = False
 
-    def matches(self, kept: StoredFact) -> bool:
+    def matches(self, stored: StoredFact) -> bool:
         """Whether a fact is meant."""
-        fact, readings = kept.fact, kept.readings
+        fact, readings = stored.fact, stored.readings
         texts = [fact.triple.n3(), *fact.labels.values(), *(r.sentence for r in readings)]
         return (
             (not self.status or fact.status in self.status)
@@ -303,21 +303,21 @@ OWN = "urn:triplewise:"
 
 def ntriples(facts: Iterable[StoredFact]) -> Iterator[str]:
     """The bare triples, and the names of minted nodes; no provenance."""
-    for kept in facts:
-        yield kept.fact.triple.n3()
-        yield from (t.n3() for t in _names(kept))
+    for stored in facts:
+        yield stored.fact.triple.n3()
+        yield from (t.n3() for t in _names(stored))
 
 
 def jsonl(facts: Iterable[StoredFact]) -> Iterator[str]:
     """One JSON object a fact, with all its readings."""
-    return (json.dumps(as_json(kept), ensure_ascii=False) for kept in facts)
+    return (json.dumps(as_json(stored), ensure_ascii=False) for stored in facts)
 
 
-def as_json(kept: StoredFact) -> dict[str, object]:
+def as_json(stored: StoredFact) -> dict[str, object]:
     """A fact as plain JSON; terms as N-Triples writes them."""
-    fact, triple = kept.fact, kept.fact.triple
+    fact, triple = stored.fact, stored.fact.triple
     return {
-        "id": kept.id,
+        "id": stored.id,
         "subject": triple.subject.n3(),
         "relation": triple.relation.n3(),
         "object": triple.object.n3(),
@@ -325,23 +325,23 @@ def as_json(kept: StoredFact) -> dict[str, object]:
         "status": fact.status,
         "confidence": fact.confidence,
         "conflicts": list(fact.conflicts),
-        "added": kept.added,
-        "decided": kept.decided,
-        "readings": [asdict(r) for r in kept.readings],
+        "added": stored.added,
+        "decided": stored.decided,
+        "readings": [asdict(r) for r in stored.readings],
     }
 
 
 def nquads(facts: Iterable[StoredFact]) -> Iterator[str]:
     """Each fact in a graph of its own, with what is known of that graph in terms of PROV-O beside it."""
-    for kept in facts:
-        graph = IRI(f"{OWN}fact:{kept.id}")
-        for triple in (kept.fact.triple, *_names(kept)):
+    for stored in facts:
+        graph = IRI(f"{OWN}fact:{stored.id}")
+        for triple in (stored.fact.triple, *_names(stored)):
             yield f"{triple.n3().removesuffix(' .')} {graph.n3()} ."
         provenance = [
             Triple(graph, IRI(RDF + "type"), IRI(PROV + "Entity")),
-            Triple(graph, IRI(OWN + "status"), text(kept.fact.status)),
+            Triple(graph, IRI(OWN + "status"), text(stored.fact.status)),
         ]
-        for number, reading in enumerate(kept.readings, 1):
+        for number, reading in enumerate(stored.readings, 1):
             read = IRI(f"{graph.value}:reading:{number}")
             provenance.append(Triple(graph, IRI(PROV + "wasGeneratedBy"), read))
             parts: dict[str, Term] = {
@@ -358,9 +358,9 @@ def nquads(facts: Iterable[StoredFact]) -> Iterator[str]:
         yield from (t.n3() for t in provenance)
 
 
-def _names(kept: StoredFact) -> Iterator[Triple]:
+def _names(stored: StoredFact) -> Iterator[Triple]:
     """The names of minted nodes."""
-    for node, label in kept.fact.labels.items():
+    for node, label in stored.fact.labels.items():
         yield Triple(IRI(node), IRI(RDFS + "label"), text(label))
 
 

@@ -31,11 +31,11 @@ class Lines(NamedTuple):
 
     Attributes:
         table: `line`, without its end, and `n`, its place in the part from 0 (null if unknown).
-        count: lines in it; None if not counted. position: bytes of the file on disk that have been read.
+        lines: how many; None if not counted. position: bytes of the file on disk that have been read.
     """
 
     table: ir.Table
-    count: int | None
+    lines: int | None
     position: int
 
 

@@ -15,7 +15,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import islice, pairwise
 from pathlib import Path
@@ -110,7 +110,7 @@ class SubsetReport:
         hub_count: nodes and sides that were not expanded. hubs: the first 1,000 of them.
         seeds: how many are in the dump. unknown, unknown_count: those that are not, or that are no ids.
         left_out: triples of relations that the profile leaves out. sources: the dumps.
-        seconds: by stage, of this run: a stage done before takes none.
+        seconds: how long this run took: a step done before takes none.
     """
 
     path: Path
@@ -127,7 +127,7 @@ class SubsetReport:
     unknown_count: int
     left_out: int
     sources: tuple[Source, ...]
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
 def extract_subset(
@@ -205,13 +205,11 @@ class _Extraction:
     ) -> None:
         self.engine, self.steps = engine, steps
         self.spec, self.profile, self.seeds, self.progress = spec, profile, seeds, progress
-        self.seconds: dict[str, float] = {}
-        self._begun = time.perf_counter()
+        self.begun = time.perf_counter()
 
     def run(self, paths: Sequence[Path], target: Path) -> SubsetReport:
         self._forget_others(paths)
         sources = stage(self.steps, self.engine, paths, self.profile, self.progress)
-        self._took("staging")
         roles = self._step("relations", "roles", self._roles)
         seeds = self._step("finding the seeds", "0", self._known_seeds)
         if not seeds["reached"]:
@@ -256,7 +254,7 @@ class _Extraction:
             unknown_count=len(self.seeds.unreadable) + seeds["unknown_count"],
             left_out=roles["left_out"],
             sources=tuple(sources),
-            seconds={name: round(seconds, 3) for name, seconds in self.seconds.items()},
+            seconds=round(time.perf_counter() - self.begun, 3),
         )
         self._publish(report, files)
         return report
@@ -385,17 +383,10 @@ class _Extraction:
         return self.engine.read(folder)
 
     def _step(self, stage_name: str, name: str, make: Callable[[Path], Facts]) -> Facts:
-        """A step, with its stage told and timed."""
+        """A step, with its stage told."""
         if self.progress is not None:
             self.progress(stage_name, 0, None)
-        facts = self.steps.step(f"hops/{name}", make)
-        self._took(stage_name.partition(":")[0])
-        return facts
-
-    def _took(self, name: str) -> None:
-        now = time.perf_counter()
-        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._begun
-        self._begun = now
+        return self.steps.step(f"hops/{name}", make)
 
 
 def _write_ntriples(batches: Iterable[pa.RecordBatch], path: Path) -> Facts:

@@ -239,7 +239,7 @@ def _stage_triples(
         for sub in (plain, others):
             sub.mkdir(parents=True)
         engine.write(plain_triples(block.table), plain)
-        if sum(map(_size, plain.glob("*.parquet"))) != block.count:
+        if sum(map(_size, plain.glob("*.parquet"))) != block.lines:
             engine.write(other_lines(block.table), others)
         _write_rows(plain / "rest.parquet", parsed(others, lines or 0))
         shutil.rmtree(others)
@@ -247,7 +247,7 @@ def _stage_triples(
             triples += (size := _size(file))
             if not size:  # DuckDB takes all files to be as large as the first, and joins from the wrong side
                 file.unlink()
-        lines = None if lines is None or block.count is None else lines + block.count
+        lines = None if lines is None or block.lines is None else lines + block.lines
         if progress is not None:
             progress(f"staging {path.name}", block.position, path.stat().st_size)
     at, text, message = first
