@@ -110,6 +110,20 @@ def test_unknown_names_list_the_legal_ones(wanted: dict[str, str], message: str)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"max_seconds": 0}, "max_seconds must be a number above 0"),
+        ({"calling": "morse"}, "choose one of: react, tools"),
+        ({"max_steps": -1}, "max_steps must be above 0"),
+        ({"documents": "wikipedia"}, "documents are read by a language model: name one"),
+    ],
+)
+def test_context_refuses_what_cannot_work(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Context(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
         ({"toolset": "hammer"}, "unknown toolset 'hammer'; choose one of: agentbench, explore, pyql"),
         ({"prompt": "sonnet"}, "unknown prompt 'sonnet'"),
         ({"documents": "/nowhere"}, "no such folder of documents"),
@@ -121,17 +135,6 @@ def test_unknown_settings_are_told_when_they_are_used(
     graph = build_graph("symagent", plan="none")
     with pytest.raises(Exception, match=re.escape(message)):
         graph.invoke(INPUT, context=scripted(openai_server(SHORT), **settings))
-
-
-def test_context_refuses_what_cannot_work() -> None:
-    with pytest.raises(ConfigurationError, match="max_seconds must be a number above 0"):
-        Context(max_seconds=0)
-    with pytest.raises(ConfigurationError, match="choose one of: react, tools"):
-        Context(calling="morse")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="max_steps must be above 0"):
-        Context(max_steps=-1)
-    with pytest.raises(ConfigurationError, match="documents are read by a language model: name one"):
-        Context(documents="wikipedia")
 
 
 def test_a_question_is_due() -> None:
@@ -157,49 +160,11 @@ def test_sync_async_and_streamed_runs_agree(openai_server: Server) -> None:
         assert usage.queries > 0
 
 
-def test_async_runs_leave_the_loop_free(openai_server: Server) -> None:
-    from tests.support.openai_server import Fault
-
-    server = openai_server(SHORT, [Fault.SLOW], slow=0.4)
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.02)
-            ticks += 1
-
-    async def both() -> dict[str, Any]:
-        clock = asyncio.create_task(tick())
-        state = await build_graph("queryagent").ainvoke(INPUT, context=scripted(server))
-        clock.cancel()
-        return dict(state)
-
-    assert asyncio.run(both())["answer"].status == "answered"
-    assert ticks >= 10
-
-
-def test_many_questions_at_once_are_billed_apart(openai_server: Server) -> None:
-    def reply(messages: list[dict[str, Any]]) -> str:
-        return SHORT[str(messages[-1]["content"]).count("Observation ")]
-
-    graph, context = build_graph("queryagent"), scripted(openai_server(reply))
-
-    async def ask() -> list[Any]:
-        # The KG's answers are used again within a question, so that each of these is another one.
-        asked = [{**INPUT, "question": f"{QUESTION}{'?' * i}"} for i in range(4)]
-        return list(await asyncio.gather(*(graph.ainvoke(a, context=context) for a in asked)))
-
-    states = asyncio.run(ask())
-    assert [s["answer"].usage.calls for s in states] == [3] * 4
-    assert len({s["answer"].usage.queries for s in states}) == 1
-
-
 def test_phases_are_swapped_by_name_and_by_callable(openai_server: Server) -> None:
-    seen: list[str] = []
+    calls: list[str] = []
 
     def my_reflect(state: State, runtime: Runtime[Context]) -> Update:
-        seen.append(state.last.call)
+        calls.append(state.last.call)
         return {}
 
     class MyInspect:
@@ -211,7 +176,7 @@ def test_phases_are_swapped_by_name_and_by_callable(openai_server: Server) -> No
     graph = build_graph("queryagent", reflect=partial(my_reflect), inspect=MyInspect(), correct="raw")
     replies = ["Thought: x\nAction: add_fact(?a, ?b)", *SHORT]
     state = graph.invoke(INPUT, context=scripted(openai_server(replies)))
-    assert seen == [s.call for s in state["steps"][1:3]]
+    assert calls == [s.call for s in state["steps"][1:3]]
     (correction,) = state["corrections"]
     assert (correction.guideline, correction.source) == ("arity", "interpreter")
     assert correction.text.startswith("add_fact(head, relation, tail) takes 3 parameters, not 2")
@@ -241,16 +206,16 @@ def test_unknown_keys_of_a_phase_are_refused() -> None:
 
 
 def test_a_preset_fills_in_only_what_the_caller_left_open() -> None:
-    told: list[Context] = []
+    contexts: list[Context] = []
 
     def spy(state: State, runtime: Runtime[Context]) -> Update:
-        told.append(runtime.context)
+        contexts.append(runtime.context)
         return {"rules": ()}
 
     build_graph("oda", plan=spy).invoke(INPUT, context=small(max_steps=3))
     build_graph("oda", plan=spy, link=lambda state, runtime: {}).invoke(INPUT)
-    assert (told[0].toolset, told[0].max_steps) == ("explore", 3)
-    assert (told[1].toolset, told[1].max_steps, told[1].kg) == ("explore", 24, "demo")
+    assert (contexts[0].toolset, contexts[0].max_steps) == ("explore", 3)
+    assert (contexts[1].toolset, contexts[1].max_steps, contexts[1].kg) == ("explore", 24, "demo")
 
 
 def test_a_reused_thread_forgets_the_question_before(openai_server: Server) -> None:
@@ -307,6 +272,7 @@ LOST = "Thought: hm\nAction: add_fact(?a, ?b)"
         ({"max_corrections": 2}, [SHORT[1], LOST, LOST, LOST], "the budget of 2 corrections is spent"),
         ({"max_queries": 1}, [SHORT[1]], "the budget of 1 KG queries is spent"),
         ({"max_tokens": 500}, [SHORT[1]], "the budget of 500 model tokens is spent"),
+        ({"max_steps": 1}, [SHORT[0]], "the budget of 1 steps is spent"),
     ],
 )
 def test_every_budget_ends_in_an_answer(
@@ -314,10 +280,11 @@ def test_every_budget_ends_in_an_answer(
 ) -> None:
     server = openai_server(replies)
     answer = build_graph("queryagent").invoke(INPUT, context=scripted(server, **settings))["answer"]
-    assert answer.status == "budget_spent"
-    assert answer.reason == f"{reason}; the answer is what was proven so far"
-    assert set(answer.labels) == ARENAS
-    assert len(answer.proof) == 2
+    proven = SHORT[1] in replies
+    rest = "the answer is what was proven so far" if proven else "nothing was proven so far"
+    assert (answer.status, answer.reason) == ("budget_spent", f"{reason}; {rest}")
+    assert set(answer.labels) == (ARENAS if proven else set())
+    assert len(answer.proof) == 2 * proven
 
 
 def test_the_budget_of_seconds_ends_a_call_and_a_step_before_any(openai_server: Server) -> None:
@@ -337,13 +304,6 @@ def test_corrections_that_are_used_up_do_not_end_a_run_that_goes_well(openai_ser
     answer = build_graph("queryagent").invoke(INPUT, context=scripted(server, max_corrections=1))["answer"]
     assert answer.status == "answered"
     assert len(answer.corrections) == 1
-
-
-def test_a_spent_budget_without_any_fact_says_so(openai_server: Server) -> None:
-    server = openai_server([SHORT[0]])
-    answer = build_graph("queryagent").invoke(INPUT, context=scripted(server, max_steps=1))["answer"]
-    assert (answer.status, answer.values) == ("budget_spent", ())
-    assert answer.reason == "the budget of 1 steps is spent; nothing was proven so far"
 
 
 def test_native_tool_calls(openai_server: Server) -> None:
@@ -386,20 +346,13 @@ def test_every_state_survives_json(openai_server: Server) -> None:
     for chunk in graph.stream(INPUT, context=scripted(openai_server(replies)), stream_mode="values"):
         state = State.model_validate(chunk)
         assert State.model_validate(json.loads(state.model_dump_json())) == state
-
-
-def test_outcomes_in_the_state_are_plain_words(openai_server: Server) -> None:
-    state = build_graph("queryagent").invoke(INPUT, context=scripted(openai_server(SHORT)))
-    assert [type(s.feedback.outcome) for s in state["steps"]] == [str] * 3
+    assert {type(step.feedback.outcome) for step in state.steps} == {str}
 
 
 def test_batches_need_no_limit_from_the_caller(openai_server: Server) -> None:
     """A run of more than 25 phases, each question with its own environment."""
-    server = openai_server([LOST] * 60)
-    graph, context = (
-        build_graph("queryagent"),
-        scripted(server, max_steps=20, max_corrections=9, history="full"),
-    )
+    graph, server = build_graph("queryagent"), openai_server([LOST] * 60)
+    context = scripted(server, max_steps=20, max_corrections=9, history="full")
     for states in (
         graph.batch([INPUT] * 3, context=context),
         asyncio.run(graph.abatch([INPUT] * 3, context=context)),
@@ -422,21 +375,20 @@ def test_many_questions_wait_for_their_models_at_the_same_time(openai_server: Se
     states = asyncio.run(ask())
     assert time.perf_counter() - begin < 30 * 0.5
     assert [set(s["answer"].labels) for s in states] == [ARENAS] * 30
+    assert [s["answer"].usage.calls for s in states] == [3] * 30
 
 
 def test_tokens_stream(openai_server: Server) -> None:
     graph = build_graph("queryagent")
-    for mode in ("sync", "async"):
-        context = scripted(openai_server(SHORT))
 
-        async def collect(context: Context = context) -> list[Any]:
-            return [p async for p in graph.astream(INPUT, context=context, stream_mode="messages")]
+    async def collect(context: Context) -> list[Any]:
+        return [part async for part in graph.astream(INPUT, context=context, stream_mode="messages")]
 
-        parts = (
-            list(graph.stream(INPUT, context=context, stream_mode="messages"))
-            if mode == "sync"
-            else asyncio.run(collect())
-        )
+    later = asyncio.run(collect(scripted(openai_server(SHORT))))
+    for parts in (
+        list(graph.stream(INPUT, context=scripted(openai_server(SHORT)), stream_mode="messages")),
+        later,
+    ):
         assert len(parts) > len(SHORT), "tokens, not whole replies"
         assert {metadata["langgraph_node"] for _, metadata in parts} == {"act"}
 

@@ -22,7 +22,7 @@ def the_question(path: Path) -> dict[str, object]:
     return {**question, **trace, "about": dict(found["run-0"]["about"])}
 
 
-@pytest.mark.parametrize("form", [[], ["--json"], ["-q"]])
+@pytest.mark.parametrize("form", [[], ["--json"]])
 def test_the_page_is_written_however_the_answer_is_printed(cli: Cli, tmp_path: Path, form: list[str]) -> None:
     path = tmp_path / "run.html"
     plain = cli("ask", QUESTION, *form)

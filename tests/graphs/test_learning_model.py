@@ -14,8 +14,6 @@ from tests.graphs.conftest import Cli
 from tests.support.films import FILMS, write_graph, write_questions
 from tests.support.openai_server import Messages, OpenAIServer
 from tests.support.tiny_models import tiny_model
-from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.learning.serving import serve_adapter
 from triplewise.tools.learning.trajectory import read_trajectories, write_trajectories
 
 Server = Callable[..., OpenAIServer]
@@ -167,14 +165,3 @@ def test_what_cannot_work_is_said_before_anything_is_asked(
     assert (done.code, done.out) == (2, "")
     assert said in done.err
     assert server.chats == []
-
-
-def test_an_adapter_that_is_served_is_not_loaded_again(openai_server: Server, tmp_path: Path) -> None:
-    server = openai_server(models=["base", "mine"])
-    serve_adapter(server.url, "mine", tmp_path, base="base", rank=32, key="none")
-    assert [r.path for r in server.requests] == ["/v1/models"]
-
-
-def test_a_server_that_is_down_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="does not load adapters"):
-        serve_adapter("http://127.0.0.1:9/v1", "mine", tmp_path, base="base", rank=32, key="none")

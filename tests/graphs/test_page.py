@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 import re
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from triplewise.graphs.page import Cell, Chart, Page, Question, RunBlock, Table, render_page, write_page
 from triplewise.graphs.page.write import CHUNK, interval
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import DataError
 
 HOSTILE = '</script><img src=x onerror="window.hacked=1">&amp;<!--'
 SPEC = {"data": {"values": [{"a": 1}]}, "mark": "bar", "encoding": {"x": {"field": "a"}}}
@@ -145,12 +144,6 @@ def test_plots_bring_their_library_and_other_pages_do_not() -> None:
     assert len(with_plot) < 600_000
     assert 'id="vega"' not in render_page(page_of("plain"))
     assert len(render_page(page_of("plain"))) < 100_000
-
-
-def test_plots_without_their_library_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "vl_convert", None)
-    with pytest.raises(ConfigurationError, match=r"triplewise\[evals\]"):
-        render_page(Page("plots", charts=[Chart("one", SPEC)]))
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.virtuoso import free_port
 from triplewise.graphs import PRESETS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -31,25 +31,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def is_up(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/ok", trust_env=False, timeout=2).status_code == 200
-    except httpx.HTTPError:
-        return False
-
-
 def wait_until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + START_SECONDS
-    while not is_up(url):
-        if process.poll() is not None or time.monotonic() > end:
-            pytest.fail(f"langgraph dev did not start: {log.read_text(errors='replace')[-3000:]}")
+    while process.poll() is None and time.monotonic() < end:
+        with suppress(httpx.HTTPError):
+            if httpx.get(f"{url}/ok", trust_env=False, timeout=2).status_code == 200:
+                return
         time.sleep(0.1)
+    pytest.fail(f"langgraph dev did not start: {log.read_text(errors='replace')[-3000:]}")
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

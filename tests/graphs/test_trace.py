@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.graphs import Context, State, build_graph
-from triplewise.graphs.trace import LENGTH, MOST, trace_of
+from triplewise.graphs.trace import MOST, trace_of
 from triplewise.nodes.state import Answer, ScoredTriple, Step
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.terms import XSD, Literal, text
@@ -60,15 +60,6 @@ def test_without_a_graph_terms_are_whole_and_nothing_is_asked() -> None:
     assert trace["memory"][0][0][0] == f"<{ENTITY}Q5879>"
     assert trace["names"] == {"Q5879": "Johann Wolfgang von Goethe", "Q3042": "Offenbach am Main"}
     assert "ids" not in trace["proof"][0]
-
-
-def test_a_long_observation_is_cut_between_lines_and_says_so() -> None:
-    lines = "\n".join(f"line {n:04d}" for n in range(500))
-    step = Step(1, "", "look()", Feedback(), lines)
-    (told,) = trace_of(long_run(1).model_copy(update={"steps": (step,)}))["steps"]
-    assert len(told["observation"]) <= LENGTH
-    assert lines.startswith(told["observation"] + "\n")
-    assert told["cut"] == len(lines) - len(told["observation"])
 
 
 @settings(max_examples=25, deadline=None)
