@@ -56,7 +56,12 @@ def trace_of(state: State, kg: KnowledgeGraph | None = None) -> dict[str, Any]:
         return [shown(triple.subject), shown(triple.relation), shown(triple.object)]
 
     trace = whole_trace(state)
-    trace["steps"] = [_shortened(step) for step in trace["steps"]]
+    for step in trace["steps"]:
+        whole, part = step["observation"], step["observation"][:LENGTH]
+        if len(whole) > LENGTH:
+            # Cut between two lines, where there are some.
+            part = part[: part.rfind("\n")] if "\n" in part[LENGTH // 2 :] else part
+            step |= {"observation": part, "cut": len(whole) - len(part)}
     trace |= {
         "program": state.program,
         "written": list(state.written),
@@ -143,16 +148,6 @@ def whole_trace(state: State) -> dict[str, Any]:
 def _terms(triple: Triple) -> dict[str, str]:
     """Return a fact as N-Triples terms."""
     return {"subject": triple.subject.n3(), "relation": triple.relation.n3(), "object": triple.object.n3()}
-
-
-def _shortened(step: dict[str, Any]) -> dict[str, Any]:
-    """Return a step whose observation is not too long, cut between two lines where it has some."""
-    whole: str = step["observation"]
-    if len(whole) <= LENGTH:
-        return step
-    part = whole[:LENGTH]
-    part = part[: part.rfind("\n")] if "\n" in part[LENGTH // 2 :] else part
-    return {**step, "observation": part, "cut": len(whole) - len(part)}
 
 
 def _names(state: State, trace: Mapping[str, Any], kg: KnowledgeGraph | None) -> dict[str, str]:

@@ -7,16 +7,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import chdir, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import examples, out, say
 from triplewise.tools.core.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from triplewise.graphs.cli.run import Run
 
 EXAMPLES = examples(
     'triplewise ask "Who wrote Dracula?"',
@@ -130,6 +127,7 @@ def ask(
                 "leave --review out and decide afterwards with `triplewise facts accept|reject`"
             )
         with chdir(request.folder), store.running(request) if store else nullcontext():
+            from triplewise.graphs.cli.report import Report
             from triplewise.graphs.cli.run import Run, write_run
 
             run = Run(request, store.saver if store else None, review_facts)
@@ -137,7 +135,14 @@ def ask(
                 for _ in run.updates(resume):
                     continue
             else:
-                _show(run, resume)
+                console = out()
+                report = Report(console, run.kg, run.toolset)
+                report.row("Question", request.question)
+                waiting = "opening the knowledge graph"
+                with console.status(waiting) if console.is_terminal else nullcontext() as status:
+                    for phase, update in run.updates(resume, status):
+                        report.phase(phase, update)
+                report.answer(run.answer)
             answer = run.answer
             if as_json:
                 typer.echo(json.dumps(run.document(), ensure_ascii=False, indent=2))
@@ -153,19 +158,6 @@ def ask(
         if store is not None:
             store.close()
     raise typer.Exit(0 if answer.status == "answered" else 1)
-
-
-def _show(run: Run, resume: bool) -> None:
-    """Print each phase as it happens, then the answer; on a terminal, also what is being done meanwhile."""
-    from triplewise.graphs.cli.report import Report
-
-    console = out()
-    report = Report(console, run.kg, run.toolset)
-    report.row("Question", run.request.question)
-    with console.status("opening the knowledge graph") if console.is_terminal else nullcontext() as status:
-        for phase, update in run.updates(resume, status):
-            report.phase(phase, update)
-    report.answer(run.answer)
 
 
 def review_facts(shown: Mapping[str, Any]) -> dict[str, bool] | str:

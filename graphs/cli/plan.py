@@ -15,29 +15,30 @@ from typer.core import TyperGroup
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import columns, examples, out, pairs, progress_bars, say
 
-QUESTION, INDEX = "question", "index"
 SHOWN = 8
 """Dropped rules printed."""
 
 
-class _Plan(TyperGroup):
+class QuestionOrCommand(TyperGroup):
     """What begins with no command of this group is a question."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or args[0] not in self.commands:
-            args = [QUESTION, *args]
-        return super().parse_args(ctx, args)
+        """Put the command in that a question leaves out."""
+        return super().parse_args(ctx, args if args[:1] == ["index"] else ["question", *args])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Leave the command out of the usage line again."""
         name, command, rest = super().resolve_command(ctx, args)
-        return ("" if name == QUESTION else name), command, rest
+        return ("" if name == "question" else name), command, rest
 
 
-commands = typer.Typer(cls=_Plan, help="Show the rules that would lead the search, without running it.")
+commands = typer.Typer(
+    cls=QuestionOrCommand, help="Show the rules that would lead the search, without running it."
+)
 
 
 @commands.command(
-    QUESTION,
+    "question",
     epilog=examples(
         'triplewise plan "Who wrote Dracula?"',
         'triplewise plan "..." --kg films --seeds train.jsonl',
@@ -115,7 +116,7 @@ def show(
 
 
 @commands.command(
-    INDEX,
+    "index",
     epilog=examples(
         "triplewise plan index train.jsonl --kg films",
         "triplewise plan index a.jsonl b.jsonl.gz --kg https://example.org/sparql --set plan_hops=2",

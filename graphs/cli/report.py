@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
+from triplewise.graphs.cli.console import columns
 from triplewise.nodes.state import Answer, ProofTriple, Step, Usage
 from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.terms import Term, Triple
@@ -123,54 +123,56 @@ class Report:
             margin = f"{head if number == 0 else '':<{MARGIN}}"
             self.console.print(Text.assemble((margin, style), line), soft_wrap=True)
 
+    def rows(self, head: str, lines: Iterable[Text]) -> None:
+        """Print lines, of which the first has a heading in the margin."""
+        for number, line in enumerate(lines):
+            self.row("" if number else head, line)
+
     def phase(self, name: str, update: Mapping[str, Any]) -> None:
         """Print what one phase did."""
         self._verdict = update.get("verdict") or self._verdict
-        if name == "link":
-            linked: Sequence[LinkedEntity] = update.get("linked", ())
-            self.labels.labels |= {e.id: e.label or e.id for e in linked}
-            for number, entity in enumerate(linked):
-                text = Text.assemble(entity.mention, (" is ", QUIET), self.labels.tagged(entity.id))
-                self.row("" if number else "Entities", text)
-            if not linked and self.toolset.name not in DATABASE_TOOLSETS:
-                self.row("Entities", Text("none found in the question", QUIET))
-        elif name == "plan":
-            self._plan(update.get("rules", ()), update.get("dropped", ()))
-        elif name == "observe" and update.get("observation") and update.get("observed"):
-            around = list(update["observed"])
-            self.labels.fetch(around[:NAMES])
-            count = f"{len(update['observation'])} facts around "
-            body = Text(count).append_text(self.labels.list(around))
-            self.row("Observe", body.append(", scored by similarity to the question"), QUIET)
-        elif name == "act" and update.get("steps"):
-            self.step(update["steps"][-1])
-        elif name == "correct" and update.get("corrections"):
-            c = update["corrections"][-1]
-            why = self.labels.replace(c.text.removeprefix("ERROR_INFO: "))
-            by = f"corrected by guideline {c.guideline}{f' ({c.source})' if c.source else ''}"
-            self.row("", Text.assemble((by, BAD), ": ", why))
-            self.row("", Text("The step is undone.", QUIET))
-        elif name == "reflect" and self._verdict is not None and self._verdict.note:
-            self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(self._verdict.note)))
+        match name:
+            case "link":
+                linked: Sequence[LinkedEntity] = update.get("linked", ())
+                self.labels.labels |= {e.id: e.label or e.id for e in linked}
+                texts = [Text.assemble(e.mention, (" is ", QUIET), self.labels.tagged(e.id)) for e in linked]
+                if not linked and self.toolset.name not in DATABASE_TOOLSETS:
+                    texts = [Text("none found in the question", QUIET)]
+                self.rows("Entities", texts)
+            case "plan":
+                self.rows("Plan", self._plan(update.get("rules", ()), update.get("dropped", ())))
+            case "observe" if update.get("observation") and update.get("observed"):
+                around = list(update["observed"])
+                self.labels.fetch(around[:NAMES])
+                count = f"{len(update['observation'])} facts around "
+                body = Text(count).append_text(self.labels.list(around))
+                self.row("Observe", body.append(", scored by similarity to the question"), QUIET)
+            case "act" if update.get("steps"):
+                self.step(update["steps"][-1])
+            case "correct" if update.get("corrections"):
+                c = update["corrections"][-1]
+                why = self.labels.replace(c.text.removeprefix("ERROR_INFO: "))
+                by = f"corrected by guideline {c.guideline}{f' ({c.source})' if c.source else ''}"
+                self.rows("", [Text.assemble((by, BAD), ": ", why), Text("The step is undone.", QUIET)])
+            case "reflect" if self._verdict is not None and self._verdict.note:
+                self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(self._verdict.note)))
 
-    def _plan(self, rules: Sequence[Rule], dropped: Sequence[DroppedRule]) -> None:
-        """Print the first rules; where there are none, why the first ones were dropped."""
+    def _plan(self, rules: Sequence[Rule], dropped: Sequence[DroppedRule]) -> Iterator[Text]:
+        """Yield the first rules; where there are none, why the first ones were dropped."""
         self.labels.fetch_rules(rules[:RULES])
         for number, rule in enumerate(rules[:RULES], 1):
             figures = f"score {rule.score:.2f}"
             if rule.support:
                 figures = f"support {rule.support}, precision {rule.precision:.2f}, recall {rule.recall:.2f}"
             source = "; ".join(filter(None, (rule.provenance, figures)))
-            text = Text.assemble(f"{number}. ", self.labels.replace(rule.text()), (f"  [{source}]", QUIET))
-            self.row("Plan" if number == 1 else "", text)
+            yield Text.assemble(f"{number}. ", self.labels.replace(rule.text()), (f"  [{source}]", QUIET))
         if len(rules) > RULES:
-            self.row("", Text(f"and {len(rules) - RULES} more; `triplewise plan` shows all", QUIET))
+            yield Text(f"and {len(rules) - RULES} more; `triplewise plan` shows all", QUIET)
         if rules and dropped:
-            self.row("", Text(f"{len(dropped)} dropped; `triplewise plan` says why", QUIET))
-            return
-        for d in dropped[:RULES]:
+            yield Text(f"{len(dropped)} dropped; `triplewise plan` says why", QUIET)
+        for d in () if rules else dropped[:RULES]:
             self.labels.fetch([d.anchor] if d.anchor else (), d.relations)
-            self.row("", Text("dropped ").append_text(self.labels.replace(f"{d.text}: {d.reason}")), QUIET)
+            yield Text("dropped ", QUIET).append_text(self.labels.replace(f"{d.text}: {d.reason}"))
 
     def step(self, step: Step) -> None:
         """Print one step: thought, action, observation."""
@@ -189,8 +191,7 @@ class Report:
         self.console.print()
         self.row(f"Step {step.number}", self.labels.replace(step.thought))
         self.row("", Text.assemble(("> ", "cyan"), self.labels.replace(step.call, tag=True)))
-        for line in self._observation(step):
-            self.row("", line)
+        self.rows("", self._observation(step))
 
     def _observation(self, step: Step) -> list[Text]:
         """Return what a step showed: a line each for relations and values, or whatever else there was."""
@@ -217,13 +218,11 @@ class Report:
     def answer(self, answer: Answer) -> None:
         """Print everything the run came to."""
         self.console.print()
-        if not answer.values:
-            self.row("Answer", Text("none", BAD))
         shown = list(zip(answer.values, answer.labels, strict=True))[:VALUES]
         if answer.labels in (("true",), ("false",)):
             shown = [("Yes", "Yes") if answer.labels == ("true",) else ("No", "No")]
-        for number, (value, label) in enumerate(shown):
-            self.row("" if number else "Answer", _tagged(label, value, GOOD))
+        texts = [_tagged(label, value, GOOD) for value, label in shown]
+        self.rows("Answer", texts or [Text("none", BAD)])
         if len(answer.values) > VALUES:
             self.row("", Text(f"and {len(answer.values) - VALUES:,} more; --json or -q give all", QUIET))
         if answer.reason:
@@ -260,13 +259,9 @@ class Report:
         """Print the facts that prove the answer, and where those from documents were read."""
         shown = proof[:PROOF]
         self.labels.fetch_triples([p.triple for p in shown])
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-        for _ in range(3):
-            table.add_column(overflow="fold")
-        for p in shown:
-            table.add_row(
-                *(self.labels.term(t) for t in (p.triple.subject, p.triple.relation, p.triple.object))
-            )
+        terms = [(p.triple.subject, p.triple.relation, p.triple.object) for p in shown]
+        table = columns(("", "", ""), [[self.labels.term(t) for t in fact] for fact in terms])
+        table.show_header = table.pad_edge = False
         self._lines("Proof", ())
         self.console.print(Padding(table, (0, 0, 0, 2)))
         for p in (p for p in shown if p.fact):

@@ -20,9 +20,8 @@ from triplewise.graphs.trace import trace_of, whole_trace
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import Answer, State
-from triplewise.tools.actions import Toolset
 from triplewise.tools.core.errors import KGUnavailableError
-from triplewise.tools.kg import KnowledgeGraph, Outcome
+from triplewise.tools.kg import Outcome
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -66,16 +65,13 @@ class Run:
     ) -> None:
         self.request, self.context, self._reviewer = request, Context(**request.context), reviewer
         settings = self.context.resolved(find_preset(request.preset).settings)
-        self.kg: KnowledgeGraph = environment(settings).kg
+        tools = environment(settings)
+        self.kg, self.toolset = tools.kg, tools.toolset
         probe = self.kg.query("ASK { ?s ?p ?o }")
         if probe.outcome is Outcome.UNAVAILABLE:
-            named = self.kg.name in probe.message
-            raise KGUnavailableError(
-                probe.message if named else f"{self.kg.name} does not answer: {probe.message}"
-            )
-        self.toolset: Toolset = environment(settings).toolset
+            raise KGUnavailableError(f"{self.kg.name}: {probe.message}")
         if not settings.embedded:
-            _ = environment(settings).model
+            _ = tools.model
         # With "sync" no phase begins before the one before it is on disk: a killed run repeats nothing.
         self._durability = {"durability": "sync"} if saver else {}
         if saver is None and settings.review:
@@ -156,17 +152,11 @@ def write_run(path: Path, run: Run) -> None:
     """Write the page of an ended run, and say where it is. Raises `DataError` if it cannot be written."""
     request, context = run.request, run.context
     trace = trace_of(run.state, None if context.db else run.kg)
-    question = Question(
-        id=request.thread,
-        question=request.question,
-        answer=trace["labels"],
-        status=trace["status"],
-        trace=trace,
-    )
-    source = ("database", context.db) if context.db else ("graph", context.kg)
-    about = dict([source]) | {"model": context.model, "preset": request.preset}
+    answer, status = trace["labels"], trace["status"]
+    question = Question(request.thread, request.question, answer=answer, status=status, trace=trace)
+    source = {"database": hide_password(context.db)} if context.db else {"graph": context.kg}
+    about = source | {"model": context.model, "preset": request.preset}
     about |= {name: value for name, value in request.context.items() if name not in ("kg", "db", "model")}
-    shown = {name: hide_password(value) if isinstance(value, str) else value for name, value in about.items()}
-    block = RunBlock("run", shown | {"triplewise": version("triplewise")}, [question])
+    block = RunBlock("run", about | {"triplewise": version("triplewise")}, [question])
     write_page(path, Page(request.question, runs=[block]))
     say(f"the run as a page: {path}")
