@@ -72,14 +72,6 @@ def test_no_package_of_tools_imports_in_a_circle() -> None:
     assert cycles(ROOT) == []
 
 
-def test_a_circle_of_imports_is_found(tmp_path: Path) -> None:
-    for package, other in (("kg", "core"), ("core", "pyql"), ("pyql", "kg")):
-        folder = tmp_path / "tools" / package
-        folder.mkdir(parents=True)
-        (folder / "__init__.py").write_text(f"from triplewise.tools.{other} import something\n")
-    assert ("core", "kg") in cycles(tmp_path)
-
-
 def test_a_wrong_import_is_found(tmp_path: Path) -> None:
     """The check itself sees imports that hide in functions."""
     path = tmp_path / "bad.py"

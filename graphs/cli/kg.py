@@ -52,10 +52,6 @@ def load(
         bool,
         typer.Option("--vectors", help="Also make the vectors of relations and ends: observing is faster."),
     ] = False,
-    pair_vectors: Annotated[
-        bool,
-        typer.Option("--pair-vectors", help="Also those of every relation with its end: slow, but once."),
-    ] = False,
 ) -> None:
     """Load files into a folder that opens at once, with an index of its labels.
 
@@ -89,21 +85,15 @@ def load(
         ("use it", f'triplewise ask "..." --kg {report.path}'),
     ]
     out().print(pairs(f"Loaded {report.path}", rows))
-    if vectors or pair_vectors:
+    if vectors:
         from triplewise.tools.kg import open_kg
         from triplewise.tools.retrieval.encoder import open_encoder
         from triplewise.tools.retrieval.ranking import make_vectors
 
-        kg = open_kg(report.path)
         with progress_bars() as progress:
-            made = make_vectors(report.path, kg, open_encoder(), pairs=pair_vectors, progress=progress)
-        rows = [
-            ("relations and ends", f"{made.texts:,} texts"),
-            ("pairs", f"{made.pairs:,}" if pair_vectors else "as needed"),
-            ("new vectors", f"{made.new:,}"),
-            ("seconds", f"{made.seconds:.1f}"),
-        ]
-        out().print(pairs("\nVectors", rows))
+            made = make_vectors(report.path, open_kg(report.path), open_encoder(), progress=progress)
+        counts = f"{made.texts:,} relations and ends, {made.new:,} of them new, in {made.seconds:.1f} s"
+        out().print(pairs("\nVectors", [("vectors", counts)]))
 
 
 @commands.command(epilog=examples("triplewise kg info demo", "triplewise kg info https://dbpedia.org/sparql"))
