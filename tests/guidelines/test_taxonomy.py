@@ -71,11 +71,6 @@ def test_only_kinds_that_contradict_the_question_fire(
     assert bool(found) is fires
 
 
-def test_a_count_or_ask_in_the_program_settles_it() -> None:
-    assert "answer_type_count" not in answering({"entity": 3}, "how many are there?", "add_count(?x, ?n)")
-    assert "answer_type_yes_no" not in answering({"entity": 3}, "is it one?", "ask()")
-
-
 @pytest.mark.parametrize("id", DOUBTS)
 def test_a_doubted_answer_may_be_insisted_on(id: str) -> None:
     example = GUIDELINES[id].example
@@ -86,15 +81,6 @@ def test_a_doubted_answer_may_be_insisted_on(id: str) -> None:
     # Nor is the finished run held up for it: the doubt was answered when the variable was set again.
     done = replace(example.feedback, action="execute", arguments=(), finished=True)
     assert id not in GUIDELINES.triggered(done, replace(again, calls=(call, call)), **given)
-
-
-def test_a_run_that_ends_without_set_answer_is_doubted_too() -> None:
-    feedback = Feedback(
-        "execute", outcome="rows", finished=True, answers=("1979",), detail={"answer_kinds": {"year": 1}}
-    )
-    assert triggered(feedback, question="who directed it?") == ("answer_type_who",)
-    insisted = replace(MEMORY, doubted=frozenset({"execute()"}))
-    assert triggered(feedback, insisted, "who directed it?") == ()
 
 
 def calls(*texts: str) -> ReasoningMemory:
@@ -146,15 +132,6 @@ def test_a_plan_is_contradicted_where_its_relation_was_offered(
     assert found == (("rule_contradicted",) if fires else ())
 
 
-def test_an_answer_off_the_plan_is_said_once() -> None:
-    memory = replace(MEMORY, planned=("r.plan",))
-    feedback = Feedback("set_answer", ("?x",), outcome="rows", detail={"relations": ["r.a"]})
-    assert triggered(feedback, memory) == ("rule_contradicted",)
-    end = replace(feedback, action="execute", arguments=(), finished=True)
-    assert triggered(end, replace(memory, last="set_answer(?x)")) == ()
-    assert triggered(end, memory) == ("rule_contradicted",)
-
-
 CLASS = {"Q515": {"forward": ["P279"], "backward": ["P31", "P279"]}}
 
 
@@ -186,53 +163,6 @@ def test_an_id_out_of_nowhere_is_said_even_where_it_finds_something() -> None:
     assert triggered(replace(feedback, arguments=("?x", "r.a", "m.1"))) == ()
     assert triggered(replace(feedback, arguments=("?x", "r.a", '"m.99"'))) == ()
     assert triggered(replace(feedback, arguments=("?x", "r.a", "1979")), question="films of 1979?") == ()
-
-
-def test_two_new_variables_with_and_without_an_anchor() -> None:
-    feedback = Feedback("add_fact", ("?a", "r.a", "?b"), outcome="empty")
-    assert triggered(feedback, ReasoningMemory())[0] == "two_new_variables_no_anchor"
-    linked = ReasoningMemory(linked={"m.1": "Alien"})
-    assert triggered(feedback, linked)[0] == "two_new_variables_before_lookup"
-    assert triggered(feedback, MEMORY)[0] == "two_new_variables"
-    assert triggered(replace(feedback, outcome="rows"), ReasoningMemory()) == ()
-
-
-@pytest.mark.parametrize("relation", [">", "=", "contains"])
-def test_an_operator_in_the_relation_slot(relation: str) -> None:
-    feedback = Feedback("add_fact", ("?x", relation, "5"), error="bad_relation")
-    assert triggered(feedback)[0] == "operator_as_relation"
-    assert triggered(replace(feedback, arguments=("?x", "is more", "5")))[0] == "bad_relation"
-
-
-@pytest.mark.parametrize("looked_up", [True, False])
-def test_a_time_relation_that_was_never_offered(looked_up: bool) -> None:
-    known = {"?t": {"forward": ["from"]}} if looked_up else {"m.1": {"forward": ["r.a"]}}
-    memory = ReasoningMemory(bound=("?t",), looked_up=known)
-    feedback = Feedback("add_time_window", ("?t", "from", "to", "1990", "1999"), outcome="empty")
-    match = GUIDELINES.match(feedback, memory)
-    assert match is not None
-    assert match.id == "window_relation_not_offered"
-    assert ("Relations of ?t" if looked_up else "get_relation(?t)") in match.text
-
-
-@pytest.mark.parametrize(
-    "action", ["get_relation", "add_fact", "add_filter", "add_max", "set_answer", "execute", "get_neighbors"]
-)
-def test_a_cut_list_is_never_an_empty_one(action: str) -> None:
-    feedback = Feedback(action, ("?x",), outcome="truncated", finished=action == "execute")
-    memory = replace(MEMORY, last="")
-    cut, empty = triggered(feedback, memory), triggered(replace(feedback, outcome="empty"), memory)
-    assert len(cut) == 1
-    assert cut[0] in ("relations_truncated", "step_truncated", "answer_truncated")
-    assert not set(cut) & set(empty)
-
-
-def test_a_mediator_that_was_looked_up_is_shown_with_its_relations() -> None:
-    memory = replace(MEMORY, looked_up={**MEMORY.looked_up, "?x": {"forward": ["r.team"]}})
-    feedback = Feedback("set_answer", ("?x",), outcome="rows", values={"x": ["UnName_Entity"]})
-    match = GUIDELINES.match(feedback, memory)
-    assert match is not None
-    assert "its relations are forward: ['r.team']; add_fact from ?x" in match.text
 
 
 def test_all_notes_that_fit_are_given() -> None:

@@ -125,12 +125,6 @@ def test_facts_of_any_step_prove_what_memory_forgot(context: Context, state: Cal
     assert "wd:Q5879 wdt:P451 ?answer" in answer.sparql
 
 
-def test_an_answer_in_plain_words_needs_no_entity(context: Context, state: Callable[..., State]) -> None:
-    explore = replace(context, toolset="explore")
-    answer = answered(memory(ran(state(GOETHE), explore, "answer(true)"), Runtime(context=explore)))
-    assert (answer.text, answer.sparql, answer.proof) == ("Yes.", "", ())
-
-
 def test_a_claim_is_proven_by_the_paths_between_what_it_names(
     context: Context, state: Callable[..., State], triple: Make
 ) -> None:
@@ -177,15 +171,6 @@ def test_routes_are_chains_from_a_start_to_an_answer(
         assert route.end in answers
         if len(route.hops) > 1:
             assert route.start in starts
-
-
-@given(facts, st.lists(nodes, min_size=1, max_size=2, unique=True), st.sets(nodes, min_size=1, max_size=2))
-def test_every_answer_that_a_fact_names_is_proven(
-    triples: list[Triple], starts: list[IRI], answers: set[Term]
-) -> None:
-    ends = {r.end for r in find_routes(triples, starts, answers.__contains__)}
-    loose = [t for t in triples if t.subject != t.object]
-    assert {n for t in loose for n in (t.subject, t.object) if n in answers} <= ends
 
 
 def test_the_query_of_routes_finds_their_answers(kg: KnowledgeGraph, triple: Make) -> None:

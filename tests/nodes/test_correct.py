@@ -53,10 +53,6 @@ STARTS = {
 }
 
 
-def test_every_way_of_correcting_is_tested() -> None:
-    assert set(STARTS) == set(VARIANTS)
-
-
 @pytest.mark.parametrize(("variant", "start"), STARTS.items())
 def test_the_failed_step_is_rolled_back(
     variant: str, start: str, failed: State, runtime: Runtime[Context]
@@ -85,15 +81,6 @@ def test_what_was_rolled_back_is_no_longer_known(failed: State, context: Context
         assert ("add_fact(?partner, P99, ?x)" in memory.failed) is rolled_back
         assert memory.bound[0] == "?partner"
         assert list(memory.looked_up) == [GOETHE]
-
-
-def test_replies_that_were_never_carried_out_count_as_no_attempt(
-    state: Callable[..., State], context: Context
-) -> None:
-    unread = Step(1, "", "execute(); execute()", Feedback(error="several_actions"), "", rolled_back=True)
-    memory = reasoning_memory(state(GOETHE, steps=(unread,)), context)
-    assert "execute()" not in memory.failed
-    assert memory.last == ""
 
 
 def test_without_guidelines_only_the_interpreter_objects(failed: State, runtime: Runtime[Context]) -> None:
@@ -135,14 +122,6 @@ def test_what_finds_something_is_offered_behind_the_guideline(turned: State, con
     assert record.text.startswith(f"ERROR_INFO: {turned.verdict.text if turned.verdict else None} {offered}")
 
 
-@pytest.mark.parametrize("variant", [v for v in STARTS if v != "eraser"])
-def test_other_ways_of_correcting_try_nothing(variant: str, turned: State, context: Context) -> None:
-    runtime = scripted(context)
-    with metered(environment(runtime).kg) as meter:
-        (record,) = VARIANTS[variant](turned, runtime)["corrections"]
-    assert (record.fixes, meter.queries) == ((), 0)
-
-
 @pytest.mark.parametrize("changed", [{"verify_corrections": False}, {"model": "embedded"}])
 def test_fixes_that_are_switched_off_take_no_query(
     changed: dict[str, object], turned: State, context: Context
@@ -161,13 +140,6 @@ def test_fixes_keep_to_their_budget(budget: int, turned: State, context: Context
         fixes = verified_fixes(turned, runtime.context)
     assert meter.queries <= budget
     assert len(fixes) <= 1
-
-
-def test_fixed_texts_do_not_depend_on_the_error(turned: State, failed: State, context: Context) -> None:
-    other = failed.model_copy(update={"verdict": turned.verdict, "steps": failed.steps[-1:]})
-    for variant in ("zero-shot", "few-shot"):
-        texts = [VARIANTS[variant](s, scripted(context))["corrections"][0].text for s in (turned, other)]
-        assert texts[0].replace("Action 2", "Action 4").replace("Thought 2", "Thought 4") == texts[1]
 
 
 @pytest.mark.parametrize("correct", STARTS)

@@ -9,12 +9,10 @@ import pytest
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State, build_graph
-from triplewise.nodes.embedded import GIVE_UP, decide
 from triplewise.nodes.environment import Update
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.state import Verdict
 from triplewise.tools.core.rules import Atom, Constraint, Rule
-from triplewise.tools.kg import KnowledgeGraph
 
 from .conftest import FANG, GOETHE, GRAPH, WILD
 
@@ -84,13 +82,6 @@ def test_relations_are_walked_backward_too() -> None:
     for preset in TOOLSETS:
         state = ask(preset, {"London": "Q45765"}, rule("Q45765", "^P50"))
         assert set(state["answer"].values) == {WILD, FANG}  # type: ignore[attr-defined]
-
-
-def test_a_decision_depends_on_the_state_alone(kg: KnowledgeGraph, state: Callable[..., State]) -> None:
-    begun = state(GOETHE, rules=(BORN,))
-    assert decide(begun, kg, "pyql") == decide(begun.model_copy(), kg, "pyql")
-    assert decide(begun, kg, "pyql").call.text() == f"get_relation({GOETHE})"
-    assert decide(state(GOETHE), kg, "pyql").call == GIVE_UP
 
 
 def test_following_rules_breaks_no_guideline(context: Context) -> None:

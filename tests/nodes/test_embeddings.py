@@ -12,14 +12,13 @@ import pytest
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.nodes import embeddings
 from triplewise.nodes.act import ranker
-from triplewise.nodes.context import RANKINGS, Context
+from triplewise.nodes.context import Context
 from triplewise.nodes.embeddings import BATCH, OpenAIEncoder, open_embeddings
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import Usage
 from triplewise.tools.core.errors import ConfigurationError, ModelUnavailableError
 from triplewise.tools.kg.open import close_all
 from triplewise.tools.retrieval.encoder import Encoder
-from triplewise.tools.retrieval.ranking import DEFAULT, METHODS
 
 Start = Callable[..., OpenAIServer]
 
@@ -102,13 +101,6 @@ def test_what_the_person_must_set_right(openai_server: Start) -> None:
         open_embeddings("openai: ", server.url)
     with pytest.raises(ConfigurationError, match="no key for https://api"):
         open_embeddings("text-embedding-3-small")
-
-
-def test_strategies_have_the_same_names_everywhere() -> None:
-    assert RANKINGS == METHODS
-    assert Context().ranking == DEFAULT
-    with pytest.raises(ConfigurationError, match="hybrid, none, openai, sentence-transformers"):
-        Context(ranking="embedded")  # type: ignore[arg-type]
 
 
 @pytest.fixture

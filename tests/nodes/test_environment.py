@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Answer, Context, State
@@ -36,12 +34,6 @@ def test_a_phase_is_billed_for_its_queries(runtime: Runtime[Context], state: Cal
     assert (update["usage"].queries, update["usage"].calls) == (7, 1)
     assert update["answer"].usage == update["usage"]
     assert update["usage"].seconds > 0
-
-
-def test_what_a_phase_returns_is_left_alone(runtime: Runtime[Context], state: Callable[..., State]) -> None:
-    own: Update = {"focus": ("Q1",)}
-    PhaseNode(lambda state, runtime: own, {}).invoke(state(), runtime=runtime)
-    assert own == {"focus": ("Q1",)}
 
 
 def test_the_unknown_keys_are_named(runtime: Runtime[Context], state: Callable[..., State]) -> None:
@@ -78,11 +70,3 @@ def test_every_budget_has_its_words(context: Context, state: Callable[..., State
     corrected = state(corrections=(record,))
     assert spent(corrected, tight) == ""
     assert spent(corrected, tight, failed=True) == "the budget of 1 corrections is spent"
-
-
-@given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
-def test_budgets_never_come_back(calls: int, queries: int, more_calls: int, more_queries: int) -> None:
-    context = Context(max_model_calls=4, max_queries=3)
-    early = State(question="?", usage=Usage(calls=calls, queries=queries))
-    late = State(question="?", usage=early.usage + Usage(calls=more_calls, queries=more_queries))
-    assert not spent(early, context) or spent(late, context)

@@ -17,7 +17,6 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, build_graph
 from triplewise.nodes.environment import environment
 from triplewise.nodes.review import read_decisions
-from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.overlay.store import FactStore
@@ -49,11 +48,6 @@ def test_a_gap_is_filled_from_a_document(context: Context) -> None:
     (kept,) = store(context).facts()
     assert (kept.fact.status, kept.fact.sentence) == ("proposed", "Early Frost was directed by Bert Boyle.")
     assert (answer.proof[0].sentence, answer.proof[0].fact) == (kept.fact.sentence, kept.id)
-
-
-def test_without_documents_the_gap_stays(context: Context) -> None:
-    state = build_graph("symagent").invoke(GIVEN, context=replace(context, model="embedded", documents=None))
-    assert state["answer"].status == "not_found"
 
 
 @pytest.mark.parametrize(
@@ -188,12 +182,6 @@ def test_with_review_what_waits_is_not_seen_by_way_of_the_store(context: Context
     env = environment(replace(context, review=True, overlay="proposed"))
     env.facts = (FACT,)
     assert [t.object for t in env.kg.neighbours(FACT.triple.subject).triples] == [OTHER.triple.object]
-
-
-def test_documents_that_are_not_there_are_told_at_once(context: Context) -> None:
-    with pytest.raises(Exception, match="no such folder") as error:
-        build_graph("symagent").invoke(GIVEN, context=replace(context, documents="/nowhere"))
-    assert isinstance(error.value, ConfigurationError.__mro__[1])
 
 
 def test_rules_of_another_question_are_planned_for(context: Context) -> None:

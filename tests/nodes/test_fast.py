@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from io import StringIO
 from typing import Any
 
 import pytest
@@ -52,12 +51,6 @@ def test_the_best_rule_is_one_step_with_its_program_in_lines(fast: Context, stat
     assert RULE.text() in step.thought
 
 
-def test_the_inspector_has_nothing_against_it(fast: Context, state: Make) -> None:
-    before = state(GOETHE, rules=(RULE,), question=QUESTION["question"])
-    after = before.model_copy(update=act(before, Runtime(context=fast)))
-    assert eraser(after, Runtime(context=fast))["verdict"].status == "finished"
-
-
 @pytest.mark.parametrize(
     ("changed", "settings"),
     [
@@ -97,16 +90,3 @@ def test_steps_follow_where_the_inspector_objects(fast: Context) -> None:
     assert [s.call for s in others] == [s.call for s in slow["steps"]]
     assert not any(s.rolled_back for s in others)
     assert state["answer"].values == slow["answer"].values
-
-
-def test_a_run_can_be_read_by_a_person(fast: Context) -> None:
-    from rich.console import Console
-
-    from triplewise.graphs.cli.report import Report
-
-    state = build_graph("agent").invoke(QUESTION, context=fast)
-    console = Console(width=100, record=True, file=StringIO())
-    Report(console, environment(fast).kg, environment(fast).toolset).step(state["steps"][0])
-    shown = console.export_text()
-    assert shown.count("add_fact(") == 2
-    assert len([line for line in shown.splitlines() if "add_fact(" in line or "set_answer(" in line]) == 3

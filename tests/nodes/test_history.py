@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,12 +90,6 @@ def test_attempts_that_fail_alike_are_one_line_with_their_number() -> None:
     assert last["number"] == 4
 
 
-def test_attempts_that_fail_otherwise_keep_their_guideline_while_nothing_worked() -> None:
-    first, second = failed("a()", "unknown_action"), failed("b()", "fact_empty")
-    entries = by_number(encode(steps(first, second)))
-    assert entries[1]["observation"] == first["observation"]
-
-
 def test_relations_stay_whole_until_a_fact_uses_them() -> None:
     unused = by_number(encode(steps(look("Q1"), look("Q2", MANY[::-1]))))
     assert unused[1]["observation"] == str({"forward": MANY, "backward": []})
@@ -107,24 +100,10 @@ def test_relations_stay_whole_until_a_fact_uses_them() -> None:
     assert used[2]["observation"] == str({"forward": MANY[::-1], "backward": []})
 
 
-def test_of_a_used_list_the_alike_and_the_first_relations_stay() -> None:
-    listed = ["geo.capital", *MANY, "sports.team.arena", "sports.team.location"]
-    entries = by_number(
-        encode(steps(look("Q1", listed), fact("Q1", "sports.team.arena", "?y", y=["a"]), look("?y")))
-    )
-    assert "sports.team.location" in entries[1]["observation"]
-    assert "geo.capital" in entries[1]["observation"]
-
-
 def test_the_same_list_is_referred_to() -> None:
     entries = by_number(encode(steps(look("Q1"), look("Q2"), look("Q3"))))
     assert entries[2]["observation"] == "As in Observation 1."
     assert entries[3]["observation"] == str({"forward": MANY, "backward": []})
-
-
-def test_a_list_that_is_cut_is_not_referred_to() -> None:
-    made = steps(look("Q1"), fact("Q1", MANY[3], "?y", y=["a"]), look("Q2"), look("?y", ["r"]))
-    assert by_number(encode(made))[3]["observation"] == str({"forward": MANY, "backward": []})
 
 
 def test_values_that_did_not_change_are_not_repeated() -> None:
@@ -155,11 +134,6 @@ def test_a_note_goes_once_the_next_step_worked() -> None:
 def test_long_values_are_clipped_once_replaced() -> None:
     first, second = fact("?x", "r", "Q1", x=["w" * 900]), fact("?x", "s", "Q2", x=["v"])
     assert "(900 characters in all)" in encode(steps(first, second))[0]["observation"]
-
-
-@pytest.mark.parametrize("form", ["short", "full"])
-def test_no_steps_are_no_history(form: Any) -> None:
-    assert encode((), form) == []
 
 
 NAMES = st.sampled_from(["Q1", "Q2", "?x", "?y"])

@@ -261,14 +261,6 @@ def test_cost_by_price_table(openai_server: Start, tmp_path: Any) -> None:
         model_on(server, prices=str(tmp_path / "none.yaml"))
 
 
-def test_exhausted_script_fails_loudly_and_at_once(openai_server: Start) -> None:
-    server = openai_server(["only one"])
-    model_on(server).reply(ASK)
-    with pytest.raises(ModelUnavailableError, match="script exhausted: request 2"):
-        model_on(server).reply(ASK)
-    assert len(server.requests) == 2
-
-
 def test_the_client_is_imported_when_a_model_is_opened() -> None:
     code = "import sys, triplewise.nodes.models; print({'openai', 'langchain_openai'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

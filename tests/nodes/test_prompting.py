@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.nodes.prompting import load_prompt, prompt_names
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.nodes.prompting import load_prompt
+from triplewise.tools.core.errors import DataError
 
 VALUES: dict[str, Any] = {
     "tools": "1. get_relation(node): relations of a node",
@@ -74,10 +74,6 @@ def test_shipped_prompts_render(name: str, values: dict[str, Any]) -> None:
         assert not re.search(r"\{[{%]|\n\n\n", text), part
 
 
-def test_all_shipped_prompts_are_known() -> None:
-    assert set(prompt_names()) == set(PARTS)
-
-
 def test_queryagent_has_the_structure_of_figures_3_and_4() -> None:
     prompt = load_prompt("queryagent")
     system = prompt.render("system", **VALUES)
@@ -94,26 +90,12 @@ def test_queryagent_has_the_structure_of_figures_3_and_4() -> None:
     )
 
 
-def test_the_example_is_a_whole_run_of_thoughts_actions_and_observations() -> None:
-    example = load_prompt("queryagent").render("example")
-    actions = re.findall(r"^Action (\d+): (\w+)\(", example, re.M)
-    assert [int(number) for number, _ in actions] == list(range(1, 9))
-    assert actions[0][1] == "get_relation"
-    assert [name for _, name in actions[-2:]] == ["set_answer", "execute"]
-    assert len(re.findall(r"^Thought \d+: ", example, re.M)) == 8
-    assert len(re.findall(r"^Observation \d+: ", example, re.M)) == 7
-
-
 @pytest.mark.parametrize("name", ["agent", "queryagent"])
 def test_the_example_goes_once_own_steps_show_the_form(name: str) -> None:
     before, after = (load_prompt(name).render("system", **VALUES | {"begun": b}) for b in (False, True))
     assert before.startswith(after)
     assert "deepest lake" in before
     assert "deepest lake" not in after
-
-
-def test_the_papers_own_prompt_keeps_its_example() -> None:
-    assert "deepest lake" in load_prompt("queryagent-faithful").render("system", **VALUES | {"begun": True})
 
 
 def test_agent_shows_hints_only_where_there_are_some() -> None:
@@ -138,24 +120,6 @@ def test_native_tool_calls_are_not_asked_for_as_text() -> None:
         text = prompt.render("system_tools", **VALUES) + prompt.render("turn_tools", **VALUES)
         assert "Action 3" not in text
         assert "Action N" not in text
-
-
-def test_oda_reflection_offers_the_candidates_by_id() -> None:
-    text = load_prompt("oda").render("reflect", **VALUES)
-    assert "1. (Momo, author, Michael Ende) [Q243359, P50, Q76498]" in text
-    assert "at most 15" in text
-
-
-def test_missing_value_is_named() -> None:
-    with pytest.raises(DataError, match=r"queryagent: part 'turn' .*'question' is undefined"):
-        load_prompt("queryagent").render("turn", entities={}, history=[], step=1)
-
-
-def test_unknown_part_and_prompt_list_the_legal_ones() -> None:
-    with pytest.raises(ConfigurationError, match=r"answer, .*reflect"):
-        load_prompt("oda").render("refelct")
-    with pytest.raises(ConfigurationError, match=r"agent, .*queryagent.*YAML file"):
-        load_prompt("quaryagent")
 
 
 @given(st.text())
@@ -184,11 +148,6 @@ def test_own_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
     own(tmp_path, "parts: {system: two}")
     os.utime(path, ns=(1, 1))
     assert load_prompt(path).render("system") == "two"
-
-
-def test_own_variables(tmp_path: Path) -> None:
-    path = own(tmp_path, "variables: {tone: how to talk}\nparts: {system: 'Be {{ tone }}.'}")
-    assert load_prompt(path).render("system", tone="brief") == "Be brief."
 
 
 @pytest.mark.parametrize(

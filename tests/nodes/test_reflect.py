@@ -45,40 +45,6 @@ def test_the_network_holds_every_triple_once_in_chains(triples: list[Triple]) ->
         assert all(a.object == b.subject for a, b in itertools.pairwise(path))
 
 
-def by_the_paper(memory: tuple[tuple[Triple, ...], ...], triple: Triple) -> list[list[Triple]]:
-    """Section 2.3 in its own words, written a second time."""
-    paths = [list(path) for path in memory]
-    if any(triple in path for path in paths):
-        return paths
-    suitable = [path for path in paths if path[-1].object == triple.subject]
-    if suitable:
-        suitable[0].append(triple)
-    else:
-        paths.append([triple])
-    return paths
-
-
-@given(facts, facts)
-def test_each_triple_joins_the_first_suitable_path(before: list[Triple], after: list[Triple]) -> None:
-    memory = remember((), before)
-    for triple in after:
-        wanted = by_the_paper(memory, triple)
-        memory = add_to_network(memory, triple)
-        assert [list(path) for path in memory] == wanted
-
-
-@given(facts, facts)
-def test_what_memory_holds_stays_where_it_is(before: list[Triple], after: list[Triple]) -> None:
-    early, late = remember((), before), remember(remember((), before), after)
-    assert late == remember((), [*before, *after])
-    assert len(late) >= len(early)
-    for old, new in zip(early, late, strict=False):
-        assert new[: len(old)] == old
-    flat = [t for path in late for t in path]
-    assert len(flat) == len(set(flat))
-    assert set(flat) == {*before, *after}
-
-
 @given(facts, st.integers(1, 6), st.integers(1, 3))
 def test_no_iteration_keeps_more_than_k(triples: list[Triple], limit: int, seed: int) -> None:
     distinct = tuple(dict.fromkeys(triples))

@@ -22,7 +22,6 @@ from triplewise.tools.learning.encoder_training import (
     make_trainer,
     model_with_adapter,
     path_examples,
-    path_scores,
     train_encoder,
     training_rows,
     view_of,
@@ -144,19 +143,6 @@ def test_the_same_seed_gives_the_same_encoder(
     assert a == b != c
 
 
-def test_learning_goes_on_from_what_was_learned(
-    kg: KnowledgeGraph, trajectories: list[Trajectory], folder: Path, tmp_path: Path
-) -> None:
-    told: list[str] = []
-    further = train_encoder(
-        trajectories, tmp_path / "next", base=str(folder), kg=kg, settings=SMALL,
-        progress=lambda what, done, total: told.append(what),
-    )  # fmt: skip
-    assert json.loads((tmp_path / "next" / "encoder.json").read_text())["iteration"] == 2
-    assert first(kg, further, made(kg, 10, "gamma"))
-    assert any(t.startswith("loss 0.0") for t in told)
-
-
 def test_what_one_iteration_holds_out_no_other_learns_from(trajectories: list[Trajectory]) -> None:
     examples = path_examples(trajectories)
     learned, held = ({e.question for e in part} for part in hold_out(examples, 0))
@@ -242,12 +228,3 @@ def test_the_policy_explores_refines_and_learns(kg: KnowledgeGraph, tmp_path: Pa
     fresh = Question("new", f"what was Thing9 {ASKED['delta']}", {"Thing9": kg.profile.short(_iri("t9"))},
                      (kg.profile.short(_iri("delta9")),))  # fmt: skip
     assert learned.explore(fresh).f1 == 1.0
-
-
-def test_words_and_what_was_learned_are_scored_apart(
-    kg: KnowledgeGraph, trajectories: list[Trajectory], folder: Path
-) -> None:
-    (example,) = path_examples(trajectories[:1])
-    words, learned = path_scores(example, kg, open_encoder(str(folder)))
-    assert words.shape == learned.shape == (1 + len(example.others),)
-    assert learned.max() <= 1.0 + 1e-5

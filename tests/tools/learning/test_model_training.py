@@ -14,7 +14,6 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.learning.conversation import training_conversation
 from triplewise.tools.learning.model_training import (
     LoraSettings,
-    last_checkpoint,
     load_tokenizer,
     load_with_adapter,
     make_trainer,
@@ -114,12 +113,6 @@ def test_a_reply_without_an_action_is_not_learned(base: str) -> None:
     assert "Action 3: finish(Q56005)" in text
 
 
-def test_long_observations_are_cut_before_later_steps(base: str) -> None:
-    turn = replace(TRAJECTORIES[0].turns[0], observation="Q1, " * 3000)
-    text = "".join(learned_text(base, [replace(TRAJECTORIES[0], turns=(turn, TRAJECTORIES[0].turns[1]))]))
-    assert "finish(Q56005)" in text
-
-
 def test_an_adapter_reloads_to_the_same_logits(base: str, tmp_path: Path) -> None:
     import torch
 
@@ -173,16 +166,6 @@ def test_a_complete_training_is_not_repeated(base: str, tmp_path: Path) -> None:
     weights = (tmp_path / "adapter_model.safetensors").stat().st_mtime_ns
     assert train_adapter(TRAJECTORIES[:2], tmp_path, base=base) == json.loads(json.dumps(report))
     assert (tmp_path / "adapter_model.safetensors").stat().st_mtime_ns == weights
-
-
-def test_checkpoints_cut_short_are_passed_over(tmp_path: Path) -> None:
-    assert last_checkpoint(tmp_path / "none") is None
-    for step, state in ((2, "{}"), (10, "{}"), (12, '{"glo')):
-        (tmp_path / f"checkpoint-{step}").mkdir()
-        (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text(state)
-    (tmp_path / "checkpoint-14").mkdir()
-    assert last_checkpoint(tmp_path) == str(tmp_path / "checkpoint-10")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint-10", "checkpoint-2"]
 
 
 def test_the_defaults_are_table_6() -> None:
