@@ -131,11 +131,15 @@ def _build(
     texts = triple_text(kg, shown, exact=False)
     facts = with_documents(kg, [ProofTriple(*fact) for fact in zip(shown, texts, strict=True)])
     labels = labels_of(kg, values)
+    text, read = sentence(labels) or f"Not found: {reason}.", sum(bool(fact.fact) for fact in facts)
+    if read:
+        were = "was" if read == 1 else "were"
+        text += f" {read} of the {len(facts)} facts that prove this {were} read from documents."
     answer = Answer(
         status=status,
         values=values,
         labels=labels,
-        text=" ".join(filter(None, (sentence(labels) or f"Not found: {reason}.", from_documents(facts)))),
+        text=text,
         sparql=sparql,
         proof=facts,
         reason=reason,
@@ -174,7 +178,12 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
     if rule is not None and values:
         note = rule.provenance
         if values in (("true",), ("false",)):
-            proof = proof or _contradictions(rule, kg)
+            # What the graph holds in the place of the fact that the claim states.
+            stated = next((c for c in rule.constraints if c.kind == "holds"), None)
+            subject = kg.profile.expand(rule.anchor)
+            relation = kg.profile.expand(stated.atoms[0].relation, relation=True) if stated else None
+            if not proof and subject is not None and relation is not None:
+                proof = kg.neighbours(subject, relation, "forward", limit=PROOF_LIMIT).triples
             values = (str((values == ("true",)) != denies(state.question)).lower(),)
         proof = () if note == LINKED else proof
     return _build(state, context, values, query.sparql(kg.profile), proof, note)
@@ -184,16 +193,6 @@ def _claim_rule(state: State, context: Context) -> Rule | None:
     """Return the rule by which the policy without a model judged a claim; None for anything else."""
     is_judged = context.embedded and form_of(state.question) == "claim" and state.attempt < len(state.rules)
     return state.rules[state.attempt] if is_judged else None
-
-
-def _contradictions(rule: Rule, kg: KnowledgeGraph) -> tuple[Triple, ...]:
-    """Return what the graph holds in the place of the fact that a claim states."""
-    stated = next((c for c in rule.constraints if c.kind == "holds"), None)
-    subject = kg.profile.expand(rule.anchor)
-    relation = kg.profile.expand(stated.atoms[0].relation, relation=True) if stated is not None else None
-    if subject is None or relation is None:
-        return ()
-    return kg.neighbours(subject, relation, "forward", limit=PROOF_LIMIT).triples
 
 
 def memory(state: State, runtime: Runtime[Context]) -> Update:
@@ -274,18 +273,6 @@ def with_documents(kg: KnowledgeGraph, proof: Iterable[ProofTriple]) -> tuple[Pr
         else p
         for p in proof
     )
-
-
-def from_documents(proof: Sequence[ProofTriple]) -> str:
-    """Return how many facts of a proof were read from documents, in a sentence; "" if none were."""
-    count = sum(bool(p.fact) for p in proof)
-    if not count:
-        return ""
-    if count == len(proof):
-        whole = "The fact that proves this was" if count == 1 else f"All {count} facts that prove this were"
-        return f"{whole} read from documents, not in the knowledge graph."
-    were = "was" if count == 1 else "were"
-    return f"{count} of the {len(proof)} facts that prove this {were} read from documents."
 
 
 def find_routes(

@@ -161,10 +161,9 @@ class Environment:
         """Facts of other runs that the context asks for."""
         if self.context.overlay == "none" or self.context.db is not None:
             return ()
-        path = self.fact_store.path
-        files = (path, path.with_name(f"{path.name}-wal"))
-        version = tuple((f.stat().st_size, f.stat().st_mtime_ns) if f.exists() else (0, 0) for f in files)
-        return _read_facts(path, self.context.overlay == "proposed", version)
+        status: tuple[FactStatus, ...] = ("accepted", "proposed")
+        status = status if self.context.overlay == "proposed" else ("accepted",)
+        return tuple(k.fact for k in self.fact_store.facts(FactFilter(status=status)))
 
     @cached_property
     def _opened(self) -> KnowledgeGraph:
@@ -305,13 +304,6 @@ class Environment:
         from triplewise.tools.planning.seed_store import seeds_for
 
         return seeds_for(self.context.name_of("kg"), self.kg, self.context.seeds, self.caps)
-
-
-@lru_cache(maxsize=4)
-def _read_facts(path: Path, proposed: bool, _version: object) -> tuple[ExtractedFact, ...]:
-    """Return the accepted facts of a store, and the proposed ones; read again when its files change."""
-    status: tuple[FactStatus, ...] = ("accepted", "proposed") if proposed else ("accepted",)
-    return tuple(k.fact for k in FactStore(path).facts(FactFilter(status=status)))
 
 
 _load_guidelines = lru_cache(maxsize=16)(load_guidelines)

@@ -14,12 +14,9 @@
 The newest observation is always verbatim, and so are thought and action of every step that worked, so that
 bound variables and chosen relations stay. Nothing is ever longer than in `full`.
 
-Servers cache the beginning that two prompts share, so what an old step looks like should not change from
-prompt to prompt. Therefore the first mention stays and the repetition goes, never the other way round, and a
-step is rewritten only when something happened to it: it stopped being the newest, its mistake was corrected,
-or its relations were used. Between such events prompts only grow at their end. We do rewrite then, although
-it costs the cache the steps behind that point: these are some hundred tokens, while everything before the
-steps (task, actions, example, question) is the longest part and never changes.
+Servers cache the beginning that two prompts share, so a step is rewritten only when something happened to it
+(it stopped being the newest, its mistake was corrected, its relations were used), and of a repetition the
+first mention stays.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.learner import Progress, progress_callback
-from triplewise.tools.learning.trajectory import Choice, Trajectory
+from triplewise.tools.learning.trajectory import Trajectory
 from triplewise.tools.planning.bodies import rename
 from triplewise.tools.planning.lexical.question import QuestionView, view
 from triplewise.tools.planning.lexical.score import Scorer, path_similarities, path_text, words_of
@@ -177,35 +177,32 @@ def train_encoder(
 
 def path_examples(trajectories: Iterable[Trajectory], seed: int = 0) -> list[PathExample]:
     """Return the examples of trajectories that chose relations and found answers, in their order."""
+
+    def step(choice: str) -> tuple[str, bool]:  # `^` stands before a relation walked against its direction
+        return choice.removeprefix("^"), not choice.startswith("^")
+
     useful = [t for t in trajectories if t.choices and t.f1 >= LEAST_F1]
-    steps = sorted({_step(o) for t in useful for c in t.choices for o in c.offered})
-    return [_path_example(t, steps, random.Random(f"{seed} {t.id}")) for t in useful]
-
-
-def _step(choice: str) -> tuple[str, bool]:
-    """Read a relation as choices write it: `^` before one walked against its direction."""
-    return choice.removeprefix("^"), not choice.startswith("^")
-
-
-def _path_example(
-    trajectory: Trajectory, steps: Sequence[tuple[str, bool]], draw: random.Random
-) -> PathExample:
-    # A second chain of the rule, from another topic entity, begins without a way there.
-    chain: list[Choice] = [
-        trajectory.choices[0],
-        *takewhile(lambda choice: bool(choice.before), trajectory.choices[1:]),
-    ]
-    chosen = tuple(map(_step, (*chain[-1].before, chain[-1].chosen)))
-    others = [tuple(map(_step, (*choice.before, o))) for choice in chain for o in choice.offered]
-    others += [(*chosen, step) for step in draw.sample(steps, min(LONGER, len(steps)))]
-    return PathExample(
-        trajectory.question,
-        view_of(trajectory),
-        next(iter(trajectory.entities.values()), ""),
-        chosen,
-        tuple(path for path in dict.fromkeys(others) if path != chosen),
-        trajectory.f1,
-    )
+    steps = sorted({step(o) for t in useful for c in t.choices for o in c.offered})
+    examples = []
+    for trajectory in useful:
+        # A second chain of the rule, from another topic entity, begins without a way there.
+        first, *later = trajectory.choices
+        chain = [first, *takewhile(lambda choice: bool(choice.before), later)]
+        chosen = tuple(map(step, (*chain[-1].before, chain[-1].chosen)))
+        others = [tuple(map(step, (*choice.before, o))) for choice in chain for o in choice.offered]
+        draw = random.Random(f"{seed} {trajectory.id}")
+        others += [(*chosen, longer) for longer in draw.sample(steps, min(LONGER, len(steps)))]
+        examples.append(
+            PathExample(
+                trajectory.question,
+                view_of(trajectory),
+                next(iter(trajectory.entities.values()), ""),
+                chosen,
+                tuple(path for path in dict.fromkeys(others) if path != chosen),
+                trajectory.f1,
+            )
+        )
+    return examples
 
 
 def view_of(trajectory: Trajectory) -> QuestionView:
