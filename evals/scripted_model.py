@@ -1,4 +1,4 @@
-"""A language model that follows a script: an OpenAI-compatible chat server on loopback, plain or streaming.
+"""A language model that follows a script: an OpenAI-compatible chat server on loopback.
 
 Benchmarks and tests ask it over real HTTP. As a process of its own it shows that the plumbing works and how
 fast it is, without a key or a network:
@@ -49,90 +49,33 @@ class ChatHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with what was counted."""
-        if self.path == "/counts":
-            self.send_json(200, self.server.counts())
-        else:
-            self.send_refusal(404, f"no such path: {self.path}")
+        self.send_json(200, self.server.counts())
 
     def do_POST(self) -> None:
-        """Answer a chat."""
-        try:
-            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-        except ValueError:
-            self.send_refusal(400, "the body is no JSON")
-            return
-        self.post(body)
+        """Answer a request."""
+        self.post(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
     def post(self, body: dict[str, Any]) -> None:
-        """Answer a request."""
-        if self.path == "/v1/chat/completions":
-            self.chat(body)
-        else:
-            self.send_refusal(404, f"no such path: {self.path}")
-
-    def chat(self, body: dict[str, Any]) -> None:
-        """Answer a chat completion; where the script is exhausted, 500 and the wish not to be retried."""
+        """Answer a chat; where the script is exhausted, 500 and the wish not to be retried."""
         reply = self.server.next_reply(body["messages"])
         if reply is None:
-            text = f"script exhausted: request {self.server.used + 1} has no reply"
-            self.send_refusal(500, text, headers={"x-should-retry": "false"})
-            return
-        self.send_completion({"role": "assistant", "content": reply}, body)
+            message = f"script exhausted: request {self.server.used + 1} has no reply"
+            self.send_json(500, {"error": {"message": message}}, {"x-should-retry": "false"})
+        else:
+            self.reply(reply, body)
 
-    def send_completion(
-        self,
-        message: Mapping[str, Any],
-        body: Mapping[str, Any],
-        *,
-        finish_reason: str = "stop",
-        usage: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Answer with a chat completion, as a stream where that is asked for.
+    def reply(self, reply: Any, body: dict[str, Any]) -> None:
+        """Answer a chat with what the script says."""
+        message = {"role": "assistant", "content": reply}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        about = {"id": "chatcmpl-script", "object": "chat.completion", "created": 0, "model": body["model"]}
+        self.send_json(200, {**about, "choices": [choice], "usage": self.usage(reply, body)})
 
-        Args:
-            message: of the assistant. body: of the request. finish_reason: why the message ends.
-            usage: token counts; counted where it is None, left out where it is empty.
-        """
-        if usage is None:
-            asked = sum(self.server.count_tokens(str(m.get("content") or "")) for m in body["messages"])
-            written = self.server.count_tokens(message["content"] or "")
-            usage = {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}
-        reported = {"usage": usage} if usage else {}
-        about = {"id": "chatcmpl-script", "created": 0, "model": body["model"]}
-        if not body.get("stream"):
-            choice = {"index": 0, "message": message, "finish_reason": finish_reason}
-            self.send_json(200, {**about, "object": "chat.completion", "choices": [choice], **reported})
-            return
-        about["object"] = "chat.completion.chunk"
-        text, calls = message["content"] or "", message.get("tool_calls", ())
-        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-        deltas += [{"content": text[i : i + 12]} for i in range(0, len(text), 12)]
-        deltas += [{"tool_calls": [{"index": i, **call}]} for i, call in enumerate(calls)]
-        choices: list[dict[str, Any]] = [
-            {"index": 0, "delta": delta, "finish_reason": None} for delta in deltas
-        ]
-        choices.append({"index": 0, "delta": {}, "finish_reason": finish_reason})
-        chunks: list[dict[str, Any]] = [{**about, "choices": [choice]} for choice in choices]
-        if reported and (body.get("stream_options") or {}).get("include_usage"):
-            chunks.append({**about, "choices": [], **reported})
-        self.send_head(200, "text/event-stream", {"Cache-Control": "no-cache", "Connection": "close"})
-        for data in (*map(json.dumps, chunks), "[DONE]"):
-            self.wfile.write(f"data: {data}\n\n".encode())
-            self.wfile.flush()
-
-    def send_refusal(
-        self,
-        status: int,
-        message: str,
-        *,
-        code: str | None = None,
-        param: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        """Answer with an error in OpenAI's form."""
-        kind = "server_error" if status >= 500 else "invalid_request_error"
-        error = {"message": message, "type": kind, "param": param, "code": code}
-        self.send_json(status, {"error": error}, headers)
+    def usage(self, reply: str, body: dict[str, Any]) -> dict[str, int]:
+        """Return the tokens of a chat."""
+        asked = sum(self.server.count_tokens(str(m.get("content") or "")) for m in body["messages"])
+        written = self.server.count_tokens(reply)
+        return {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}
 
     def send_json(self, status: int, data: Any, headers: Mapping[str, str] | None = None) -> None:
         """Answer with JSON."""

@@ -99,6 +99,10 @@ class _Handler(scripted_model.ChatHandler):
             self.send_refusal(404, message, code="model_not_found", param="model")
         elif self.path == "/v1/embeddings":
             self._embeddings(body)
+        elif self.path != "/v1/chat/completions":
+            self.send_refusal(404, f"no such path: {self.path}")
+        elif refused := next((name for name in server.refuse if name in body), None):
+            self.send_refusal(400, server.refuse[refused], code="unsupported_parameter", param=refused)
         else:
             super().post(body)
 
@@ -141,29 +145,56 @@ class _Handler(scripted_model.ChatHandler):
                 self.send_body(200, _BAD_BODIES[fault], kind)
         return False
 
-    def chat(self, body: dict[str, Any]) -> None:
-        """Answer a chat; tool arguments given as a string are sent as they are, broken JSON too."""
-        for parameter, message in self.server.refuse.items():
-            if parameter in body:
-                self.send_refusal(400, message, code="unsupported_parameter", param=parameter)
-                return
-        super().chat(body)
+    def reply(self, reply: Any, body: dict[str, Any]) -> None:
+        """Answer with what a scripted mapping says, as a stream where that is asked for.
 
-    def send_completion(self, message: Mapping[str, Any], body: Mapping[str, Any], **more: Any) -> None:
-        """Answer with what a scripted mapping says."""
-        scripted = message["content"]
-        reply: dict[str, Any] = {"text": scripted} if isinstance(scripted, str) else dict(scripted)
+        Tool arguments given as a string are sent as they are, broken JSON too.
+        """
+        reply = {"text": reply} if isinstance(reply, str) else reply
         if "error" in reply:
             self.send_refusal(reply.get("status", 400), reply["error"], code=reply.get("code"))
             return
-        whole: dict[str, Any] = {"role": "assistant", "content": reply.get("text")}
+        text, calls = reply.get("text"), []
         for index, (name, arguments) in enumerate(reply.get("tool_calls", ())):
-            text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            call = {"id": f"call_{index}", "type": "function", "function": {"name": name, "arguments": text}}
-            whole.setdefault("tool_calls", []).append(call)
-        finish = reply.get("finish_reason") or ("tool_calls" if "tool_calls" in whole else "stop")
-        usage = reply.get("usage") if self.server.report_usage else {}
-        super().send_completion(whole, body, finish_reason=finish, usage=usage)
+            written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            call = {"id": f"call_{index}", "type": "function"}
+            calls.append({**call, "function": {"name": name, "arguments": written}})
+        finish = reply.get("finish_reason") or ("tool_calls" if calls else "stop")
+        usage = reply.get("usage", self.usage(text or "", body)) if self.server.report_usage else {}
+        reported = {"usage": usage} if usage else {}
+        about = {"id": "chatcmpl-script", "created": 0, "model": body["model"]}
+        if not body.get("stream"):
+            message = {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+            choices: list[dict[str, Any]] = [{"index": 0, "message": message, "finish_reason": finish}]
+            self.send_json(200, {**about, "object": "chat.completion", "choices": choices, **reported})
+            return
+        about["object"] = "chat.completion.chunk"
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+        deltas += [{"content": (text or "")[i : i + 12]} for i in range(0, len(text or ""), 12)]
+        deltas += [{"tool_calls": [{"index": i, **call}]} for i, call in enumerate(calls)]
+        choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+        choices.append({"index": 0, "delta": {}, "finish_reason": finish})
+        chunks: list[dict[str, Any]] = [{**about, "choices": [choice]} for choice in choices]
+        if reported and (body.get("stream_options") or {}).get("include_usage"):
+            chunks.append({**about, "choices": [], **reported})
+        self.send_head(200, "text/event-stream", {"Cache-Control": "no-cache", "Connection": "close"})
+        for data in (*map(json.dumps, chunks), "[DONE]"):
+            self.wfile.write(f"data: {data}\n\n".encode())
+            self.wfile.flush()
+
+    def send_refusal(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Answer with an error in OpenAI's form."""
+        kind = "server_error" if status >= 500 else "invalid_request_error"
+        error = {"message": message, "type": kind, "param": param, "code": code}
+        self.send_json(status, {"error": error}, headers)
 
     def _embeddings(self, body: dict[str, Any]) -> None:
         """Vectors of texts or token lists, one or many, as floats or base64 as asked."""
