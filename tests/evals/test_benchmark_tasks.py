@@ -283,11 +283,6 @@ def test_the_classes_of_a_gold_query_are_no_topics() -> None:
     assert entities_of("SELECT ?x { wd:Q1 wdt:P1 wd:Q2 . wd:Q1 wdt:P2 ?x }") == ("Q1", "Q2")
 
 
-def test_notes_count_what_a_reader_has_to_know(sets: Path) -> None:
-    assert "any fact of the subject for 3 of 5 slots; a slot counts" in _about(trex(**DEMO))["note"]
-    assert 'always saying "true" is right for 75.0% of all claims; ' in _about(creak(**DEMO))["note"]
-
-
 @pytest.mark.usefixtures("leaks_of_inspect")
 def test_slots_claims_and_questions_are_scored(sets: Path, tmp_path: Path) -> None:
     def figures(task: Task) -> dict[str, float]:
@@ -430,18 +425,6 @@ def test_what_was_judged_once_stays_until_questions_or_graph_change(sets: Path) 
         "trial", [{"id": "b"}], file, prepared(graph("freebase_kg"), ["observed"]), judge
     ) == {"b"}
     assert asked == ["a", "b", "b"]
-
-
-@pytest.mark.parametrize("name", sorted(set(BENCHMARK_TASKS) - {"wikisql"}))
-def test_a_missing_file_says_where_it_is_published(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIPLEWISE_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"missing; get it \(.*https://.*put it at this path"):
-        getattr(tasks, name)()
-    monkeypatch.delenv("TRIPLEWISE_DATA")
-    with pytest.raises(DataError, match="set TRIPLEWISE_DATA to the folder that holds the benchmarks"):
-        getattr(tasks, name)()
 
 
 def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:

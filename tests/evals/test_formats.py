@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import yaml
 
-from triplewise.evals.data import benchmark, locate
 from triplewise.evals.published_formats import FORMATS, is_published, read_published
 from triplewise.evals.tasks import wikisql
 from triplewise.evals.tasks.registry import with_results
@@ -169,17 +168,6 @@ def test_files_that_are_none_of_them(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(DataError, match="cannot be read"):
         is_published("cwq", tmp_path / "x.jsonl.gz")
-
-
-def test_published_files_are_found_in_the_data_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRIPLEWISE_DATA", str(tmp_path))
-    files = benchmark("metaqa").files
-    path = published(tmp_path / "metaqa", "metaqa")
-    assert locate(files["metaqa/test_2hop.jsonl.gz"]) == path
-    with pytest.raises(DataError, match="missing; get it"):
-        locate(files["metaqa/test_3hop.jsonl.gz"])
 
 
 def test_wikisql_as_published_is_asked_of_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,14 +161,6 @@ def test_ids_are_compared_as_ids_and_with_names_by_label_and_alias(
     assert _score(strict(), run, gold)["f1"] == pytest.approx(f1)
 
 
-def test_gold_names_are_compared_with_the_aliases_of_answers(kg: str) -> None:
-    run = {"status": "answered", "values": ["Q30"], "kg": kg, "profile": "wikidata"}
-    labelled = {**run, "labels": ["United States of America"]}
-    assert _score(strict("names"), labelled, ["USA"])["f1"] == 1.0
-    assert _score(strict("names"), labelled, ["Georgia"])["f1"] == 0.0
-    assert _score(slot(), labelled, ["U.S."])["hits_at_1"] == 1.0
-
-
 def test_the_benchmarks_own_names_count_without_a_graph() -> None:
     run = {"status": "answered", "values": ["Anatolia"]}
     known = {"m.1": ["Asia Minor", "Anatolia"], "m.2": ["Rome"]}

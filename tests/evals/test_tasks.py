@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,6 @@ from triplewise.evals import Run, command, metaqa, run, solver
 from triplewise.evals.command import print_summary
 from triplewise.evals.evaluation import scores_of
 from triplewise.graphs import Answer
-from triplewise.graphs.cli.app import run as run_command
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Correction, Input, Usage
 from triplewise.tools.core.errors import ConfigurationError
@@ -163,13 +161,3 @@ def test_names_in_set_go_to_task_phases_or_settings(data: Path) -> None:
     for pair in ("hops", "=2", "hops=["):
         with pytest.raises(ConfigurationError, match="--set"):
             command.parse_settings([pair])
-
-
-def test_the_command_prints_scores_and_names_what_a_person_has_to_mend(
-    data: Path, stub: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["eval", "metaqa", "--limit", "4", "--log-dir", str(tmp_path / "logs"), "--json"]
-    assert run_command(arguments) == 0
-    assert json.loads(capsys.readouterr().out)["scores"]["crashed.total"] == 1.0
-    assert run_command(["eval", "metaqa", "--set", "hops=7"]) == 2
-    assert "unknown hops 7; choose one of: 1, 2, 3" in capsys.readouterr().err

@@ -118,15 +118,6 @@ def test_a_tie_goes_to_the_answer_that_came_first(tmp_path: Path, openai_server:
     assert answer.values == (first,)
 
 
-def test_the_temperature_is_the_baselines_unless_the_run_has_its_own(
-    tmp_path: Path, openai_server: Server
-) -> None:
-    server = openai_server(lambda messages: "Answer: Ran")
-    run("self-consistency", "What?", asking(tmp_path, server), {"samples": 1, "temperature": 1.2})
-    run("self-consistency", "What?", asking(tmp_path, server, temperature=0.3), {"samples": 1})
-    assert [request.body["temperature"] for request in server.chats] == [1.2, 0.3]
-
-
 @pytest.mark.parametrize(
     ("budget", "calls"),
     [({"max_model_calls": 2}, 2), ({"max_tokens": 1}, 1), ({"max_steps": 3}, 3), ({"max_seconds": 1e-9}, 0)],

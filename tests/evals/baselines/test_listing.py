@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tests.support.openai_server import OpenAIServer
 from triplewise.evals import run
 from triplewise.evals.baselines import BASELINES
 from triplewise.evals.evaluation import make_task
@@ -87,19 +85,6 @@ def test_a_benchmark_runs_with_a_baseline(tmp_path: Path, name: str) -> None:
     assert log.status == "success"
     assert all(sample.error is None for sample in log.samples or ())
     assert all(set(s.store["Run:labels"]) == set(s.target) for s in log.samples or ())
-
-
-@pytest.mark.usefixtures("leaks_of_inspect", "data")
-def test_a_benchmark_runs_with_a_baseline_of_a_model(
-    tmp_path: Path, openai_server: Callable[..., OpenAIServer]
-) -> None:
-    server = openai_server(lambda messages: "Ridley Scott")
-    given = {"preset": "direct", "n": 4, "model": "openai:scripted", "base_url": server.url}
-    log = run(make_task("metaqa", given), log_dir=tmp_path / "logs", jobs=4)
-    assert log.status == "success"
-    assert len(server.chats) == 4
-    assert {s.store["Run:status"] for s in log.samples or ()} == {"answered"}
-    assert sum(s.store["Run:values"] == ["Ridley Scott"] for s in log.samples or ()) == 4
 
 
 @pytest.mark.usefixtures("data")
