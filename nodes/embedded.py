@@ -216,11 +216,12 @@ class _Walk:
         key = (atom.relation, atom.forward)
         if key not in self._hops:
             relation = self._profile.expand(atom.relation, relation=True)
-            hops = self._hops[key] = {}
+            hops: dict[Term, list[Term]] = {}
             for t in dict.fromkeys(self._facts):
                 if t.relation == relation:
                     start, end = (t.subject, t.object) if atom.forward else (t.object, t.subject)
                     hops.setdefault(start, []).append(end)
+            self._hops[key] = hops
         return self._hops[key]
 
     def over(self, nodes: Sequence[Term], atom: Atom) -> list[Term]:

@@ -146,8 +146,9 @@ class Resolver(Reader):
         term = self._by_name(form)
         if term is None and (literal := read_literal(form)) is not None:
             # Models quote ids and names; text is only a node if it was linked, or carries a language or type.
-            is_node = form in self.context.memory.names or not form.endswith(form[0])
-            term, form = (literal, form) if is_node else (None, literal.value)
+            if form in self.context.memory.names or not form.endswith(form[0]):
+                return literal
+            form = literal.value
         if term is None and not form.startswith("?"):
             term = read_iri(form, self.profile)
         if term is None or isinstance(term, Variable):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -71,7 +72,7 @@ class DuckDialect(DefaultDialect):
         super().initialize(connection)
         words = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
         reserved = connection.exec_driver_sql(words).scalars()
-        self.identifier_preparer.reserved_words = frozenset(str(word) for word in reserved)
+        self.identifier_preparer.reserved_words = {str(word) for word in reserved}
 
     def do_begin(self, dbapi_connection: Any) -> None:
         """Begin a transaction that cannot write."""
@@ -79,10 +80,10 @@ class DuckDialect(DefaultDialect):
 
     def do_rollback(self, dbapi_connection: Any) -> None:
         """Roll back, where there is anything to."""
-        try:
+        import duckdb
+
+        with suppress(duckdb.TransactionException):
             dbapi_connection.rollback()
-        except self.loaded_dbapi.TransactionException:
-            return
 
     def get_table_names(
         self, connection: sa.Connection, schema: str | None = None, **options: Any

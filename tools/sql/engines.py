@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import registry
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import QueuePool
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.kg.protocol import Outcome
 
-sa.dialects.registry.register("duckdb", "triplewise.tools.sql.duckdb_dialect", "DuckDialect")
+registry.register("duckdb", "triplewise.tools.sql.duckdb_dialect", "DuckDialect")
 
 T = TypeVar("T")
 _DUCK_SETTINGS = {

@@ -208,7 +208,7 @@ def _keys(declared: Sequence[sa.Table], tables: Sequence[Table]) -> Iterator[For
     """Return declared foreign keys, then those that the names of columns imply where none is declared."""
     columns = {(t.name, c.name): c for t in tables for c in t.columns}
     for table in declared:
-        keys, name = [], str(table.name)
+        name, keys = str(table.name), list[tuple[Sequence[str], str, Sequence[str]]]()
         for constraint in table.foreign_key_constraints:
             # Text, since the table referred to may be one that cannot be asked.
             other = constraint.elements[0].target_fullname.rpartition(".")[0]

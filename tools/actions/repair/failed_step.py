@@ -96,13 +96,11 @@ class Fix:
         calls: to be made one after the other in place of the failed one.
         relation: short id of the relation that its similarity is judged by, "" if it has none.
         prior: how likely this kind is right wherever it finds something, on the scale of a cosine.
-        kind: name of the kind of fix it is, set by `candidates`.
     """
 
     calls: tuple[Call, ...]
     relation: str = ""
     prior: float = 0.0
-    kind: str = ""
 
     def text(self) -> str:
         """Return the calls as the agent would write them."""
@@ -245,31 +243,20 @@ class FailedStep:
 
 
 Maker = Callable[[FailedStep], Iterator[Fix]]
+KINDS: list[tuple[Maker, frozenset[str], frozenset[str]]] = []
+"""Kinds of fix with the causes and actions they serve, in the order they were registered."""
 
 
-class _Kind(NamedTuple):
-    """A registered kind of fix."""
-
-    causes: frozenset[str]
-    actions: frozenset[str]
-    make: Maker
-
-
-KINDS: dict[str, _Kind] = {}
-"""Kinds of fix by name, in the order they were registered."""
-
-
-def kind(name: str, causes: Iterable[str], actions: Iterable[str] = ()) -> Callable[[Maker], Maker]:
+def kind(causes: Iterable[str], actions: Iterable[str] = ()) -> Callable[[Maker], Maker]:
     """Register a function as a kind of fix.
 
     Args:
-        name: what the kind is called in records.
         causes: interpreter codes and KB outcomes that it serves (`empty`, `bad_relation`, ...).
         actions: only for these actions; none: for any.
     """
 
     def register(make: Maker) -> Maker:
-        KINDS[name] = _Kind(frozenset(causes), frozenset(actions), make)
+        KINDS.append((make, frozenset(causes), frozenset(actions)))
         return make
 
     return register

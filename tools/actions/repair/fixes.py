@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 
 from triplewise.tools.actions.repair.failed_step import (
     KINDS,
@@ -45,7 +44,7 @@ def _is_literal(form: str) -> bool:
     return form.startswith(('"', "'"))
 
 
-@kind("swapped", causes=(EMPTY, "bad_subject"), actions=("add_fact",))
+@kind(causes=(EMPTY, "bad_subject"), actions=("add_fact",))
 def swapped(step: FailedStep) -> Iterator[Fix]:
     """The same fact in the other direction."""
     if step.fact and not _is_literal(step.fact[2]):
@@ -53,7 +52,7 @@ def swapped(step: FailedStep) -> Iterator[Fix]:
         yield step.fix(object_, relation, subject, relation=relation, prior=SURE)
 
 
-@kind("sibling", causes=(EMPTY, "bad_relation"), actions=("add_fact",))
+@kind(causes=(EMPTY, "bad_relation"), actions=("add_fact",))
 def sibling(step: FailedStep) -> Iterator[Fix]:
     """Another relation of the subject or the object, in the direction in which it is there."""
     if step.fact is None:
@@ -83,7 +82,7 @@ def _shared_parts(relation: str, other: str) -> float:
     return SHARED * (one[-1] == two[-1] or one[:-1] == two[:-1]) + SHARED / 3 * (one[0] == two[0])
 
 
-@kind("mediated", causes=(EMPTY,), actions=("add_fact",))
+@kind(causes=(EMPTY,), actions=("add_fact",))
 def mediated(step: FailedStep) -> Iterator[Fix]:
     """The relation belongs to a mediator (CVT, statement) in between, and the way to it was left out."""
     profile = step.kg.profile
@@ -103,7 +102,7 @@ def mediated(step: FailedStep) -> Iterator[Fix]:
         yield Fix((call, second), relation, LIKELY + _shared_parts(relation, way))
 
 
-@kind("anchored", causes=(*ROWS, EMPTY, "subject_equals_object"), actions=("add_fact",))
+@kind(causes=(*ROWS, EMPTY, "subject_equals_object"), actions=("add_fact",))
 def anchored(step: FailedStep) -> Iterator[Fix]:
     """A fact that hangs on nothing known, with a known node at one of its ends.
 
@@ -129,7 +128,7 @@ def anchored(step: FailedStep) -> Iterator[Fix]:
             yield step.fix(new, relation, node, relation=relation, prior=likely)
 
 
-@kind("other_variable", causes=(EMPTY,), actions=("add_fact",))
+@kind(causes=(EMPTY,), actions=("add_fact",))
 def other_variable(step: FailedStep) -> Iterator[Fix]:
     """Another variable than the one that was named, or a new one where the named one is taken."""
     if step.fact is None:
@@ -147,7 +146,7 @@ def other_variable(step: FailedStep) -> Iterator[Fix]:
             yield step.with_argument(place, step.new_variable(form), relation)
 
 
-@kind("freed", causes=("both_ends_fixed",), actions=("add_fact",))
+@kind(causes=("both_ends_fixed",), actions=("add_fact",))
 def freed(step: FailedStep) -> Iterator[Fix]:
     """A fact with both ends fixed: asked as yes or no, or with a variable at one end."""
     if step.fact is None:
@@ -163,7 +162,7 @@ def freed(step: FailedStep) -> Iterator[Fix]:
     yield step.fix(new, relation, object_, relation=relation, prior=POSSIBLE)
 
 
-@kind("variable", causes=("unknown_variable", "bad_variable", "max_not_variable"))
+@kind(causes=("unknown_variable", "bad_variable", "max_not_variable"))
 def variable_meant(step: FailedStep) -> Iterator[Fix]:
     """A bound variable in place of one that nothing binds, the most alike first."""
     if step.action not in step.toolset:
@@ -179,14 +178,14 @@ def variable_meant(step: FailedStep) -> Iterator[Fix]:
             yield step.with_argument(place, variable, prior=prior)
 
 
-@kind("new_output", causes=("count_output_not_variable",))
+@kind(causes=("count_output_not_variable",))
 def new_output(step: FailedStep) -> Iterator[Fix]:
     """A new variable for the number that a count gives."""
     if step.args:
         yield step.fix(*step.args[:-1], step.new_variable("count"))
 
 
-@kind("entity", causes=(EMPTY, "bad_subject", "bad_object", "unknown_entity", "bad_type", "bad_comparison"))
+@kind(causes=(EMPTY, "bad_subject", "bad_object", "unknown_entity", "bad_type", "bad_comparison"))
 def entity_meant(step: FailedStep) -> Iterator[Fix]:
     """The id of the known or indexed node whose name was written, or was written with a slip."""
     if step.action == "add_filter" and step.cause == EMPTY:
@@ -208,7 +207,6 @@ def entity_meant(step: FailedStep) -> Iterator[Fix]:
 
 
 @kind(
-    "lookup_elsewhere",
     causes=(EMPTY, "unknown_variable", "bad_variable", "unknown_entity", "bad_subject"),
     actions=("get_relation",),
 )
@@ -221,7 +219,7 @@ def lookup_elsewhere(step: FailedStep) -> Iterator[Fix]:
             yield step.fix(node, prior=NAME * name_similarity(written, label))
 
 
-@kind("action", causes=("unknown_action",))
+@kind(causes=("unknown_action",))
 def action_meant(step: FailedStep) -> Iterator[Fix]:
     """The nearest action that takes so many arguments."""
     count, scored = len(step.args), list[tuple[float, str]]()
@@ -238,7 +236,7 @@ def action_meant(step: FailedStep) -> Iterator[Fix]:
             yield Fix((Call(name, step.args),), prior=alike)
 
 
-@kind("arity", causes=("arity",))
+@kind(causes=("arity",))
 def fitted(step: FailedStep) -> Iterator[Fix]:
     """The arguments that fit, without those too many or with a new variable for the one that is missing."""
     if step.action not in step.toolset:
@@ -257,8 +255,8 @@ def fitted(step: FailedStep) -> Iterator[Fix]:
             yield step.fix(*step.args, variable, prior=0.1 / (age + 1))
 
 
-@kind("answer_first", causes=("execute_before_answer",))
-@kind("other_answer", causes=ROWS, actions=("set_answer",))
+@kind(causes=("execute_before_answer",))
+@kind(causes=ROWS, actions=("set_answer",))
 def answer_variable(step: FailedStep) -> Iterator[Fix]:
     """Which variable to return: another one than one that was objected to, the newest first."""
     for age, variable in enumerate(reversed(step.bound)):
@@ -286,7 +284,7 @@ _QUANTITY = re.compile(r"[-+]?\d[\d,' ]*(?:\.\d+)?")
 _SCALES = {"thousand": 1e3, "k": 1e3, "million": 1e6, "m": 1e6, "billion": 1e9, "bn": 1e9}
 
 
-@kind("operator", causes=("bad_operator", "relation_as_operator"), actions=("add_filter",))
+@kind(causes=("bad_operator", "relation_as_operator"), actions=("add_filter",))
 def operator_meant(step: FailedStep) -> Iterator[Fix]:
     """The operator that words mean, or the fact where a relation stands in its place."""
     if step.fact is None:
@@ -301,7 +299,7 @@ def operator_meant(step: FailedStep) -> Iterator[Fix]:
         yield step.fix(left, operator, right, prior=0.3 - 0.1 * place)
 
 
-@kind("comparison", causes=(EMPTY, "bad_comparison"), actions=("add_filter",))
+@kind(causes=(EMPTY, "bad_comparison"), actions=("add_filter",))
 def comparison(step: FailedStep) -> Iterator[Fix]:
     """The comparison turned around, made less strict, or of another variable."""
     if step.fact is None:
@@ -320,7 +318,7 @@ def comparison(step: FailedStep) -> Iterator[Fix]:
                 yield step.with_argument(place, variable, prior=0.15 / (age + 1))
 
 
-@kind("value", causes=("bad_date", "bad_number", "bad_object", "bare_number_node", "bad_comparison"))
+@kind(causes=("bad_date", "bad_number", "bad_object", "bare_number_node", "bad_comparison"))
 def value_meant(step: FailedStep) -> Iterator[Fix]:
     """The year, day or number in something that is written as none."""
     for place, form in enumerate(step.args):
@@ -355,7 +353,7 @@ def readings(form: str) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-@kind("through", causes=ROWS, actions=("set_answer",))
+@kind(causes=ROWS, actions=("set_answer",))
 def through(step: FailedStep) -> Iterator[Fix]:
     """What lies behind nodes without a name that were set as the answer."""
     for form in step.args:
@@ -371,12 +369,12 @@ def candidates(step: FailedStep) -> list[Fix]:
     """Return all fixes that any kind proposes, each once, without what has failed before; not yet tried."""
     failed = {*step.memory.failed, Call(step.action, step.feedback.arguments).text()}
     fixes: dict[tuple[Call, ...], Fix] = {}
-    for name, (causes, actions, make) in KINDS.items():
+    for make, causes, actions in KINDS:
         if step.cause not in causes or (actions and step.action not in actions):
             continue
         # A kind that would need more queries than are left gives way to the ones that need none.
         with suppress(SpentError):
             for fix in make(step):
                 if fix.calls[0].text() not in failed:
-                    fixes.setdefault(fix.calls, replace(fix, kind=name))
+                    fixes.setdefault(fix.calls, fix)
     return list(fixes.values())
