@@ -156,17 +156,6 @@ def test_multisets() -> None:
 
 
 @given(VALUES, VALUES)
-def test_figures_are_shares_and_f1_lies_between_precision_and_recall(
-    answers: list[Any], gold: list[Any]
-) -> None:
-    found = overlap(answers, gold)
-    assert all(0.0 <= figure <= 1.0 for figure in found)
-    assert min(found[:2]) - 1e-9 <= found.f1 <= max(found[:2]) + 1e-9
-    assert (found.exact_match == 1.0) == (found.f1 == 1.0)
-    assert found.hits_at_1 <= math.ceil(found.precision)
-
-
-@given(VALUES, VALUES)
 def test_precision_and_recall_are_those_of_comparing_all_with_all(
     answers: list[Any], gold: list[Any]
 ) -> None:
@@ -178,13 +167,3 @@ def test_precision_and_recall_are_those_of_comparing_all_with_all(
         covered = [any(same(a, g) for a in given_) for g in wanted]
         assert found.precision == pytest.approx(sum(right) / len(given_))
         assert found.recall == pytest.approx(sum(covered) / len(wanted))
-
-
-@given(VALUES, VALUES, st.randoms())
-def test_order_and_duplicates_do_not_matter_but_to_hits(
-    answers: list[Any], gold: list[Any], random: Any
-) -> None:
-    found, mixed = overlap(answers, gold), [*answers, *answers]
-    random.shuffle(mixed)
-    other = overlap(mixed, list(reversed([*gold, *gold])))
-    assert other._replace(hits_at_1=0.0) == pytest.approx(found._replace(hits_at_1=0.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,21 +34,6 @@ def test_hybrid_uses_common_words_too() -> None:
     assert rank_relations("which director made it", RELATIONS, "hybrid", _Letters())[0] == "P57"
     symbols = [("P1", "?"), ("P2", "!")]
     assert rank_relations("which director made it", symbols, "hybrid", _Letters()) == ["P1", "P2"]
-
-
-def test_hybrid_searches_with_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
-    import faiss
-
-    searched: list[int] = []
-    search = faiss.IndexFlatIP.search
-
-    def noted(index: Any, *args: Any) -> Any:
-        searched.append(index.ntotal)
-        return search(index, *args)
-
-    monkeypatch.setattr(faiss.IndexFlatIP, "search", noted)
-    rank_relations("which director made it", RELATIONS, "hybrid", _Letters())
-    assert searched == [len(RELATIONS)]
 
 
 @pytest.mark.parametrize("method", ["sentence-transformers", "hybrid", "openai"])

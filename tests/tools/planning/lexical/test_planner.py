@@ -51,21 +51,18 @@ def asked() -> list[dict[str, Any]]:
         pytest.param("Who directed Psycho?", {"Alfred Hitchcock"}, id="1-hop"),
         pytest.param("Where was the author of Dracula born?", {"Clontarf, Dublin"}, id="2-hop"),
         pytest.param("How many countries border Austria?", {"8"}, id="count"),
-        pytest.param("What is the highest mountain in Nepal?", {"Mount Everest"}, id="superlative"),
         pytest.param("Which films did Steven Spielberg direct before 1990?", {"Jaws"}, id="date"),
         pytest.param(
             "Which films did Stanley Kubrick direct later than 1985?",
             {"Eyes Wide Shut", "Full Metal Jacket"},
             id="later than a year",
         ),
-        pytest.param("Which mountains are higher than 8600 metres?", {"Mount Everest", "K2"}, id="number"),
         pytest.param(
             "Which rivers are over 1500 but under 3000 kilometres long?",
             {"Danube", "Colorado River", "Zambezi"},
             id="numbers like years",
         ),
         pytest.param("Did Peter Jackson direct Barry Lyndon?", {"false"}, id="no"),
-        pytest.param("Is the Rhine longer than the Danube?", {"false"}, id="no, shorter"),
         pytest.param(
             "Which countries border Portugal or Liechtenstein?", {"Spain", "Austria", "Switzerland"}, id="or"
         ),
@@ -74,12 +71,6 @@ def asked() -> list[dict[str, Any]]:
             {"Colombia", "Ecuador", "Guyana", "Suriname", "Venezuela", "Peru"},
             id="negation",
         ),
-        pytest.param(
-            "Which countries border both France and Austria?",
-            {"Switzerland", "Italy", "Germany"},
-            id="intersection",
-        ),
-        pytest.param("Is the Rhine a planet?", {"false"}, id="no member"),
     ],
 )
 def test_new_questions_of_every_kind(ask: Ask, question: str, labels: set[str]) -> None:
