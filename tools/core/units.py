@@ -1,11 +1,7 @@
-"""Quantities as texts: a number and a unit ("5 km", "20 °C", "3 square miles"), brought to base units.
-
-Units are pint's. Where it is not installed (it comes with the evaluations), no text is read as a quantity.
-"""
+"""Quantities as texts ("5 km", "20 °C", "3 square miles"), brought to base units by pint."""
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -62,43 +58,35 @@ def read_quantity(number: float, unit: str) -> Quantity | None:
 
 @lru_cache(maxsize=_CACHED)
 def _scale(unit: str) -> tuple[float, float, str] | None:
-    """Factor, offset and dimension of a unit."""
+    """Return factor, offset and dimension of a unit; None for an unknown one, or one people hardly mean."""
     if unit == "%" or unit.casefold() in _PERCENT:
         return 1.0, 0.0, "percent"
     # Only plain names, products and small powers reach pint's parser: it would work out any expression.
-    if not _UNIT.fullmatch(unit) or (registry := _registry()) is None:
+    if not _UNIT.fullmatch(unit):
         return None
+    from pint.errors import PintError
+
     for pattern, plain in _SPELLED:
         unit = pattern.sub(plain, unit)
     for writing in dict.fromkeys((unit, unit.lower() if len(unit) > 1 else unit)):
-        if (scale := _parse(registry, writing)) is not None:
-            return scale
+        try:
+            powers: dict[str, Any] = dict(_registry().parse_units(writing)._units)
+            # A common unit, with a prefix or not, or one such per another.
+            signs = sorted(power > 0 for power in powers.values())
+            is_common = all(_PREFIXED.fullmatch(name) or _PLAIN.fullmatch(name) for name in powers)
+            if not is_common or signs not in ([True], [False, True]):
+                continue
+            none = _registry().Quantity(0.0, writing).to_base_units()
+            one = _registry().Quantity(1.0, writing).to_base_units()
+        except (PintError, TypeError, ValueError, AttributeError):
+            continue
+        return float(one.magnitude - none.magnitude), float(none.magnitude), str(none.dimensionality)
     return None
 
 
-def _parse(registry: UnitRegistry[Any], unit: str) -> tuple[float, float, str] | None:
-    """Parse a unit by pint; None for an unknown one, and for one that people hardly mean."""
-    from pint.errors import PintError
-
-    try:
-        powers: dict[str, Any] = dict(registry.parse_units(unit)._units)
-        # A common unit, with a prefix or not, or one such per another.
-        signs = sorted(power > 0 for power in powers.values())
-        is_common = all(_PREFIXED.fullmatch(name) or _PLAIN.fullmatch(name) for name in powers)
-        if not is_common or signs not in ([True], [False, True]):
-            return None
-        none = registry.Quantity(0.0, unit).to_base_units()
-        one = registry.Quantity(1.0, unit).to_base_units()
-    except (PintError, TypeError, ValueError, AttributeError):
-        return None
-    return float(one.magnitude - none.magnitude), float(none.magnitude), str(none.dimensionality)
-
-
 @cache
-def _registry() -> UnitRegistry[Any] | None:
-    """Pint's units; None where it is not installed."""
-    if importlib.util.find_spec("pint") is None:
-        return None
+def _registry() -> UnitRegistry[Any]:
+    """Return pint's units: half a second of imports, so only where a text may be a quantity."""
     import pint
 
     return pint.UnitRegistry()

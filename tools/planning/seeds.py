@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,7 +20,7 @@ import numpy as np
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import XSD, Literal, Term, text
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import Signature
 from triplewise.tools.planning.lexical.question import MENTION, masked
@@ -287,8 +286,7 @@ def with_names(seeds: Iterable[Seed], kg: KnowledgeGraph) -> Iterator[Seed]:
 
     One query for the labels of some hundred; a question that has another name for it stays as it is.
     """
-    source = iter(seeds)
-    while batch := list(islice(source, BATCH)):
+    for batch in batches(seeds, BATCH):
         ids = {i: kg.profile.expand(i) for s in batch if not s.spans for i in s.topics}
         labels = kg.labels([iri for iri in ids.values() if iri is not None])
         names = {i: labels.get(iri, "") for i, iri in ids.items() if iri is not None}

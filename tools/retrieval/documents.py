@@ -136,7 +136,7 @@ def _read_folder(folder: Path, stamps: Sequence[_Stamp]) -> list[Passage]:
     with suppress(OSError, ValueError, TypeError, KeyError):  # none, or a damaged one
         record = json.loads(cache.read_text(encoding="utf-8"))
         if record["format"] == FORMAT:
-            cached = {tuple(stamp): texts for stamp, texts in record["files"]}
+            cached = {(name, size, at): texts for (name, size, at), texts in record["files"]}
     files: dict[_Stamp, list[str]] = {}
     unreadable: list[DataError] = []
     for stamp in stamps:

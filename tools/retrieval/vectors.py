@@ -14,7 +14,6 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from pathlib import Path
 from threading import Lock, RLock
 from weakref import WeakKeyDictionary
@@ -23,7 +22,7 @@ import numpy as np
 from filelock import FileLock
 
 from triplewise.tools.core.files import is_writable
-from triplewise.tools.kg.protocol import KnowledgeGraph, origin_of
+from triplewise.tools.kg.protocol import KnowledgeGraph, batches, origin_of
 from triplewise.tools.retrieval.encoder import EMBEDDED, WEIGHTS_SHA256, Encoder
 
 FOLDER = "vectors"
@@ -102,8 +101,8 @@ class VectorStore:
             texts: any number of them, read as they are needed.
             progress: called with the number of texts done so far.
         """
-        before, done, source = len(self), 0, iter(texts)
-        while portion := list(islice(source, CHUNK)):
+        before, done = len(self), 0
+        for portion in batches(texts, CHUNK):
             self.vectors(portion)
             done += len(portion)
             if progress is not None:

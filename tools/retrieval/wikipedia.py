@@ -84,8 +84,9 @@ class WikipediaDocuments:
                     reply = client.get(self.url, params=parameters, timeout=seconds)
                     return reply.raise_for_status().json()["query"]
 
+                parts: dict[str, str | int]
+                parts = {"prop": "extracts|info", "explaintext": 1, "inprop": "url", "redirects": 1}
                 for hit in query(list="search", srsearch=topic, srlimit=PAGES)["search"]:
-                    parts = {"prop": "extracts|info", "explaintext": 1, "inprop": "url", "redirects": 1}
                     for page in query(titles=hit["title"], **parts)["pages"].values():
                         # Headings (`== Career ==`) become paragraphs of their own.
                         lines = (line.strip() for line in page.get("extract", "")[:CHARACTERS].split("\n"))
@@ -97,7 +98,7 @@ class WikipediaDocuments:
                 f"{server} cannot be reached ({type(error).__name__}): check the network, or set documents "
                 "to a folder of text files, which needs none"
             ) from error
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, httpx.InvalidURL) as error:
             raise DocumentsUnavailableError(
                 f"{server} gave no usable answer ({type(error).__name__}); check that {self.url} is a "
                 "MediaWiki's API"

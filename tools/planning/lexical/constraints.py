@@ -162,7 +162,7 @@ class Constraints:
         if classes := find_classes(self._kg, self.view.most):
             # "the most moons": what is counted must be moons, whichever relation leads to them.
             form = node_form(self._kg, short(classes[0]))
-            members = []
+            members: list[tuple[Atom, float]] = []
             for atom, similarity in ranked[:8]:
                 counted = Constraint("type", atom.variable, (), value=form)
                 longer = constrained(replace(rule, body=(*rule.body, atom)), counted)
