@@ -99,21 +99,6 @@ def test_a_loop_is_two_calls_by_turns() -> None:
     assert "loop" not in triggered(replace(feedback, outcome="unavailable"), calls(b, a, b))
 
 
-def test_a_step_that_changes_nothing_is_told_from_one_that_is_repeated() -> None:
-    feedback = Feedback("add_fact", ("m.1", "r.a", "?x"), outcome="rows", detail={"unchanged": True})
-    assert triggered(feedback) == ("nothing_changed",)
-    assert triggered(feedback, calls("add_fact(m.1, r.a, ?x)")) == ("repeated_step",)
-
-
-def test_a_name_read_as_an_id_is_said_but_quotes_are_no_name() -> None:
-    def repaired(**pairs: str) -> tuple[str, ...]:
-        return triggered(Feedback("get_relation", ("m.1",), outcome="rows", detail={"repaired": pairs}))
-
-    assert repaired(Alien="m.1") == ("label_repaired",)
-    assert repaired(**{"'m.1'": "m.1"}) == ()
-    assert repaired(thing='"thing"') == ()
-
-
 @pytest.mark.parametrize(
     ("relation", "program", "planned", "fires"),
     [
@@ -155,14 +140,6 @@ def test_a_misused_hierarchy_is_told_from_other_empty_facts(
         "add_fact", call, outcome="empty", detail={**detail, "class_relations": ["P31", "P279"]}
     )
     assert triggered(feedback, memory)[0] == expected
-
-
-def test_an_id_out_of_nowhere_is_said_even_where_it_finds_something() -> None:
-    feedback = Feedback("add_fact", ("?x", "r.a", "m.99"), outcome="rows")
-    assert triggered(feedback) == ("id_not_seen",)
-    assert triggered(replace(feedback, arguments=("?x", "r.a", "m.1"))) == ()
-    assert triggered(replace(feedback, arguments=("?x", "r.a", '"m.99"'))) == ()
-    assert triggered(replace(feedback, arguments=("?x", "r.a", "1979")), question="films of 1979?") == ()
 
 
 def test_all_notes_that_fit_are_given() -> None:

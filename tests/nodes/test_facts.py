@@ -175,13 +175,6 @@ def test_what_a_run_sees_of_its_own_facts(context: Context, status: Any, review:
     assert environment(context).kg.neighbours(FACT.triple.subject, FACT.triple.relation).triples == ()
 
 
-def test_with_review_what_waits_is_not_seen_by_way_of_the_store(context: Context) -> None:
-    store(context).add([FACT, OTHER])
-    env = environment(replace(context, review=True, overlay="proposed"))
-    env.facts = (FACT,)
-    assert [t.object for t in env.kg.neighbours(FACT.triple.subject).triples] == [OTHER.triple.object]
-
-
 def test_rules_of_another_question_are_planned_for(context: Context) -> None:
     from triplewise.nodes.plan import REPLANNED, rule_service
     from triplewise.nodes.state import State, Step

@@ -41,11 +41,6 @@ def test_a_note_stays_with_its_step_and_is_counted(state: Callable[..., State], 
     assert f"Johann Wolfgang von Goethe -> {GOETHE}" in verdict(after).note
 
 
-def test_a_step_without_fault_has_no_guideline(state: Callable[..., State], context: Context) -> None:
-    after = taken(state(GOETHE), context, f"get_relation({GOETHE})")
-    assert (verdict(after).status, verdict(after).guideline, after.last.guideline) == ("ok", "", "")
-
-
 def test_a_name_in_the_question_asks_for_nothing(state: Callable[..., State], context: Context) -> None:
     question = "When did the wife of When Harry Met Sally die?"
     calls = (f"get_relation({GOETHE})", f"add_fact({GOETHE}, P451, ?x)", "set_answer(?x)")

@@ -8,7 +8,7 @@ import pytest
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State
-from triplewise.nodes.link import VARIANTS, given, link
+from triplewise.nodes.link import VARIANTS, link
 from triplewise.tools.core.errors import ConfigurationError
 
 from .conftest import WILD
@@ -24,10 +24,6 @@ def test_given_entities_are_taken_as_they_are(runtime: Runtime[Context]) -> None
     state = State(question="Where is it set?", entities={"it": WILD, "White Fang": None})
     for phase in VARIANTS.values():
         assert [e.id for e in phase(state, runtime)["linked"]] == [WILD, "Q844836"]  # type: ignore[index]
-
-
-def test_given_links_nothing_on_its_own(runtime: Runtime[Context]) -> None:
-    assert given(State(question="Where is White Fang set?"), runtime)["linked"] == ()
 
 
 def test_everything_else_starts_anew(runtime: Runtime[Context], state: Callable[..., State]) -> None:

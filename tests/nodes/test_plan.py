@@ -149,18 +149,6 @@ def test_documents_keep_a_rule_with_a_gap_alive_but_none_that_is_made_up(
     assert "'spouse'" in reasons(update)
 
 
-def test_proposals_with_a_gap_leave_places_to_rules_that_the_graph_follows(
-    propose: Run, tmp_path: Path
-) -> None:
-    folder = tmp_path / "documents"
-    folder.mkdir()
-    (folder / "weaver.txt").write_text("Sigourney Weaver was born in New York.")
-    reply = "[starring, birthplace]\n[^directedBy]\n[birthplace]\n[directedBy]"
-    update, _ = propose(reply, documents=str(folder), plan_rules=2)
-    bodies = [[a.relation for a in r.body] for r in update["rules"]]
-    assert bodies == [["starring", "birthplace"], ["directedBy"]]
-
-
 def test_a_mined_rule_without_a_grounding_is_dropped(films: Path, tmp_path: Path) -> None:
     path = tmp_path / "seeds.jsonl"
     row = {"question": "where was Ridley Scott born?", "topic_entity": "Ridley Scott"}

@@ -34,11 +34,6 @@ def test_a_slot_that_the_graph_cannot_fill_stays_empty(preset: str) -> None:
     assert answer.reason == 'the knowledge graph holds no "place of birth" of Peru'
 
 
-def test_the_name_of_a_slot_is_linked_and_nothing_of_its_relation() -> None:
-    assert ask("Peru [SEP] capital", {}).labels == ("Lima",)
-    assert ask("Nowhere at all [SEP] capital", {}).status == "not_found"
-
-
 @pytest.mark.parametrize("preset", ["oda", "agent"])
 @pytest.mark.parametrize(
     ("claim", "word"),
