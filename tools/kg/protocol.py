@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -235,17 +234,15 @@ class AnswerCache:
     """
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[tuple[str, int], Result] = OrderedDict()
-        self._lock = Lock()
+        self._answers: LRUCache[tuple[str, int], Result] = LRUCache(ANSWERS)
 
     def find(self, sparql: str, limit: int) -> Result | None:
         """Return what the KG answered to a query, with at most `limit` rows; None if that is not here."""
-        with self._lock:
-            if (answer := self._answers.get((sparql, limit))) is not None:
-                return answer
-            if (select := _SELECT.fullmatch(sparql)) is None:
-                return None
-            whole = self._answers.get((select["prologue"] + select["body"], limit))
+        if (answer := self._answers.get((sparql, limit))) is not None:
+            return answer
+        if (select := _SELECT.fullmatch(sparql)) is None:
+            return None
+        whole = self._answers.get((select["prologue"] + select["body"], limit))
         names = tuple(name[1:] for name in select["names"].split())
         if whole is None or not set(names) <= set(whole.variables):
             return None
@@ -257,15 +254,13 @@ class AnswerCache:
         """Remember an answer. Failures and cut or very long results are asked for again."""
         if result.outcome not in (Outcome.ROWS, Outcome.EMPTY) or len(result.rows) > ANSWER_ROWS:
             return
-        with self._lock:
-            self._answers[sparql, limit] = result
-            select = _SELECT.fullmatch(sparql)
-            if select is not None and (select["cut"] is None or len(result.rows) < int(select["cut"])):
-                key = (select["prologue"] + select["body"], limit)  # no query itself
-                if key not in self._answers or len(self._answers[key].variables) <= len(result.variables):
-                    self._answers[key] = result
-            while len(self._answers) > ANSWERS:
-                self._answers.popitem(last=False)
+        self._answers[sparql, limit] = result
+        select = _SELECT.fullmatch(sparql)
+        if select is not None and (select["cut"] is None or len(result.rows) < int(select["cut"])):
+            key = (select["prologue"] + select["body"], limit)  # no query itself
+            whole = self._answers.get(key)
+            if whole is None or len(whole.variables) <= len(result.variables):
+                self._answers[key] = result
 
 
 class KnowledgeGraph:
