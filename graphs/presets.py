@@ -32,39 +32,23 @@ class Preset:
     settings: Mapping[str, Any]
 
 
-_COMMON = {"link": "index", "inspect": "eraser", "correct": "eraser"}
-
 _STEP_BY_STEP = {
-    **_COMMON,
+    "link": "index",
     "plan": "for-policy",
-    "observe": "none",
-    "act": "auto",
-    "reflect": "none",
-    "answer": "program",
-}
-
-_SQL = {
-    "link": "none",
-    "plan": "none",
     "observe": "none",
     "act": "auto",
     "inspect": "eraser",
     "correct": "eraser",
     "reflect": "none",
-    "answer": "sql",
+    "answer": "program",
 }
+"""QueryAgent's phases; the other presets say where theirs differ."""
+_SQL = _STEP_BY_STEP | {"link": "none", "plan": "none", "answer": "sql"}
 
 PRESETS: dict[str, Preset] = {
     "agent": Preset(
         "all three papers together: rules plan, observation guides, a query is built and corrected",
-        {
-            **_COMMON,
-            "plan": "mined",
-            "observe": "auto",
-            "act": "auto",
-            "reflect": "similarity",
-            "answer": "program",
-        },
+        _STEP_BY_STEP | {"plan": "mined", "observe": "auto", "reflect": "similarity"},
         {"toolset": "pyql", "prompt": "agent", "max_steps": 40, "max_actions": 8},
     ),
     "queryagent": Preset(
@@ -74,26 +58,12 @@ PRESETS: dict[str, Preset] = {
     ),
     "oda": Preset(
         "ODA: recursive observation, exploring actions, memory as a network of paths",
-        {
-            **_COMMON,
-            "plan": "for-policy",
-            "observe": "oda",
-            "act": "auto",
-            "reflect": "oda",
-            "answer": "memory",
-        },
+        _STEP_BY_STEP | {"observe": "oda", "reflect": "oda", "answer": "memory"},
         {"toolset": "explore", "prompt": "oda", "max_steps": 24},
     ),
     "symagent": Preset(
         "SymAgent: rules mined from seed questions plan the search for neighbours and documents",
-        {
-            **_COMMON,
-            "plan": "proposed",
-            "observe": "none",
-            "act": "auto",
-            "reflect": "similarity",
-            "answer": "memory",
-        },
+        _STEP_BY_STEP | {"plan": "proposed", "reflect": "similarity", "answer": "memory"},
         {"toolset": "symbolic", "prompt": "symagent", "max_steps": 30},
     ),
     "agentbench": Preset(

@@ -20,7 +20,6 @@ from pydantic import ValidationError
 
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.graphs import PRESETS, Context, State, build_graph
-from triplewise.graphs.presets import find_preset
 from triplewise.nodes.environment import Update
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg import open_kg
@@ -418,7 +417,7 @@ def test_live_objects_are_taken_as_they_are() -> None:
 
 
 def test_a_setting_that_is_given_wins_though_it_is_the_default() -> None:
-    settings = find_preset("queryagent-faithful").settings
+    settings = PRESETS["queryagent-faithful"].settings
     assert Context(history="short").resolved(settings).history == "short"
     assert Context().resolved(settings).history == "full"
     assert Context(toolset=None).resolved(settings).toolset == "pyql"

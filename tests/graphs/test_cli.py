@@ -237,15 +237,6 @@ def test_kg_load_info_profile_and_ask(cli: Cli, films: Path, tmp_path: Path) -> 
     assert asked.out == "Ridley Scott\n"
 
 
-def test_kg_load_reports_broken_lines(cli: Cli, tmp_path: Path) -> None:
-    path, into = tmp_path / "bad.nt", str(tmp_path / "bad")
-    path.write_text("<http://a/s> <http://a/p> <http://a/o> .\nnonsense\n")
-    stopped = cli("kg", "load", str(path), "--into", into)
-    assert (stopped.code, f"{path}:2:" in stopped.err) == (2, True)
-    skipped = cli("kg", "load", str(path), "--into", into, "--on-error", "skip")
-    assert (skipped.code, f"{path}:2:" in skipped.err) == (0, True)
-
-
 def test_presets_graph_guidelines_and_demo(cli: Cli) -> None:
     assert "for-policy" in cli("presets").out
     assert "inspect -.-> correct" in cli("graph", "--preset", "oda").out
