@@ -39,10 +39,7 @@ SEED, PATIENCE = 20240401, 300.0
 
 
 def observe(
-    size: Annotated[
-        list[int] | None,
-        typer.Option(help="Distinct texts of a neighbourhood. [dim](1000, 10000, 50000)[/dim]"),
-    ] = None,
+    size: Annotated[list[int] | None, typer.Option(help="Texts [dim](1000, 10000, 50000)[/dim].")] = None,
     questions: Annotated[int, typer.Option(min=1, help="Questions asked of each.")] = 20,
 ) -> list[dict[str, Any]]:
     """Ranking of large neighbourhoods beside encoding every text: cold, with the KG's vectors, seen before.

@@ -84,19 +84,16 @@ def savings(
                 answers.append(agent.invoke(question, context=context)["answer"])
                 seconds.append(time.perf_counter() - start)
             rows.append({
-                "loop": loop,
-                "questions": len(scripts),
+                "loop": loop, "questions": len(scripts), "seconds": fmean(seconds),
                 "queries": fmean(answer.usage.queries for answer in answers),
                 "prompt tokens": fmean(answer.usage.input_tokens for answer in answers),
                 "calls": fmean(answer.usage.calls for answer in answers),
-                "seconds": fmean(seconds),
                 "values": [frozenset(answer.values) for answer in answers],
             })  # fmt: skip
-    first = rows[0]
     for row in rows:
-        row["of faithful"] = row["queries"] / first["queries"]
-        row["of faithful's tokens"] = row["prompt tokens"] / first["prompt tokens"]
-        row["same answers"] = sum(map(eq, row["values"], first["values"]))
+        for figure in ("queries", "prompt tokens"):
+            row[f"{figure} of faithful"] = row[figure] / rows[0][figure]
+        row["same answers"] = sum(map(eq, row["values"], rows[0]["values"]))
     return [{name: figure for name, figure in row.items() if name != "values"} for row in rows]
 
 

@@ -127,7 +127,7 @@ def test_every_saving_saves_on_the_same_replies(monkeypatch: pytest.MonkeyPatch)
     faithful, ours = rows["faithful (QueryAgent's paper)"], rows["ours"]
     assert faithful["questions"] == ours["same answers"] == 4
     assert ours["queries"] < rows["ours, a query for each label"]["queries"]
-    assert ours["of faithful"] <= 0.6
+    assert ours["queries of faithful"] <= 0.6
     assert ours["prompt tokens"] < rows["ours, history full"]["prompt tokens"] < faithful["prompt tokens"]
     assert ours["calls"] == faithful["calls"]
 
