@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from triplewise.nodes.answer import labels_of
 from triplewise.tools.actions.comparison import compared
-from triplewise.tools.core.call import Call
+from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, Node, Variable
@@ -49,6 +50,8 @@ ACTIONS = {
     "ask": "",
 }
 """The actions of drafts, and what each argument is: node, relation, variable, or written as it is (blank)."""
+SHOWN = 5
+"""Answers of a draft that its observation shows."""
 SIMILAR = 0.6
 """Least similarity (0 to 1) of a linked entity's name to the one that a draft has for it."""
 
@@ -90,22 +93,6 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
-    """What a draft came to.
-
-    Attributes:
-        bound: the program that was run last, None where none could be bound.
-        answers: what it found, as short ids and literals. outcome: of the query, "" if none was run.
-        error: why there are no answers, in words.
-    """
-
-    bound: Bound | None = None
-    answers: tuple[str, ...] = ()
-    outcome: str = ""
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Binder:
     """Binds the drafts of one question.
 
@@ -118,22 +105,37 @@ class Binder:
     linked: Sequence[LinkedEntity]
     beam: int
 
-    def execute(self, draft: Draft) -> Executed:
-        """Return the answers of the first bound program that has any."""
-        programs, error = self.bind(draft)
-        last = Executed(error=error)
-        for bound in programs:
-            result = self.kg.query(bound.program.sparql(self.kg.profile))
-            outcome = str(result.outcome)
+    def execute(self, draft: Draft, last: bool) -> Feedback:
+        """Return what the first bound program with answers finds, or why none does; `last` ends the run."""
+        (programs, error), kg = self.bind(draft), self.kg
+        bound: Bound | None = None
+        answers, outcome = tuple[str, ...](), ""
+        for candidate in programs:
+            result = kg.query(candidate.program.sparql(kg.profile))
             if result.boolean is not None:
-                return Executed(bound, (str(result.boolean).lower(),), outcome)
-            if result.rows:
-                values = result.column(result.variables[0])
-                return Executed(bound, tuple(map(self.kg.profile.short, values)), outcome)
-            if last.bound is None or result.outcome is not Outcome.EMPTY:
+                answers = (str(result.boolean).lower(),)
+            elif result.rows:
+                answers = tuple(map(kg.profile.short, result.column(result.variables[0])))
+            if answers or bound is None or result.outcome is not Outcome.EMPTY:
                 what = "finds nothing" if result.outcome is Outcome.EMPTY else f"failed: {result.message}"
-                last = Executed(bound, (), outcome, f"the bound program {what}")
-        return last
+                bound, outcome, error = candidate, str(result.outcome), f"the bound program {what}"
+            if answers:
+                break
+        program = bound.program.text(kg.profile) if bound is not None else ""
+        notes = [f"{name!r} read as {other!r}" for name, other in bound.substitutes] if bound else []
+        more = f" and {len(answers) - SHOWN} more" if len(answers) > SHOWN else ""
+        result_text = f"finds {', '.join(labels_of(kg, answers[:SHOWN]))}{more}" if answers else error
+        return Feedback(
+            action="draft",
+            arguments=tuple(call.text() for call in draft),
+            error="" if bound is not None else "unbound",
+            message="" if answers else error,
+            outcome=outcome,
+            observation="\n".join(filter(None, (program, *notes, result_text))),
+            program=program,
+            answers=answers,
+            finished=last,
+        )
 
     def bind(self, draft: Draft) -> tuple[list[Bound], str]:
         """Return bound programs, the likeliest first; and where the draft could not be bound, else "".

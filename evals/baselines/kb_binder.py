@@ -26,15 +26,15 @@ from typing import NamedTuple
 from langgraph.runtime import Runtime
 
 from triplewise.evals.baselines.answering import add_step, ask, make_answer, make_step
-from triplewise.evals.baselines.binding import ACTIONS, Binder, Draft, Executed, draft_text, read_draft
+from triplewise.evals.baselines.binding import ACTIONS, Binder, Draft, draft_text, read_draft
 from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes import answer
-from triplewise.nodes.answer import find_routes, labels_of
+from triplewise.nodes.answer import find_routes
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.plan import settings_of
-from triplewise.nodes.state import State, Step
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.nodes.state import State
+from triplewise.tools.core.call import Call
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import script
 from triplewise.tools.core.terms import IRI
@@ -48,8 +48,6 @@ from triplewise.tools.pyql.text import read_node, read_relation, read_term
 
 DRAFTS, BEAM, SHOTS, TEMPERATURE = 6, 5, 10, 0.3
 """Drafts as in KB-BINDER(6), and their temperature as in its code; a beam and shots of our own."""
-SHOWN = 5
-"""Answers of a draft that its step shows."""
 
 
 def build(
@@ -87,36 +85,11 @@ def build(
             entities=[e.label for e in state.linked],
             exemplars=[{"question": e.question, "program": draft_text(e.draft)} for e in shown],
         ).text  # fmt: skip
-        draft = read_draft(reply)
         binder = Binder(environment(context).kg, environment(context).encoder, state.linked, beam)
-        step = draft_step(state, context, draft, reply, binder.execute(draft), last=number + 1 >= drafts)
-        return add_step(state, step)
+        feedback = binder.execute(read_draft(reply), last=number + 1 >= drafts)
+        return add_step(state, make_step(state, reply, Call("draft", (str(number + 1),)), feedback))
 
     return build_loop("kb-binder", act, vote, link=link, settings={"temperature": float(temperature)})
-
-
-def draft_step(
-    state: State, context: Context, draft: Draft, reply: str, executed: Executed, last: bool
-) -> Step:
-    """A draft as a step: what was written, what it was bound to, and what that finds."""
-    kg, bound = environment(context).kg, executed.bound
-    program = bound.program.text(kg.profile) if bound is not None else ""
-    notes = [f"{name!r} read as {other!r}" for name, other in bound.substitutes] if bound else []
-    shown = ", ".join(labels_of(kg, executed.answers[:SHOWN]))
-    more = f" and {len(executed.answers) - SHOWN} more" if len(executed.answers) > SHOWN else ""
-    result = f"finds {shown}{more}" if executed.answers else executed.error
-    feedback = Feedback(
-        action="draft",
-        arguments=tuple(call.text() for call in draft),
-        error="" if bound is not None else "unbound",
-        message=executed.error,
-        outcome=executed.outcome,
-        observation="\n".join(filter(None, (program, *notes, result))),
-        program=program,
-        answers=executed.answers,
-        finished=last,
-    )
-    return make_step(state, reply, Call("draft", (str(len(state.steps) + 1),)), feedback)
 
 
 def vote(state: State, runtime: Runtime[Context]) -> Update:
