@@ -26,6 +26,7 @@ SOURCES = {
     "symagent": "SymAgent (2025)",
     "agentbench": "QueryAgent (2024), table 6: AgentBench with ERASER",
     "agentbench-plain": "QueryAgent (2024), table 6: AgentBench without ERASER",
+    "sql": "the loop of QueryAgent (2024), section 5.4, with SQL that the model writes",
     "sql-paper": "QueryAgent (2024), section 5.4",
     "queryagent-faithful": "QueryAgent (2024), algorithm 1 and appendices B and D",
 }
