@@ -7,21 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
-from importlib.resources import as_file, files
-from typing import TYPE_CHECKING
 
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.act import action_context
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Correction, State
 from triplewise.tools.actions.repair.sql import SqlFix, sql_fixes
 from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes
-
-if TYPE_CHECKING:
-    from triplewise.nodes.prompting import Prompt
 
 RETRY = "Please check again and re-generate only Thought {n} and Action {n}."
 
@@ -60,7 +55,7 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     if fixes:
         calls = [f.call.text() if isinstance(f, SqlFix) else f.fix.text() for f in fixes]
         values = [{"calls": call, "finds": f.finds} for call, f in zip(calls, fixes, strict=True)]
-        observation = f"{observation} {_words().render('fixes', fixes=values)}"
+        observation = f"{observation} {load_prompt('_correction').render('fixes', fixes=values)}"
     return _roll_back(state, observation, fixes)
 
 
@@ -111,16 +106,7 @@ def silent(state: State, runtime: Runtime[Context]) -> Update:
 
 def _fixed_text(state: State, part: str) -> str:
     """Return one of the fixed texts."""
-    return _words().render(part, step=state.last.number + 1)
-
-
-@lru_cache(maxsize=1)
-def _words() -> Prompt:
-    """Return the texts of corrections."""
-    from triplewise.nodes.prompting import load_prompt
-
-    with as_file(files("triplewise.nodes") / "prompts" / "_correction.yaml") as path:
-        return load_prompt(path)
+    return load_prompt("_correction").render(part, step=state.last.number + 1)
 
 
 VARIANTS = {

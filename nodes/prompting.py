@@ -95,7 +95,7 @@ def load_prompt(name: str | Path) -> Prompt:
         ConfigurationError: neither a shipped prompt nor a file.
         DataError: the file cannot be used; the message names file, line and key.
     """
-    if str(name) in prompt_names():
+    if (_folder() / f"{name}.yaml").is_file():
         return _shipped_prompt(str(name))
     path = Path(name)
     if not path.is_file():

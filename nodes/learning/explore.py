@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import as_file, files
-
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.learning.attempts import Attempts
@@ -45,8 +43,7 @@ def refine(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
     explored = learning.journal.of(state.iteration, "explored")
     attempts = Attempts(learning, state, "refined")
     explorer = attempts.explorer() if learning.config.policy == "embedded" else None
-    with as_file(files("triplewise.nodes") / "prompts" / "_refine.yaml") as path:
-        prompt = load_prompt(path)
+    prompt = load_prompt("_refine")
 
     def attempt(question: Question) -> Trajectory:
         earlier = explored[question.id]
