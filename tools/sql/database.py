@@ -48,36 +48,31 @@ FORMS = "sqlite:///FILE, duckdb:///FILE, postgresql://USER:PASSWORD@HOST/DATABAS
 _DRIVERS = {"duckdb": "duckdb", "postgresql": "psycopg"}
 
 
-def open_database(
-    url: str, *, timeout: float = 30.0, limit: int = 10_000, tables: Sequence[str] | None = None
-) -> RelationalDatabase:
+def open_database(url: str, *, timeout: float = 30.0, limit: int = 10_000) -> RelationalDatabase:
     """A database, opened and reflected once per process.
 
     Args:
         url: an SQLAlchemy URL, or the path of a SQLite, DuckDB or CSV file.
         timeout: seconds a query may take.
         limit: rows a query may return.
-        tables: the tables that may be asked; None for all of them, views too.
 
     Raises:
-        ConfigurationError: bad URL, missing driver, unknown table, no table at all.
+        ConfigurationError: bad URL, missing driver, no table at all.
         DataError: no such file, or not a database.
         KGUnavailableError: the server cannot be reached, or refuses user or password.
     """
     read = _read_url(url)
     file = Path(read.database or "") if read.get_backend_name() != "postgresql" else None
     stamp = (file.stat().st_mtime_ns, file.stat().st_size) if file and file.is_file() else None
-    return _open(read, timeout, limit, tuple(tables) if tables is not None else None, stamp)
+    return _open(read, timeout, limit, stamp)
 
 
 @lru_cache(maxsize=16)
-def _open(
-    url: URL, timeout: float, limit: int, tables: tuple[str, ...] | None, _stamp: tuple[int, int] | None
-) -> RelationalDatabase:
+def _open(url: URL, timeout: float, limit: int, _stamp: tuple[int, int] | None) -> RelationalDatabase:
     """The database of a URL, opened anew when its file changed."""
     engine = open_engine(url, timeout)
     try:
-        database = RelationalDatabase(engine, timeout=timeout, limit=limit, tables=tables)
+        database = RelationalDatabase(engine, timeout=timeout, limit=limit)
     except QueryError as error:
         engine.dispose()
         where = url.render_as_string(hide_password=True)
@@ -98,7 +93,15 @@ def _read_url(text: str) -> URL:
         ConfigurationError: no URL or path of a database, a kind of database that cannot be asked, or a driver
             that is missing. No message holds a password.
     """
-    url = _parse_url(text.strip())
+    text = text.strip()
+    ending = Path(text).suffix.lower()
+    if "://" not in text and ending not in ENDINGS:
+        raise ConfigurationError(f"{text!r} names no database; use {FORMS}")
+    try:
+        path = str(Path(text).expanduser())
+        url = sa.make_url(text) if "://" in text else URL.create(ENDINGS[ending], database=path)
+    except (sa.exc.ArgumentError, ValueError):
+        raise ConfigurationError(f"the database URL cannot be read; use {FORMS}") from None
     kind = url.get_backend_name()
     kind = "postgresql" if kind == "postgres" else kind
     if kind not in ("sqlite", "duckdb", "postgresql"):
@@ -116,26 +119,12 @@ def _read_url(text: str) -> URL:
     return url.set(drivername="postgresql+psycopg" if kind == "postgresql" else kind)
 
 
-def _parse_url(text: str) -> URL:
-    if "://" in text:
-        try:
-            return sa.make_url(text)
-        except (sa.exc.ArgumentError, ValueError):
-            raise ConfigurationError(f"the database URL cannot be read; use {FORMS}") from None
-    ending = Path(text).suffix.lower()
-    if ending not in ENDINGS:
-        raise ConfigurationError(f"{text!r} names no database; use {FORMS}")
-    return URL.create(ENDINGS[ending], database=str(Path(text).expanduser()))
-
-
 class RelationalDatabase:
     """A read-only database. Making one raises `QueryError` where it is lost."""
 
-    def __init__(
-        self, engine: sa.Engine, *, timeout: float, limit: int, tables: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, engine: sa.Engine, *, timeout: float, limit: int) -> None:
         self.engine, self.timeout, self.limit = engine, timeout, limit
-        self.schema, clauses, native = reflect_schema(engine, tables, timeout)
+        self.schema, clauses, native = reflect_schema(engine, timeout)
         self._writer = Writer(self.schema, clauses, native, self._spellings)
         self._distinct: dict[Column, tuple[Value, ...]] = {}
         self.meter = Meter()

@@ -111,16 +111,15 @@ class Reflected(NamedTuple):
     native: frozenset[Column]
 
 
-def reflect_schema(engine: sa.Engine, names: Sequence[str] | None, timeout: float) -> Reflected:
+def reflect_schema(engine: sa.Engine, timeout: float) -> Reflected:
     """Return tables and views with columns and keys; a query a table for a sample, while there is time.
 
     Args:
         engine: the database.
-        names: of the tables that may be asked; None: all.
         timeout: seconds for all samples together; tables beyond that keep the kinds of their types.
 
     Raises:
-        ConfigurationError: a table that there is not, or a database without tables.
+        ConfigurationError: a database without tables.
         QueryError: the database does not answer.
     """
     metadata = sa.MetaData()
@@ -134,10 +133,6 @@ def reflect_schema(engine: sa.Engine, names: Sequence[str] | None, timeout: floa
     declared = {str(t.name): t for t in metadata.tables.values() if len(t.columns)}
     if not declared:
         raise ConfigurationError("the database holds no table that can be read")
-    for name in names or ():
-        if name not in declared:
-            raise ConfigurationError.unknown("table", name, list(declared))
-    declared = {name: t for name, t in declared.items() if names is None or name in names}
     deadline = Deadline(timeout)
     tables, clauses, native = list[Table](), dict[str, sa.TableClause](), set[Column]()
     for name, table in declared.items():

@@ -69,15 +69,6 @@ def test_only_what_passages_say_counts(kg: KnowledgeGraph) -> None:
     assert reading.reasons == ("(Ann Lee, directed by, Eva Stein): it is not about Red Harbor",)
 
 
-def test_a_document_titled_by_the_entity_need_not_name_it_again(kg: KnowledgeGraph) -> None:
-    passage = Passage("It was directed by Leo Marsh.", "Red Harbor", "x")
-    (triple,) = supported_triples('[["Red Harbor", "r", "Leo Marsh"]]', [passage], request_of(kg), kg).triples
-    (other,) = supported_triples(
-        '[["Red Harbor", "r", "Leo Marsh"]]', [Passage(passage.text, "", "x")], request_of(kg), kg
-    ).triples
-    assert triple.confidence > other.confidence
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -56,19 +56,6 @@ def test_an_unreachable_server_is_named_without_the_password() -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_unknown_tables_and_empty_databases(tmp_path: Path) -> None:
-    path = tmp_path / "x.db"
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE a (x)")
-    connection.close()
-    with pytest.raises(ConfigurationError, match="unknown table 'b'; choose one of: a"):
-        open_database(str(path), tables=["b"])
-    sqlite3.connect(tmp_path / "y.db").close()
-    (tmp_path / "y.db").touch()
-    with pytest.raises(ConfigurationError, match="no table"):
-        open_database(str(tmp_path / "y.db"))
-
-
 def test_a_csv_file_is_a_table(tmp_path: Path) -> None:
     pytest.importorskip("duckdb")
     (tmp_path / "my films.csv").write_text('title,"box office"\nAlien,"1,200"\nDune,300\n')
