@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
-from types import TracebackType
+from functools import partial
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -15,7 +14,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from triplewise.evals.baselines import check_model
 from triplewise.evals.record import Run
-from triplewise.evals.systems import Graph, build_system
+from triplewise.evals.systems import build_system
 from triplewise.graphs import Answer, Context, State
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.environment import Phase, environment
@@ -23,7 +22,6 @@ from triplewise.nodes.state import Input
 from triplewise.tools.core.errors import ConfigurationError, RunError
 
 T = TypeVar("T")
-_MACHINERY = {"langgraph", "langchain_core", "anyio", "asyncio"}
 
 
 def context_of(settings: Mapping[str, Any]) -> Context:
@@ -53,11 +51,7 @@ def agent(
     Raises:
         ConfigurationError: unknown preset, phase, variant or setting; a baseline without the model it needs.
     """
-    parts = tuple(sorted((phases or {}).items()))
-    try:
-        graph = _compiled(build_system, preset, parts)
-    except TypeError:  # a part that cannot be hashed
-        graph = build_system(preset, **dict(parts))
+    graph = build_system(preset, **(phases or {}))
     context = context_of(settings or {})
     check_model(preset, context)
 
@@ -76,8 +70,6 @@ def agent(
             )
         except Exception as error:
             Run(store=state.store, reason=repr(error), seconds=time.perf_counter() - start)
-            error.__traceback__ = without_machinery(error.__traceback__)
-            error.__suppress_context__ = True  # Inspect makes its task group the context
             raise
         Run(store=state.store, **fields)
         text = "; ".join(fields["labels"]) or fields["reason"]
@@ -91,22 +83,6 @@ def agent(
 async def _in_thread(work: Callable[[], T]) -> T:
     """Run something in a thread; how many run at a time is for Inspect's `max_samples` to say."""
     return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=CapacityLimiter(1))
-
-
-def without_machinery(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of LangGraph and the event loop: shorter to read, and quicker to log."""
-    if traceback is None:
-        return None
-    rest = without_machinery(traceback.tb_next)
-    module = str(traceback.tb_frame.f_globals.get("__name__", ""))
-    if module.partition(".")[0] in _MACHINERY:
-        return rest
-    return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
-
-
-@lru_cache(maxsize=8)
-def _compiled(build: Callable[..., Graph], preset: str, parts: tuple[tuple[str, Any], ...]) -> Graph:
-    return build(preset, **dict(parts))
 
 
 def run_fields(values: Mapping[str, Any], seconds: float, context: Context) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Plots of a report as Vega-Lite: accuracy against cost, and where questions fail."""
+"""Plots of a report as Vega-Lite: accuracy against what it cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import altair as alt
 import pandas as pd
 
 from triplewise.evals.logs import Log
-from triplewise.evals.record import ERROR_CLASSES
 from triplewise.evals.report.labels import groups, system_labels
 from triplewise.evals.report.measures import COST, figure, measure
 from triplewise.graphs.page.model import Chart
@@ -30,10 +29,8 @@ def charts(logs: Sequence[Log]) -> list[Chart]:
             (log, str(log.cell.get("column") or log.name), str(log.cell.get("row") or labels[log.path]))
             for log in part
         ]
-        own = [*cost_charts(named), *error_charts(named)]
-        if len(parts) > 1:
-            own = [replace(chart, title=f"{chart.title} ({title or 'no grid'})") for chart in own]
-        drawn += own
+        of = f" ({title or 'no grid'})" if len(parts) > 1 else ""
+        drawn += [replace(chart, title=f"{chart.title}{of}") for chart in cost_charts(named)]
     return drawn
 
 
@@ -58,7 +55,8 @@ def cost_charts(named: Named) -> Iterator[Chart]:
         name = {"cost": "US$"}.get(kind.name, kind.name.replace("_", " "))
         wide = cost.min() > 0 and cost.max() > _LOG_RATIO * cost.min()
         scale = alt.Scale(type="log", padding=12) if wide else alt.Scale(domain=[0, 1.05 * float(cost.max())])
-        base = alt.Chart(_inline(spent)).encode(
+        values = spent.astype(object).where(spent.notna(), None).to_dict("records")
+        base = alt.Chart(alt.InlineData(values=values)).encode(
             x=alt.X(f"{kind.name}:Q", title=f"{name} a question", scale=scale)
         )
         marks = base.mark_point().encode(
@@ -68,58 +66,14 @@ def cost_charts(named: Named) -> Iterator[Chart]:
             tooltip=["task:N", "system:N", "measure:N", "score:Q", "low:Q", "high:Q", f"{kind.name}:Q"],
         )
         ranges = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title="main score, %"), y2="high:Q")
+        spec: dict[str, Any] = (marks + ranges).to_dict()
+        spec.pop("config", None)  # the page has its own look
+        spec["height"] = 240 + 10 * (spent["task"].nunique() + spent["system"].nunique())
         best = spent.loc[spent["score"].idxmax()]
         yield Chart(
             f"Accuracy against {name}",
-            _spec(marks + ranges, 240 + 10 * (spent["task"].nunique() + spent["system"].nunique())),
+            spec,
             "Main score (F1, Hits@1, accuracy or denotation accuracy) in percent, with its 95% interval.",
             f"{len(spent)} points, main score against {name} a question; highest: {best['task']} with "
             f"{best['system']}: {best['score']:.1f}% at {best[kind.name]:.3g}.",
         )
-
-
-def error_charts(named: Named) -> Iterator[Chart]:
-    """Draw where questions fail: shares of error classes, stacked, one bar a task and system."""
-    rows = pd.DataFrame(
-        {
-            "name": f"{task}, {system}",
-            "error": name.replace("_", " "),
-            "rank": ERROR_CLASSES.index(name),
-            "questions": int(count),
-            "share": round(100 * count / len(log.questions), 2),
-        }
-        for log, task, system in named
-        for name, count in log.questions["error_class"].value_counts().items()
-        if name
-    )
-    if rows.empty:
-        return
-    total = rows.sort_values("rank").groupby("error", sort=False)["questions"].sum()
-    bars = (
-        alt.Chart(_inline(rows))
-        .mark_bar()
-        .encode(
-            x=alt.X("share:Q", title="% of all questions", stack=True),
-            y=alt.Y("name:N", title=None, sort=None, axis=alt.Axis(labelLimit=230)),
-            color=alt.Color("error:N", title=None, scale=alt.Scale(domain=list(total.index))),
-            order=alt.Order("rank:Q"),
-            tooltip=["name:N", "error:N", "questions:Q", "share:Q"],
-        )
-    )
-    yield Chart(
-        "Where questions fail",
-        _spec(bars, max(120, 28 * rows["name"].nunique() + 20)),
-        "Questions that were not answered right, by the class of their error (SymAgent, table 5).",
-        ", ".join(f"{name}: {count} questions" for name, count in total.items()),
-    )
-
-
-def _inline(rows: pd.DataFrame) -> alt.InlineData:
-    return alt.InlineData(values=rows.astype(object).where(rows.notna(), None).to_dict("records"))
-
-
-def _spec(chart: alt.Chart | alt.LayerChart, height: int) -> dict[str, Any]:
-    """Return a plot as plain data, without the look that the page gives it; `height` in pixels."""
-    spec: dict[str, Any] = chart.to_dict()
-    spec.pop("config", None)
-    return spec | {"height": height}

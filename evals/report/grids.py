@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from triplewise.evals.logs import Log
+from triplewise.evals.logs import QUALITY, Log
 from triplewise.evals.report.labels import graph_mark, groups, notes
 from triplewise.evals.report.measures import NOTHING, Measure, figure, figure_cell, measure, number_cell
 from triplewise.evals.report.published import PublishedTable, published
@@ -180,8 +180,7 @@ def _own_cell(
         others = [one.mean for (of, c), one in figures.items() if of == row and c.printed and c != column]
         return number_cell(100 * sum(others) / len(others) if others else math.nan, 1)
     means = [one.mean for (_, c), one in figures.items() if c == column and not math.isnan(one.mean)]
-    top = (min if column.of.less_is_better else max)(means, default=math.nan)
-    best = len(means) > 1 and min(means) < max(means) and value.mean == top
+    best = column.of.name in QUALITY and len(set(means)) > 1 and value.mean == max(means)
     cell = figure_cell(value, column.of, best=best, n=True)
     details = [cell.detail]
     if any(log.questions["trivial"].any() for log in logs):

@@ -47,9 +47,9 @@ def run_names(logs: Sequence[Log]) -> dict[str, str]:
     systems = system_labels(logs)
     names: dict[str, str] = {}
     for log in logs:
-        cell = log.cell
-        place = f"{cell['name']}: {cell['row']}, {cell['column']}, seed {log.seed}" if cell else ""
-        name = place or f"{log.name}, {systems[log.path]}"
+        cell, name = log.cell, f"{log.name}, {systems[log.path]}"
+        if cell:
+            name = f"{cell['name']}: {cell['row']}, {cell['column']}, seed {log.seed}"
         names[log.path] = f"{name} ({len(names) + 1})" if name in names.values() else name
     return names
 

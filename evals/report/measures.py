@@ -16,12 +16,11 @@ NOTHING = "–"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is measured: name in logs, heading, unit, whether less is better."""
+    """What is measured: name in logs, heading, unit."""
 
     name: str
     heading: str
     unit: Literal["percent", "count", "seconds", "dollars"] = "percent"
-    less_is_better: bool = False
 
     def text(self, value: float) -> str:
         """Return a value in the unit's usual number of digits; percent from a share."""
@@ -53,21 +52,14 @@ _HEADINGS = {
     "failed_crashed": "Crashed",
 }
 COST = (
-    Measure("queries", "Queries (QPQ)", "count", True),
-    Measure("model_calls", "Model calls", "count", True),
-    Measure("tokens", "Tokens", "count", True),
-    Measure("cost", "US$ (CPQ)", "dollars", True),
-    Measure("seconds", "Seconds (TPQ)", "seconds", True),
+    Measure("queries", "Queries (QPQ)", "count"),
+    Measure("model_calls", "Model calls", "count"),
+    Measure("tokens", "Tokens", "count"),
+    Measure("cost", "US$ (CPQ)", "dollars"),
+    Measure("seconds", "Seconds (TPQ)", "seconds"),
 )
 """What a question takes on average; the figures of QueryAgent's table 4."""
-_COUNTS = {
-    one.name: one
-    for one in (
-        *COST,
-        Measure("steps", "Steps", "count", True),
-        Measure("corrections", "Corrections", "count"),
-    )
-}
+_COUNTS = {one.name: one for one in (*COST, Measure("corrections", "Corrections", "count"))}
 
 
 def measure(name: str) -> Measure:
