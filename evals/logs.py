@@ -192,7 +192,7 @@ def read_log(path: Path, *, traces: bool = False) -> Log:
     frame.loc[unscored, scored] = 0.0  # it crashed before it was scored
     task = spec.task.rpartition("/")[2]
     variant = [
-        f"{name}={str(value).lower()}"
+        f"{name}={str(value).lower().rpartition('/')[2]}"  # of a file its name
         for name, value in spec.task_args_passed.items()
         if name not in _NO_VARIANT and value is not None
     ]

@@ -196,10 +196,11 @@ def _note(grid: GridLogs, ours: str) -> str:
     """Return what a table shows: whose figures, the grid's own notes, and what the logs were measured on."""
     lines = []
     if table := grid.table:
+        about = " ".join(table.note.split()).rstrip(".")
         lines.append(
             f"Rows marked published are figures of {table.source.title} ({table.source.venue}, "
-            f"{table.source.date}), {table.place}, in {table.unit}: {' '.join(table.note.split())}. They "
-            "are other models, other samples and other graphs than ours: no comparison of systems."
+            f"{table.source.date}), {table.place}, in {table.unit}: {about}. They are other models, other "
+            "samples and other graphs than ours: no comparison of systems."
         )
     remarks = dict.fromkeys(" ".join(str(log.cell.get("notes") or "").split()) for log in grid.logs)
     return " ".join(filter(None, [*lines, *remarks, ours, *notes(grid.logs)]))
