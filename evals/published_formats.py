@@ -390,7 +390,7 @@ def read_entries(
     Raises:
         DataError: naming file, line or entry, and field.
     """
-    entries = json_lines(path) if lines else enumerate(json_list(path, under))
+    entries: Iterable[tuple[int, Any]] = json_lines(path) if lines else enumerate(json_list(path, under))
     for number, entry in entries:
         try:
             yield record(entry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import NamedTuple
@@ -60,6 +60,7 @@ def gold_questions(name: str, profile: Profile) -> Iterator[GoldQuestion]:
     Raises:
         DataError: a missing or broken file.
     """
+    records: Iterable[Record]
     if name == "demo":
         file = files("triplewise.tools.kg.demo") / "questions.jsonl"
         records, read = map(json.loads, file.read_text(encoding="utf-8").splitlines()), facts_of_sparql

@@ -66,7 +66,7 @@ def savings(
 
     tokenizer = Tokenizer.from_file(str(get_model_path() / "tokenizer.json"))
     tokenizer.no_truncation()
-    scripts, rows = list(scripts_of_graphs(count)), []
+    scripts, rows = list(scripts_of_graphs(count)), list[dict[str, Any]]()
 
     def count_tokens(text: str) -> int:
         return len(tokenizer.encode(text, add_special_tokens=False).ids) + MESSAGE_OVERHEAD
