@@ -109,9 +109,7 @@ def ask(
         file_preset, settings = o.read_config(config) if config else (None, {})
         settings = options.context_settings(**settings | {k: v for k, v in named.items() if v is not None})
         request = o.run_request(question, preset or file_preset, entity or [], settings, thread)
-    elif options != o.RunOptions() or any(
-        (question, preset, entity, config, no_checkpoints, *named.values())
-    ):
+    elif options != o.RunOptions() or any((question, preset, entity, config, *named.values())):
         raise ConfigurationError(
             "--resume takes question and settings of the run it goes on with; leave them out"
         )
