@@ -1,10 +1,12 @@
-"""Wikipedia, or any other MediaWiki, read online through its web API."""
+"""Wikipedia, or any other MediaWiki, read online through langchain-community."""
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -71,28 +73,25 @@ class WikipediaDocuments:
 
     def _fetch(self, topic: str) -> list[Passage]:
         """Search the wiki, and fetch the pages it finds."""
-        server, deadline = urlsplit(self.url).hostname, time.monotonic() + SEARCH_SECONDS
-        fetched: list[Passage] = []
+        with warnings.catch_warnings():  # it says at import that it is in maintenance
+            warnings.simplefilter("ignore", DeprecationWarning)
+            from langchain_community.utilities.wikipedia import WikipediaAPIWrapper
+        server, fetched = urlsplit(self.url).hostname, list[Passage]()
         try:
-            with httpx.Client(headers={"User-Agent": _AGENT}, follow_redirects=True) as client:
-
-                def query(**parameters: str | int) -> Any:
-                    seconds = min(self._seconds, deadline - time.monotonic())
-                    if seconds <= 0:
-                        raise httpx.ReadTimeout(f"no answer within {SEARCH_SECONDS:g} s")
-                    parameters |= {"action": "query", "format": "json"}
-                    reply = client.get(self.url, params=parameters, timeout=seconds)
-                    return reply.raise_for_status().json()["query"]
-
-                parts: dict[str, str | int]
-                parts = {"prop": "extracts|info", "explaintext": 1, "inprop": "url", "redirects": 1}
-                for hit in query(list="search", srsearch=topic, srlimit=PAGES)["search"]:
-                    for page in query(titles=hit["title"], **parts)["pages"].values():
-                        # Headings (`== Career ==`) become paragraphs of their own.
-                        lines = (line.strip() for line in page.get("extract", "")[:CHARACTERS].split("\n"))
-                        text = "\n\n".join(s.strip("= ") if s.startswith("==") else s for s in lines)
-                        about = (str(page["title"]), str(page.get("fullurl", "")))
-                        fetched += [Passage(passage, *about) for passage in passages(text)]
+            with httpx.Client(headers={"User-Agent": _AGENT}, follow_redirects=True) as http:
+                # Without validation, which would put a client without time-outs in the place of ours.
+                wiki = WikipediaAPIWrapper.model_construct(
+                    wiki_client=_Wiki(http, self.url, self._seconds),
+                    top_k_results=PAGES,
+                    load_all_available_meta=False,
+                    doc_content_chars_max=CHARACTERS,
+                )
+                for page in wiki.lazy_load(topic):
+                    # Headings (`== Career ==`) become paragraphs of their own.
+                    lines = (line.strip() for line in page.page_content.split("\n"))
+                    text = "\n\n".join(s.strip("= ") if s.startswith("==") else s for s in lines)
+                    about = (str(page.metadata["title"]), str(page.metadata["source"]))
+                    fetched += [Passage(passage, *about) for passage in passages(text)]
         except httpx.HTTPError as error:
             raise DocumentsUnavailableError(
                 f"{server} cannot be reached ({type(error).__name__}): check the network, or set documents "
@@ -104,6 +103,34 @@ class WikipediaDocuments:
                 "MediaWiki's API"
             ) from error
         return fetched
+
+
+class _Wiki:
+    """The client that langchain-community asks, for any MediaWiki and with an end to all waiting."""
+
+    exceptions = SimpleNamespace(PageError=(), DisambiguationError=())
+
+    def __init__(self, http: httpx.Client, url: str, request_seconds: float) -> None:
+        self._http, self._url, self._seconds = http, url, request_seconds
+        self._deadline = time.monotonic() + SEARCH_SECONDS
+
+    def search(self, text: str, results: int) -> list[str]:
+        """Return the titles of the pages found, best first."""
+        return [hit["title"] for hit in self._query(list="search", srsearch=text, srlimit=results)["search"]]
+
+    def page(self, title: str, auto_suggest: bool) -> SimpleNamespace:
+        """Return a page with its text and address."""
+        parts: dict[str, str | int] = {"prop": "extracts|info", "explaintext": 1, "inprop": "url"}
+        (page,) = self._query(titles=title, redirects=1, **parts)["pages"].values()
+        return SimpleNamespace(content=page.get("extract", ""), url=page.get("fullurl", ""), summary="")
+
+    def _query(self, **parameters: str | int) -> Any:
+        seconds = min(self._seconds, self._deadline - time.monotonic())
+        if seconds <= 0:
+            raise httpx.ReadTimeout(f"no answer within {SEARCH_SECONDS:g} s")
+        parameters |= {"action": "query", "format": "json"}
+        reply = self._http.get(self._url, params=parameters, timeout=seconds)
+        return reply.raise_for_status().json()["query"]
 
 
 @lru_cache(maxsize=8)
