@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 from triplewise.tools.actions.toolset import ActionContext, Parameter, action
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.linking.search import KINDS, MatchKind, search_kg
 
+_KINDS: dict[str, MatchKind] = {
+    "entity": "entity",
+    "entities": "entity",
+    "class": "class",
+    "classes": "class",
+    "type": "class",
+    "relation": "relation",
+    "relations": "relation",
+    "property": "relation",
+}
 SHOWN, SHOWN_OF_ALL = 10, 5
 """Matches shown of one kind that was asked for; of each kind where none was named."""
 
@@ -23,27 +31,20 @@ SHOWN, SHOWN_OF_ALL = 10, 5
 def search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Look up ids by name: use it where the entities given are missing or not the ones meant."""
     text = arguments[0].strip().strip("'\"")
-    asked = arguments[1].strip().strip("'\"").lower().removesuffix("s") if len(arguments) > 1 else ""
-    named: dict[str, MatchKind] = {
-        "entitie": "entity",
-        "classe": "class",
-        "type": "class",
-        "property": "relation",
-    }
-    named |= {kind: kind for kind in get_args(MatchKind)}
-    if asked and asked not in named:
-        raise ActionError(
-            "bad_kind", f"search looks for {', '.join(KINDS)}, not for {arguments[1]}", given=asked
-        )
-    kinds, shown = ((named[asked],), SHOWN) if asked else (KINDS, SHOWN_OF_ALL)
+    asked = arguments[1].strip().strip("'\"").lower() if len(arguments) > 1 else ""
+    kind = _KINDS.get(asked)
+    if asked and kind is None:
+        message = f"search looks for {', '.join(KINDS)}, not for {arguments[1]}"
+        raise ActionError("bad_kind", message, given=asked)
+    kinds, shown = ((kind,), SHOWN) if kind else (KINDS, SHOWN_OF_ALL)
     matches = search_kg(context.kg, text, kinds, context.encoder, shown)
     lines = [
-        f"{kind}: {' | '.join(m.text() for m in of_kind)}"
-        for kind in KINDS
-        if (of_kind := [m for m in matches if m.kind == kind])
+        f"{each}: {' | '.join(m.text() for m in of_kind)}"
+        for each in KINDS
+        if (of_kind := [m for m in matches if m.kind == each])
     ]
     return Feedback(
-        arguments=(text, *([named[asked]] if asked else ())),
+        arguments=(text, *([kind] if kind else ())),
         outcome=Outcome.ROWS,
         observation="\n".join(lines) or f"Nothing in the graph is called like {text!r}; try other words.",
         ids={"search": [m.id for m in matches]},

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import takewhile
 from importlib import resources
 
 import numpy as np
@@ -432,8 +433,9 @@ def weigh(question: Question, match: SpanMatch) -> Mention:
         weight += 0.7 + 0.3 * len(kinds)
     elif question.cased and not _has_capital(span.text):
         weight *= 0.8 if agree else 0.4
-    if not agree and len(kinds) > 1 and "function" in (kinds[0], kinds[-1]):
-        weight -= 0.06  # "in Turkey" is Turkey, unless it is written like a title
+    if not (agree and question.cased):  # "in the Congo" is the Congo, unless it is written like a title
+        outer = [*takewhile("function".__eq__, kinds), *takewhile("function".__eq__, reversed(kinds))]
+        weight -= (_VALUE["function"] + 0.01) * len(outer) if len(outer) < len(kinds) else 0.0
     if weight >= DOUBTFUL:
         weight += 0.05 * math.log1p(max(entry.popularity for entry in entries))
     return Mention(span, entries, weight, agree)

@@ -81,5 +81,7 @@ def test_every_toolset_over_a_graph_searches(demo: KnowledgeGraph, toolset: str)
     tools = TOOLSETS[toolset]
     feedback = tools.execute(ActionContext(demo), parse_call("search(Mont Blanc, entity)", tools))
     assert feedback.ids["search"][0] == "Q583"
+    classes = tools.execute(ActionContext(demo), parse_call("search(rivers, class)", tools))
+    assert classes.ids["search"][0] == "Q4022"
     assert demo.labels([IRI("http://www.wikidata.org/entity/Q583")])
     assert tools.execute(ActionContext(demo), parse_call("search(x, colour)", tools)).error == "bad_kind"
