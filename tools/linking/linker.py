@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import takewhile
 from importlib import resources
+from itertools import takewhile
 
 import numpy as np
 import yaml
