@@ -11,7 +11,7 @@ from triplewise.nodes.environment import Phase
 from triplewise.tools.core.errors import ConfigurationError
 
 VARIANTS: Mapping[str, Mapping[str, Phase]] = {
-    "link": {**link.VARIANTS, "none": sql.start},
+    "link": {**link.VARIANTS, "database": sql.start},
     "plan": plan.VARIANTS,
     "observe": observe.VARIANTS,
     "act": act.VARIANTS,
@@ -43,7 +43,7 @@ _STEP_BY_STEP = {
     "answer": "program",
 }
 """QueryAgent's phases; the other presets say where theirs differ."""
-_SQL = _STEP_BY_STEP | {"link": "none", "plan": "none", "answer": "sql"}
+_SQL = _STEP_BY_STEP | {"link": "database", "plan": "none", "answer": "sql"}
 
 PRESETS: dict[str, Preset] = {
     "agent": Preset(

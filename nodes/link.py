@@ -52,4 +52,9 @@ def _started(linked: tuple[LinkedEntity, ...]) -> Update:
     return {**fresh, "usage": Usage(), "linked": linked, "focus": tuple(e.id for e in linked)}
 
 
-VARIANTS = {"index": link, "given": given, "known": known}
+def none(state: State, runtime: Runtime[Context]) -> Update:
+    """Link nothing: a model finds what the question names by the action `search` (ablation)."""
+    return _started(())
+
+
+VARIANTS = {"index": link, "given": given, "known": known, "none": none}

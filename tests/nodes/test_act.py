@@ -179,3 +179,17 @@ def test_an_id_that_a_hint_has_shown_is_known(
     fact = triple(GOETHE, "P451", "Q78495")
     seen = state(GOETHE, observation=(ScoredTriple(fact, 0.9),), observed=(GOETHE,))
     assert "Q78495" in reasoning_memory(seen, context).seen
+
+
+def test_without_a_linker_the_agent_searches(context: Context, openai_server: Server) -> None:
+    server = openai_server(
+        [
+            "Thought: who is he\nAction: search(goethe, entity)",
+            f"Thought: so\nAction 1: add_fact({GOETHE}, P451, ?partner)\nAction 2: set_answer(?partner)",
+        ]
+    )
+    settings = replace(context, model="openai:scripted", base_url=server.url, max_actions=8)
+    run = build_graph("agent", link="none").invoke({"question": "Who was his partner?"}, context=settings)
+    assert run["linked"] == ()
+    assert GOETHE in run["steps"][0].observation
+    assert run["answer"].labels == ("Lili Schöneman",)
