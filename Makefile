@@ -7,7 +7,6 @@ MAKEFLAGS += --no-print-directory
 
 VENV ?= .venv
 BIN := $(VENV)/bin
-LAYERS := tools guidelines nodes graphs evals
 # torch is named in the same command as everything else: resolved later it may bring several GB of CUDA.
 TORCH := torch==2.13.0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -34,8 +33,8 @@ format: $(VENV)/.dev ## put the code into ruff's format
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-types: $(VENV)/.dev ## mypy, strict, over all layers
-	@$(BIN)/mypy $(addprefix -p triplewise.,$(LAYERS))
+types: $(VENV)/.dev ## mypy, strict, over all layers and the tests
+	@$(BIN)/mypy
 
 studio: $(VENV)/.dev ## serve every preset to LangGraph Studio on http://127.0.0.1:2024
 	@LANGGRAPH_CLI_NO_ANALYTICS=1 LANGSMITH_TRACING=false $(BIN)/langgraph dev --no-browser $(ARGS)

@@ -10,7 +10,8 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import NamedTuple
 
-from triplewise.evals.data import DataFile, Record, locate, read_records
+from triplewise.evals.data import DataFile, locate, read_records
+from triplewise.evals.text_files import Record
 from triplewise.nodes.act import ranker
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
@@ -61,6 +62,7 @@ def gold_questions(name: str, profile: Profile) -> Iterator[GoldQuestion]:
         DataError: a missing or broken file.
     """
     records: Iterable[Record]
+    read: Callable[[Record, Profile], list[Fact]]
     if name == "demo":
         file = files("triplewise.tools.kg.demo") / "questions.jsonl"
         records, read = map(json.loads, file.read_text(encoding="utf-8").splitlines()), facts_of_sparql

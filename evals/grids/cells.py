@@ -140,7 +140,7 @@ def cells_of(file: GridFile, choices: Choices | None = None) -> list[Cell]:
 
 
 def check(
-    document: YamlDocument, spec: CellSpec, layers: Mapping[Place, CellSpec], given: Mapping[str, Any]
+    document: YamlDocument, spec: CellSpec, layers: dict[Place, CellSpec], given: Mapping[str, Any]
 ) -> None:
     """Check that every name of a cell is one that there is, and every value one that can be.
 

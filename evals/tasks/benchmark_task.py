@@ -16,7 +16,6 @@ from triplewise.evals.answerable import Reach, answerable_ids
 from triplewise.evals.data import (
     Benchmark,
     DataFile,
-    Record,
     changed_files,
     checksum,
     graph,
@@ -28,6 +27,7 @@ from triplewise.evals.kgs import LoadedKG, prepared
 from triplewise.evals.provenance import of_system
 from triplewise.evals.published_formats import is_published, read_published
 from triplewise.evals.solver import agent, context_of
+from triplewise.evals.text_files import Record
 from triplewise.evals.training import Seeds, seeds_of
 from triplewise.nodes.sql import require_model
 from triplewise.tools.core.errors import ConfigurationError

@@ -12,11 +12,12 @@ from statistics import fmean, mode
 from typing import Any
 
 from triplewise.evals.answerable import Reach
-from triplewise.evals.data import Benchmark, Record, benchmarks, locate
+from triplewise.evals.data import Benchmark, benchmarks, locate
 from triplewise.evals.kgs import LoadedKG
 from triplewise.evals.scorers import GOLD_NAMES, GOLD_ROWS, SINGLE_GOLD
 from triplewise.evals.tasks.benchmark_task import BenchmarkTask, Question
 from triplewise.evals.tasks.wikisql import over_its_table, read_wikisql, with_databases
+from triplewise.evals.text_files import Record
 from triplewise.evals.training import Seeds, entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.terms import IRI

@@ -17,11 +17,12 @@ from typing import Any, Literal
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from platformdirs import user_cache_path
 
-from triplewise.evals.data import Record, benchmark, checksum, locate
+from triplewise.evals.data import benchmark, checksum, locate
 from triplewise.evals.kgs import LoadedKG
 from triplewise.evals.published_formats import is_published, read_tables
 from triplewise.evals.solver import agent
 from triplewise.evals.tasks.benchmark_task import Question
+from triplewise.evals.text_files import Record
 from triplewise.tools.core.errors import ConfigurationError
 
 QUESTIONS = "wikisql/questions_with_tables.jsonl.gz"

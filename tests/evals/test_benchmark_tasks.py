@@ -234,7 +234,7 @@ def test_a_record_becomes_a_sample(
     assert {key: (sample.metadata or {})[key] for key in about} == about
 
 
-COUNTS: list[tuple[Task, dict[str, Any], tuple[int, int], int]] = [
+COUNTS: list[tuple[Callable[..., Task], dict[str, Any], tuple[int, int], int]] = [
     (cwq, {}, (1, 2), 2),
     (cwq, {"kg_exact": True}, (1, 2), 1),
     (webqsp, {**DEMO, "kg_exact": False}, (1, 2), 2),
@@ -299,7 +299,7 @@ def test_slots_claims_and_questions_are_scored(sets: Path, tmp_path: Path) -> No
     assert (scores["proven_accuracy.count"], scores["proven_accuracy.mean"]) == (2, 1.0)
     assert (scores["answerable_accuracy.count"], scores["majority.mean"]) == (3, 0.75)
     scores = figures(creak(closed_world=False, answerable=True, **quick))
-    assert (scores["accuracy.mean"], scores["not_found.mean"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert (scores["accuracy.mean"], scores["not_found.mean"]) == pytest.approx((2 / 3, 1 / 3))
     scores = figures(wikiwebquestions(preset="oda", **quick))
     assert (scores["f1.count"], scores["answerable_f1.count"], scores["answerable_f1.mean"]) == (2, 1, 1.0)
     scores = figures(qald10(**quick))

@@ -300,7 +300,7 @@ def test_a_cell_that_learns_asks_with_the_encoder_of_its_seed_and_recipe(
 
     training = tmp_path / "training.jsonl"
     training.write_text("".join(f'{{"question": "{n}"}}\n' for n in range(9)), encoding="utf-8")
-    monkeypatch.setattr(grid_run.self_learning, "learn", learn)
+    monkeypatch.setattr("triplewise.graphs.learning.learn", learn)
     monkeypatch.setattr(grid_run, "seeds_of", lambda *given: Seeds(str(training)))
     monkeypatch.setattr(grid_run, "graph", lambda name: graph("metaqa"))
     text = GRID + "  - {row: learned, learn: {benchmark: webqsp, recipe: no-merge}}\n"

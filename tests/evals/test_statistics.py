@@ -70,7 +70,7 @@ def test_right_or_wrong_is_compared_by_mcnemars_exact_test() -> None:
     result = compare(("a", first), ("b", second))
     assert result.method == "McNemar, exact"
     assert result.p == pytest.approx(2 * (1 + 12 + 66) / 2**12)
-    assert (result.n, result.difference.mean) == (42, pytest.approx(8 / 42))
+    assert (result.n, result.difference.mean) == pytest.approx((42, 8 / 42))
     assert compare(("a", first), ("a", first)).p == 1.0
 
 

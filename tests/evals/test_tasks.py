@@ -11,9 +11,9 @@ import pytest
 from inspect_ai import Task
 from inspect_ai.log import EvalLog
 
-from triplewise.evals import Run, command, metaqa, run, solver
+from triplewise.evals import Run, metaqa, run, solver
 from triplewise.evals.command import print_summary
-from triplewise.evals.evaluation import scores_of
+from triplewise.evals.evaluation import make_task, parse_settings, scores_of
 from triplewise.graphs import Answer
 from triplewise.nodes.context import Context
 from triplewise.nodes.state import Correction, Input, Usage
@@ -149,15 +149,15 @@ def test_impossible_arguments_are_refused_before_anything_runs(
 
 
 def test_names_in_set_go_to_task_phases_or_settings(data: Path) -> None:
-    given = command.parse_settings(["hops=2", "reflect=none", "plan_beam=4", "seeds=false"])
-    task = command.make_task("metaqa", {**given, "n": 1})
+    given = parse_settings(["hops=2", "reflect=none", "plan_beam=4", "seeds=false"])
+    task = make_task("metaqa", {**given, "n": 1})
     assert len(task.dataset) == 1
     with pytest.raises(ConfigurationError, match="unknown name to set 'hop'"):
-        command.make_task("metaqa", {"hop": 2})
+        make_task("metaqa", {"hop": 2})
     with pytest.raises(
         ConfigurationError, match="unknown task 'triviaqa'; choose one of: agentbench_kg, ck25"
     ):
-        command.make_task("triviaqa", {})
+        make_task("triviaqa", {})
     for pair in ("hops", "=2", "hops=["):
         with pytest.raises(ConfigurationError, match="--set"):
-            command.parse_settings([pair])
+            parse_settings([pair])

@@ -15,6 +15,7 @@ from triplewise.nodes.act import carry_out, read_reply, reasoning_memory
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State, Verdict
+from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import load_profile
@@ -70,7 +71,8 @@ class Trajectory:
 
     def step(self, reply: str) -> Verdict:
         """Carry out one reply and inspect it; an error is rolled back, as the machine does."""
-        thought, written, call = read_reply(reply, environment(self.context).toolset)
+        thought, written, calls = read_reply(reply, environment(self.context).toolset)
+        call = calls if isinstance(calls, ActionError) else calls[0]
         self._update(carry_out(self.state, self.context, thought, call, written))
         self._update(inspect.eraser(self.state, self.runtime))
         verdict = self.state.verdict

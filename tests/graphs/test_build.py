@@ -368,7 +368,7 @@ def test_many_questions_wait_for_their_models_at_the_same_time(openai_server: Se
     graph, context = build_graph("queryagent"), scripted(server)
 
     async def ask() -> list[Any]:
-        return await asyncio.gather(*(graph.ainvoke(INPUT, context=context) for _ in range(30)))
+        return list(await asyncio.gather(*(graph.ainvoke(INPUT, context=context) for _ in range(30))))
 
     begin = time.perf_counter()
     states = asyncio.run(ask())
@@ -383,11 +383,8 @@ def test_tokens_stream(openai_server: Server) -> None:
     async def collect(context: Context) -> list[Any]:
         return [part async for part in graph.astream(INPUT, context=context, stream_mode="messages")]
 
-    later = asyncio.run(collect(scripted(openai_server(SHORT))))
-    for parts in (
-        list(graph.stream(INPUT, context=scripted(openai_server(SHORT)), stream_mode="messages")),
-        later,
-    ):
+    now: list[Any] = list(graph.stream(INPUT, context=scripted(openai_server(SHORT)), stream_mode="messages"))
+    for parts in (now, asyncio.run(collect(scripted(openai_server(SHORT))))):
         assert len(parts) > len(SHORT), "tokens, not whole replies"
         assert {metadata["langgraph_node"] for _, metadata in parts} == {"act"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from langgraph.runtime import Runtime
@@ -32,7 +33,7 @@ def planned(*rules: Rule) -> Callable[[State, Runtime[Context]], Update]:
     return plan
 
 
-def ask(preset: str, entities: dict[str, str], *rules: Rule) -> dict[str, object]:
+def ask(preset: str, entities: dict[str, str], *rules: Rule) -> dict[str, Any]:
     """Run the whole machine on rules of our own."""
     context = Context(kg=str(GRAPH), profile="wikidata")
     graph = build_graph(preset, plan=planned(*rules))
@@ -46,8 +47,8 @@ TOOLSETS = {"agent": "add_fact", "oda": "get_neighbors", "symagent": "search_nei
 @pytest.mark.parametrize("preset", TOOLSETS)
 def test_a_rule_is_followed_with_the_actions_of_the_preset(preset: str) -> None:
     state = ask(preset, {"Goethe": GOETHE}, BORN)
-    assert state["answer"].labels == ("Offenbach am Main",)  # type: ignore[attr-defined]
-    calls = [s.call for s in state["steps"]]  # type: ignore[attr-defined]
+    assert state["answer"].labels == ("Offenbach am Main",)
+    calls = [s.call for s in state["steps"]]
     assert sum(c.startswith(TOOLSETS[preset]) for c in calls) == 2
     assert len(calls) == len(set(calls))
 
@@ -55,11 +56,11 @@ def test_a_rule_is_followed_with_the_actions_of_the_preset(preset: str) -> None:
 @pytest.mark.parametrize("preset", TOOLSETS)
 def test_where_a_rule_leads_nowhere_the_next_one_is_taken(preset: str) -> None:
     state = ask(preset, {"Goethe": GOETHE}, rule(GOETHE, "P451", "P36"), BORN)
-    assert state["answer"].labels == ("Offenbach am Main",)  # type: ignore[attr-defined]
+    assert state["answer"].labels == ("Offenbach am Main",)
     if preset == "agent":
-        (correction,) = state["corrections"]  # type: ignore[misc]
+        (correction,) = state["corrections"]
         assert correction.call == "add_fact(?x1, P36, ?x2)"
-        after = state["steps"][correction.step]  # type: ignore[index]
+        after = state["steps"][correction.step]
         assert after.thought.startswith("That did not work out. Try rule 2")
 
 
@@ -67,21 +68,21 @@ def test_where_a_rule_leads_nowhere_the_next_one_is_taken(preset: str) -> None:
 def test_no_rule_left_is_not_found(preset: str) -> None:
     state = ask(preset, {"Goethe": GOETHE}, rule(GOETHE, "P36"))
     answer = state["answer"]
-    assert (answer.status, answer.values) == ("not_found", ())  # type: ignore[attr-defined]
-    assert state["steps"][-1].call == "give_up()"  # type: ignore[index]
+    assert (answer.status, answer.values) == ("not_found", ())
+    assert state["steps"][-1].call == "give_up()"
 
 
 def test_two_entities_meet() -> None:
     meets = Constraint("meets", "x1", (Atom("P840", True, "x1"),), value=FANG)
     for preset in ("agent", "oda"):
         state = ask(preset, {"a": WILD, "b": FANG}, rule(WILD, "P840", constraints=(meets,)))
-        assert set(state["answer"].values) == {"Q16", "Q2009"}  # type: ignore[attr-defined]
+        assert set(state["answer"].values) == {"Q16", "Q2009"}
 
 
 def test_relations_are_walked_backward_too() -> None:
     for preset in TOOLSETS:
         state = ask(preset, {"London": "Q45765"}, rule("Q45765", "^P50"))
-        assert set(state["answer"].values) == {WILD, FANG}  # type: ignore[attr-defined]
+        assert set(state["answer"].values) == {WILD, FANG}
 
 
 def test_following_rules_breaks_no_guideline(context: Context) -> None:

@@ -23,7 +23,7 @@ def test_entities_are_found_in_the_question(runtime: Runtime[Context]) -> None:
 def test_given_entities_are_taken_as_they_are(runtime: Runtime[Context]) -> None:
     state = State(question="Where is it set?", entities={"it": WILD, "White Fang": None})
     for phase in VARIANTS.values():
-        assert [e.id for e in phase(state, runtime)["linked"]] == [WILD, "Q844836"]  # type: ignore[index]
+        assert [e.id for e in phase(state, runtime)["linked"]] == [WILD, "Q844836"]
 
 
 def test_everything_else_starts_anew(runtime: Runtime[Context], state: Callable[..., State]) -> None:

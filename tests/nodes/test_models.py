@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.support.openai_server import Fault, OpenAIServer
-from triplewise.nodes.models import ChatModel, ContextOverflowError, ModelCall, OutOfTimeError, open_model
-from triplewise.tools.core.errors import ConfigurationError, DataError, ModelUnavailableError
+from triplewise.nodes.models import ChatModel, ContextOverflowError, ModelCall, open_model
+from triplewise.tools.core.errors import ConfigurationError, DataError, ModelUnavailableError, OutOfTimeError
 
 Start = Callable[..., OpenAIServer]
 SCHEMAS = [
@@ -281,7 +281,7 @@ def test_an_error_of_our_own_is_not_the_servers_fault(
     openai_server: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = openai_server(["ok", "ok"])
-    monkeypatch.setattr("triplewise.nodes.pricing.Prices.cost", lambda *_: {}["missing"])
+    monkeypatch.setattr("triplewise.nodes.pricing.Prices.cost", lambda *_: dict[str, float]()["missing"])
     with pytest.raises(KeyError):
         model_on(server).reply(ASK)
     assert len(server.requests) == 1

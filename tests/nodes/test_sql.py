@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyoxigraph import Store
@@ -83,7 +84,7 @@ def test_a_scripted_model_is_corrected_and_offered_what_works(db: str, openai_se
 @pytest.mark.parametrize(
     ("given", "match"), [({"model": "openai:any"}, "--db"), ({"db": "films.db"}, "--model")]
 )
-def test_a_database_and_a_model_are_needed(given: dict[str, str], match: str) -> None:
+def test_a_database_and_a_model_are_needed(given: dict[str, Any], match: str) -> None:
     with pytest.raises(ConfigurationError, match=match):
         build_graph("sql").invoke({"question": "How many?"}, context=Context(**given))
 

@@ -108,7 +108,7 @@ def test_an_iri_and_a_literal_stay_apart() -> None:
 def test_states_are_frozen_and_know_their_keys() -> None:
     state = State(question="?")
     with pytest.raises(ValidationError):
-        state.question = "other"
+        state.question = "other"  # type: ignore[misc]
     with pytest.raises(ValidationError, match="memroy"):
         State.model_validate({"question": "?", "memroy": []})
     with pytest.raises(IndexError):

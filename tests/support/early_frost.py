@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.support.openai_server import Messages
 
@@ -25,7 +26,7 @@ ex:f5 rdfs:label "Early Frost" .
 SEEDS = [("Amber Road", "anna"), ("Blue Harbour", "bert"), ("Cold Morning", "cora")]
 
 
-def write_films(folder: Path) -> dict[str, str]:
+def write_films(folder: Path) -> dict[str, Any]:
     """Write the graph, the document and the seed questions; settings of a run that uses them."""
     (folder / "films.ttl").write_text(TURTLE, encoding="utf-8")
     (folder / "texts").mkdir()

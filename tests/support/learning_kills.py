@@ -14,7 +14,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from triplewise.graphs.learning import learn
 from triplewise.nodes.learning import merge as merging
 from triplewise.nodes.learning.attempts import Attempts
 from triplewise.nodes.learning.config import LearningConfig, Progress
+from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Journal, Trajectory
 
 
@@ -56,12 +57,12 @@ class NoteLearner:
 
 def note_attempts(folder: Path) -> None:
     """Have every attempt noted when it begins."""
-    attempt = Attempts._guarded
+    guarded = Attempts._guarded
 
-    def noted(self: Attempts, make: Any, question: Any) -> Any:
+    def noted(self: Attempts, attempt: Callable[[Question], Trajectory], question: Question) -> Trajectory:
         with (folder / "begun.jsonl").open("a") as file:
             file.write(json.dumps([self.iteration, self.origin, question.id, os.getpid()]) + "\n")
-        return attempt(self, make, question)
+        return guarded(self, attempt, question)
 
     Attempts._guarded = noted  # type: ignore[method-assign]
 

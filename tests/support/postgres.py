@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tests.support.virtuoso import free_port
 
@@ -100,10 +100,10 @@ class Postgres:
         if done.returncode:
             raise RuntimeError(f"{command[0]} failed: {done.stderr or done.stdout}")
 
-    def _as_servant(self) -> dict[str, object]:
+    def _as_servant(self) -> dict[str, Any]:
         """How to start a program as the user that PostgreSQL may run as."""
         user = _servant()
-        plain: dict[str, object] = {"cwd": str(self._folder), "stdin": subprocess.DEVNULL}
+        plain = {"cwd": str(self._folder), "stdin": subprocess.DEVNULL}
         servant = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
         return {**plain, **servant}
 

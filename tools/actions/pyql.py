@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import Any, Final
+from typing import Any
 
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.refusal import unknown
@@ -332,10 +332,6 @@ ACTIONS = (
 PYQL = Toolset("pyql", ACTIONS)
 
 
-VALUE_KINDS: Final = ("number", "date", "year", "boolean", "text", "dated", "entity", "unnamed", "unseen")
-"""Kinds of values: a `year` may be a number too; `dated` is an entity whose name may tell a time, as
-"2011 Finals"; `unnamed` a mediator, `unseen` an entity whose name was not fetched."""
-
 _LOOKED_AT, _BESIDE = 20, 1_000
 """Nodes without a name that are looked at, and facts about them that are read."""
 
@@ -350,7 +346,14 @@ _TELLS_TIME = re.compile(
 
 
 def kind_of_value(term: Term, name: str | None) -> str:
-    """Return one of `VALUE_KINDS`. `name`: as it is shown, None where that was not fetched."""
+    """Return number, date, year, boolean, text, dated, entity, unnamed or unseen.
+
+    A `year` may be a number too; `dated` is an entity whose name may tell a time, as "2011 Finals"; `unnamed`
+    is a mediator, `unseen` an entity whose name was not fetched.
+
+    Args:
+        term: the value. name: as it is shown, None where that was not fetched.
+    """
     if isinstance(term, Literal):
         if term.datatype in NUMERIC:
             return "number"

@@ -87,11 +87,11 @@ class Resolver(Reader):
     def node(self, form: str, code: str = "bad_object") -> Node:
         """The variable, literal or entity that a form means."""
         form = form.strip()
-        node = self._by_name(form)
-        if node is None:
-            node = super().node(form, code)
-            if form.startswith("<") and isinstance(node, IRI):
-                self._shown[form] = self.profile.short(node)
+        if (term := self._by_name(form)) is not None:
+            return term
+        node = super().node(form, code)
+        if form.startswith("<") and isinstance(node, IRI):
+            self._shown[form] = self.profile.short(node)
         return node
 
     def relation(self, form: str) -> IRI:

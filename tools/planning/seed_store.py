@@ -128,7 +128,7 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
     with _lock:
         if key not in indexes:
             indexes[key] = SeedIndex(_grouped(path, kg))  # holds no graph
-        index: SeedIndex = indexes.get(key)
+        index: SeedIndex = indexes[key]
         return index
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -267,7 +267,7 @@ def read_seeds(path: Path) -> Iterator[Seed]:
                     continue
                 try:
                     record = json.loads(line)
-                    topics = next((record[k] for k in _TOPICS if record.get(k) is not None), ())
+                    topics: Any = next((record[k] for k in _TOPICS if record.get(k) is not None), ())
                     answers = tuple(str(a) for a in record["answers"] if a is not None)
                     question = str(record["question"])
                 except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:

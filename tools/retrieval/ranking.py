@@ -345,9 +345,8 @@ def make_vectors(
             sample.append(pair)
         elif (place := draw.randrange(number + 1)) < MAP_PAIRS:
             sample[place] = pair
-    for stage, distinct in (("vectors of relations and ends", texts), ("vectors of pairs", whole)):
-        total = len(distinct)
-        store.add(sorted(distinct), lambda done, stage=stage, total=total: progress(stage, done, total))
+    store.add(sorted(texts), lambda done: progress("vectors of relations and ends", done, len(texts)))
+    store.add(sorted(whole), lambda done: progress("vectors of pairs", done, len(whole)))
     fit_map(store, sample)
     return VectorReport(len(texts), len(whole), len(store) - before, round(time.perf_counter() - start, 1))
 

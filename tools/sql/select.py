@@ -118,7 +118,7 @@ def _check_names(tree: exp.Query, schema: Schema, dialect: str) -> None:
                 given=table.name,
                 nearest=[str(n) for n in nearest(table.name, names, NEAREST)] or names[:NEAREST],
             )
-    columns = {t.name: {c.name: "text" for c in t.columns} for t in schema.tables}
+    columns: dict[str, object] = {t.name: {c.name: "text" for c in t.columns} for t in schema.tables}
     try:
         qualify(tree.copy(), schema=columns, dialect=dialect, identify=False, quote_identifiers=False)
     except (OptimizeError, ParseError) as error:

@@ -247,7 +247,7 @@ class Writer:
         if column in self.native:
             return cell
         bare = func.trim(cast(cell, Text()), type_=Text())
-        number = cast(func.replace(bare, ",", ""), Double())
+        number: ColumnElement[float] = cast(func.replace(bare, ",", ""), Double())
         return case((bare.regexp_match(f"^{NUMBER_PATTERN}$"), number), else_=None)
 
     def condition(self, condition: Condition) -> ColumnElement[bool]:

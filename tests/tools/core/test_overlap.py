@@ -32,7 +32,6 @@ VALUES = st.lists(
     ),
     max_size=7,
 )
-IDS = st.lists(st.sampled_from([f"Q{i}" for i in range(8)]), max_size=8)
 
 SAME: list[list[Any]] = [
     # numbers and quantities

@@ -15,7 +15,6 @@ from triplewise.tools.kg.profile import load_profile
 
 DATA = files("triplewise.tools.kg.demo")
 ENTITY = "http://www.wikidata.org/entity/"
-DIRECT = "http://www.wikidata.org/prop/direct/"
 OTHER = "http://dbpedia.org/resource/"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 

@@ -7,7 +7,7 @@ from hashlib import md5
 import pytest
 
 from tests.support.words import Words
-from triplewise.tools.core.terms import XSD, Literal
+from triplewise.tools.core.terms import XSD, Literal, Term
 from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundles
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, metered
 from triplewise.tools.retrieval.observation import ObserveSettings, observe
@@ -85,7 +85,8 @@ def test_a_sample_is_the_same_in_every_engine(kg: KnowledgeGraph) -> None:
 def test_the_same_observation_in_the_same_order(
     kg: KnowledgeGraph, memory_kg: KnowledgeGraph, facts: int, depth: int
 ) -> None:
-    question, entities = "author of the wild member", [e("call"), e("hub"), YEAR]
+    question = "author of the wild member"
+    entities: list[Term] = [e("call"), e("hub"), YEAR]
     values = ObserveSettings(facts=facts, depth=depth, width=20, keep=20)
     here = observe(kg, question, entities, Words(), values)
     assert here == observe(memory_kg, question, entities, Words(), values)

@@ -127,6 +127,8 @@ def places(indexed: bool, tmp_path: Path) -> KnowledgeGraph:
 class Reader:
     """Compares texts by the words they share."""
 
+    name, dimension = "words", 0
+
     def encode(self, texts: Sequence[str]) -> Any:
         bags = [set(re.findall(r"\w+", text.lower())) for text in texts]
         words = sorted(set().union(*bags))

@@ -37,8 +37,8 @@ def raw(subject: str, relation: str, obj: str, confidence: float = 0.9) -> RawTr
     return RawTriple(subject, relation, obj, "The text.", PLACE, confidence)
 
 
-def one(kg: KnowledgeGraph, encoder: Encoder, *triple: str) -> ExtractedFact:
-    (fact,) = align([raw(*triple)], kg, encoder, "Who?", "a model")
+def one(kg: KnowledgeGraph, encoder: Encoder, subject: str, relation: str, obj: str) -> ExtractedFact:
+    (fact,) = align([raw(subject, relation, obj)], kg, encoder, "Who?", "a model")
     return fact
 
 

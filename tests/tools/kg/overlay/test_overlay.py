@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -219,7 +219,7 @@ def test_layers_know_all_their_facts() -> None:
 
 
 @pytest.fixture(scope="module")
-def virtuoso(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], KnowledgeGraph]]:
+def virtuoso(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeGraph]:
     """A part of a graph in a real Virtuoso, with the rest over it."""
     if reason := Virtuoso.missing():
         pytest.skip(reason)
