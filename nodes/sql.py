@@ -66,7 +66,10 @@ def table_lines(question: str, context: Context) -> list[str]:
     tables = {t.name: t for t in schema.tables}
     offered = rank_names(question, [(t.name, table_text(t)) for t in schema.tables], context)
     more = [f"... and {len(tables) - len(offered)} more: get_tables()"] if len(tables) > len(offered) else []
-    return [*(table_line(schema, tables[name]) for name in offered), *more]
+    bare = environment(context).toolset.name == "select"
+    if len(offered) == len(tables):
+        offered = list(tables)  # where none is left out, prompts begin alike
+    return [*(table_line(schema, tables[name], bare) for name in offered), *more]
 
 
 def start(state: State, runtime: Runtime[Context]) -> Update:

@@ -230,3 +230,21 @@ def test_yes_and_no_are_read_from_a_select(db: str, openai_server: Server) -> No
     context = Context(db=db, model="openai:scripted", base_url=openai_server([reply]).url, api_key_env="")
     answer = build_graph("sql").invoke({"question": "Is there a film of 1990?"}, context=context)["answer"]
     assert (answer.values, answer.text, answer.usage.calls) == (("true",), "Yes.", 1)
+
+
+def test_a_text_that_is_not_stored_is_noted_where_there_is_a_row_all_the_same(
+    db: str, openai_server: Server
+) -> None:
+    count = "query(SELECT COUNT(*) FROM film WHERE title = 'Red Rivers')"
+    right = "query(SELECT COUNT(*) FROM film WHERE title = 'Red River')"
+    server = openai_server([f"Thought: a\nAction 1: {q}\nAction 2: execute()" for q in (count, right)])
+    context = Context(db=db, model="openai:scripted", base_url=server.url, api_key_env="")
+    state = build_graph("sql").invoke({"question": "How many films are called Red River?"}, context=context)
+    assert "no row has" in state["steps"][0].observation
+    assert state["answer"].values == ("1",)
+
+
+def test_nothing_but_null_is_no_result(db: str) -> None:
+    assert select(db, "SELECT MAX(year) FROM film WHERE year > 3000").outcome == "empty"
+    far = select(db, "SELECT title FROM film WHERE title = 'Blue Moon'")
+    assert sql_fixes(open_database(db), "", far, budget=5, most=2) == []

@@ -6,6 +6,8 @@ last one is the answer.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.sql import get_column, get_columns, get_tables, open_database_of
 from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
@@ -15,6 +17,7 @@ from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.database import RelationalDatabase
 from triplewise.tools.sql.schema import Rows
 from triplewise.tools.sql.select import Select, find_columns, find_values, read_select
+from triplewise.tools.sql.values import fold
 
 SHOWN_ROWS = 10
 """Rows of a result that the model is shown."""
@@ -33,6 +36,8 @@ def query(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     database = open_database_of(context)
     select = read_select(", ".join(arguments), database)
     rows = _run(select, database, SHOWN_ROWS)
+    if rows.rows and not answer_values(rows):
+        rows = replace(rows, outcome=Outcome.EMPTY, rows=())  # nothing but NULL
     notes = [f"Note: {note}." for note in select.notes]
     return Feedback(
         arguments=(select.text,),
@@ -42,7 +47,8 @@ def query(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         observation="\n".join([_table(rows), *notes]) if rows.rows else "The query has no result.",
         program=select.text,
         values={c: [str(row[i]) for row in rows.rows] for i, c in enumerate(rows.columns)},
-        detail=_of_texts(select, database) if rows.outcome is Outcome.EMPTY else {},
+        # A count of nothing, or EXISTS, is a row too.
+        detail=_of_texts(select, database) if len(rows.rows) < 2 else {},
     )
 
 
@@ -68,7 +74,10 @@ def _of_texts(select: Select, database: RelationalDatabase) -> dict[str, object]
     missing = []
     for literal, column in select.texts(database.schema):
         near = [str(v) for v in database.find(column, literal.name.strip("%"))]
-        if literal.name not in near:
+        matched = (
+            any(fold(literal.name.strip("%")) in fold(v) for v in near) if "%" in literal.name else False
+        )
+        if literal.name not in near and not matched:
             missing.append({"text": literal.name, "column": column.id, "nearest": near})
     return {"missing": missing} if missing else {}
 

@@ -81,9 +81,15 @@ def table_text(table: Table) -> str:
     return f"{table.name}: {', '.join(c.name for c in table.columns)} {table.doc}".strip().replace("_", " ")
 
 
-def table_line(schema: Schema, table: Table) -> str:
-    """A table with the names and kinds of its columns, and where its foreign keys lead."""
-    columns = ", ".join(f"{column_name(schema, c)} ({c.kind})" for c in table.columns)
+def table_line(schema: Schema, table: Table, bare: bool = False) -> str:
+    """A table with the names and kinds of its columns, and where its foreign keys lead.
+
+    `bare` leaves the table's name out of its columns' names, also where other tables have such columns.
+    """
+    columns = ", ".join(
+        f"{c.name if bare else column_name(schema, c)} ({c.kind}{f', e.g. {c.example}' if c.example else ''})"
+        for c in table.columns
+    )
     keys = [k for k in schema.keys if k.columns[0].table == table.name]
     joins = "; ".join(f"{k.columns[0].name} -> {k.references[0].id}" for k in keys)
     return f"{table.name}: {columns}" + (f" [{joins}]" if joins else "")

@@ -29,12 +29,14 @@ class Column:
     """One column.
 
     `kind` says how its values compare: a TEXT column whose values all read as numbers is a `number`.
+    `example` shows how dates are written.
     """
 
     table: str
     name: str
     kind: ColumnKind = "text"
     doc: str = ""
+    example: str = ""
 
     @property
     def id(self) -> str:
@@ -143,7 +145,9 @@ def reflect_schema(engine: sa.Engine, timeout: float) -> Reflected:
         for c in table.columns:
             kind, sample = _declared_kind(c.type), cells.get(str(c.name), ())
             is_loose = engine.name == "sqlite"
-            column = Column(name, str(c.name), _kind(kind, sample, is_loose), c.comment or "")
+            of_cells = _kind(kind, sample, is_loose)
+            example = str(sample[0]) if of_cells == "date" and sample else ""
+            column = Column(name, str(c.name), of_cells, c.comment or "", example)
             columns.append(column)
             if column.kind == "text":
                 is_native = kind in (None, "text") and all(isinstance(cell, str) for cell in sample)

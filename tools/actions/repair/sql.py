@@ -16,6 +16,8 @@ from triplewise.tools.sql.schema import Condition
 from triplewise.tools.sql.select import read_select
 from triplewise.tools.sql.values import fold
 
+SPELLING = 75.0
+"""How alike two texts must be (0 to 100) to be spellings of one name: "Vegemite" is no "Vegie-spread"."""
 SHOWN = 3
 """Values shown of what a fix finds."""
 _TURNED = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
@@ -71,12 +73,15 @@ def sql_fixes(
 
 def _select_fixes(database: RelationalDatabase, feedback: Feedback, budget: int, most: int) -> list[SqlFix]:
     """Return the failed SELECT with texts as the database writes them, where that finds rows."""
+    from rapidfuzz import fuzz
+
     select = read_select(feedback.arguments[0], database)
     nearest = {m["text"]: m["nearest"] for m in feedback.detail["missing"]}
     tried = [
         select.replaced(literal, value)
         for literal, _ in select.texts(database.schema)
         for value in nearest.get(literal.name, ())
+        if fuzz.ratio(fold(literal.name), fold(value)) >= SPELLING
     ]
     fixes: list[SqlFix] = []
     for candidate in tried[:budget]:
