@@ -397,6 +397,8 @@ def action_context(state: State, context: Context) -> ActionContext:
         program=state.program,
         memory=reasoning_memory(state, context),
         rank=ranker(state.question, env.kg, context),
+        preview=5 if context.history == "full" else 10,
+        published=context.history == "full",
         services=services,
         path_hops=context.path_hops,
         path_limit=context.path_limit,

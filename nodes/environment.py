@@ -251,7 +251,7 @@ class Environment:
         name = self.context.toolset or "pyql"
         if name not in TOOLSETS:
             raise ConfigurationError.unknown("toolset", name, TOOLSETS)
-        return TOOLSETS[name]
+        return TOOLSETS[name] if self.context.documents is not None else TOOLSETS[name].without("wiki_search")
 
     @cached_property
     def prompt(self) -> Prompt:

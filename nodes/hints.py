@@ -7,13 +7,12 @@ of the plan. Every node and relation comes with its id, so that it can be used w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, zip_longest
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines
+from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, within
 
 LETTERS = 4
 """Letters of a token, about."""
@@ -49,7 +48,7 @@ def rule_lines(state: State) -> list[str]:
 
 
 def around_lines(state: State, context: Context, spent: Sequence[str]) -> list[str]:
-    """Return the relations around the task-relevant entities, of each in turn, until the budget is spent.
+    """Return the relations around the task-relevant entities within the budget.
 
     Args:
         spent: hints that are told besides, within the same budget.
@@ -60,16 +59,4 @@ def around_lines(state: State, context: Context, spent: Sequence[str]) -> list[s
         budget //= LATER
     budget -= sum(map(len, spent))
     facts = [NearbyFact(s.triple, s.through) for s in state.observation]
-    groups = grouped_lines(kg, facts, state.observed)
-    labels = {e.id: e.label for e in state.linked}
-    chosen: dict[str, list[str]] = {topic: [] for topic in groups}
-    in_turn = chain.from_iterable(
-        zip_longest(*([(topic, line) for line in lines] for topic, lines in groups.items()))
-    )
-    for topic, line in filter(None, in_turn):
-        budget -= len(line)
-        if budget < 0:
-            break
-        chosen[topic].append(line)
-    heads = {t: f"{labels[t]} [{t}]" if labels.get(t, t) != t else t for t in chosen}
-    return [text for topic, lines in chosen.items() if lines for text in (f"Around {heads[topic]}:", *lines)]
+    return within(kg, grouped_lines(kg, facts, state.observed), budget)

@@ -3,8 +3,8 @@
 `full` is QueryAgent's own encoding (appendix B.1): thought, action and observation of every step, verbatim.
 `short` says the same with fewer words:
 
-- A failed attempt followed by a step that worked is one line, without its thought and its guideline;
-  attempts in a row that failed for the same reason are one line with their number.
+- A failed attempt followed by a step that worked keeps its thought, its action, and the reason in one sentence;
+  attempts in a row that failed for the same reason are told once, with their number.
 - The relations of an entity or variable are listed in full until a fact uses them. From then on the list
   holds what was chosen, the relations most like it, and the first ones of the ranking, with their number.
   A list that was given before is referred to.
@@ -28,8 +28,9 @@ from itertools import groupby, zip_longest
 from typing import Literal, TypedDict
 
 from triplewise.nodes.state import Step
+from triplewise.tools.actions.terms import told_apart
 
-KEPT_RELATIONS = 8
+KEPT_RELATIONS = 12
 """Relations that a used list still shows."""
 KEPT_VALUES = 2
 """Values that a replaced preview still shows."""
@@ -37,6 +38,7 @@ LONG = 160
 """Characters above which a single value is clipped."""
 
 _WORD = re.compile(r"[A-Za-z]+|\d+")
+_SENTENCE = re.compile(r"(?s).+?[.:!?](?=\s|$)|.+")
 
 
 class Entry(TypedDict):
@@ -71,7 +73,7 @@ def encode(steps: Sequence[Step], form: Literal["short", "full"] = "short") -> l
             # While the mistake is being corrected, its guideline is what the model works from.
             is_open = all(failed for failed, _ in later) and later != [(True, guideline)]
             newest = [attempts.pop()] if is_open else []
-            entries += [*_failures(attempts, guideline), *newest]
+            entries += [*_failures(attempts), *newest]
             continue
         for i in places:
             successes = [s for s in steps[i + 1 :] if not s.rolled_back]
@@ -87,17 +89,25 @@ def _size(*entries: Entry) -> int:
     return sum(len(e["thought"]) + len(e["action"]) + len(e["observation"]) for e in entries)
 
 
-def _failures(attempts: list[Entry], guideline: str) -> list[Entry]:
+def _failures(attempts: list[Entry]) -> list[Entry]:
     """Return one entry for attempts that failed alike; the entries themselves where that is no shorter."""
     if not attempts:
         return []
     newest = attempts[-1]
     others = dict.fromkeys(e["action"] for e in attempts[:-1] if e["action"] != newest["action"])
     times = f" {len(attempts)} times" if len(attempts) > 1 else ""
-    reason = f" ({guideline.replace('_', ' ')})" if guideline else ""
-    also = f", like {'; '.join(others)}" if others else ""
-    line = Entry({**newest, "thought": "", "observation": f"Failed{times}{reason}{also}."})
+    also = f" So did {'; '.join(others)}." if others else ""
+    line = Entry({**newest, "observation": f"Failed{times}: {_reason(newest['observation'])}{also}"})
     return [line] if _size(line) < _size(*attempts) else attempts
+
+
+def _reason(told: str) -> str:
+    """Return why an attempt failed: the first sentence of what it was told that says more than a heading."""
+    sentences = _SENTENCE.findall(" ".join(told.removeprefix("ERROR_INFO: ").split()))
+    text = ""
+    while sentences and (not text or text.endswith(":")):
+        text = f"{text} {sentences.pop(0).strip()}".strip()
+    return text if len(text) <= LONG else f"{text[: LONG - 3]}..."
 
 
 def _shortened(
@@ -122,8 +132,9 @@ def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
 
     It stays whole until a fact uses it.
     """
+    listing, more, left = text.partition("} ... and ")  # behind a list that was cut: how to see the rest
     try:
-        listed = ast.literal_eval(text)
+        listed = ast.literal_eval(f"{listing}}}" if more else listing)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
     if not isinstance(listed, dict) or not all(isinstance(names, list) for names in listed.values()):
@@ -153,7 +164,7 @@ def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
     short_list = {
         side: [pairs[i][1] for i in places if i in rest] for side, places in zip(listed, by_side, strict=True)
     }
-    return f"{short_list} ... ({len(pairs)} in all)"
+    return f"{short_list} ... ({len(pairs)} {f'shown, and {left}' if more else 'in all'})"
 
 
 def _sentence(variable: str, values: Sequence[str], end: str = "") -> str:
@@ -164,23 +175,26 @@ def _sentence(variable: str, values: Sequence[str], end: str = "") -> str:
 
 def _value_preview(step: Step, text: str, later: Sequence[Step], previews: dict[str, str]) -> str:
     """Return a preview: variables that did not change are left out, values that changed later are clipped."""
-    for variable, values in step.feedback.values.items():
-        sentences = (_sentence(variable, values, end) for end in ("", "..."))
-        sentence = next((s for s in sentences if s in text), "")
-        if not sentence:
+    for variable, names in step.feedback.values.items():
+        values = told_apart(names, step.feedback.ids.get(variable, ()))
+        rest = r"(?:(?:, )?\.\.\.(?: \(([^()]*)\))?)?"  # of a list that was cut, and how many there are
+        match = re.search(re.escape(_sentence(variable, values)[:-2]) + rest + r"\]\.", text)
+        if match is None:
             continue
+        sentence, count = match[0], match[1]
         if previews.get(variable) == sentence:
             text = text.replace(sentence, "", 1).replace("  ", " ").strip()
             continue
         previews[variable] = sentence
-        if all(s.feedback.values.get(variable, values) == values for s in later):
+        if all(s.feedback.values.get(variable, names) == names for s in later):
             continue
         # The first values and how many were shown; long ones without their end.
         shown = [
             v if len(v) <= LONG else f"{v[:LONG]}... ({len(v)} characters in all)"
             for v in values[:KEPT_VALUES]
         ]
-        more = "more than " if sentence.endswith("...].") else ""
-        end = f"... ({more}{len(values)} in all)" if len(values) > KEPT_VALUES or more else ""
+        is_cut = sentence != _sentence(variable, values)
+        count = count or f"{'more than ' if is_cut else ''}{len(values)} in all"
+        end = f"... ({count})" if len(values) > KEPT_VALUES or is_cut else ""
         text = text.replace(sentence, min(sentence, _sentence(variable, shown, end), key=len), 1)
     return text or "Values as before."

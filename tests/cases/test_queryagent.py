@@ -15,7 +15,7 @@ FIGURES = ("figure2", "figure5", "figure6", "figure7")
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_figures(figure: str, openai_server: Server) -> None:
-    done = replay(f"queryagent/{figure}", openai_server)
+    done = replay(f"queryagent/{figure}", openai_server, history="full")
     # The next step is decided on with the guideline in the trajectory (Algorithm 1, line 20).
     for correction in done.state.corrections:
         assert correction.text in done.server.chats[correction.step].text

@@ -66,14 +66,14 @@ def test_figure7_keeps_what_it_read_with_its_provenance(
     )
 
 
-def test_without_documents_the_agent_is_told_so(openai_server: Callable[..., OpenAIServer]) -> None:
-
+def test_documents_are_searched_only_where_there_are_some(openai_server: Callable[..., OpenAIServer]) -> None:
     case = load_case("symagent/figure7")
-    script = [r for r in replies(case) if not r.startswith("[[")]
-    server = openai_server(script)
+    server = openai_server([r for r in replies(case) if not r.startswith("[[")])
     context = Context(
         kg=str(graph_path(case)), profile="freebase", model="openai:scripted", base_url=server.url
     )
     given = {"question": case["question"], "entities": case["entities"]}
     state = build_graph("symagent").invoke(given, context=context)
-    assert "No documents are configured" in state["steps"][2].observation
+    assert "wiki_search" not in state["steps"][1].observation
+    assert "there is no wikiSearch. Legal actions: " in state["steps"][2].observation
+    assert not any("wiki_search" in chat.text for chat in server.chats)

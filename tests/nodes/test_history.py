@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -76,17 +77,27 @@ def test_a_failed_attempt_is_told_in_full_until_a_step_works() -> None:
     after = by_number(encode(steps(look("Q1"), attempt, fact("Q1", MANY[3], "?y", y=["a"]))))
     assert after[2] == {
         "number": 2,
-        "thought": "",
+        "thought": "thought 2",
         "action": "add_fact(Q1, wrong, ?y)",
-        "observation": "Failed (fact empty).",
+        "observation": "Failed: Choose another relation.",
     }
+
+
+def test_a_reason_is_one_line_that_says_more_than_a_heading() -> None:
+    told = "Invalid action: there is no\nget_neighbour. Legal actions: add_fact(a, b, c). " + "And more. " * 30
+    (entry, _) = encode(steps(failed("a()", told=told), fact("Q1", "r", "?y", y=["a"])))
+    assert entry["observation"] == "Failed: Invalid action: there is no get_neighbour."
+    (long, _) = encode(steps(failed("a()", told="on and " * 90), fact("Q1", "r", "?y", y=["a"])))
+    assert len(long["observation"]) < 200
 
 
 def test_attempts_that_fail_alike_are_one_line_with_their_number() -> None:
     tries = [failed(f"add_fact(Q1, wrong{i}, ?y)") for i in range(3)]
     (entry, last) = encode(steps(*tries, fact("Q1", MANY[3], "?y", y=["a"])))
     assert entry["number"] == 3
-    assert entry["observation"].startswith("Failed 3 times (fact empty), like add_fact(Q1, wrong0, ?y)")
+    assert entry["observation"] == (
+        "Failed 3 times: Choose another relation. So did add_fact(Q1, wrong0, ?y); add_fact(Q1, wrong1, ?y)."
+    )
     assert last["number"] == 4
 
 
@@ -98,6 +109,14 @@ def test_relations_stay_whole_until_a_fact_uses_them() -> None:
     assert used[1]["observation"].endswith("... (40 in all)")
     assert used[1]["observation"].count("film.film.") == KEPT_RELATIONS
     assert used[2]["observation"] == str({"forward": MANY[::-1], "backward": []})
+
+
+def test_a_used_list_still_says_how_to_see_what_it_left_out() -> None:
+    cut = look("Q1")
+    cut["observation"] += " ... and 23 more: get_relation(Q1, 2)"
+    entries = encode(steps(cut, look("Q2", MANY[::-1]), fact("?y", MANY[30], "Q1", y=["a"])))
+    assert entries[0]["observation"].endswith("(40 shown, and 23 more: get_relation(Q1, 2))")
+    assert MANY[30] in entries[0]["observation"]
 
 
 def test_the_same_list_is_referred_to() -> None:
@@ -122,6 +141,16 @@ def test_values_that_did_not_change_are_not_repeated() -> None:
     assert entries[1]["observation"] == f"The value of variable ?country is {countries}."
     assert entries[2]["observation"] == "The value of variable ?lake is ['Zug', 'Thun', ... (4 in all)]."
     assert entries[3]["observation"].count("The value of") == 3
+
+
+def test_a_cut_list_of_values_keeps_its_number_and_the_ids_of_namesakes() -> None:
+    made = fact("?x", "r", "Q1", x=["Ada", "Ada", "Bo"])
+    made["feedback"] = replace(made["feedback"], ids={"x": ["Q1", "Q2", "Q3"]})
+    made["observation"] = "The value of variable ?x is ['Ada [Q1]', 'Ada [Q2]', 'Bo', ... (21 in all)]."
+    entries = encode(steps(made, fact("?x", "s", "Q2", x=["Bo"])))
+    assert entries[0]["observation"] == (
+        "The value of variable ?x is ['Ada [Q1]', 'Ada [Q2]', ... (21 in all)]."
+    )
 
 
 def test_a_note_goes_once_the_next_step_worked() -> None:

@@ -12,7 +12,16 @@ from typing import Any
 from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.search import search
-from triplewise.tools.actions.terms import UNNAMED, Resolver, list_values, names, relation_names, short_ids
+from triplewise.tools.actions.terms import (
+    UNNAMED,
+    Resolver,
+    list_values,
+    names,
+    page_number,
+    relation_names,
+    short_ids,
+    told_apart,
+)
 from triplewise.tools.actions.toolset import (
     Action,
     ActionContext,
@@ -45,6 +54,7 @@ def _program(context: ActionContext) -> PyQL:
 
 @action(
     Parameter("entity_or_variable", "node", "an entity id or a variable that a fact has bound"),
+    Parameter("page", "text", "2, 3, ... to see what a list left out", False),
     example="get_relation(?computer)",
     aliases=("get_relations", "getRelation"),
 )
@@ -69,14 +79,24 @@ def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
         result = kg.relations(term)
         shown = form if form.startswith(('"', "'")) else kg.profile.short(term)
         shown = next(iter(resolver.repaired.values()), shown)
-    forward, backward = context.rank(short_ids(kg, result.forward), short_ids(kg, result.backward))
-    listed = {"forward": relation_names(kg, forward), "backward": relation_names(kg, backward)}
+    page = page_number(arguments[1]) if len(arguments) > 1 else 1
+    left = (short_ids(kg, result.forward), short_ids(kg, result.backward))
+    pages = []
+    for _ in range(page):
+        pages.append(context.rank(*left))
+        left = tuple([r for r in side if r not in cut] for side, cut in zip(left, pages[-1], strict=True))
+    listed = {"forward": relation_names(kg, pages[-1][0]), "backward": relation_names(kg, pages[-1][1])}
+    rest = f" ... and {sum(map(len, left))} more: get_relation({shown}, {page + 1})" if any(left) else ""
     return Feedback(
-        arguments=(shown,),
+        arguments=(shown, *([str(page)] if page > 1 else [])),
         outcome=result.outcome,
         message=result.message,
-        observation=str(listed) if result.outcome.ok else "",
-        relations={"forward": forward, "backward": backward},
+        observation=str(listed) + ("" if context.published else rest) if result.outcome.ok else "",
+        # All that was offered so far, the newest first.
+        relations={
+            side: [r for shown_on in reversed(pages) for r in shown_on[i]]
+            for i, side in enumerate(("forward", "backward"))
+        },
         detail=resolver.detail(),
     )
 
@@ -136,10 +156,11 @@ def preview(context: ActionContext, program: PyQL) -> Feedback:
     kg, text = context.kg, program.text(context.kg.profile)
     if not program.clauses:
         return Feedback(observation="This is a yes/no question now.", program=text)
-    result = kg.query(program.preview_sparql(kg.profile, context.preview * ROWS_A_VALUE))
+    most = context.preview * ROWS_A_VALUE
+    result = kg.query(program.preview_sparql(kg.profile, most))
     if result.boolean is not None:
         return Feedback(outcome=Outcome.ROWS, observation=_yes_no(result.boolean), program=text)
-    feedback = _values(context, program, result)
+    feedback = _values(context, program, result, len(result.rows) >= most)
     if program.boolean and result.outcome is Outcome.EMPTY:
         # No is an answer: nothing is wrong with a yes/no question whose pattern does not hold.
         return Feedback(
@@ -152,8 +173,13 @@ def _yes_no(holds: bool) -> str:
     return f"The answer is {'yes' if holds else 'no'}."
 
 
-def _values(context: ActionContext, program: PyQL, result: Result) -> Feedback:
-    """The values of each variable in a result, in the words of the paper (figure 4), and what they tell."""
+def _values(
+    context: ActionContext, program: PyQL, result: Result, is_sample: bool = False
+) -> Feedback:
+    """The values of each variable in a result, in the words of the paper (figure 4), and what they tell.
+
+    is_sample: whether the result holds only the first solutions that there are.
+    """
     kg, limit = context.kg, context.preview
     if not result.outcome.ok:
         return Feedback(outcome=result.outcome, message=result.message, observation=result.message)
@@ -161,15 +187,22 @@ def _values(context: ActionContext, program: PyQL, result: Result) -> Feedback:
     shown: dict[str, tuple[Term, ...]] = {v: column[:limit] for v, column in columns.items()}
     named = names(kg, list(dict.fromkeys(t for column in shown.values() for t in column)))
     values = {v: [named[t] for t in column] for v, column in shown.items()}
-    sentences = [
-        f"The value of variable ?{v} is {list_values(values[v], len(columns[v]) > limit)}." for v in columns
-    ]
+    ids = {v: short_ids(kg, column) for v, column in shown.items()}
+    sentences = []
+    for v, column in columns.items():
+        more: bool | str = len(column) > limit
+        if more and not context.published:
+            more = f"{len(column)} {'or more' if is_sample else 'in all'}"
+        listed = list_values(told_apart(values[v], ids[v]), more)
+        sentences.append(f"The value of variable ?{v} is {listed}.")
+    if is_sample and not context.published:
+        sentences.append(f"(Seen in the first {len(result.rows)} solutions only: there are more.)")
     return Feedback(
         outcome=result.outcome,
         message=result.message,
         observation=" ".join(sentences) if result.rows else "The query has no result.",
         values=values,
-        ids={v: short_ids(kg, column) for v, column in shown.items()},
+        ids=ids,
         detail=result_facts(kg, program, context.memory, result, named),
     )
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from triplewise.tools.actions.explore import answer, entity_ids
+from triplewise.tools.actions.explore import SHOWN_NEIGHBORS, answer, entity_ids, neighbours_under
 from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, names, triple_lines, with_id
@@ -39,16 +39,10 @@ class Extraction:
 ExtractService: TypeAlias = Callable[[str, str], Extraction]
 """`services["extract"]`: id or name of an entity, id of a relation -> what documents say (extractTriples)."""
 
-SHOWN_NEIGHBORS = 50
 SHOWN_PASSAGES, SHOWN_CHARACTERS = 5, 3_000
 """Passages, and characters of them, that an observation holds at most."""
 FACTS_OF_EACH = 1_000
 """Facts of one entity that a search for several reads at most."""
-NOTHING_FOUND = (
-    "No entity found under this relation in the knowledge graph. You can keep searching on graph or go to "
-    "invoke wiki_search to retrieve relevant documents. You can also just answer if you think you can based "
-    "on the information available and your knowledge."
-)
 
 
 @action(
@@ -76,32 +70,30 @@ def get_rules(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     return Feedback(arguments=(question,), outcome=Outcome.ROWS, observation=observation)
 
 
+def _nothing_found(context: ActionContext) -> str:
+    """What is said of a relation under which there is nothing (figure 7, observation 2)."""
+    documents = " or go to invoke wiki_search to retrieve relevant documents" if "extract" in context.services else ""
+    return (
+        "No entity found under this relation in the knowledge graph. You can keep searching on graph"
+        f"{documents}."
+    )
+
+
 @action(
     Parameter("entity", "entity", "the id or name of an entity"),
-    Parameter("relation", "relation", "a relation of a reasoning path"),
+    Parameter("relation", "relation", "a relation of a reasoning path; ^r walks it from object to subject"),
+    Parameter("page", "text", "2, 3, ... to see what the first page left out", False),
     example="search_neighbor(Q1490, P36)",
     aliases=("searchNeighbor", "searchNeighbors", "search_neighbors"),
 )
 def search_neighbor(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Search the neighbors of an entity under a relation in the knowledge graph."""
-    resolver, kg = Resolver(context), context.kg
+    resolver = Resolver(context)
     entity = _entity(context, resolver, arguments[0])
-    relation = resolver.relation(arguments[1])
-    result = kg.neighbours(entity, relation)
-    ends = dict.fromkeys(t.object if t.subject == entity else t.subject for t in result.triples)
-    named = names(kg, list(ends)[:SHOWN_NEIGHBORS])
-    shown = [with_id(context.kg, term, name) for term, name in named.items()]
-    more = f", ... and {len(ends) - len(shown)} more" if len(ends) > len(shown) else ""
-    text = f"{', '.join(shown)}{more}." if shown else NOTHING_FOUND
-    return Feedback(
-        arguments=(kg.profile.short(entity), kg.profile.short(relation)),
-        outcome=result.outcome,
-        message=result.message,
-        observation=text if result.outcome.ok else "",
-        ids={"neighbors": entity_ids(kg, result.triples)},
-        triples=result.triples,
-        detail=resolver.detail(),
-    )
+    feedback = neighbours_under(context, resolver, entity, arguments[1:], "search_neighbor")
+    if feedback.observation or not Outcome(feedback.outcome).ok:
+        return feedback
+    return replace(feedback, observation=_nothing_found(context))
 
 
 def _entity(context: ActionContext, resolver: Resolver, form: str) -> Term:
@@ -130,9 +122,11 @@ def _entity(context: ActionContext, resolver: Resolver, form: str) -> Term:
 def search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Search the neighbors of several entities under one relation at once."""
     resolver, kg = Resolver(context), context.kg
-    relation = resolver.relation(arguments[0])
+    backwards = arguments[0].strip("'\" ").startswith("^")
+    relation = resolver.relation(arguments[0].strip("'\" ").removeprefix("^"))
     entities = list(dict.fromkeys(_entity(context, resolver, a) for a in arguments[1:]))
-    sides = [(e, f) for e in entities for f in (True, False) if isinstance(e, IRI) or not f]
+    ways = (False,) if backwards else (True, False)
+    sides = [(e, f) for e in entities for f in ways if isinstance(e, IRI) or not f]
     bundles = {Bundle(e, relation, forward): FACTS_OF_EACH for e, forward in sides}
     facts, problem = read_bundles(kg, bundles, bundles, 0, Deadline(kg.timeout))
     triples = tuple(dict.fromkeys(f.triple for f in facts))
@@ -144,12 +138,12 @@ def search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         ends.setdefault(fact.node, []).append(with_id(kg, fact.far, named[fact.far]))
     lines = [f"{with_id(kg, node, named[node])}: {', '.join(far)}." for node, far in ends.items()]
     if len(facts) > len(shown):
-        lines.append(f"... and {len(facts) - len(shown)} more.")
+        lines.append(f"... and {len(facts) - len(shown)} more: search_neighbor shows those of one entity.")
     return Feedback(
-        arguments=(kg.profile.short(relation), *(kg.profile.short(e) for e in entities)),
+        arguments=("^" * backwards + kg.profile.short(relation), *(kg.profile.short(e) for e in entities)),
         outcome=problem.partition(":")[0] or quiet,
         message=problem,
-        observation="\n".join(lines) if facts else problem or NOTHING_FOUND,
+        observation="\n".join(lines) if facts else problem or _nothing_found(context),
         ids={"neighbors": entity_ids(kg, triples)},
         triples=triples,
         detail=resolver.detail(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from triplewise.tools.actions.toolset import ActionContext, join_names
@@ -41,9 +42,31 @@ def with_id(kg: KnowledgeGraph, term: Term, name: str) -> str:
     return name if short == name else f"{name} [{short}]"
 
 
-def list_values(values: Iterable[object], more: bool) -> str:
-    """Return a list as the papers print it, with an ellipsis where it was cut."""
-    return f"[{', '.join([*map(repr, values), *(['...'] if more else [])])}]"
+def list_values(values: Iterable[object], more: bool | str) -> str:
+    """Return a list as the papers print it, with an ellipsis where it was cut; `more` may say how many there are."""
+    rest = ["..." if more is True else f"... ({more})"] if more else []
+    return f"[{', '.join([*map(repr, values), *rest])}]"
+
+
+def told_apart(names: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """Return names, those that several nodes share with their ids: what a model needs to mean one of them."""
+    counts = Counter(names)
+    if len(ids) != len(names):
+        return list(names)
+    return [
+        f"{name} [{id}]" if counts[name] > 1 and name not in (UNNAMED, id) else name
+        for name, id in zip(names, ids, strict=True)
+    ]
+
+
+def page_number(form: str) -> int:
+    """Return which page of a long list is asked for: a number, or `more` for the second."""
+    form = form.strip().strip("'\"").lower()
+    if form in ("more", "next"):
+        return 2
+    if not form.isdecimal() or not int(form):
+        raise ActionError("bad_number", f"{form!r} is no page: write a number from 1", given=form)
+    return int(form)
 
 
 def relation_names(kg: KnowledgeGraph, relations: Iterable[str]) -> list[str]:

@@ -79,7 +79,8 @@ Ranker = Callable[[list[str], list[str]], tuple[list[str], list[str]]]
 class ActionContext:
     """All that an action may use in one step.
 
-    `preview` is how many values are shown. `path_hops`, `path_limit` and `path_seconds` bound one search for
+    `preview` is how many values are shown; `published` shows them as the papers do, without their number or a way
+    to see the rest. `path_hops`, `path_limit` and `path_seconds` bound one search for
     paths: triples a path, paths, and seconds (None leaves those to the KG). `encoder` lets a search compare
     meanings too.
     """
@@ -90,6 +91,7 @@ class ActionContext:
     memory: ReasoningMemory = field(default_factory=ReasoningMemory)
     rank: Ranker = lambda forward, backward: (forward, backward)
     preview: int = 5
+    published: bool = False
     services: Mapping[str, Any] = field(default_factory=dict)
     path_hops: int = 3
     path_limit: int = 100
@@ -131,8 +133,8 @@ class Action:
     def fit_arguments(self, arguments: tuple[str, ...], memory: ReasoningMemory) -> tuple[str, ...]:
         """Return arguments, joined where a comma in a known name split them; else raise `arity`."""
         least, most = self.required, len(self.parameters)
-        if not self.variadic and len(arguments) > most:
-            arguments = tuple(join_names(arguments, most, memory.names))
+        if not self.variadic:
+            arguments = tuple(join_names(arguments, least, memory.names))
         got = len(arguments)
         if got >= least and (self.variadic or got <= most):
             return arguments
@@ -255,6 +257,10 @@ class Toolset(Collection[str]):
             message = f"{name} is no action: {', '.join(legal)}"
             raise ActionError("unknown_action", message, name=name, legal=legal)
         return action
+
+    def without(self, *names: str) -> Toolset:
+        """Return the toolset without some of its actions."""
+        return replace(self, declared=tuple(a for a in self.declared if a.name not in names))
 
     def execute(self, context: ActionContext, call: Call) -> Feedback:
         """Carry out a call. What is wrong with the call comes back as feedback with an `error`.

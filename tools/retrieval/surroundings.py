@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg.literals import readable
@@ -100,12 +101,15 @@ def _mediator_facts(kg: KnowledgeGraph, values: Iterable[Term], node: Term) -> d
 
 
 def grouped_lines(
-    kg: KnowledgeGraph, facts: Sequence[NearbyFact], topics: Sequence[str]
+    kg: KnowledgeGraph, facts: Sequence[NearbyFact], topics: Sequence[str], most: int = 0
 ) -> dict[str, list[str]]:
     """Return topic (short id) -> its relations in the order of the facts: `-> P36 (capital): Tokyo [Q1490]`.
 
     `->` leaves the topic, `<-` arrives at it; what a mediator holds stands in braces. Facts that touch no
-    topic are left out.
+    topic are left out; of several topics, a fact is about the first.
+
+    Args:
+        most: values shown of a relation, and how many there are; 0 takes the facts for a sample of what there is.
     """
     profile, names = kg.profile, {}
     ends = dict.fromkeys(n for f in facts for n in (f.triple.subject, f.triple.object))
@@ -126,33 +130,54 @@ def grouped_lines(
             text if isinstance(term, Literal) else f"{text} [{short}]" if text not in ("", short) else short
         )
 
+    def line(head: str, values: Mapping[Term, Sequence[str]]) -> str:
+        shown = most or (MEDIATORS if any(values.values()) else VALUES)  # mediators take more words
+        rest = f", ... ({len(values)} in all)" if most else ", ..."
+        listed = ", ".join(_shown(value(v), own) for v, own in list(values.items())[:shown])
+        return f"{head}: {listed}{rest if len(values) > shown else ''}"
+
+    place = {topic: i for i, topic in enumerate(topics)}
     groups: dict[str, dict[str, dict[Term, list[str]]]] = {topic: {} for topic in topics}
     for fact in facts:
         hop = fact.through or fact.triple
-        subject, end = profile.short(hop.subject), profile.short(hop.object)
-        topic = subject if subject in groups else end
-        if topic not in groups:
+        sides = {profile.short(hop.object): ("<-", hop.subject), profile.short(hop.subject): ("->", hop.object)}
+        near = min((id for id in sides if id in place), key=place.__getitem__, default=None)
+        if near is None:
             continue
-        arrow, far = ("->", hop.object) if topic == subject else ("<-", hop.subject)
-        own = groups[topic].setdefault(f"{arrow} {relation(hop)}", {}).setdefault(far, [])
+        arrow, far = sides[near]
+        own = groups[near].setdefault(f"{arrow} {relation(hop)}", {}).setdefault(far, [])
         if fact.through is not None:
             own.append(f"{relation(fact.triple)}: {value(fact.triple.object)}")
     return {
-        topic: [
-            f"{head}: {', '.join(_shown(value(v), own) for v, own in list(values.items())[: _most(values)])}"
-            f"{', ...' if len(values) > _most(values) else ''}"
-            for head, values in relations.items()
-        ]
+        topic: [line(head, values) for head, values in relations.items()]
         for topic, relations in groups.items()
         if relations
     }
 
 
-def _most(values: Mapping[Term, Sequence[str]]) -> int:
-    """How many of the values of a relation are shown: fewer mediators, which take more words."""
-    return MEDIATORS if any(values.values()) else VALUES
-
-
 def _shown(value: str, within: Sequence[str]) -> str:
     """A value, or what its mediator holds."""
     return f"{{{'; '.join(within[:HELD])}}}" if within else value
+
+
+def within(kg: KnowledgeGraph, groups: Mapping[str, Sequence[str]], characters: int) -> list[str]:
+    """Return grouped lines under their topics, a line of each topic in turn until the characters are spent.
+
+    The last line says how many were left out.
+    """
+    labels = kg.labels([node for topic in groups if (node := kg.profile.expand(topic)) is not None])
+    names = {kg.profile.short(node): label for node, label in labels.items()}
+    chosen: dict[str, list[str]] = {topic: [] for topic in groups}
+    left = 0
+    in_turn = zip_longest(*([(topic, line) for line in lines] for topic, lines in groups.items()))
+    for topic, line in filter(None, chain.from_iterable(in_turn)):
+        characters -= len(line)
+        if characters < 0:
+            left += 1
+        else:
+            chosen[topic].append(line)
+    shown = []
+    for topic, lines in chosen.items():
+        head = topic if names.get(topic, topic) == topic else f"{names[topic]} [{topic}]"
+        shown += [f"Around {head}:", *lines] if lines else []
+    return [*shown, *([f"... and {left} more relations"] if left else [])]

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
+from triplewise.tools.actions import (
+    TOOLSETS,
+    ActionContext,
+    Feedback,
+    ReasoningMemory,
+    Toolset,
+    parse_call,
+)
 from triplewise.tools.actions.symbolic import Extraction
 from triplewise.tools.core.call import Call
 from triplewise.tools.core.facts import ExtractedFact
@@ -65,6 +72,30 @@ def test_relations_of_an_entity_in_both_directions(bench: ActionContext) -> None
     feedback = run(bench, "get_relation(Q17)")
     assert feedback.relations == {"forward": ["P31", "P36"], "backward": ["P17"]}
     assert feedback.observation == "{'forward': ['P31', 'P36 (capital)'], 'backward': ['P17 (country)']}"
+
+
+def test_what_a_list_of_relations_left_out_is_on_the_next_page(bench: ActionContext) -> None:
+    narrow = replace(bench, rank=lambda forward, backward: (forward[:1], backward[:1]))
+    first = run(narrow, "get_relation(Q17)")
+    assert first.observation.endswith("... and 1 more: get_relation(Q17, 2)")
+    second = run(narrow, "get_relation(Q17, more)")
+    assert second.observation == "{'forward': ['P36 (capital)'], 'backward': []}"
+    assert second.arguments == ("Q17", "2")
+    assert second.relations == {"forward": ["P36", "P31"], "backward": ["P17"]}, "the first page is offered too"
+    assert run(narrow, "get_relation(Q17, all of it)").error == "bad_number"
+    published = run(replace(narrow, published=True), "get_relation(Q17)")
+    assert published.observation == "{'forward': ['P31'], 'backward': ['P17 (country)']}"
+
+
+def test_values_say_how_many_there_are_and_whether_they_are_a_sample(bench: ActionContext) -> None:
+    few = replace(bench, preview=1)
+    assert run(few, *CAPITALS).observation == (
+        "The value of variable ?c is ['France', ... (2 in all)]. "
+        "The value of variable ?x is ['Paris', ... (2 in all)]."
+    )
+    assert "['France', ...]" in run(replace(few, published=True), *CAPITALS).observation
+    sample = run(few, *CAPITALS, "add_fact(?a, P31, ?b)", "add_fact(?d, P17, ?e)", "add_fact(?f, P31, ?g)")
+    assert sample.observation.endswith("(Seen in the first 10 solutions only: there are more.)")
 
 
 def test_a_fact_shows_values_ids_and_triples(bench: ActionContext) -> None:
@@ -197,12 +228,60 @@ def test_schemas_are_strict_and_calls_come_back_in_order() -> None:
 def test_exploring(bench: ActionContext) -> None:
     around = EXPLORE.execute(bench, parse_call('GetNeighbor("Japan")', EXPLORE))
     assert (around.action, around.outcome, len(around.triples)) == ("get_neighbors", "rows", 3)
-    assert "(Japan [Q17], capital, Tokyo [Q1490])" in around.observation
+    assert around.observation.splitlines() == [
+        "Around Japan [Q17]:",
+        "-> P31: sovereign state [Q3624078]",
+        "-> P36 (capital): Tokyo [Q1490]",
+        "<- P17 (country): Tokyo [Q1490]",
+    ]
     path = EXPLORE.execute(bench, Call("GetPath", ("Q17", "Q6256")))
     assert [t.object.value.rpartition("/")[2] for t in path.triples] == ["Q3624078", "Q6256"]
     assert EXPLORE.execute(bench, Call("get_path", ("Q17", "Q17"))).error == "same_entity"
     done = EXPLORE.execute(bench, Call("Answer", ("Tokyo", "1457")))
     assert (done.answers, done.finished) == (("Q1490", "1457"), True)
+
+
+HUB = "http://www.wikidata.org/entity/Q1"
+
+
+@pytest.fixture(scope="module")
+def crowd() -> ActionContext:
+    """An entity with 120 values of one relation, 60 others that point to it, and 300 relations of one value."""
+    node, relation = ("http://www.wikidata.org/entity/Q{}", "http://www.wikidata.org/prop/direct/P{}")
+    facts = [(HUB, relation.format(1), node.format(1000 + i)) for i in range(120)]
+    facts += [(node.format(2000 + i), relation.format(1), HUB) for i in range(60)]
+    facts += [(HUB, relation.format(100 + i), node.format(3000 + i)) for i in range(300)]
+    store = ox.Store()
+    store.load("".join(f"<{s}> <{r}> <{o}> .\n" for s, r, o in facts).encode(), format=ox.RdfFormat.N_TRIPLES)
+    memory = ReasoningMemory(linked={"Q1": "hub"})
+    return ActionContext(EmbeddedKG(store, load_profile("wikidata"), "crowd"), memory=memory)
+
+
+def test_many_neighbors_are_grouped_bounded_and_can_all_be_seen(crowd: ActionContext) -> None:
+    last = replace(crowd, rank=lambda forward, backward: (sorted(forward, key=lambda r: r != "P399"), backward))
+    around = EXPLORE.execute(last, Call("get_neighbors", ("Q1",)))
+    lines = around.observation.splitlines()
+    assert lines[1] == "-> P399: Q3299", "the relation that fits best comes first"
+    assert any(line.startswith("-> P1: Q1000, ") and line.endswith("... (120 in all)") for line in lines)
+    assert lines[-1].endswith("more relations: get_neighbors(Q1, RELATION) shows one relation")
+    assert len(around.observation) < 6_000
+    assert len(around.triples) == 480
+
+
+@pytest.mark.parametrize(("toolset", "name"), [(EXPLORE, "get_neighbors"), (SYMBOLIC, "search_neighbor")])
+def test_one_relation_is_paged_and_walked_either_way(crowd: ActionContext, toolset: Toolset, name: str) -> None:
+    def ask(*arguments: str) -> Feedback:
+        return toolset.execute(crowd, Call(name, ("Q1", *arguments)))
+
+    first, last = ask("P1"), ask("P1", "4")
+    assert first.observation.endswith(f"(180 in all: {name}(Q1, P1, 2) shows more).")
+    assert first.observation.count("Q") == 51
+    assert (last.arguments, last.observation.count("Q")) == (("Q1", "P1", "4"), 30)
+    assert ask("P1", "5").observation == "There are no more than 180."
+    back = ask("^P1")
+    assert (back.arguments, len(back.triples)) == (("Q1", "^P1"), 60)
+    assert ask("^P101").outcome == "empty"
+    assert ask("P1", "some").error == "bad_number"
 
 
 def test_paths_are_as_long_and_as_many_as_allowed(bench: ActionContext) -> None:
@@ -233,6 +312,8 @@ def test_following_rules(bench: ActionContext) -> None:
     nothing = SYMBOLIC.execute(bench, Call("searchNeighbor", ("Japan", "P999")))
     assert nothing.outcome == "empty"
     assert nothing.observation.startswith("No entity found under this relation")
+    assert "wiki_search" not in nothing.observation
+    assert "your knowledge" not in nothing.observation
     read = SYMBOLIC.execute(served, Call("wikiSearch", ("Q17", "P36")))
     assert read.observation == (
         "By searching, Japan's relevant documents are Q17 has a P36. You should extract relevant factual "
@@ -241,6 +322,8 @@ def test_following_rules(bench: ActionContext) -> None:
     )
     each = SYMBOLIC.execute(bench, Call("search_each", ("P36", "Q17", "Q142", "Japan")))
     assert each.observation == "France [Q142]: Paris [Q90].\nJapan [Q17]: Tokyo [Q1490]."
+    back = SYMBOLIC.execute(bench, Call("search_each", ("^P36", "Q17", "Q1490")))
+    assert (back.observation, back.arguments) == ("Tokyo [Q1490]: Japan [Q17].", ("^P36", "Q17", "Q1490"))
     assert (each.outcome, len(each.triples), each.arguments) == ("rows", 2, ("P36", "Q17", "Q142"))
     assert SYMBOLIC.execute(bench, Call("search_each", ("P999", "Q17"))).outcome == "empty"
     assert (read.facts, read.triples) == ((FACT,), (FACT.triple,))
