@@ -3,7 +3,7 @@
 `full` is QueryAgent's own encoding (appendix B.1): thought, action and observation of every step, verbatim.
 `short` says the same with fewer words:
 
-- A failed attempt followed by a step that worked keeps its thought, its action, and the reason in one sentence;
+- A failed attempt followed by a step that worked keeps thought and action, and the reason in one sentence;
   attempts in a row that failed for the same reason are told once, with their number.
 - The relations of an entity or variable are listed in full until a fact uses them. From then on the list
   holds what was chosen, the relations most like it, and the first ones of the ranking, with their number.

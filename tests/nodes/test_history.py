@@ -84,7 +84,9 @@ def test_a_failed_attempt_is_told_in_full_until_a_step_works() -> None:
 
 
 def test_a_reason_is_one_line_that_says_more_than_a_heading() -> None:
-    told = "Invalid action: there is no\nget_neighbour. Legal actions: add_fact(a, b, c). " + "And more. " * 30
+    told = (
+        "Invalid action: there is no\nget_neighbour. Legal actions: add_fact(a, b, c). " + "And more. " * 30
+    )
     (entry, _) = encode(steps(failed("a()", told=told), fact("Q1", "r", "?y", y=["a"])))
     assert entry["observation"] == "Failed: Invalid action: there is no get_neighbour."
     (long, _) = encode(steps(failed("a()", told="on and " * 90), fact("Q1", "r", "?y", y=["a"])))

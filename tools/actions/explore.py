@@ -32,12 +32,16 @@ _PAGE = Parameter("page", "text", "2, 3, ... to see what the first page left out
 
 
 def neighbour_lines(
-    kg: KnowledgeGraph, triples: Sequence[Triple], topics: Sequence[str], rank: Callable[[list[str]], list[str]]
+    kg: KnowledgeGraph,
+    triples: Sequence[Triple],
+    topics: Sequence[str],
+    rank: Callable[[list[str]], list[str]],
 ) -> list[str]:
     """Return triples by the entity that they are about and by relation, those that fit the question first.
 
     Args:
-        topics: short ids of the entities. rank: relation ids -> the same ones, best first; it may leave some out.
+        topics: short ids of the entities.
+        rank: relation ids -> the same ones, best first; it may leave some out.
     """
     short = kg.profile.short
     ranked = rank(list(dict.fromkeys(short(t.relation) for t in triples)))
@@ -48,7 +52,9 @@ def neighbour_lines(
 
 @action(
     Parameter("entity", "entity", "the id of a task-relevant entity"),
-    Parameter("relation", "relation", "one relation only, all of it; ^r for what points to the entity", False),
+    Parameter(
+        "relation", "relation", "one relation only, all of it; ^r for what points to the entity", False
+    ),
     _PAGE,
     example="get_neighbors(Q1490)",
     aliases=("GetNeighbor", "GetNeighbors", "get_neighbor", "getNeighbor", "getNeighbors"),
@@ -89,10 +95,10 @@ def entity_ids(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[str]:
 def neighbours_under(
     context: ActionContext, resolver: Resolver, entity: Term, arguments: Sequence[str], action: str
 ) -> Feedback:
-    """Return the neighbors of an entity under one relation, a page of them; no observation where there are none.
+    """Return the neighbors of an entity under one relation, a page of them; no observation without any.
 
     Args:
-        arguments: the relation, `^r` for the facts that arrive at the entity alone, and the page, 1 if left out.
+        arguments: the relation (`^r`: only facts that arrive at the entity), and the page, 1 if left out.
         action: how the next page is asked for.
     """
     kg, form = context.kg, arguments[0].strip().strip("'\"")

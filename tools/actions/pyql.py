@@ -173,9 +173,7 @@ def _yes_no(holds: bool) -> str:
     return f"The answer is {'yes' if holds else 'no'}."
 
 
-def _values(
-    context: ActionContext, program: PyQL, result: Result, is_sample: bool = False
-) -> Feedback:
+def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bool = False) -> Feedback:
     """The values of each variable in a result, in the words of the paper (figure 4), and what they tell.
 
     is_sample: whether the result holds only the first solutions that there are.

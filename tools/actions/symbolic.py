@@ -72,7 +72,9 @@ def get_rules(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
 
 def _nothing_found(context: ActionContext) -> str:
     """What is said of a relation under which there is nothing (figure 7, observation 2)."""
-    documents = " or go to invoke wiki_search to retrieve relevant documents" if "extract" in context.services else ""
+    documents = (
+        " or go to invoke wiki_search to retrieve relevant documents" if "extract" in context.services else ""
+    )
     return (
         "No entity found under this relation in the knowledge graph. You can keep searching on graph"
         f"{documents}."

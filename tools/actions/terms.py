@@ -43,7 +43,7 @@ def with_id(kg: KnowledgeGraph, term: Term, name: str) -> str:
 
 
 def list_values(values: Iterable[object], more: bool | str) -> str:
-    """Return a list as the papers print it, with an ellipsis where it was cut; `more` may say how many there are."""
+    """Return a list as the papers print it, with an ellipsis where it was cut; `more` may give the number."""
     rest = ["..." if more is True else f"... ({more})"] if more else []
     return f"[{', '.join([*map(repr, values), *rest])}]"
 

@@ -79,8 +79,8 @@ Ranker = Callable[[list[str], list[str]], tuple[list[str], list[str]]]
 class ActionContext:
     """All that an action may use in one step.
 
-    `preview` is how many values are shown; `published` shows them as the papers do, without their number or a way
-    to see the rest. `path_hops`, `path_limit` and `path_seconds` bound one search for
+    `preview` is how many values are shown; `published` shows them as the papers do, without their number or
+    a way to see the rest. `path_hops`, `path_limit` and `path_seconds` bound one search for
     paths: triples a path, paths, and seconds (None leaves those to the KG). `encoder` lets a search compare
     meanings too.
     """

@@ -109,7 +109,7 @@ def grouped_lines(
     topic are left out; of several topics, a fact is about the first.
 
     Args:
-        most: values shown of a relation, and how many there are; 0 takes the facts for a sample of what there is.
+        most: values shown of a relation, and how many there are; 0 takes the facts for a sample.
     """
     profile, names = kg.profile, {}
     ends = dict.fromkeys(n for f in facts for n in (f.triple.subject, f.triple.object))
@@ -140,7 +140,10 @@ def grouped_lines(
     groups: dict[str, dict[str, dict[Term, list[str]]]] = {topic: {} for topic in topics}
     for fact in facts:
         hop = fact.through or fact.triple
-        sides = {profile.short(hop.object): ("<-", hop.subject), profile.short(hop.subject): ("->", hop.object)}
+        sides = {
+            profile.short(hop.object): ("<-", hop.subject),
+            profile.short(hop.subject): ("->", hop.object),
+        }
         near = min((id for id in sides if id in place), key=place.__getitem__, default=None)
         if near is None:
             continue

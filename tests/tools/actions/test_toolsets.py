@@ -81,7 +81,9 @@ def test_what_a_list_of_relations_left_out_is_on_the_next_page(bench: ActionCont
     second = run(narrow, "get_relation(Q17, more)")
     assert second.observation == "{'forward': ['P36 (capital)'], 'backward': []}"
     assert second.arguments == ("Q17", "2")
-    assert second.relations == {"forward": ["P36", "P31"], "backward": ["P17"]}, "the first page is offered too"
+    assert second.relations == {"forward": ["P36", "P31"], "backward": ["P17"]}, (
+        "the first page is offered too"
+    )
     assert run(narrow, "get_relation(Q17, all of it)").error == "bad_number"
     published = run(replace(narrow, published=True), "get_relation(Q17)")
     assert published.observation == "{'forward': ['P31'], 'backward': ['P17 (country)']}"
@@ -246,7 +248,7 @@ HUB = "http://www.wikidata.org/entity/Q1"
 
 @pytest.fixture(scope="module")
 def crowd() -> ActionContext:
-    """An entity with 120 values of one relation, 60 others that point to it, and 300 relations of one value."""
+    """An entity with 120 values of one relation, 60 that point to it, and 300 relations of one value."""
     node, relation = ("http://www.wikidata.org/entity/Q{}", "http://www.wikidata.org/prop/direct/P{}")
     facts = [(HUB, relation.format(1), node.format(1000 + i)) for i in range(120)]
     facts += [(node.format(2000 + i), relation.format(1), HUB) for i in range(60)]
@@ -258,7 +260,9 @@ def crowd() -> ActionContext:
 
 
 def test_many_neighbors_are_grouped_bounded_and_can_all_be_seen(crowd: ActionContext) -> None:
-    last = replace(crowd, rank=lambda forward, backward: (sorted(forward, key=lambda r: r != "P399"), backward))
+    last = replace(
+        crowd, rank=lambda forward, backward: (sorted(forward, key=lambda r: r != "P399"), backward)
+    )
     around = EXPLORE.execute(last, Call("get_neighbors", ("Q1",)))
     lines = around.observation.splitlines()
     assert lines[1] == "-> P399: Q3299", "the relation that fits best comes first"
@@ -269,7 +273,9 @@ def test_many_neighbors_are_grouped_bounded_and_can_all_be_seen(crowd: ActionCon
 
 
 @pytest.mark.parametrize(("toolset", "name"), [(EXPLORE, "get_neighbors"), (SYMBOLIC, "search_neighbor")])
-def test_one_relation_is_paged_and_walked_either_way(crowd: ActionContext, toolset: Toolset, name: str) -> None:
+def test_one_relation_is_paged_and_walked_either_way(
+    crowd: ActionContext, toolset: Toolset, name: str
+) -> None:
     def ask(*arguments: str) -> Feedback:
         return toolset.execute(crowd, Call(name, ("Q1", *arguments)))
 
