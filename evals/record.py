@@ -20,7 +20,9 @@ ERROR_CLASSES = (
 )
 """All classes but "" (answered right), in the order in which the first that fits is taken."""
 
-INVALID = frozenset({"unknown_action", "no_action", "several_actions", "several_thoughts"})
+INVALID = frozenset(
+    {"unknown_action", "no_action", "several_actions", "several_thoughts", "reply_cut", "reply_empty"}
+)
 """Codes of the interpreter for a reply that calls no one action of the tool set."""
 
 NOT_OF_ARGUMENTS = frozenset({"execute_before_answer", "bad_query", "bad_program", "no_database"})

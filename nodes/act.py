@@ -19,6 +19,8 @@ from langgraph.runtime import Runtime
 from triplewise.nodes.context import Context
 from triplewise.nodes.embedded import GIVE_UP, decide, whole_program
 from triplewise.nodes.environment import (
+    CUT,
+    SILENT,
     Environment,
     ModelNeeded,
     ModelPhase,
@@ -210,6 +212,8 @@ def react(state: State, runtime: Runtime[Context]) -> Steps:
         ]
     reply = yield ModelCall.of(_with_earlier_attempt(messages, context), stop=["\nObservation"])
     thought, written, calls = read_reply(reply.text, env.toolset, context.max_actions)
+    if isinstance(calls, ActionError):
+        calls = unusable(reply, context) or calls
     calls = yield from _with_values(calls, env, values)
     return (yield from _in_turn(state, context, thought, calls, written))
 
@@ -250,6 +254,25 @@ def read_reply(text: str, toolset: Toolset, most: int = 1) -> tuple[str, str, Se
         return str(error.detail.get("thought", thought)), "; ".join(actions), error
 
 
+def unusable(reply: Reply, context: Context) -> ActionError | None:
+    """Return why a reply without an action could hold none: it was cut, or has no text; None for neither."""
+    if reply.truncated:
+        limit = context.max_reply_tokens
+        return ActionError(
+            CUT,
+            f"the reply was cut at {limit} tokens before its action was complete: it must be shorter, or the "
+            f"limit higher (max_reply_tokens={2 * limit})",
+        )
+    tokens = 0 if reply.usage.estimated else reply.usage.output_tokens
+    if tokens and not (reply.text or reply.tool_calls or reply.invalid_calls):
+        return ActionError(
+            SILENT,
+            f"the reply has no text: the {tokens} tokens that the model wrote went into its reasoning, which "
+            "is not read (reasoning_content, or a block <think>)",
+        )
+    return None
+
+
 def _with_values(
     calls: Sequence[Call] | ActionError, env: Environment, values: dict[str, Any]
 ) -> Generator[ModelCall, Reply, Sequence[Call] | ActionError]:
@@ -282,7 +305,11 @@ def tools(state: State, runtime: Runtime[Context]) -> Steps:
         {"role": "system", "content": env.prompt.render("system_tools", **values)},
         {"role": "user", "content": env.prompt.render("turn_tools", **values)},
     ]
-    reply = yield ModelCall.of(_with_earlier_attempt(messages, context), schemas=env.toolset.schemas())
+    reply = yield ModelCall.of(
+        _with_earlier_attempt(messages, context),
+        schemas=env.toolset.schemas(),
+        parallel=context.max_actions > 1,
+    )
     calls = [env.toolset.from_tool_call(*c) for c in reply.tool_calls]
     given: Sequence[Call] | ActionError = calls[: context.max_actions]
     if reply.invalid_calls:
@@ -291,6 +318,8 @@ def tools(state: State, runtime: Runtime[Context]) -> Steps:
     elif not calls or (len(calls) > 1 and context.max_actions == 1):
         code = "several_actions" if calls else "no_action"
         given = ActionError(code, f"{len(calls)} tool calls in one reply; exactly one is due")
+    if isinstance(given, ActionError):
+        given = unusable(reply, context) or given
     given = yield from _with_values(given, env, values)
     written = "; ".join(c.text() for c in calls)
     return (yield from _in_turn(state, context, reply.text.strip(), given, written))

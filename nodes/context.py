@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from math import isfinite
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from triplewise.tools.core.errors import ConfigurationError
@@ -17,8 +18,12 @@ OPEN = ("toolset", "prompt", "max_steps")
 RANKINGS = ("none", "hybrid", "sentence-transformers", "openai")
 """Strategies of relation ranking (QueryAgent, table 7)."""
 
+MAY_BE_ZERO = ("temperature", "model_retries", "shuffle_seed")
+"""Numbers that need not be above 0."""
+
 _CHOICES = {
     "calling": ("react", "tools"),
+    "reasoning_effort": ("low", "medium", "high"),
     "observe_direction": ("both", "outgoing"),
     "overlay": ("none", "accepted", "proposed"),
     "history": ("short", "full", "chat"),
@@ -63,7 +68,8 @@ class Context:
     model: NameOrObject = field(
         default="embedded",
         metadata={
-            "description": '"embedded" (no key, no network) or "openai:NAME" on any compatible server.'
+            "description": '"embedded" (no key, no network), "openai:NAME" on any compatible server, or '
+            '"provider:NAME" through the provider\'s LangChain package.'
         },
     )
     base_url: str | None = _setting(
@@ -78,7 +84,12 @@ class Context:
     )
     hint_tokens: int = _setting(600, "Tokens that the hints of the agent's prompt may take together.")
     temperature: float = _setting(0.0, "Sampling temperature of the model.")
+    reasoning_effort: Literal["low", "medium", "high"] | None = _setting(
+        None, "How long the model thinks, where it can be told; None leaves it to the model."
+    )
     max_reply_tokens: int = _setting(1024, "Longest reply of the model, in tokens.")
+    model_timeout: float = _setting(60.0, "Seconds without a word of the model after which a try has failed.")
+    model_retries: int = _setting(4, "Further tries of a model call, on 429, 5xx, time-outs and the like.")
     prices: str | None = _setting(
         None, "YAML file with prices per million tokens, added to the shipped table."
     )
@@ -209,16 +220,19 @@ class Context:
         return replace(self, **own)
 
     def __post_init__(self) -> None:
-        positive = (f.name for f in fields(self) if f.type in ("int", "float") and f.name != "temperature")
-        for name in positive:
+        for setting in fields(self):
+            name, value = setting.name, getattr(self, setting.name)
+            kind, _, optional = str(setting.type).partition(" | ")
+            if kind not in ("int", "float") or (optional and value is None):
+                continue
+            legal = isinstance(value, int | float) and isfinite(value)
+            if not legal or value < 0 or (value == 0 and name not in MAY_BE_ZERO):
+                least = "of at least" if name in MAY_BE_ZERO else "above"
+                raise ConfigurationError(f"setting {name} must be a number {least} 0, got {value!r}")
+        for name, choices in _CHOICES.items():
             value = getattr(self, name)
-            if not isinstance(value, int | float) or value <= 0:
-                raise ConfigurationError(f"setting {name} must be a number above 0, got {value!r}")
-        for name, legal in _CHOICES.items():
-            if getattr(self, name) not in legal:
-                raise ConfigurationError.unknown(name, getattr(self, name), legal)
-        if self.max_steps is not None and self.max_steps <= 0:
-            raise ConfigurationError(f"setting max_steps must be above 0, got {self.max_steps!r}")
+            if value not in choices and (name, value) != ("reasoning_effort", None):
+                raise ConfigurationError.unknown(name, value, choices)
         if self.documents is not None and self.embedded:
             raise ConfigurationError(
                 "documents are read by a language model: name one, e.g. --model openai:gpt-4o-mini"

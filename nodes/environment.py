@@ -62,6 +62,8 @@ LIVE_RUNS = 256
 """Runs whose environments are held while they are worked on; beyond that the least recent ones are let go."""
 THREADS = 64
 """Phases that compute or wait for a KG at the same time under `ainvoke`; waiting for a model takes none."""
+UNUSABLE = CUT, SILENT = "reply_cut", "reply_empty"
+"""Errors of replies that the limit of tokens cut, or that hold no text; another try hardly mends that."""
 NO_SEEDS = "none"
 """What the setting `seeds` says where no seeds are wanted, not even those that are kept for the KG."""
 
@@ -225,12 +227,17 @@ class Environment:
         from triplewise.nodes.embeddings import open_embeddings
 
         return open_embeddings(
-            context.ranking_model, context.base_url, api_key_env=context.api_key_env, prices=context.prices
+            context.ranking_model,
+            context.base_url,
+            api_key_env=context.api_key_env,
+            prices=context.prices,
+            timeout=context.model_timeout,
+            max_retries=context.model_retries,
         ).session(self.record)
 
     @cached_property
     def model(self) -> ChatModel:
-        """The language model. Raises `ConfigurationError` on a bad name or a missing key."""
+        """The language model. Raises `ConfigurationError` on a bad name, or a missing package or key."""
         from triplewise.nodes.models import chat_model, open_model
 
         context = self.context
@@ -242,7 +249,10 @@ class Environment:
             api_key_env=context.api_key_env,
             prices=context.prices,
             temperature=context.temperature,
+            reasoning_effort=context.reasoning_effort,
             max_tokens=context.max_reply_tokens,
+            timeout=context.model_timeout,
+            max_retries=context.model_retries,
         )
 
     @cached_property
@@ -508,11 +518,13 @@ async def _in_thread(function: Callable[..., T], *args: Any) -> T:
 
 
 def spent(state: State, context: Context, failed: bool = False) -> str:
-    """Return which budget is used up, in words; "" while there is some left.
+    """Return why a run has to end, in words: which budget is used up; "" while there is some left.
 
     `failed`: the last step has to be corrected; only then does it matter that no correction is left.
     """
-    usage = state.usage
+    usage, last = state.usage, [step.feedback.error for step in state.steps[-2:]]
+    if len(last) == 2 and set(last) <= set(UNUSABLE):
+        return f"two replies in a row held no action: {state.last.feedback.message}"
     limits = (
         (len(state.steps), context.max_steps or 0, "steps"),
         (len(state.corrections), context.max_corrections if failed else 0, "corrections"),

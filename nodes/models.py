@@ -1,4 +1,5 @@
-"""Language models: any OpenAI-compatible server through langchain-openai, or any LangChain chat model.
+"""Language models: any OpenAI-compatible server through langchain-openai, or any LangChain chat model, by the
+name of its provider or as an object.
 
 Retries are the client's own (429, 5xx, time-outs, lost connections; Retry-After is honoured). This module
 adds what a long run needs: one explained error in place of the client's, parameters left out that a model
@@ -17,10 +18,13 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -46,7 +50,20 @@ Message = Mapping[str, str]
 """A chat message in OpenAI's form: `{"role": "user", "content": "..."}`."""
 T = TypeVar("T")
 
-_OPTIONAL = ("max_tokens", "parallel_tool_calls", "stop", "stream_options", "temperature", "tool_choice")
+_OPTIONAL = (
+    "max_tokens",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "stop",
+    "stream_options",
+    "temperature",
+    "tool_choice",
+)
+_REFUSED = re.compile(
+    r"not support|unsupported|unrecogni[sz]ed|unknown|extra inputs|not permitted|unexpected keyword"
+    r"|deprecated for this model|only \S+ is allowed"
+)
+"""How providers say that a model does not take a parameter, or not the value it was given."""
 _UNCLOSED = re.compile(r"<(?:think|thinking)>.*\Z", re.DOTALL)
 _REASONING = (
     re.compile(r"<(think|thinking)>.*?</\1>", re.DOTALL),
@@ -54,6 +71,8 @@ _REASONING = (
     _UNCLOSED,
 )
 """Blocks of reasoning: whole ones, then what stands before a lone end, then what follows a lone beginning."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that could steer a terminal."""
 _LONGEST_QUOTE = 300
 
 
@@ -65,12 +84,14 @@ class ContextOverflowError(ModelUnavailableError):
 class ModelCall:
     """What a model is asked: messages, the words that end its reply, or the tools it may call.
 
-    `schemas` are OpenAI function schemas; with some, native tool calls are asked for.
+    `schemas` are OpenAI function schemas; with some, native tool calls are asked for, several at a time where
+    they may be `parallel`.
     """
 
     messages: tuple[tuple[str, str], ...]
     stop: tuple[str, ...] = ()
     schemas: tuple[Mapping[str, Any], ...] = ()
+    parallel: bool = False
 
     @classmethod
     def of(
@@ -78,11 +99,12 @@ class ModelCall:
         messages: Sequence[Message] | str,
         stop: Sequence[str] = (),
         schemas: Sequence[Mapping[str, Any]] = (),
+        parallel: bool = False,
     ) -> ModelCall:
         """Return a call from messages in OpenAI's form, or from the text of a single one."""
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
-        return cls(tuple((m["role"], m["content"]) for m in messages), tuple(stop), tuple(schemas))
+        return cls(tuple((m["role"], m["content"]) for m in messages), tuple(stop), tuple(schemas), parallel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +134,7 @@ class Server:
         model: the server's name of it. api_key_env: the environment variable that the key comes from.
         timeout: seconds without any answer before a try counts as failed.
         max_retries: further tries after the first on 429, 5xx, time-outs and lost connections.
-        temperature: left out for models that refuse it. max_tokens: longest reply.
+        temperature, reasoning_effort: left out for models that refuse them. max_tokens: longest reply.
         reply: what the server answers with, for messages.
     """
 
@@ -124,6 +146,7 @@ class Server:
     max_retries: int = 4
     temperature: float = 0.0
     max_tokens: int = 0
+    reasoning_effort: str | None = None
     reply: str = "chat completion"
 
     @property
@@ -159,16 +182,21 @@ def open_model(
     """Return a language model, opened once per settings. Nothing is sent before the first call.
 
     Args:
-        model: `openai:NAME`, for any server that speaks the OpenAI API.
+        model: `openai:NAME`, for any server that speaks the OpenAI API, or `provider:NAME`, through the
+            LangChain package of the provider, which finds its key itself.
         base_url, api_key_env, settings: see `find_server`.
         prices: price table to lay over the shipped one.
 
     Raises:
-        ConfigurationError: unknown form of model, missing key, or a base URL that is none.
+        ConfigurationError: unknown form of model, missing package or key, or a base URL that is none.
         DataError: the price table cannot be read.
     """
-    server = find_server(model_name(model), base_url, api_key_env, **{"max_tokens": 1024, **settings})
-    return _opened(server, prices)
+    provider, name = split_model(model)
+    settings = {"max_tokens": 1024, **settings}
+    if provider == "openai":
+        return _opened(find_server(name, base_url, api_key_env, **settings), prices)
+    given = {name: value for name, value in (settings | {"base_url": base_url}).items() if value is not None}
+    return _opened_by_provider(provider, name, tuple(sorted(given.items())), prices)
 
 
 @lru_cache(maxsize=32)
@@ -189,6 +217,38 @@ def _opened(server: Server, prices: str | None) -> ChatModel:
     return ChatModel(chat, server.model, load_prices(prices), server)
 
 
+@lru_cache(maxsize=32)
+def _opened_by_provider(
+    provider: str, name: str, settings: tuple[tuple[str, Any], ...], prices: str | None
+) -> ChatModel:
+    """Return one model per settings; those that it turns out not to take are left out."""
+    reopen = partial(_open_by_provider, provider, name, dict(settings))
+    return ChatModel(reopen(frozenset()), name, load_prices(prices), reopen=reopen)
+
+
+def _open_by_provider(
+    provider: str, name: str, settings: Mapping[str, Any], dropped: AbstractSet[str]
+) -> BaseChatModel:
+    """Return a chat model of a provider's LangChain package, with the settings that are not dropped."""
+    from langchain_core._api import suppress_langchain_deprecation_warning
+    from pydantic import ValidationError
+
+    # Both have the function; the second comes with langchain-community and warns that it is the older one.
+    package = "langchain" if find_spec("langchain") else "langchain_classic"
+    open_chat = import_module(f"{package}.chat_models").init_chat_model
+    settings = {setting: value for setting, value in settings.items() if setting not in dropped}
+    try:
+        with suppress_langchain_deprecation_warning():
+            chat: BaseChatModel = open_chat(name, model_provider=provider, **settings)
+            return chat
+    except Exception as error:  # each package reports a missing key by an error of its own
+        if isinstance(error, ValidationError):
+            extra = {str(e["loc"][0]) for e in error.errors() if e["type"] == "extra_forbidden"}
+            if extra & settings.keys():
+                return _open_by_provider(provider, name, settings, extra)
+        raise ConfigurationError(f"{provider}:{name} cannot be opened: {_quote(error)}") from error
+
+
 def chat_model(chat: BaseChatModel, prices: str | None) -> ChatModel:
     """Return a LangChain chat model that the caller made, as it is."""
     name = getattr(chat, "model_name", None) or getattr(chat, "model", None) or type(chat).__name__
@@ -200,12 +260,20 @@ class ChatModel:
 
     Args:
         chat: any LangChain chat model. name: looked up among the prices.
-        server: of a model that `open_model` opened; None for one that the caller made.
+        server: of a model that is asked through the OpenAI API; None for any other.
+        reopen: gives the model without the settings that it refused; None for one that the caller made.
     """
 
-    def __init__(self, chat: BaseChatModel, name: str, prices: Prices, server: Server | None = None) -> None:
+    def __init__(
+        self,
+        chat: BaseChatModel,
+        name: str,
+        prices: Prices,
+        server: Server | None = None,
+        reopen: Callable[[AbstractSet[str]], BaseChatModel] | None = None,
+    ) -> None:
         self.chat, self.name, self.server = chat, name, server
-        self._prices = prices
+        self._prices, self._reopen = prices, reopen
         # Shared by all runs: a parameter that the model does not know is refused only once.
         self._dropped: set[str] = set()
 
@@ -244,17 +312,23 @@ class ChatModel:
     async def _message(self, call: ModelCall) -> AIMessage:
         """Return the model's message; malformed ones and refused parameters lead to another request."""
         malformed = 0
+        # Every provider's package has errors of its own.
+        errors = (Exception,) if self._reopen else client_errors(self.server is not None)
         while True:
             chat, request = self._request(call)
             try:
                 message: AIMessage = await chat.ainvoke(list(call.messages), **request)
-            except client_errors(self.server is not None) as error:
-                if self.server is None:
-                    raise ModelUnavailableError(f"model {self.name} failed: {_quote(error)}") from error
-                parameter = unknown_parameter(error)
+            except errors as error:
+                parameter = unknown_parameter(error) if self.server or self._reopen else ""
                 if parameter and parameter not in self._dropped:
                     self._dropped.add(parameter)
+                    if self._reopen:
+                        self.chat = self._reopen(self._dropped)
                     continue
+                if self.server is None:
+                    refused = self._reopen and getattr(error, "status_code", 0) in (400, 401, 403, 404)
+                    kind = ConfigurationError if refused else ModelUnavailableError
+                    raise kind(f"model {self.name} failed: {_quote(error)}") from error
                 malformed += is_malformed(error)
                 if not is_malformed(error) or malformed > MALFORMED_RETRIES:
                     raise explained(error, self.server) from error
@@ -272,10 +346,18 @@ class ChatModel:
         tools = [dict(s) if "function" in s else {"type": "function", "function": s} for s in call.schemas]
         server = self.server
         if server is None:
-            return (self.chat.bind_tools(tools) if tools else self.chat), ({"stop": stop} if stop else {})
+            stops = {"stop": stop} if stop and "stop" not in self._dropped else {}
+            try:
+                return (self.chat.bind_tools(tools) if tools else self.chat), stops
+            except NotImplementedError:
+                raise ConfigurationError(
+                    f'model {self.name} has no tool calls; use calling="react"'
+                ) from None
         request: dict[str, Any] = {"temperature": server.temperature, "stop": stop}
+        request["reasoning_effort"] = server.reasoning_effort
         if tools:
-            request |= {"tools": tools, "tool_choice": "auto", "parallel_tool_calls": False}
+            request |= {"tools": tools, "tool_choice": "auto"}
+            request["parallel_tool_calls"] = None if call.parallel else False
         request = {k: v for k, v in request.items() if v is not None and k not in self._dropped}
         # OpenAI knows only the new name of this limit, most other servers only the old one.
         if is_openai(server.base_url) != ("max_tokens" in self._dropped):
@@ -286,13 +368,13 @@ class ChatModel:
         """Return the reply, with tokens as reported, or estimated where the server reports none."""
         text, used = str(message.text), message.usage_metadata
         tokens_in, tokens_out = (used["input_tokens"], used["output_tokens"]) if used else (0, 0)
-        if estimated := not (tokens_in or tokens_out):
+        if estimated := min(tokens_in, tokens_out) < 0 or not (tokens_in or tokens_out):
             tokens_in = estimate_tokens([*(t for _, t in call.messages), *map(json.dumps, call.schemas)])
             tokens_out = estimate_tokens([text, *(json.dumps(c["args"]) for c in message.tool_calls)])
         cost = self._prices.cost(self.name, tokens_in, tokens_out)
         for block in _REASONING:
             text = block.sub("", text)
-        text = text.strip()
+        text = _CONTROLS.sub("", text).strip()
         # Not every server honours stop words.
         ends = [at for word in call.stop if word and (at := text.find(word)) >= 0]
         return Reply(
@@ -300,7 +382,11 @@ class ChatModel:
             tool_calls=tuple((c["name"], dict(c["args"])) for c in message.tool_calls),
             invalid_calls=tuple((c["name"] or "", c["args"] or "") for c in message.invalid_tool_calls),
             usage=Usage(1, tokens_in, tokens_out, cost, estimated),
-            truncated=message.response_metadata.get("finish_reason") == "length",
+            # Anthropic and Ollama say it under names of their own.
+            truncated=not {"length", "max_tokens", "MAX_TOKENS"}.isdisjoint(
+                str(message.response_metadata.get(name))
+                for name in ("finish_reason", "stop_reason", "done_reason")
+            ),
         )
 
 
@@ -344,12 +430,14 @@ def unknown_parameter(error: Exception) -> str:
     """Return the optional parameter that a model does not take, "" if that is not what is wrong."""
     import openai
 
-    if not isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
+    if getattr(error, "status_code", None) not in (400, 422) and not isinstance(error, TypeError):
         return ""
-    words = f"{error.code} {_server_words(error)}".lower()
-    if not re.search(r"not support|unsupported|unrecogni[sz]ed|unknown|extra inputs|not permitted", words):
+    code, param = getattr(error, "code", None), getattr(error, "param", None)
+    said = _server_words(error) if isinstance(error, openai.APIStatusError) else error
+    words = f"{code} {said}".lower()
+    if not _REFUSED.search(words):
         return ""
-    named = f"{(error.param or '').split('.')[0]} {words}".replace("max_completion_tokens", "max_tokens")
+    named = f"{str(param or '').split('.')[0]} {words}".replace("max_completion_tokens", "max_tokens")
     places = {p: match.start() for p in _OPTIONAL if (match := re.search(rf"\b{p}\b", named))}
     return min(places, key=places.__getitem__, default="")
 
@@ -431,12 +519,15 @@ def is_openai(url: str) -> bool:
     return host == "api.openai.com" or host.endswith(".api.openai.com")
 
 
-def model_name(model: str) -> str:
-    """Return the server's own name of a model. Raises `ConfigurationError` where it is not `openai:NAME`."""
-    name = model.removeprefix("openai:").strip()
-    if model.startswith("openai:") and name:
-        return name
-    raise ConfigurationError(f"{model!r} is no language model; give openai:NAME, e.g. openai:gpt-4o-mini")
+def split_model(model: str) -> tuple[str, str]:
+    """Return provider and name of a model. Raises `ConfigurationError` where it is not `provider:NAME`."""
+    provider, _, name = (part.strip() for part in model.partition(":"))
+    if provider and name:
+        return provider, name
+    raise ConfigurationError(
+        f"{model!r} is no language model; give openai:NAME, e.g. openai:gpt-4o-mini, or provider:NAME for "
+        "another provider's LangChain package"
+    )
 
 
 def base_url_for(given: str | None) -> str:

@@ -78,6 +78,9 @@ def ask(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print the answer alone, a line a value.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show what the model writes as it writes it.")
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the last run that was cut off.")
     ] = False,
@@ -137,8 +140,11 @@ def ask(
                 report = Report(console, run.kg, run.toolset)
                 report.row("Question", request.question)
                 waiting = "opening the knowledge graph"
-                with console.status(waiting) if console.is_terminal else nullcontext() as status:
-                    for phase, update in run.updates(resume, status):
+                on_token = report.token if verbose and console.is_terminal else None
+                # What a model writes leaves no line for the status.
+                is_still = on_token is not None or not console.is_terminal
+                with nullcontext() if is_still else console.status(waiting) as status:
+                    for phase, update in run.updates(resume, status, on_token):
                         report.phase(phase, update)
                 report.answer(run.answer)
             answer = run.answer

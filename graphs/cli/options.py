@@ -46,7 +46,11 @@ class RunOptions:
     profile: Profile = None
     model: Annotated[
         str | None,
-        typer.Option(metavar="M", help="embedded (no key, no network) or openai:NAME. [dim](embedded)[/dim]"),
+        typer.Option(
+            metavar="M",
+            help="embedded (no key, no network), openai:NAME, or provider:NAME such as anthropic:NAME. "
+            "[dim](embedded)[/dim]",
+        ),
     ] = None
     base_url: Annotated[
         str | None,
@@ -69,14 +73,14 @@ class RunOptions:
             ConfigurationError: an unknown setting, or a value that does not fit; lists what is legal.
         """
         from triplewise.nodes.context import Context
-        from triplewise.nodes.models import model_name
+        from triplewise.nodes.models import split_model
 
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "settings"}
         values = more | {name: value for name, value in named.items() if value is not None}
         values |= parse_settings(self.settings or [])
         context = Context(**values)
         if not context.embedded:
-            model_name(context.model)
+            split_model(context.model)
         return values
 
 

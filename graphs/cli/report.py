@@ -113,6 +113,7 @@ class Report:
     def __init__(self, console: Console, kg: KnowledgeGraph, toolset: Toolset) -> None:
         self.console, self.toolset, self.labels = console, toolset, Labels(kg)
         self._verdict: Verdict | None = None
+        self._in_line = False
 
     def row(self, head: str, body: Text | str, style: str = HEAD) -> None:
         """Print a line with its heading in the margin; what is too long goes on under itself."""
@@ -128,8 +129,17 @@ class Report:
         for number, line in enumerate(lines):
             self.row("" if number else head, line)
 
+    def token(self, text: str) -> None:
+        """Print a piece of what a model writes, as it comes."""
+        shown = "".join(c for c in text if c.isprintable() or c == "\n")
+        self.console.print(Text(shown, QUIET), end="", soft_wrap=True)
+        self._in_line = True
+
     def phase(self, name: str, update: Mapping[str, Any]) -> None:
         """Print what one phase did."""
+        if self._in_line:
+            self.console.print()
+            self._in_line = False
         self._verdict = update.get("verdict") or self._verdict
         match name:
             case "link":

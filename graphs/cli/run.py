@@ -80,13 +80,17 @@ class Run:
         self._values: dict[str, Any] = {"question": request.question, "entities": request.entities}
 
     def updates(
-        self, resume: bool = False, status: Status | None = None
+        self,
+        resume: bool = False,
+        status: Status | None = None,
+        on_token: Callable[[str], None] | None = None,
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield each phase with its update, as it happens.
 
         Args:
             resume: go on from the last checkpoint of the thread, where it has one.
             status: shows what is being done; stands still while a person is asked.
+            on_token: is given what a model writes, as it writes it.
         """
         config: Any = {"configurable": {"thread_id": self.request.thread}}
         start: Any = dict(self._values)
@@ -96,14 +100,17 @@ class Run:
             steps = len(self._values.get("steps", ()))
             count = f"{steps} step{'' if steps == 1 else 's'}"
             say(f"going on after {count} (thread {self.request.thread})", "notice")
+        modes = ["tasks", "updates", *(["messages"] if on_token else [])]
         shown: Mapping[str, Any] | None = {}
         while shown is not None:
             shown = None
             stream = self._graph.stream(
-                start, config, context=self.context, stream_mode=["tasks", "updates"], **self._durability
+                start, config, context=self.context, stream_mode=modes, **self._durability
             )
             for mode, data in stream:
-                if mode == "tasks":
+                if mode == "messages" and on_token:
+                    on_token(str(data[0].text))
+                elif mode == "tasks":
                     if status and "input" in data:
                         status.update(DOING.get(data["name"], data["name"]))
                 elif "__interrupt__" in data:

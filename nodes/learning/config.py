@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from triplewise.nodes.context import Context
-from triplewise.nodes.models import api_key_for, base_url_for, is_openai, model_name
+from triplewise.nodes.models import api_key_for, base_url_for, is_openai, split_model
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.learner import (
@@ -169,7 +169,10 @@ def learner_for(config: LearningConfig, context: Context, kg: KnowledgeGraph) ->
             "calling=react and history=chat"
         )
     lora = {"seed": config.seed, **config.learner}
-    base = str(lora.pop("base_model", "") or model_name(context.model))
+    provider, name = split_model(context.model)
+    if provider != "openai":
+        raise ConfigurationError(f"the model policy needs openai:NAME, served by vLLM, got {context.model!r}")
+    base = str(lora.pop("base_model", "") or name)
     url = base_url_for(context.base_url)
     if is_openai(url):
         raise ConfigurationError(

@@ -111,7 +111,12 @@ def test_unknown_names_list_the_legal_ones(wanted: dict[str, str], message: str)
     [
         ({"max_seconds": 0}, "max_seconds must be a number above 0"),
         ({"calling": "morse"}, "choose one of: react, tools"),
-        ({"max_steps": -1}, "max_steps must be above 0"),
+        ({"max_steps": -1}, "max_steps must be a number above 0"),
+        ({"temperature": float("nan")}, "temperature must be a number of at least 0"),
+        ({"query_timeout": float("inf")}, "query_timeout must be a number above 0"),
+        ({"path_seconds": -1.0}, "path_seconds must be a number above 0"),
+        ({"model_retries": -1}, "model_retries must be a number of at least 0"),
+        ({"reasoning_effort": "huge"}, "reasoning_effort 'huge'; choose one of: high, low, medium"),
         ({"documents": "wikipedia"}, "documents are read by a language model: name one"),
     ],
 )
@@ -303,6 +308,48 @@ def test_corrections_that_are_used_up_do_not_end_a_run_that_goes_well(openai_ser
     answer = build_graph("queryagent").invoke(INPUT, context=scripted(server, max_corrections=1))["answer"]
     assert answer.status == "answered"
     assert len(answer.corrections) == 1
+
+
+CUT_OFF = {"text": "Thought: let me think about it", "finish_reason": "length"}
+SILENT = {"text": None, "usage": {"prompt_tokens": 90, "completion_tokens": 400, "total_tokens": 490}}
+
+
+@pytest.mark.parametrize("calling", ["react", "tools"])
+@pytest.mark.parametrize(
+    ("reply", "words"), [(CUT_OFF, "cut at 1024 tokens"), (SILENT, "the 400 tokens that the model wrote")]
+)
+def test_replies_that_are_cut_or_silent_end_the_run_soon(
+    openai_server: Server, reply: Any, words: str, calling: str
+) -> None:
+    server = openai_server([reply] * 12)
+    state = build_graph("queryagent").invoke(INPUT, context=scripted(server, calling=calling))
+    assert len(server.chats) == 2
+    assert words in " ".join(server.chats[1].text.split()), "the model is told"
+    assert state["answer"].status == "budget_spent"
+    assert state["answer"].reason.startswith("two replies in a row held no action: the reply ")
+    assert words in state["answer"].reason
+
+
+def test_an_action_before_the_cut_is_carried_out(openai_server: Server) -> None:
+    cut = {"text": SHORT[0], "finish_reason": "length"}
+    state = build_graph("queryagent").invoke(INPUT, context=scripted(openai_server([cut, *SHORT[1:]])))
+    assert set(state["answer"].labels) == ARENAS
+
+
+@pytest.mark.parametrize("fault", [Fault.SLOW, Fault.DRIP])
+def test_no_model_call_outlives_the_run(openai_server: Server, fault: Fault) -> None:
+    graph, settings = build_graph("queryagent"), {"max_seconds": 2.0, "model_timeout": 60.0}
+
+    async def ask() -> Any:
+        server = openai_server(SHORT, [fault] * 9, slow=60)
+        return await graph.ainvoke(INPUT, context=scripted(server, **settings))
+
+    server = openai_server(SHORT, [fault] * 9, slow=60)
+    begin = time.perf_counter()
+    for state in (graph.invoke(INPUT, context=scripted(server, **settings)), asyncio.run(ask())):
+        assert state["answer"].status == "budget_spent"
+        assert "seconds is spent" in state["answer"].reason
+    assert time.perf_counter() - begin < 12
 
 
 def test_native_tool_calls(openai_server: Server) -> None:

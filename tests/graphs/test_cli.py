@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 import yaml
 
 from tests.graphs.conftest import Cli
+from tests.support.openai_server import OpenAIServer
 
 QUESTION = "Where was Goethe's unmarried partner born?"
 FILMS = """\
@@ -90,6 +93,18 @@ def test_output_fits_a_narrow_terminal_in_colours_that_can_be_turned_off(
     assert "\x1b" not in "".join(lines)
     assert "  PREFIX wdt: <http://www.wikidata.org/prop/direct/>" in lines, "a query is never broken"
     assert [line for line in lines if len(line) > 36 and "PREFIX" not in line and "?" not in line] == []
+
+
+def test_a_terminal_shows_what_the_model_writes_where_asked(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, openai_server: Callable[..., OpenAIServer]
+) -> None:
+    replies = ["Thought: I ring\x1b]52;c;x\x07 it up\nAction: unknown(no idea)"] * 2
+    asked = ["ask", QUESTION, "--model", "openai:scripted", "--base-url"]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for option, shown in (("-v", True), ("--no-checkpoints", False)):
+        done = cli(*asked, openai_server(replies).url, option)
+        assert ("Action: unknown(no idea)" in re.sub("\x1b\\[[0-9;]*m", "", done.out)) is shown
+        assert "\x1b]" not in done.out
 
 
 def test_a_given_entity_is_taken(cli: Cli) -> None:

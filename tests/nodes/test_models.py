@@ -7,11 +7,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 import pytest
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
 
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.nodes.models import ChatModel, ContextOverflowError, ModelCall, open_model
@@ -232,17 +236,43 @@ def test_servers_that_cannot_be_reached(openai_server: Start, monkeypatch: pytes
         asyncio.run(model.areply(ASK))
 
 
-@pytest.mark.parametrize("parameter", ["temperature", "parallel_tool_calls", "max_tokens"])
-def test_refused_parameter_is_left_out(openai_server: Start, parameter: str) -> None:
-    refuse = {parameter: f"Unsupported parameter: '{parameter}' is not supported with this model."}
-    server = openai_server(["one", "two"], refuse=refuse)
-    assert [model_on(server).reply(TOOLS).text for _ in range(2)] == ["one", "two"]
+@pytest.mark.parametrize(
+    ("parameter", "words"),
+    [
+        *(
+            (name, f"Unsupported parameter: '{name}' is not supported with this model.")
+            for name in ("temperature", "parallel_tool_calls", "max_tokens", "reasoning_effort")
+        ),
+        ("temperature", "invalid temperature: only 1 is allowed for this model"),
+        ("temperature", "`temperature` is deprecated for this model."),
+    ],
+)
+def test_refused_parameter_is_left_out(openai_server: Start, parameter: str, words: str) -> None:
+    server = openai_server(["one", "two"], refuse={parameter: words})
+    model = model_on(server, reasoning_effort="low")
+    assert [model.reply(TOOLS).text for _ in range(2)] == ["one", "two"]
     assert [parameter in r.body for r in server.requests] == [True, False, False]
     assert "max_tokens" in server.requests[-1].body or "max_completion_tokens" in server.requests[-1].body
 
 
-def test_usage_is_estimated_where_none_is_reported(openai_server: Start) -> None:
-    usage = model_on(openai_server(["Vienna it is"], report_usage=False)).reply(ASK).usage
+def test_parallel_tool_calls_are_forbidden_only_where_one_is_due(openai_server: Start) -> None:
+    server = openai_server(["one", "several"])
+    for parallel in (False, True):
+        model_on(server).reply(ModelCall.of(QUESTION, schemas=SCHEMAS, parallel=parallel))
+    assert [r.body.get("parallel_tool_calls") for r in server.requests] == [False, None]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"report_usage": False},
+        {"replies": [{"text": "Vienna it is", "usage": {"prompt_tokens": -9, "completion_tokens": 4}}]},
+    ],
+)
+def test_usage_is_estimated_where_none_can_be_believed(
+    openai_server: Start, settings: dict[str, Any]
+) -> None:
+    usage = model_on(openai_server(**{"replies": ["Vienna it is"], **settings})).reply(ASK).usage
     assert usage.estimated
     assert 5 <= usage.input_tokens <= 20
     assert 2 <= usage.output_tokens <= 10
@@ -267,14 +297,15 @@ def test_the_client_is_imported_when_a_model_is_opened() -> None:
     assert result.stdout.strip() == "set()"
 
 
-def test_a_deadline_ends_a_call(openai_server: Start) -> None:
-    model = model_on(openai_server(["late"], [Fault.SLOW] * 4, slow=2))
+@pytest.mark.parametrize("fault", [Fault.SLOW, Fault.DRIP])
+def test_a_deadline_ends_a_call(openai_server: Start, fault: Fault) -> None:
+    model = model_on(openai_server(["late"], [fault] * 4, slow=60))
     start = time.perf_counter()
     with pytest.raises(OutOfTimeError):
-        model.reply(ASK, 0.3)
+        model.reply(ASK, 1.5)
     with pytest.raises(OutOfTimeError):
-        asyncio.run(model.areply(ASK, 0.3))
-    assert time.perf_counter() - start < 5
+        asyncio.run(model.areply(ASK, 1.5))
+    assert time.perf_counter() - start < 8
 
 
 def test_an_error_of_our_own_is_not_the_servers_fault(
@@ -285,3 +316,49 @@ def test_an_error_of_our_own_is_not_the_servers_fault(
     with pytest.raises(KeyError):
         model_on(server).reply(ASK)
     assert len(server.requests) == 1
+
+
+class RefusedError(Exception):
+    """How a provider's package says that a request is wrong."""
+
+    status_code = 400
+
+
+class FakeChat(GenericFakeChatModel):
+    """A provider's chat model, which takes no temperature."""
+
+    messages: Iterator[AIMessage | str] = iter(())
+    model: str
+    timeout: float
+    max_retries: int
+    temperature: float | None = None
+
+    def _generate(self, *args: Any, **options: Any) -> Any:
+        if self.temperature is not None:
+            raise RefusedError("`temperature` is deprecated for this model.")
+        if self.model == "missing":
+            raise RefusedError("there is no such model")
+        self.messages = iter([AIMessage(f"{self.model}, {self.timeout:g} s, {self.max_retries} retries")])
+        return super()._generate(*args, **options)
+
+
+def test_any_provider_through_its_langchain_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ModuleType("langchain_anthropic")
+    package.__spec__ = ModuleSpec("langchain_anthropic", None)
+    vars(package)["ChatAnthropic"] = FakeChat
+    monkeypatch.setitem(sys.modules, "langchain_anthropic", package)
+    settings: dict[str, Any] = {"temperature": 0.0, "timeout": 7.0, "max_retries": 2}
+    model = open_model("anthropic:claude:latest", **settings)
+    assert model is open_model("anthropic:claude:latest", **settings)
+    assert [model.reply(ASK).text for _ in range(2)] == ["claude:latest, 7 s, 2 retries"] * 2
+    with pytest.raises(ConfigurationError, match="model missing failed: there is no such model"):
+        open_model("anthropic:missing", **settings).reply(ASK)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [("cohere:command", "pip install langchain-cohere"), ("nobody:x", "nobody.*Supported model providers")],
+)
+def test_a_provider_without_a_package_is_named(model: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        open_model(model)

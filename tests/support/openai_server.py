@@ -35,6 +35,7 @@ class Fault(StrEnum):
     CUT = "the connection ends before any answer"
     CUT_BODY = "the connection ends in the middle of the body"
     SLOW = "an answer after `slow` seconds"
+    DRIP = "a byte a second, for ever"
     MALFORMED = "200 with broken JSON"
     EMPTY_BODY = "200 with no body"
     HTML = "200 with a web page"
@@ -125,6 +126,10 @@ class _Handler(scripted_model.ChatHandler):
         match fault:
             case Fault.SLOW:
                 return not self.server.closing.wait(self.server.slow)
+            case Fault.DRIP:
+                self.send_head(200, "application/json", {})
+                while not self.server.closing.wait(1):
+                    self.wfile.write(b" ")
             case Fault.CUT | Fault.CUT_BODY:
                 if fault is Fault.CUT_BODY:
                     self.send_head(200, "application/json", {"Content-Length": "1000"})
