@@ -15,11 +15,11 @@ from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.learner import (
     POLICIES,
-    EmbeddedLearner,
     Json,
     Learner,
-    ModelLearner,
     Policy,
+    encoder_learner,
+    model_learner,
 )
 from triplewise.tools.learning.model_training import LoraSettings
 from triplewise.tools.learning.questions import Question
@@ -162,7 +162,7 @@ class LearningState(BaseModel):
 def learner_for(config: LearningConfig, context: Context, kg: KnowledgeGraph) -> Learner:
     """Return what updates the policy. Raises `ConfigurationError` on settings that cannot work."""
     if config.policy == "embedded":
-        return EmbeddedLearner(kg, context.encoder, config.seed)
+        return encoder_learner(kg, context.encoder, config.seed)
     if context.calling != "react" or context.history != "chat":
         raise ConfigurationError(
             "the model policy learns from conversations of Thought and Action texts: it needs the settings "
@@ -178,4 +178,4 @@ def learner_for(config: LearningConfig, context: Context, kg: KnowledgeGraph) ->
         raise ConfigurationError(
             "the model policy needs --base-url: the server (vLLM) that serves the model and its adapters"
         )
-    return ModelLearner(base, url, LoraSettings.of(lora), api_key_for(context.api_key_env, url))
+    return model_learner(base, url, api_key_for(context.api_key_env, url), LoraSettings.of(lora))

@@ -25,12 +25,12 @@ def update(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
     # A policy is named by what it is made of: vectors and caches that go by its name are never stale.
     ingredients = file.read_bytes() + repr(sorted(state.settings.items())).encode()
     digest = hashlib.sha256(ingredients).hexdigest()[:8]
-    changed = learning.learner.update(
+    changed = learning.learner(
         trajectories,
         learning.folder / f"policy-{state.iteration + 1}-{digest}",
         state.iteration,
-        settings=state.settings,
-        progress=report,
+        state.settings,
+        report,
     )
     return {
         "settings": {**state.settings, **changed},

@@ -191,8 +191,8 @@ def test_another_models_trajectories(films: Path, whole: Path, tmp_path: Path) -
 class Worsener(NoteLearner):
     """Makes the policy worse: it may take no step any more."""
 
-    def update(
-        self, trajectories: Sequence[Trajectory], into: Path, iteration: int, **rest: Any
+    def __call__(
+        self, trajectories: Sequence[Trajectory], into: Path, iteration: int, settings: Any, progress: Any
     ) -> dict[str, Any]:
         return {"max_queries": 1}
 

@@ -37,12 +37,11 @@ class NoteLearner:
     def __init__(self, fatal: bool = False) -> None:
         self.fatal = fatal
 
-    def update(
+    def __call__(
         self,
         trajectories: Sequence[Trajectory],
         into: Path,
         iteration: int,
-        *,
         settings: Mapping[str, Any],
         progress: Any,
     ) -> dict[str, Any]:

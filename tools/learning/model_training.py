@@ -1,12 +1,14 @@
-"""The model policy's training: LoRA by trl and peft, with loss on what the agent writes alone.
+"""The model policy's training and serving: LoRA by trl and peft, with loss on what the agent writes alone.
 
 SymAgent 4.3.2 (equation 8), appendix A.2 and table 6. On CUDA in bfloat16 with gradient checkpointing, else
-on the CPU in float32. What is saved is a peft adapter, which vLLM serves beside its base model.
+on the CPU in float32. What is saved is a peft adapter, which vLLM serves beside its base model: it loads adapters
+while it runs where it was started with `--enable-lora` and `VLLM_ALLOW_RUNTIME_LORA_UPDATING=True`.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,6 +23,8 @@ from triplewise.tools.learning.learner import Json, Progress, progress_callback
 from triplewise.tools.learning.trajectory import Trajectory
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "down_proj", "up_proj", "gate_proj")
+SERVING_SECONDS = 120.0
+"""Seconds a server may take to load an adapter."""
 REPORT = "training.json"
 """Written last: an adapter beside it is complete."""
 PLAIN_TEMPLATE = (
@@ -286,6 +290,36 @@ def last_checkpoint(checkpoints: Path) -> str | None:
             complete.append(folder)
     newest = max(complete, key=lambda f: int(f.name.rpartition("-")[2]), default=None)
     return str(newest) if newest else None
+
+
+def serve_adapter(url: str, name: str, folder: Path, *, base: str, rank: int, key: str) -> None:
+    """See to it that a server answers for an adapter by its name.
+
+    Args:
+        url: of the server, `http://HOST:PORT/v1`. name: the model name to be. folder: the adapter's.
+        base: the base model, and rank: the adapter's, for the command that starts the server.
+        key: the server's key.
+
+    Raises:
+        ConfigurationError: it does not, and cannot be made to; says the command, and how to go on.
+    """
+    import openai
+
+    with openai.OpenAI(base_url=url, api_key=key, timeout=SERVING_SECONDS, max_retries=0) as client:
+        try:
+            if name not in {model.id for model in client.models.list()}:
+                adapter = {"lora_name": name, "lora_path": str(folder.resolve())}
+                client.post("/load_lora_adapter", cast_to=str, body=adapter)
+                if name not in {model.id for model in client.models.list()}:
+                    raise openai.OpenAIError("the model is still unknown")
+        except openai.OpenAIError as error:
+            module = shlex.quote(f"{name}={folder.resolve()}")
+            raise ConfigurationError(
+                f"the server at {url} does not load adapters while it runs ({error}). The adapter is trained "
+                "and kept; start the server with it and go on with --resume:\n"
+                f"  VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve {shlex.quote(base)} --enable-lora "
+                f"--max-lora-rank {rank} --lora-modules {module}"
+            ) from error
 
 
 def _computes_bfloat16() -> bool:
