@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 from platformdirs import user_cache_path
 
-from triplewise.evals.text_files import Record, json_lines
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import Record, json_lines
 
 DATA_VARIABLE = "TRIPLEWISE_DATA"
 """The environment variable that names the folder with the benchmarks."""

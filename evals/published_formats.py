@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from triplewise.evals.text_files import Record, json_lines, json_list, lines_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import Record, json_lines, json_list, lines_of
 
 WIKIDATA = "http://www.wikidata.org/entity/"
 """Namespace of Wikidata's entities, which published answers carry in full."""

@@ -21,7 +21,9 @@ Json: TypeAlias = Any
 Progress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
 
-Learner: TypeAlias = Callable[[Sequence[Trajectory], Path, int, Mapping[str, Json], Progress], dict[str, Json]]
+Learner: TypeAlias = Callable[
+    [Sequence[Trajectory], Path, int, Mapping[str, Json], Progress], dict[str, Json]
+]
 """Updates a policy from trajectories (SymAgent 4.3.2), and returns the settings that use what was learned.
 
 Called with the training set, a folder of this update's own, the iteration of self-learning (from 0), the

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import json_lines
 from triplewise.tools.core.overlap import overlap
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.planning.seeds import question_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,55 +27,25 @@ class Question:
 
 
 def read_questions(path: Path) -> list[Question]:
-    """Read the questions of a JSON-lines file (plain or .gz): `question`, `answers`, and optionally `id`, and
-    `entities` or `topic_entity` (a name, a list of names, or a mapping mention -> id).
+    """Read the questions of a JSON-lines file (plain or .gz), with lines as `question_parts` reads them.
 
-    Without `id` a question is named by its line. Questions without answers are left out: nothing can be
-    learned from them.
+    A line may have an `id`; without it a question is named by its line. Questions without answers are left
+    out: nothing can be learned from them.
 
     Raises:
         DataError: a line is no such record, an id stands twice, or no question has answers.
     """
-    try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        lines = data.decode().split("\n")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read questions: {error}", path) from error
     questions: dict[str, Question] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            question = _question(json.loads(line), number)
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"not a question ({error!r}); a line needs question and a list of answers, "
-                "and may have id and entities",
-                path,
-                number,
-            ) from error
-        if question.id in questions:
-            raise DataError(f"the id {question.id!r} stands twice; give every question its own", path, number)
+    for number, record in json_lines(path):
+        id_ = str(record.get("id", f"line-{number}"))
+        question = Question(id_, *question_parts(record, path, number))
+        if id_ in questions:
+            raise DataError(f"the id {id_!r} stands twice; give every question its own", path, number)
         if question.answers:
-            questions[question.id] = question
+            questions[id_] = question
     if not questions:
         raise DataError("holds no question with answers", path)
     return list(questions.values())
-
-
-def _question(record: Any, number: int) -> Question:
-    answers, entities = record["answers"], record.get("entities", record.get("topic_entity"))
-    if not isinstance(answers, list):
-        raise TypeError(f"answers must be a list, got {answers!r}")
-    if not isinstance(entities, Mapping):
-        entities = dict.fromkeys([entities] if isinstance(entities, str) else entities or [])
-    return Question(
-        str(record.get("id", f"line-{number}")),
-        str(record["question"]),
-        {str(mention): None if id_ is None else str(id_) for mention, id_ in entities.items()},
-        # Booleans as the agent writes them.
-        tuple(str(a).lower() if isinstance(a, bool) else str(a) for a in answers if a is not None),
-    )
 
 
 def split(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:

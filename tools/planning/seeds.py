@@ -6,9 +6,7 @@ before they are compared, and seeds with the same masked text are kept together.
 
 from __future__ import annotations
 
-import gzip
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.files import json_lines
 from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import XSD, Literal, Term, text
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
@@ -251,34 +250,44 @@ def seed_files(path: str) -> list[Path]:
 
 
 def read_seeds(path: Path) -> Iterator[Seed]:
-    """Return the seeds of a JSON-lines file (plain or .gz) with `question`, `answers`, and the topic.
-
-    The topic stands as `topic_entity`, `entities` or `entity`: a name or an id, a list of them, or a mapping
-    mention -> id.
+    """Return the seeds of a JSON-lines file (plain or .gz); see `question_parts` for its lines.
 
     Raises:
-        DataError: naming the line, if a line is no JSON object or lacks a key.
+        DataError: naming the line, if a line is none.
     """
-    opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                try:
-                    record = json.loads(line)
-                    topics: Any = next((record[k] for k in _TOPICS if record.get(k) is not None), ())
-                    answers = tuple(str(a) for a in record["answers"] if a is not None)
-                    question = str(record["question"])
-                except (json.JSONDecodeError, KeyError, AttributeError, TypeError) as error:
-                    needed = "a line needs question, answers and topic_entity or entities"
-                    raise DataError(f"not a seed question ({error!r}); {needed}", path, number) from error
-                has_ids = isinstance(topics, dict) and all(topics.values())
-                ids = tuple(map(str, topics.values())) if has_ids else ()
-                names = (topics,) if isinstance(topics, str) else tuple(map(str, topics))
-                yield Seed(question, names, answers, ids)
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read seed questions: {error}", path) from error
+    for number, record in json_lines(path):
+        question, entities, answers = question_parts(record, path, number)
+        ids = tuple(id_ for id_ in entities.values() if id_)
+        yield Seed(question, tuple(entities), answers, ids if len(ids) == len(entities) else ())
+
+
+def question_parts(
+    record: Mapping[str, Any], path: Path, line: int
+) -> tuple[str, dict[str, str | None], tuple[str, ...]]:
+    """Return a question, its entities (mention -> id, None where there is none), and its answers.
+
+    A record has `question`, a list of `answers`, and its entities as `topic_entity`, `entities` or `entity`: a
+    name or an id, a list of them, or a mapping mention -> id.
+
+    Raises:
+        DataError: it is no such record; names the file and the line.
+    """
+    if not isinstance(answers := record.get("answers"), list) or "question" not in record:
+        raise DataError(
+            "not a question with answers; a line needs question, a list of answers, and topic_entity or "
+            f"entities: {record}",
+            path,
+            line,
+        )
+    entities = next((record[k] for k in _TOPICS if record.get(k) is not None), ())
+    if not isinstance(entities, Mapping):
+        entities = dict.fromkeys([entities] if isinstance(entities, str) else entities)
+    return (
+        str(record["question"]),
+        {str(mention): None if id_ is None else str(id_) for mention, id_ in entities.items()},
+        # Booleans as the agent writes them.
+        tuple(str(a).lower() if isinstance(a, bool) else str(a) for a in answers if a is not None),
+    )
 
 
 def with_names(seeds: Iterable[Seed], kg: KnowledgeGraph) -> Iterator[Seed]:

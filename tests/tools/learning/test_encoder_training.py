@@ -21,7 +21,6 @@ from triplewise.tools.learning.encoder_training import (
     model_with_adapter,
     path_examples,
     train_encoder,
-    training_rows,
 )
 from triplewise.tools.learning.exploration import Explorer
 from triplewise.tools.learning.questions import Question

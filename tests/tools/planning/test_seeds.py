@@ -49,22 +49,23 @@ def test_topics_are_told_in_the_order_of_the_question() -> None:
     assert Seed("who wrote Emma?", ("Emma",), ("x",)).named == (("Emma", "Emma"),)
 
 
-@pytest.mark.parametrize("line", ['{"question": "who"', '{"question": "who"}', '["who"]', '{"answers": []}'])
-def test_a_broken_line_is_named(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [('{"question": "who"', "not JSON"), ('{"question": "who"}', "a list of answers"), ('["who"]', "object")],
+)
+def test_a_broken_line_is_named(tmp_path: Path, line: str, message: str) -> None:
     path = write(tmp_path / "seeds.jsonl", {**QUESTION, "topic_entity": "Dracula"})
     path.write_text(path.read_text().rstrip() + f"\n\n{line}\n")
-    with pytest.raises(DataError, match="question, answers and topic_entity") as caught:
+    with pytest.raises(DataError, match=rf"seeds\.jsonl:3: .*{message}"):
         list(read_seeds(path))
-    assert "seeds.jsonl" in str(caught.value)
-    assert "3" in str(caught.value).replace(str(tmp_path), "")
 
 
-def test_a_missing_or_foreign_file_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["none.jsonl", "foreign.jsonl", "unpacked.jsonl.gz"])
+def test_a_missing_or_foreign_file_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "foreign.jsonl").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "unpacked.jsonl.gz").write_bytes(b"{}")
-    for name in ("none.jsonl", "foreign.jsonl", "unpacked.jsonl.gz"):
-        with pytest.raises(DataError, match=name.partition(".")[0]):
-            list(read_seeds(tmp_path / name))
+    with pytest.raises(DataError, match=name):
+        list(read_seeds(tmp_path / name))
 
 
 @pytest.mark.parametrize(
