@@ -21,9 +21,8 @@ Json: TypeAlias = Any
 Progress: TypeAlias = Callable[[str, int, int | None], object]
 """Called with what is being done, how much of it is done, and of how much (None where that is unknown)."""
 
-Learner: TypeAlias = Callable[
-    [Sequence[Trajectory], Path, int, Mapping[str, Json], Progress], dict[str, Json]
-]
+Settings: TypeAlias = Mapping[str, Json]
+Learner: TypeAlias = Callable[[Sequence[Trajectory], Path, int, Settings, Progress], dict[str, Json]]
 """Updates a policy from trajectories (SymAgent 4.3.2), and returns the settings that use what was learned.
 
 Called with the training set, a folder of this update's own, the iteration of self-learning (from 0), the
@@ -44,7 +43,7 @@ def encoder_learner(kg: KnowledgeGraph, base: str, seed: int) -> Learner:
         trajectories: Sequence[Trajectory],
         into: Path,
         iteration: int,
-        settings: Mapping[str, Json],
+        settings: Settings,
         progress: Progress,
     ) -> dict[str, Json]:
         from triplewise.tools.learning.encoder_training import train_encoder
@@ -70,7 +69,7 @@ def model_learner(base: str, url: str, key: str, lora: LoraSettings) -> Learner:
         trajectories: Sequence[Trajectory],
         into: Path,
         iteration: int,
-        settings: Mapping[str, Json],
+        settings: Settings,
         progress: Progress,
     ) -> dict[str, Json]:
         from triplewise.tools.learning.model_training import serve_adapter, train_adapter

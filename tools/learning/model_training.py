@@ -1,8 +1,8 @@
 """The model policy's training and serving: LoRA by trl and peft, with loss on what the agent writes alone.
 
 SymAgent 4.3.2 (equation 8), appendix A.2 and table 6. On CUDA in bfloat16 with gradient checkpointing, else
-on the CPU in float32. What is saved is a peft adapter, which vLLM serves beside its base model: it loads adapters
-while it runs where it was started with `--enable-lora` and `VLLM_ALLOW_RUNTIME_LORA_UPDATING=True`.
+on the CPU in float32. What is saved is a peft adapter, which vLLM serves beside its base model: it loads
+adapters while it runs where it was started with `--enable-lora` and `VLLM_ALLOW_RUNTIME_LORA_UPDATING=True`.
 """
 
 from __future__ import annotations

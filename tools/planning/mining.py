@@ -95,7 +95,7 @@ class Miner:
         encoder: Encoder | None = None,
     ) -> None:
         self.kg, self.caps, self._encoder = kg, caps or Caps(), encoder
-        self._memory, self._terms = memory or MinedSeeds(), SeedTerms(kg)
+        self._memory, self._terms = {} if memory is None else memory, SeedTerms(kg)
 
     def mine(self, seeds: Sequence[Seed]) -> list[MinedBody]:
         """Return bodies for seeds that share one masked text, best first."""
@@ -134,7 +134,9 @@ class Miner:
 
     def of_seed(self, seed: Seed) -> Mined:
         """Return the bodies of one seed with their quality; {} if its entities are not in the KG."""
-        return self._memory.get(seed, self._mine)
+        if (mined := self._memory.get(seed.digest)) is None:
+            mined = self._memory[seed.digest] = self._mine(seed)
+        return mined
 
     def anchors(self, seed: Seed) -> dict[str, str]:
         """Return topic -> argument form of its node, for those topics of a seed that the KG knows."""

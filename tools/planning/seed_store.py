@@ -31,7 +31,6 @@ from triplewise.tools.planning.seeds import (
     FOLDER,
     Caps,
     Mined,
-    MinedSeeds,
     Quality,
     Seed,
     SeedIndex,
@@ -80,10 +79,6 @@ class SeedFile(Mapping[str, Sequence[Seed]]):
         except (OSError, ValueError, LookupError, TypeError) as error:
             raise DataError(f"{error}; remove it and index the seeds again", path) from error
 
-    def mined(self, seed: Seed) -> Mined | None:
-        """Return what a seed gave, None if it was not mined."""
-        return self.bodies.get(_digest(seed))
-
     def __getitem__(self, masked: str) -> Sequence[Seed]:
         try:
             return [Seed(q, *map(tuple, parts)) for q, *parts in json.loads(self._lines[masked])]
@@ -98,6 +93,13 @@ class SeedFile(Mapping[str, Sequence[Seed]]):
 
     def __len__(self) -> int:
         return len(self._lines)
+
+
+@lru_cache(maxsize=8)
+def open_index(path: Path) -> SeedIndex:
+    """Return the index of a file, opened once per process."""
+    file = SeedFile(path)
+    return SeedIndex(file, file.bodies, file.caps)
 
 
 def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> SeedIndex | None:
@@ -119,11 +121,11 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
         prefix = _file_prefix(kg_fingerprint(source, kg))
         files = [f for folder in folders for f in folder.glob(f"{prefix}*.jsonl")]
         latest = max(files, key=lambda f: (f.stat().st_mtime_ns, f.name), default=None)
-        return None if latest is None else _open_index(latest)
+        return None if latest is None else open_index(latest)
     name = _file_name(kg_fingerprint(source, kg), path, caps)
     finished = next((folder / name for folder in folders if (folder / name).is_file()), None)
     if finished is not None:
-        return _open_index(finished)
+        return open_index(finished)
     indexes, key = memory_of(kg, "seeds"), f"{path} {_seeds_fingerprint(path)}"
     with _lock:
         if key not in indexes:
@@ -133,13 +135,6 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
 
 
 _lock = Lock()
-
-
-@lru_cache(maxsize=8)
-def _open_index(path: Path) -> SeedIndex:
-    """Return the index of a file, opened once per process."""
-    file = SeedFile(path)
-    return SeedIndex(file, file.mined, file.caps)
 
 
 def _grouped(path: str, kg: KnowledgeGraph) -> dict[str, list[Seed]]:
@@ -193,11 +188,6 @@ def _seeds_fingerprint(path: str) -> str:
     except OSError as error:
         raise DataError(f"cannot read seed questions: {error.strerror or error}", path) from error
     return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-def _digest(seed: Seed) -> str:
-    """Return what a mined seed is found by."""
-    return hashlib.sha256(json.dumps(astuple(seed)).encode()).hexdigest()[:32]
 
 
 def _signature(body: Sequence[Sequence[object]]) -> Signature:
@@ -267,7 +257,7 @@ def index_seeds(
             with exclusive(final.with_suffix(".lock"), refuse):
                 if again:
                     partial.unlink(missing_ok=True)
-                miner = Miner(kg, caps, MinedSeeds(), encoder or open_encoder())
+                miner = Miner(kg, caps, encoder=encoder or open_encoder())
                 before, timeouts = _mine(partial, miner, groups, progress)
                 os.replace(partial, final)
         except OSError as error:
@@ -310,7 +300,7 @@ def _mine(
     with path.open("a", encoding="utf-8", buffering=1) as lines:
         for number, seed in enumerate(chosen):
             progress("mining seed questions", number, len(chosen))
-            digest = _digest(seed)
+            digest = seed.digest
             if digest in done:
                 before += 1
                 continue

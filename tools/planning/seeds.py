@@ -6,10 +6,13 @@ before they are compared, and seeds with the same masked text are kept together.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -79,6 +82,11 @@ class Seed:
     ids: tuple[str, ...] = ()
 
     @property
+    def digest(self) -> str:
+        """What it is found by once it is mined."""
+        return hashlib.sha256(json.dumps(astuple(self)).encode()).hexdigest()[:32]
+
+    @property
     def named(self) -> tuple[tuple[str, str], ...]:
         """Each topic with what it is found by in a KG, in the order of the question."""
         ids = self.ids if len(self.ids) == len(self.topics) else self.topics
@@ -129,28 +137,8 @@ class Quality:
 
 Mined: TypeAlias = dict[Signature, Quality]
 """What one seed gave when it was mined."""
-
-
-class MinedSeeds:
-    """What seeds gave when they were mined: the latest in memory, others where they are stored.
-
-    Args:
-        stored: finds what was mined ahead, None for a seed that was not.
-    """
-
-    def __init__(self, stored: Callable[[Seed], Mined | None] | None = None) -> None:
-        self._stored = stored
-        self._memory = LRUCache[Seed, Mined](REMEMBERED)
-
-    def get(self, seed: Seed, mine: Callable[[Seed], Mined]) -> Mined:
-        """Return what a seed gave, mined now if it was not before."""
-        mined = self._memory.get(seed)
-        if mined is None and self._stored is not None:
-            mined = self._stored(seed)
-        if mined is None:
-            mined = mine(seed)
-        self._memory[seed] = mined
-        return mined
+MinedSeeds: TypeAlias = MutableMapping[str, Mined]
+"""What seeds gave, by the digests of the seeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,17 +155,14 @@ class SeedIndex:
 
     Args:
         groups: seeds by their masked text (`group_seeds`).
-        stored: finds what seeds gave that were mined ahead under `caps`.
+        stored: what seeds gave that were mined ahead under `caps`.
     """
 
     def __init__(
-        self,
-        groups: Mapping[str, Sequence[Seed]],
-        stored: Callable[[Seed], Mined | None] | None = None,
-        caps: Caps | None = None,
+        self, groups: Mapping[str, Sequence[Seed]], stored: MinedSeeds | None = None, caps: Caps | None = None
     ) -> None:
         self._texts, self._groups = list(groups), groups
-        self._stored, self.caps = stored, caps
+        self._stored, self.caps = stored or {}, caps
         self._mined = LRUCache[tuple[Caps, str], MinedSeeds](8)
         self._index = Bm25(list(map(_terms, self._texts)))
 
@@ -188,7 +173,8 @@ class SeedIndex:
         """Return what its seeds gave under some caps, where conditions are compared by an encoder."""
         mined = self._mined.get((caps, encoder))
         if mined is None:
-            mined = self._mined[caps, encoder] = MinedSeeds(self._stored if caps == self.caps else None)
+            stored = [self._stored] if caps == self.caps else []
+            mined = self._mined[caps, encoder] = ChainMap(LRUCache[str, Mined](REMEMBERED), *stored)
         return mined
 
     def search(self, question: str, spans: Iterable[tuple[int, int]], k: int = 5) -> tuple[Match, ...]:
@@ -266,8 +252,8 @@ def question_parts(
 ) -> tuple[str, dict[str, str | None], tuple[str, ...]]:
     """Return a question, its entities (mention -> id, None where there is none), and its answers.
 
-    A record has `question`, a list of `answers`, and its entities as `topic_entity`, `entities` or `entity`: a
-    name or an id, a list of them, or a mapping mention -> id.
+    A record has `question`, a list of `answers`, and its entities as `topic_entity`, `entities` or `entity`:
+    a name or an id, a list of them, or a mapping mention -> id.
 
     Raises:
         DataError: it is no such record; names the file and the line.
