@@ -16,10 +16,12 @@ import logging
 import os
 import time
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,10 +41,11 @@ FORMAT = 1
 _PARTS = ("edges", "codes", "ends", "text", "starts")
 _INTEGER = f"{XSD}integer".encode()
 _KEY_BITS = 64
-_EVERY = 20_000
-"""Edges between two reports of progress."""
-_EDGE_BYTES, _NODE_BYTES = 80, 300
-"""Memory that building takes, by edge and by node."""
+_PIECE_BYTES = 4 << 20
+"""Serialised rows that are read at once."""
+_TRIPLE_BYTES = 200
+"""Memory that building takes by fact: 80 for its edges, the rest for the nodes that it brings."""
+_BY_QUERIES = "paths will be searched for by queries, which takes longer: %s"
 _LEAST, _MOST = 1 << 12, 1 << 19
 """Edges looked at between two looks at the clock."""
 _QUICK, _SLOW = 0.004, 0.02
@@ -153,6 +156,9 @@ def build_adjacency(
     Args:
         progress: called with how many edges are read so far.
     """
+    if (needed := len(store) * _TRIPLE_BYTES) > _memory() / 2:
+        _log.warning(_BY_QUERIES, f"{len(store):,} facts need {needed >> 20:,} MB of memory")
+        return None
     union = next(iter(store.named_graphs()), None) is not None
 
     def select(query: str) -> Any:
@@ -160,22 +166,33 @@ def build_adjacency(
 
     every = sorted(safe_iri(row[0].value) for row in select("SELECT DISTINCT ?p WHERE { ?s ?p ?o }"))
     relations = [r for r in every if not profile.excludes(r)]
-    numbers, pairs, bounds = _Numbers(), array("I"), [0]
-    try:
-        for relation in relations:
-            # Serialised rows are read ten times as fast as solutions.
-            rows = _Rows(numbers, pairs, progress)
+    numbers, pairs, bounds = defaultdict[bytes, int](), array("I"), [0]
+    numbers.default_factory = numbers.__len__  # terms as they are serialised, numbered as they come
+    for relation in relations:
+        with TemporaryFile() as rows:  # serialised rows are read ten times as fast as solutions
             solutions = select(f"SELECT ?o ?s WHERE {{ ?s {relation.n3()} ?o }}")
             solutions.serialize(rows, format=ox.QueryResultsFormat.TSV)
-            bounds.append(len(pairs) // 2)
-        node_bits = np.uint64(max(1, len(numbers).bit_length()))
-        code_bits = np.uint64(max(1, (2 * len(relations)).bit_length()))
-        if 2 * node_bits + code_bits > _KEY_BITS:
-            raise _TooLargeError(f"{len(numbers):,} nodes and {len(relations):,} relations are too many")
-    except _TooLargeError as error:
-        _log.warning("paths will be searched for by queries, which takes longer: %s", error)
+            rows.seek(0)
+            next(rows)
+            while lines := rows.readlines(_PIECE_BYTES):
+                fields = b"".join(lines).replace(b"\n", b"\t").split(b"\t")[:-1]
+                if len(fields) != 2 * len(lines):  # an IRI with a tab, which only lenient loads let in
+                    parts = (line[:-1].split(b"\t") for line in lines)
+                    fields = [field for part in parts if len(part) == 2 for field in part]
+                pairs.extend(map(numbers.__getitem__, fields))
+                if progress is not None:
+                    progress(len(pairs) // 2)
+        bounds.append(len(pairs) // 2)
+    node_bits = np.uint64(max(1, len(numbers).bit_length()))
+    code_bits = np.uint64(max(1, (2 * len(relations)).bit_length()))
+    if 2 * node_bits + code_bits > _KEY_BITS:
+        _log.warning(_BY_QUERIES, f"{len(numbers):,} nodes and {len(relations):,} relations are too many")
         return None
-    text, ranks = _ranked(list(numbers))
+    # The distinct terms in N-Triples form, in order, and for each term as it came its place among them.
+    n3 = [_plain(term) for term in numbers]
+    text = sorted(set(n3))
+    places = {term: place for place, term in enumerate(text)}
+    ranks = np.fromiter(map(places.__getitem__, n3), np.uint64, len(n3))
     keys = np.empty(len(pairs), np.uint64)
     by_row = np.frombuffer(pairs, np.uintc).reshape(-1, 2)
     for number, (start, stop) in enumerate(pairwise(bounds)):
@@ -198,6 +215,27 @@ def build_adjacency(
         text=np.frombuffer(b"".join(text), np.uint8),
         starts=_offsets(np.fromiter(map(len, text), np.int64, len(text))),
     )
+
+
+def _memory() -> int:
+    """Bytes of memory that the machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 8 << 30
+
+
+def _plain(term: bytes) -> bytes:
+    """A term as `Term.n3` writes it, from how query results write it."""
+    if term.startswith(b'"'):
+        return term  # both write these alike
+    if term.isdigit():
+        return b'"%b"^^<%b>' % (term, _INTEGER)
+    is_iri = term.startswith(b"<") and not term.startswith(b"<<")
+    n3 = (safe_iri(term[1:-1].decode()) if is_iri else parse_term(term)).n3().encode()
+    return term if n3 == term else n3  # a second copy of most terms would take much memory
+
+
+def _offsets(counts: Array) -> Array:
+    """Where each of some runs begins, and the end of the last: shape (runs + 1,)."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def save_adjacency(graph: Adjacency, folder: Path, triples: int) -> None:
@@ -393,87 +431,6 @@ class PathSearch:
         if self._graph.new_edges is not None:
             paths.sort(key=path_order)
         return Paths(outcome, tuple(paths), message)
-
-
-class _TooLargeError(Exception):
-    """The graph has more nodes or edges than an adjacency can be built for here."""
-
-
-class _Numbers(dict[bytes, int]):
-    """Terms as they are serialised, numbered as they come."""
-
-    def __missing__(self, term: bytes) -> int:
-        self[term] = number = len(self)
-        return number
-
-
-class _Rows:
-    """Takes the two columns of a serialised query as they are written, and keeps them as numbers."""
-
-    def __init__(self, numbers: _Numbers, pairs: array[int], progress: Callable[[int], None] | None) -> None:
-        self._numbers, self._pairs, self._progress = numbers, pairs, progress
-        self._rest, self._heading = b"", True
-
-    def write(self, data: bytes) -> int:
-        """Take some bytes; a line may go on in the next ones."""
-        lines, _, self._rest = (self._rest + data).rpartition(b"\n")
-        if self._heading and (lines or data.endswith(b"\n")):
-            self._heading = False
-            lines = lines.partition(b"\n")[2]
-        if lines:
-            fields = lines.replace(b"\n", b"\t").split(b"\t")
-            if len(fields) != 2 * (
-                lines.count(b"\n") + 1
-            ):  # an IRI with a tab, which only lenient loads let in
-                rows = (line.split(b"\t") for line in lines.split(b"\n"))
-                fields = [field for row in rows if len(row) == 2 for field in row]
-            before, edges = len(self._pairs) // 2, (len(self._pairs) + len(fields)) // 2
-            self._pairs.extend(map(self._numbers.__getitem__, fields))
-            if edges // _EVERY > before // _EVERY:
-                if self._progress is not None:
-                    self._progress(edges)
-                needed = edges * _EDGE_BYTES + len(self._numbers) * _NODE_BYTES
-                if needed > _memory() / 2:
-                    raise _TooLargeError(f"{edges:,} edges need {needed >> 20:,} MB of memory")
-        return len(data)
-
-    def flush(self) -> None:
-        """Nothing to do: rows are taken as they come."""
-
-
-def _memory() -> int:
-    """Bytes of memory that the machine has."""
-    if not hasattr(os, "sysconf"):
-        return 8 << 30
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _ranked(serialised: list[bytes]) -> tuple[list[bytes], Array]:
-    """The distinct terms in N-Triples form, in order, and for each term as it came its place among them."""
-    n3 = [_plain(term) for term in serialised]
-    text: list[bytes] = []
-    ranks = np.empty(len(n3), np.uint64)
-    for place in sorted(range(len(n3)), key=n3.__getitem__):
-        if not text or text[-1] != n3[place]:
-            text.append(n3[place])
-        ranks[place] = len(text) - 1
-    return text, ranks
-
-
-def _plain(term: bytes) -> bytes:
-    """A term as `Term.n3` writes it, from how query results write it."""
-    if term.startswith(b'"'):
-        return term  # both write these alike
-    if term.isdigit():
-        return b'"%b"^^<%b>' % (term, _INTEGER)
-    is_iri = term.startswith(b"<") and not term.startswith(b"<<")
-    n3 = (safe_iri(term[1:-1].decode()) if is_iri else parse_term(term)).n3().encode()
-    return term if n3 == term else n3  # a second copy of most terms would take much memory
-
-
-def _offsets(counts: Array) -> Array:
-    """Where each of some runs begins, and the end of the last: shape (runs + 1,)."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def _spread(low: Array, high: Array) -> tuple[Array, Array]:

@@ -174,7 +174,7 @@ def test_a_loaded_folder_answers_without_queries(tmp_path: Path) -> None:
     assert kg.paths(e(0), e(1)).outcome is Outcome.UNAVAILABLE
 
 
-@pytest.mark.parametrize("bound", [{"_KEY_BITS": 4}, {"_EVERY": 1, "_memory": lambda: 100}])
+@pytest.mark.parametrize("bound", [{"_KEY_BITS": 4}, {"_memory": lambda: 100}])
 def test_a_graph_that_is_too_large_is_searched_by_queries(
     bound: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
