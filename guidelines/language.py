@@ -15,15 +15,7 @@ from typing import Any, Final
 from typing import Literal as OneOf
 from urllib.parse import unquote
 
-from jinja2 import (
-    ChainableUndefined,
-    DictLoader,
-    Environment,
-    TemplateSyntaxError,
-    meta,
-    nodes,
-    pass_context,
-)
+from jinja2 import ChainableUndefined, DictLoader, Environment, TemplateSyntaxError, meta, nodes, pass_context
 from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -387,18 +379,8 @@ _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
         repairs,
     )
 }
-
 _TESTS: Final[Mapping[str, Callable[..., Any]]] = {
     f.__name__.removeprefix("is_"): f
-    for f in (
-        is_variable,
-        is_bound,
-        is_known,
-        is_looked_up,
-        is_offered_for,
-        is_relation,
-        is_unnamed,
-        is_stranger,
-        is_class,
-    )
-}
+    for f in (is_variable, is_bound, is_known, is_looked_up, is_offered_for, is_relation, is_unnamed,
+              is_stranger, is_class)
+}  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -129,29 +130,38 @@ def count_guidelines(
     """Count how often each guideline fired, by source and by id (QueryAgent, tables 8 and 9)."""
     from rich.text import Text
 
-    from triplewise.guidelines import guideline_counts, load_guidelines
+    from triplewise.guidelines import SOURCES, load_guidelines
 
-    guidelines = load_guidelines(file or [])
-    counts = guideline_counts((run for path in log for run in runs_of(path)), guidelines)
-    if not counts.runs:
+    sources = {g.id: str(g.source) for g in load_guidelines(file or [])}
+    fired, runs, corrected = Counter[str](), 0, 0
+    for run in (run for path in log for run in runs_of(path)):
+        if isinstance(run.get("steps"), list):
+            ids = [step["guideline"] for step in run["steps"] if step["guideline"]]
+        else:  # a record of an evaluation
+            ids = [*run.get("corrections", ()), *run.get("notes", ())]
+        fired.update(ids)
+        runs, corrected = runs + 1, corrected + bool(ids)
+    if not runs:
         raise DataError("no run in it; write one with `triplewise ask --json`", log[0])
-    console, total = out(), sum(counts.fired.values())
-    share = f"{counts.corrected} of {counts.runs} runs ({counts.corrected / counts.runs:.0%})"
+    console, total = out(), fired.total()
+    share = f"{corrected} of {runs} runs ({corrected / runs:.0%})"
     console.print(f"Guidelines fired {total} times, in {share}.\n")
+    written = Counter(sources.values())
+    by_source = Counter(sources.get(id, "unknown") for id in fired.elements())
     rows: list[list[str | Text]] = [
-        [source, f"{counts.written.get(source, 0)}", f"{times}", *map(str, PAPER.get(source, ("", "")))]
-        for source, times in counts.by_source.items()
+        [source, f"{written[source]}", f"{by_source[source]}", *map(str, PAPER.get(source, ("", "")))]
+        for source in (*SOURCES, *(["unknown"] if by_source["unknown"] else []))
     ]
     published = [sum(column) for column in zip(*PAPER.values(), strict=True)]
-    sums = ("all", sum(counts.written.values()), total, *published)
+    sums = ("all", written.total(), total, *published)
     rows.append([Text(str(cell), "bold") for cell in sums])
     heads = ("Source", "Guidelines", "Triggered", "In the paper", "Triggered there")
     console.print(columns(heads, rows, "By source", right=True))
-    if counts.fired:
+    if fired:
         console.print()
-        most = list(counts.fired.items())[:top]
-        cells = [(id, f"{times}", f"{times / total:.0%}", counts.sources[id]) for id, times in most]
-        title = f"Most often triggered, {len(most)} of {len(counts.fired)}"
+        most = fired.most_common(top)
+        cells = [(id, f"{times}", f"{times / total:.0%}", sources.get(id, "unknown")) for id, times in most]
+        title = f"Most often triggered, {len(most)} of {len(fired)}"
         console.print(columns(("Guideline", "Triggered", "Share", "Source"), cells, title, right=True))
 
 

@@ -45,6 +45,8 @@ def test_stats_counts_by_source_and_by_id(cli: Cli, tmp_path: Path, form: str) -
     assert ["fact_empty", "4", "67%", "kb"] in rows
     assert ["budget_low", "2", "33%", "memory"] in rows
     assert "budget_low" not in cli("guidelines", "stats", str(path), "--top", "1").out
+    path.write_text('{"corrections": ["mine"]}')
+    assert "unknown" in cli("guidelines", "stats", str(path)).out
 
 
 @pytest.mark.parametrize(
