@@ -365,20 +365,9 @@ def is_class(context: Context, value: object) -> bool:
 
 _FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     f.__name__: f
-    for f in (
-        names,
-        quote_list,
-        preview,
-        offered,
-        relations,
-        values_of,
-        signature,
-        arity,
-        closest,
-        id_of,
-        repairs,
-    )
-}
+    for f in (names, quote_list, preview, offered, relations, values_of, signature, arity, closest, id_of,
+              repairs)
+}  # fmt: skip
 _TESTS: Final[Mapping[str, Callable[..., Any]]] = {
     f.__name__.removeprefix("is_"): f
     for f in (is_variable, is_bound, is_known, is_looked_up, is_offered_for, is_relation, is_unnamed,

@@ -265,9 +265,9 @@ def question_parts(
             path,
             line,
         )
-    entities = next((record[k] for k in _TOPICS if record.get(k) is not None), ())
-    if not isinstance(entities, Mapping):
-        entities = dict.fromkeys([entities] if isinstance(entities, str) else entities)
+    entities = next((record[k] for k in _TOPICS if record.get(k) is not None), [])
+    if not isinstance(entities, dict):
+        entities = dict.fromkeys(entities if isinstance(entities, list) else [entities])
     return (
         str(record["question"]),
         {str(mention): None if id_ is None else str(id_) for mention, id_ in entities.items()},
