@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from triplewise.evals.data import DataFile, cached_text, checksum, locate
 from triplewise.evals.kgs import LoadedKG
-from triplewise.evals.text_files import Record
+from triplewise.tools.core.files import Record
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.core.values import Value, normal_text, read_value, same
 from triplewise.tools.kg.protocol import KnowledgeGraph

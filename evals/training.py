@@ -14,8 +14,8 @@ from pathlib import Path
 
 from triplewise.evals.data import Benchmark, DataFile, cached_text, checksum, locate, read_records
 from triplewise.evals.kgs import LoadedKG
-from triplewise.evals.text_files import Record
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import Record
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.learning.questions import Question

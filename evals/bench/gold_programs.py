@@ -11,12 +11,12 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from triplewise.evals.data import DataFile, locate, read_records
-from triplewise.evals.text_files import Record
 from triplewise.nodes.act import ranker
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.tools.actions import TOOLSETS, ActionContext, Call, ReasoningMemory
 from triplewise.tools.actions.repair.verify import finds
+from triplewise.tools.core.files import Record
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql.text import read_iri, write_iri

@@ -27,10 +27,10 @@ from triplewise.evals.kgs import LoadedKG, prepared
 from triplewise.evals.provenance import of_system
 from triplewise.evals.published_formats import is_published, read_published
 from triplewise.evals.solver import agent, context_of
-from triplewise.evals.text_files import Record
 from triplewise.evals.training import Seeds, seeds_of
 from triplewise.nodes.sql import require_model
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import Record
 
 DEFAULT_N = 1_000
 """Questions that a task draws unless told otherwise."""

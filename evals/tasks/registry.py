@@ -17,9 +17,9 @@ from triplewise.evals.kgs import LoadedKG
 from triplewise.evals.scorers import GOLD_NAMES, GOLD_ROWS, SINGLE_GOLD
 from triplewise.evals.tasks.benchmark_task import BenchmarkTask, Question
 from triplewise.evals.tasks.wikisql import over_its_table, read_wikisql, with_databases
-from triplewise.evals.text_files import Record
 from triplewise.evals.training import Seeds, entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import Record
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.protocol import KnowledgeGraph

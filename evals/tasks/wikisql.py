@@ -22,8 +22,8 @@ from triplewise.evals.kgs import LoadedKG
 from triplewise.evals.published_formats import is_published, read_tables
 from triplewise.evals.solver import agent
 from triplewise.evals.tasks.benchmark_task import Question
-from triplewise.evals.text_files import Record
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import Record
 
 QUESTIONS = "wikisql/questions_with_tables.jsonl.gz"
 TABLES = "wikisql/tables.jsonl.gz"
