@@ -316,19 +316,18 @@ class ChatModel:
         errors = (Exception,) if self._reopen else client_errors(self.server is not None)
         while True:
             chat, request = self._request(call)
+            dropped = frozenset(self._dropped)  # other calls may drop more in the meantime
             try:
                 message: AIMessage = await chat.ainvoke(list(call.messages), **request)
             except errors as error:
                 parameter = unknown_parameter(error) if self.server or self._reopen else ""
-                if parameter and parameter not in self._dropped:
+                if parameter and parameter not in dropped:
                     self._dropped.add(parameter)
                     if self._reopen:
                         self.chat = self._reopen(self._dropped)
                     continue
                 if self.server is None:
-                    refused = self._reopen and getattr(error, "status_code", 0) in (400, 401, 403, 404)
-                    kind = ConfigurationError if refused else ModelUnavailableError
-                    raise kind(f"model {self.name} failed: {_quote(error)}") from error
+                    raise self._failure(error) from error
                 malformed += is_malformed(error)
                 if not is_malformed(error) or malformed > MALFORMED_RETRIES:
                     raise explained(error, self.server) from error
@@ -339,6 +338,14 @@ class ChatModel:
                 return message
             # A stop word ended the model's reasoning block: ask again without any.
             self._dropped.add("stop")
+
+    def _failure(self, error: Exception) -> TriplewiseError:
+        """Return what a model that is not ours failed with. Causes are not quoted: they may hold the key."""
+        words, status = f"model {self.name} failed: {_quote(error)}", getattr(error, "status_code", None)
+        if self._reopen is None or status not in (None, 400, 401, 403, 404):
+            return ModelUnavailableError(words)
+        kind = ConfigurationError if status else ModelUnavailableError
+        return kind(f"{words}; check its name, its address, and the key that its package reads")
 
     def _request(self, call: ModelCall) -> tuple[Any, dict[str, Any]]:
         """Return what is invoked, and the request without parameters that this model refused before."""

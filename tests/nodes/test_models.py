@@ -255,6 +255,14 @@ def test_refused_parameter_is_left_out(openai_server: Start, parameter: str, wor
     assert "max_tokens" in server.requests[-1].body or "max_completion_tokens" in server.requests[-1].body
 
 
+def test_a_parameter_that_calls_at_the_same_time_are_refused(openai_server: Start) -> None:
+    refuse = {"temperature": "temperature is not supported"}
+    server = openai_server(["ok"] * 8, [Fault.SLOW] * 8, slow=0.3, refuse=refuse)
+    model = model_on(server)
+    with ThreadPoolExecutor(8) as pool:
+        assert {reply.text for reply in pool.map(model.reply, [ASK] * 8)} == {"ok"}
+
+
 def test_parallel_tool_calls_are_forbidden_only_where_one_is_due(openai_server: Start) -> None:
     server = openai_server(["one", "several"])
     for parallel in (False, True):
