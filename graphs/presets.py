@@ -51,6 +51,11 @@ PRESETS: dict[str, Preset] = {
         _STEP_BY_STEP | {"plan": "mined", "observe": "auto", "reflect": "similarity"},
         {"toolset": "pyql", "prompt": "agent", "max_steps": 40, "max_actions": 8},
     ),
+    "agent-sparql": Preset(
+        "the agent with SPARQL that the model writes in place of PyQL actions (needs a model)",
+        _STEP_BY_STEP | {"plan": "mined", "observe": "auto", "reflect": "none"},
+        {"toolset": "sparql", "prompt": "sparql", "max_steps": 20, "max_actions": 4},
+    ),
     "queryagent": Preset(
         "QueryAgent with ERASER: PyQL step by step, no plan and no observation beforehand",
         _STEP_BY_STEP,

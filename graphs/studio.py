@@ -3,6 +3,7 @@
 from triplewise.graphs.build import build_graph
 
 agent = build_graph("agent")
+agent_sparql = build_graph("agent-sparql")
 queryagent = build_graph("queryagent")
 queryagent_faithful = build_graph("queryagent-faithful")
 oda = build_graph("oda")

@@ -46,7 +46,7 @@ from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
 
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
 Severity = OneOf["error", "note"]
-ToolsetName = OneOf["pyql", "explore", "symbolic", "agentbench", "sql", "select"]
+ToolsetName = OneOf["pyql", "explore", "symbolic", "agentbench", "sql", "select", "sparql"]
 
 SOURCES: Final[tuple[Source, ...]] = get_args(Source)
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
@@ -55,6 +55,7 @@ TOOLSETS: Final[tuple[ToolsetName, ...]] = get_args(ToolsetName)
 
 SHIPPED: Final = (
     "sql.yaml",
+    "sparql.yaml",
     "agentbench.yaml",
     "interpreter.yaml",
     "interpreter_memory.yaml",

@@ -40,7 +40,7 @@ from triplewise.nodes.text import memory_texts, observation_lines
 from triplewise.tools.actions import Toolset, parse_actions, parse_call, parse_react
 from triplewise.tools.actions.toolset import ActionContext, Ranker, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
-from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.errors import ActionError, ConfigurationError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
@@ -106,6 +106,10 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
 def embedded(state: State, runtime: Runtime[Context]) -> Update:
     """Follow the best rule step by step; after a correction, the next one that fits."""
     context, env = runtime.context, environment(runtime)
+    if env.toolset.name == "sparql":
+        raise ConfigurationError(
+            "writing SPARQL needs a language model; name one, e.g. --model openai:gpt-4o-mini"
+        )
     if context.fast_path and (whole := whole_program(state, action_context(state, context), env.toolset)):
         return _recorded(state, *whole)
     choice = decide(state, env.kg, env.toolset.name, context.walk_width)

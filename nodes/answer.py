@@ -22,6 +22,8 @@ from triplewise.tools.planning.lexical.claims import LINKED
 from triplewise.tools.planning.lexical.planner import GUESS
 from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of
 from triplewise.tools.pyql.program import PyQL
+from triplewise.tools.pyql.raw_sparql import patterns_of, proof_sparql
+from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import read_term, write_node
 
 _TRUE = {"true", "yes", "correct", "right", "supported"}
@@ -156,6 +158,8 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
     context, kg = runtime.context, environment(runtime).kg
     if not state.program:
         return memory(state, runtime)
+    if environment(runtime).toolset.name == "sparql":
+        return _of_sparql(state, context)
     query = environment(runtime).toolset.to_pyql(state.program, kg.profile)
     finished = bool(state.steps) and state.last.feedback.finished
     values: tuple[str, ...] = state.last.feedback.answers if finished else ()
@@ -187,6 +191,17 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
             values = (str((values == ("true",)) != denies(state.question)).lower(),)
         proof = () if note == LINKED else proof
     return _build(state, context, values, query.sparql(kg.profile), proof, note)
+
+
+def _of_sparql(state: State, context: Context) -> Update:
+    """Answer from SPARQL that the model wrote: its patterns, instantiated, are the proof."""
+    kg, last = environment(context).kg, state.last.feedback
+    values = last.answers if last.finished else ()
+    patterns = patterns_of(state.program) if values else []
+    rows = kg.query(proof_sparql(patterns), limit=PROOF_LIMIT * 4) if patterns else None
+    shown = instantiate(patterns, rows) if rows is not None else ()
+    proof = [t for t in shown if {kg.profile.short(t.subject), kg.profile.short(t.object)} & set(values)]
+    return _build(state, context, normal_values(state.question, values), state.program, proof or shown)
 
 
 def _claim_rule(state: State, context: Context) -> Rule | None:

@@ -60,6 +60,7 @@ PARTS = {
     "agentbench": {"example"},
     "sql": {"example"},
     "select": {"example"},
+    "sparql": {"example", "reflect", "answer", "plan", "extract"},
 }
 ACTING = {"system", "turn", "system_tools", "turn_tools"}
 

@@ -2,7 +2,7 @@
 
 `pyql` builds a query (QueryAgent), `explore` walks the graph (ODA), `symbolic` follows rules (SymAgent),
 `agentbench` makes sets from sets (AgentBench); a relational database is asked column by column by `sql`
-(QueryAgent), and in SQL by `select`.
+(QueryAgent), and in SQL by `select`. `sparql` asks a graph in SPARQL that the model writes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from triplewise.tools.actions.explore import EXPLORE
 from triplewise.tools.actions.pyql import PYQL
 from triplewise.tools.actions.replies import Reply, parse_actions, parse_call, parse_react
 from triplewise.tools.actions.select import SELECT
+from triplewise.tools.actions.sparql import SPARQL
 from triplewise.tools.actions.sql import SQL
 from triplewise.tools.actions.symbolic import SYMBOLIC
 from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, ReasoningMemory, Toolset
@@ -49,4 +50,4 @@ class _Registry(dict[str, Toolset]):
 
 DATABASE_TOOLSETS = (SQL.name, SELECT.name)
 """Toolsets that ask a relational database in place of a KG."""
-TOOLSETS: dict[str, Toolset] = _Registry((PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL, SELECT))
+TOOLSETS: dict[str, Toolset] = _Registry((PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL, SELECT, SPARQL))

@@ -1,0 +1,100 @@
+"""SPARQL as a model writes it: ids in short forms, prefixes supplied, and the triple patterns it holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.terms import IRI, Literal, Node, Variable, text
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.pyql.sparql import STANDARD, Template
+
+_SHORT = re.compile(r"(?<![\w<:/\"'])(?P<kind>[er]):(?P<id>[^\s;,(){}|/^*+?\"'<>]*[^\s;,(){}|/^*+?\"'<>.])")
+_PREFIXED = re.compile(r"(?<![\w<:/\"'?])(?P<prefix>[A-Za-z][\w-]*):(?=[A-Za-z_\d])")
+_STRINGS = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|<[^<>\s]*>")
+
+
+def read_sparql(written: str, profile: Profile) -> str:
+    """Return SPARQL that any engine reads: `e:ID` and `r:ID` stand for the IRIs of short ids.
+
+    Args:
+        written: one SELECT or ASK. Prefixes of the profile and the usual ones need no declaration.
+
+    Raises:
+        ActionError: `bad_sparql` for an id that is none of this graph.
+    """
+
+    def iri(match: re.Match[str]) -> str:
+        found = profile.expand(match["id"], relation=match["kind"] == "r")
+        if found is None:
+            raise ActionError("bad_sparql", f"{match[0]} is no id of this graph", given=match[0])
+        return found.n3()
+
+    whole = "".join(part if quoted else _SHORT.sub(iri, part) for part, quoted in _split(written))
+    legal = {**STANDARD, **profile.prefixes}
+    bare = "".join(part for part, quoted in _split(whole) if not quoted)
+    declared = {name.lower() for name in re.findall(r"(?i)\bPREFIX\s+([\w-]*)\s*:", bare)}
+    used = dict.fromkeys(m["prefix"] for m in _PREFIXED.finditer(bare))
+    header = [f"PREFIX {p}: <{legal[p]}>\n" for p in used if p in legal and p.lower() not in declared]
+    return "".join(header) + whole.strip()
+
+
+def _split(query: str) -> Iterator[tuple[str, bool]]:
+    """The parts of a query, each with whether it is a string or an IRI, in which nothing is replaced."""
+    place = 0
+    for match in _STRINGS.finditer(query):
+        yield query[place : match.start()], False
+        yield match[0], True
+        place = match.end()
+    yield query[place:], False
+
+
+def patterns_of(sparql: str) -> list[Template]:
+    """Return the triple patterns of a query outside of negations, as facts to instantiate.
+
+    What rdflib cannot parse, or walks by a path of several relations, gives none.
+    """
+    from rdflib.plugins.sparql.algebra import translateQuery, traverse
+    from rdflib.plugins.sparql.parser import parseQuery
+
+    found: list[Template] = []
+
+    def visit(node: object) -> None:
+        if getattr(node, "name", "") == "BGP":
+            for triple in node.triples:  # type: ignore[attr-defined]
+                subject, relation, end = (_node(part) for part in triple)
+                if isinstance(subject, IRI | Variable) and isinstance(relation, IRI) and end is not None:
+                    found.append(Template(subject, relation, end))
+
+    try:
+        traverse(translateQuery(parseQuery(sparql)).algebra, visitPost=visit)
+    except Exception:  # noqa: BLE001 - rdflib raises what it likes; without patterns there is no proof
+        return []
+    return list(dict.fromkeys(found))
+
+
+def _node(part: object) -> Node | None:
+    """A term of rdflib as ours; None for a path."""
+    from rdflib import BNode, URIRef
+    from rdflib import Literal as RdfLiteral
+    from rdflib import Variable as RdfVariable
+
+    match part:
+        case RdfVariable() | BNode():
+            return Variable(re.sub(r"\W", "_", str(part)))
+        case URIRef():
+            return IRI(str(part))
+        case RdfLiteral():
+            return (
+                text(str(part), part.language or "")
+                if not part.datatype
+                else Literal(str(part), str(part.datatype))
+            )
+    return None
+
+
+def proof_sparql(patterns: Sequence[Template]) -> str:
+    """Return the query whose rows instantiate patterns (`sparql.instantiate`)."""
+    lines = " . ".join(f"{t.subject.n3()} {t.relation.n3()} {t.object.n3()}" for t in patterns)
+    return f"SELECT * WHERE {{ {lines} }}"
