@@ -92,7 +92,7 @@ def test_every_preset_runs_to_an_answer_without_a_model(preset: str) -> None:
     [
         (
             {"preset": "agnt"},
-            "unknown preset 'agnt'; choose one of: agent, agentbench, agentbench-plain, oda",
+            "unknown preset 'agnt'; choose one of: agent, agent-sparql, agentbench, agentbench-plain, oda",
         ),
         ({"ponder": "none"}, "unknown phase 'ponder'; choose one of: act, answer, correct, inspect, link"),
         (

@@ -1,7 +1,7 @@
 """Asking a graph in SPARQL that the model writes: ours, beside QueryAgent's PyQL, with the same checks.
 
-A query is read (`tools/pyql/raw_sparql.py`), refused unless it only reads, run, and shown as rows with ids; of
-one that finds nothing, the patterns that do so are named.
+A query is read (`tools/pyql/raw_sparql.py`), refused unless it only reads, run, and shown as rows with ids.
+Of one that finds nothing, the patterns that do so are named.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ def test_what_a_model_writes_is_run(text: str, answers: tuple[str, ...]) -> None
 
 
 def test_rows_are_shown_together_with_ids() -> None:
-    shown = ask("SELECT ?c ?n WHERE { e:Q183 r:P36 ?c . ?c r:P1082 ?n }").observation
+    shown = ask("SELECT ?c ?n WHERE { e:Q183 r:P36 ?c . ?c r:P17 ?n }").observation
     assert shown.splitlines()[0] == "?c | ?n"
-    assert "Berlin [Q64] | " in shown
+    assert "Berlin [Q64] | Germany [Q183]" in shown
 
 
 @pytest.mark.parametrize(
