@@ -350,16 +350,19 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
     # next rule's, are another call. The last one is doubtful too, if it had failed on its program.
     failed = [(s.program_before, _call_text(s)) for s in state.steps if s.rolled_back]
     last = {(s.program_before, _call_text(s)) for s in state.steps[-1:]}
+    bound = dict.fromkeys(n if n.startswith("#") else f"?{n}" for s in valid for n in s.feedback.values)
+    if any(s.feedback.action == "undo" for s in valid):
+        # It takes back variables that the steps before it have shown.
+        bound = {v: None for v in bound if v in re.findall(r"\?\w+", state.program)}
     return ReasoningMemory(
         # Nodes that the plan names besides the linked entities, such as the class a question asks for.
         linked={**{node: node for node in (*anchors, *others)}, **{e.id: e.label for e in state.linked}},
         looked_up=shown,
-        bound=tuple(
-            dict.fromkeys(n if n.startswith("#") else f"?{n}" for s in valid for n in s.feedback.values)
-        ),
+        bound=tuple(bound),
         seen=frozenset(i for s in valid for ids in s.feedback.ids.values() for i in ids)
         | frozenset(state.focus)
         | _shown_ids(state, context),
+        shown=_shown_relations(state, context),
         tried=dict(Counter(calls)),
         failed=frozenset(call for _, call in failed),
         doubted=frozenset(call for at, call in failed if at == state.program or (at, call) in last),
@@ -376,6 +379,14 @@ def _shown_ids(state: State, context: Context) -> frozenset[str]:
     short = environment(context).kg.profile.short
     ends = (n for s in state.observation for n in (s.triple.subject, s.triple.object) if isinstance(n, IRI))
     return frozenset(map(short, ends)) | {c.id for e in state.linked for c in e.candidates}
+
+
+def _shown_relations(state: State, context: Context) -> frozenset[str]:
+    """Return the short ids of relations that hints, or a search, have shown."""
+    short = environment(context).kg.profile.short
+    hinted = (t.relation for s in state.observation for t in (s.triple, s.through) if t is not None)
+    searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
+    return frozenset(map(short, hinted)) | frozenset(searched)
 
 
 def _call_text(step: Step) -> str:

@@ -24,6 +24,7 @@ from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import rule_program
 from triplewise.tools.planning.lexical.question import denies, form_of
+from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import read_term, write_node
 
 FAN_OUT = 12
@@ -265,11 +266,7 @@ def whole_program(state: State, actions: ActionContext, toolset: Toolset) -> tup
         return None
     rule, kg = state.rules[0], actions.kg
     try:
-        program = rule_program(kg, rule)
-        for n, clause in enumerate(program.clauses):
-            before = replace(program, clauses=program.clauses[:n])
-            fitted = compared(kg, before, replace(before, clauses=(*before.clauses, clause)))
-            program = replace(program, clauses=(*fitted.clauses, *program.clauses[n + 1 :]))
+        program = compared(kg, PyQL(), rule_program(kg, rule))
         feedback = execute_program(actions, program)
     except ActionError:
         return None

@@ -7,6 +7,8 @@ Variables are typed by their names, so that comparisons make sense: `e*` entitie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -14,7 +16,22 @@ from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable, text
-from triplewise.tools.pyql.program import Count, Extreme, Fact, Filter, Not, Pattern, PyQL, Typed, Union
+from triplewise.tools.pyql.program import (
+    Aggregate,
+    Expression,
+    Extreme,
+    Fact,
+    Filter,
+    Not,
+    Operation,
+    Optional,
+    Pattern,
+    PyQL,
+    Typed,
+    Union,
+    Value,
+    owners,
+)
 from triplewise.tools.pyql.text import NUMERIC
 
 EX = "http://example.org/"
@@ -35,6 +52,15 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": lambda a, b: a > b,
     "<=": lambda a, b: a <= b,
     ">=": lambda a, b: a >= b,
+}
+
+COMPUTE: dict[str, Callable[..., Decimal]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "abs": abs,
+    "neg": lambda a: -a,
 }
 
 Step = Callable[[PyQL], PyQL]
@@ -72,6 +98,24 @@ def _patterns() -> st.SearchStrategy[Pattern]:
     return st.lists(items, min_size=1, max_size=2).map(tuple)
 
 
+def _expressions() -> st.SearchStrategy[Expression]:
+    """Arithmetic of numbers, and years of dates."""
+    years = _variables("t", 2).map(lambda v: Operation("year", (v,)))
+    numbers: st.SearchStrategy[Expression] = _variables("n", 2) | years | st.sampled_from(NUMBERS[:2])
+    pairs = st.builds(
+        Operation, st.sampled_from("+-*/"), st.tuples(numbers, numbers | years) | st.tuples(years, numbers)
+    )
+    nested = st.builds(
+        Operation, st.sampled_from("+-*/"), st.tuples(pairs, numbers) | st.tuples(numbers, pairs)
+    )
+    return (
+        pairs
+        | nested
+        | nested.map(lambda e: Operation("abs", (e,)))
+        | pairs.map(lambda e: Operation("neg", (e,)))
+    )
+
+
 def _branches() -> st.SearchStrategy[Pattern]:
     """Alternatives of a union: patterns, some with a superlative or a union of their own."""
     best = st.builds(Extreme, _variables("n", 2) | _variables("t", 2), st.booleans())
@@ -81,6 +125,9 @@ def _branches() -> st.SearchStrategy[Pattern]:
         _patterns(),
         st.tuples(_patterns(), best).map(lambda a: (*a[0], a[1])),
         st.tuples(nested, _patterns()).map(lambda a: (a[0], *a[1])),
+        # What compares variables of the solutions before the union.
+        st.lists(_filters(), min_size=1, max_size=2).map(tuple),
+        st.tuples(_patterns(), _filters()).map(lambda a: (*a[0], a[1])),
     )
 
 
@@ -99,6 +146,15 @@ def steps() -> st.SearchStrategy[Step]:
         st.tuples(anything, _variables("e"), _variables("k", 2)).map(lambda a: lambda p: p.add_most(*a)),
         st.lists(_branches(), min_size=2, max_size=3).map(lambda a: lambda p: p.add_union(*a)),
         _patterns().map(lambda a: lambda p: p.add_not(a)),
+        _facts().map(lambda f: lambda p: p.add_optional(f.subject, f.relation, f.object)),
+        st.tuples(_variables("k", 2), _expressions()).map(lambda a: lambda p: p.add_value(*a)),
+        st.tuples(
+            st.sampled_from(["sum", "average"]),
+            _variables("n", 2) | _variables("k", 2),
+            _variables("k", 2),
+            st.none() | _variables("e"),
+        ).map(lambda a: lambda p: p.add_aggregate(*a)),
+        st.just(lambda p: p.undo()),
     )
 
 
@@ -122,7 +178,7 @@ def wild_steps() -> st.SearchStrategy[Step]:
     """Actions with values of every kind: these are written and parsed, not evaluated."""
     node = _wild_nodes()
     dates = st.sampled_from(["", "1999", "2003-02", "2004-02-29"])
-    kinds = st.sampled_from(["", "number", "date", "text"])
+    kinds = st.sampled_from(["", "number", "date", "text", "name"])
     values = st.sampled_from([*NUMBERS, *DATES, text("1999"), text("x y"), Literal("2001", XSD + "gYear")])
     any_variable = _variables("e") | _variables("n", 2) | _variables("t", 2)
     operators = st.sampled_from([*COMPARE, "contains", "starts_with", "ends_with"])
@@ -202,25 +258,36 @@ class Evaluation:
         ordered = {program.order.variable} if program.order else set()
         for i, clause in enumerate(program.clauses):
             later = {v for c in program.clauses[i + 1 :] for v in c.mentions} | {*program.answer, *ordered}
-            self._add(clause, later)
+            self._add(clause, later, replace(program, clauses=program.clauses[:i]))
         rows: list[Row] = [{}] if program.clauses else []
         for _, part in self.parts:
             rows = _join(rows, part)
         return {tuple(row.get(v) for v in program.answer) for row in rows}
 
-    def _add(self, clause: Any, later: set[Variable]) -> None:
+    def _add(self, clause: Any, later: set[Variable], program: PyQL) -> None:
         if isinstance(clause, Extreme):
             self._merge({clause.variable}, lambda rows: _best(rows, clause))
-        elif isinstance(clause, Count):
-            self._count(clause, later)
+        elif isinstance(clause, Aggregate):
+            self._aggregate(clause, later, program)
+        elif isinstance(clause, Value):
+            self._merge(set(clause.mentions), lambda rows: [_with_value(clause, row) for row in rows])
+        elif isinstance(clause, Optional):
+            self._merge(
+                set(clause.mentions),
+                lambda rows: [
+                    new for row in rows for new in _join([row], self._matches(clause.fact)) or [row]
+                ],
+            )
         elif isinstance(clause, Filter):
             self._merge(set(clause.mentions), lambda rows: [r for r in rows if holds(clause, r)])
         elif isinstance(clause, Not):
             shared = {v for v in clause.mentions if any(v in names for names, _ in self.parts)}
             self._merge(shared, lambda rows: [r for r in rows if not self._pattern(clause.pattern, [r])])
         elif isinstance(clause, Union):
-            found = [row for pattern in clause.alternatives for row in self._pattern(pattern, [{}])]
-            self._merge(set(clause.mentions), lambda rows: _join(rows, found))
+            self._merge(
+                set(clause.mentions),
+                lambda rows: [row for pattern in clause.alternatives for row in self._branch(pattern, rows)],
+            )
         else:
             self._merge(set(clause.mentions), lambda rows: self._pattern((clause,), rows))
 
@@ -233,19 +300,34 @@ class Evaluation:
             self.parts.remove(part)
         self.parts.append((names, change(rows)))
 
-    def _count(self, clause: Count, later: set[Variable]) -> None:
-        self._merge({clause.counted} | ({clause.per} if clause.per else set()), lambda rows: rows)
+    def _branch(self, pattern: Pattern, rows: list[Row]) -> list[Row]:
+        """Solutions that meet a pattern of a union, whose filters may compare what they bind already."""
+        own = {v for item in pattern for v in item.binds}
+        inner = [i for i in pattern if not isinstance(i, Filter) or own.issuperset(i.mentions)]
+        rows = _join(rows, self._pattern(inner, [{}]))
+        return self._pattern([i for i in pattern if i not in inner], rows)
+
+    def _aggregate(self, clause: Aggregate, later: set[Variable], program: PyQL) -> None:
+        self._merge({clause.of} | ({clause.per} if clause.per else set()), lambda rows: rows)
         names, rows = self.parts.pop()
-        groups: dict[Term | None, set[Term]] = {} if clause.per else {None: set()}
+        groups: dict[Term | None, set[Any]] = {} if clause.per else {None: set()}
+        having = owners(program, clause.of) if clause.function != "count" else []
         for row in rows:
             key = row.get(clause.per) if clause.per else None
-            groups.setdefault(key, set())
-            if clause.counted in row:
-                groups[key].add(row[clause.counted])
-        table = [
-            {**({clause.per: key} if clause.per and key else {}), clause.output: _integer(len(values))}
-            for key, values in groups.items()
-        ]
+            if clause.function == "count" or clause.of in row:
+                groups.setdefault(key, set())
+            if clause.of in row:
+                groups[key].add((*(row.get(v) for v in having), row[clause.of]))
+        table = []
+        for key, members in groups.items():
+            result = Decimal(len(members))
+            if clause.function != "count":
+                result = sum((_number(m[-1]) for m in members), Decimal(0))
+            if clause.function == "average":
+                result = result / len(members) if members else Decimal(0)
+            table.append(
+                {**({clause.per: key} if clause.per and key else {}), clause.output: _literal(result)}
+            )
         kept = {clause.output} | ({clause.per} if clause.per else set())
         if (names - kept) & later:
             table = _join(rows, table)
@@ -289,8 +371,33 @@ class Evaluation:
         return {t.subject for t in self.graph if t.relation == TYPE and t.object in types}
 
 
-def _integer(value: int) -> Literal:
-    return Literal(str(value), XSD + "integer")
+def _literal(value: Decimal) -> Literal:
+    whole = value == value.to_integral_value()
+    return Literal(str(int(value)), XSD + "integer") if whole else Literal(f"{value:f}", XSD + "decimal")
+
+
+def _number(term: Term) -> Decimal:
+    return Decimal(term.value)
+
+
+def _with_value(clause: Value, row: Row) -> Row:
+    """A row with the number that an expression gives; as it was where that cannot be computed."""
+
+    def compute(expression: Expression) -> Decimal:
+        match expression:
+            case Variable():
+                return _number(row[expression])
+            case Literal():
+                return _number(expression)
+            case Operation("year", (Variable() as date,)):
+                return Decimal(row[date].value[:4])
+        values = [compute(operand) for operand in expression.operands]
+        return COMPUTE[expression.name](*values)
+
+    try:
+        return {**row, clause.output: _literal(compute(clause.expression))}
+    except (KeyError, ArithmeticError):
+        return row
 
 
 def _join(left: list[Row], right: list[Row]) -> list[Row]:

@@ -27,8 +27,8 @@ from triplewise.tools.core.terms import IRI, Node, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql.program import (
     KINDS,
+    Aggregate,
     Clause,
-    Count,
     Extreme,
     Fact,
     Filter,
@@ -142,7 +142,7 @@ class _Compiler:
         self.taken.add(name)
         return Variable(name)
 
-    def clauses(self, n: int, variable: Variable) -> list[PatternItem | Count]:
+    def clauses(self, n: int, variable: Variable) -> list[PatternItem | Aggregate]:
         """Return clauses that bind a variable to the members of a set, made from those before it."""
         call, before = self.sets.calls[n], Sets(self.sets.calls[:n])
         first, *rest = call.arguments
@@ -159,13 +159,13 @@ class _Compiler:
             case "union":
                 sides = (self.clauses(before.number(side), variable) for side in call.arguments[:2])
                 patterns = dict.fromkeys(
-                    tuple(dict.fromkeys(c for c in side if not isinstance(c, Count))) for side in sides
+                    tuple(dict.fromkeys(c for c in side if not isinstance(c, Aggregate))) for side in sides
                 )
                 return [Union(tuple(patterns))] if len(patterns) > 1 else [*next(iter(patterns))]
             case "count":
                 source = before.number(first)
                 counted = self.name(source)
-                return [*self.clauses(source, counted), Count(counted, variable)]
+                return [*self.clauses(source, counted), Aggregate(counted, variable)]
             case superlative:
                 value = self.name(n, "value")
                 fact = Fact(variable, read_relation(rest[0], self.profile), value)
@@ -173,7 +173,7 @@ class _Compiler:
                 best = Extreme(value, superlative == "argmax", kind)
                 return [*self.clauses(before.number(first), variable), fact, best]
 
-    def _start(self, before: Sets, form: str) -> tuple[Node, list[PatternItem | Count]]:
+    def _start(self, before: Sets, form: str) -> tuple[Node, list[PatternItem | Aggregate]]:
         """Return what a relation is followed from, and the clauses that bind it."""
         if _SET.fullmatch(form):
             source = before.number(form)
@@ -183,7 +183,7 @@ class _Compiler:
             raise ActionError("unknown_entity", f"{form!r} is no entity id", given=form)
         return term, []
 
-    def _intersection(self, left: int, right: int, variable: Variable) -> list[PatternItem | Count]:
+    def _intersection(self, left: int, right: int, variable: Variable) -> list[PatternItem | Aggregate]:
         """Return both sets on one variable. A superlative must see its own set only, so it goes first.
 
         Where both sides have one, each gets a variable of its own, and the two are compared at the end.

@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, XSD, Literal, Term
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.pyql.program import MATCHES, TEMPORAL, Count, Extreme, Filter, Kind, PyQL
+from triplewise.tools.pyql.program import (
+    COMPARISONS,
+    MATCHES,
+    TEMPORAL,
+    Aggregate,
+    Clause,
+    Extreme,
+    Filter,
+    Kind,
+    Not,
+    Pattern,
+    PyQL,
+    Union,
+    Value,
+    is_text,
+    variables_of,
+)
 from triplewise.tools.pyql.text import NUMERIC, read_iri
 
 SAMPLE = 200
+"""Rows of the values that a comparison is fitted to."""
+NEAREST = 3
+"""Values named that come nearest to what was compared."""
 _SAMPLE_NUMBER = re.compile(r"\s*[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\s*")
 _SAMPLE_DATE = re.compile(r"-?\d{4}-\d\d(?:-\d\d)?(?:T.*|Z|[+-]\d\d:\d\d)?")
 # The only date types that every engine compares among themselves.
@@ -20,47 +40,158 @@ _COMPARABLE = {XSD + "date", XSD + "dateTime"}
 
 
 def compared(kg: KnowledgeGraph, before: PyQL, after: PyQL) -> PyQL:
-    """Return the program `after` a filter or superlative was added, with values compared as what they are.
+    """Return the program `after` clauses were added, with values compared and computed as what they are.
 
     Args:
-        kg: asked for a sample of the values, with one query, only where datatypes matter.
-        before: the program without the clause.
-        after: the program with it.
+        kg: asked for a sample of the values, with one query a comparison, only where datatypes matter.
+        before: the program without the clauses.
+        after: the program with them.
 
     Raises:
-        ActionError: `bad_comparison` if entities are to be ordered.
+        ActionError: `bad_comparison` if entities are to be ordered, or computed with.
     """
-    profile = kg.profile
-    clause = after.clauses[-1] if len(after.clauses) == len(before.clauses) + 1 else None
-    if not isinstance(clause, Filter | Extreme) or clause.kind:
-        return after
-    sides = (clause.left, clause.right) if isinstance(clause, Filter) else ()
-    if (isinstance(clause, Filter) and clause.operator in MATCHES) or any(isinstance(s, IRI) for s in sides):
-        return after
-    counts = {c.output for c in before.clauses if isinstance(c, Count)}
-    variables = tuple(v for v in clause.mentions if v not in counts)
-    if not variables:
-        return after
-    sampled = replace(before, answer=variables, boolean=False, order=None)
-    result = kg.query(sampled.preview_sparql(profile, SAMPLE))
-    values = [v for row in result.rows for v in row if v is not None] if result.outcome.ok else []
-    entities = bool(values) and not any(isinstance(v, Literal) for v in values)
-    if isinstance(clause, Extreme):
-        # Engines order entities by their ids, which means nothing. Where names are ids, a year is one too.
-        if entities and not profile.percent_names:
-            form = clause.variable.n3()
+    clauses = before.clauses
+    for clause in after.clauses[len(clauses) :]:
+        clauses = (*clauses, _fitted(kg, clauses, clause))
+    return replace(after, clauses=clauses)
+
+
+def _fitted(kg: KnowledgeGraph, clauses: tuple[Clause, ...], clause: Clause) -> Any:
+    """A clause, or an item of a pattern, with the kind of its comparison."""
+    match clause:
+        case Union(alternatives):
+            return Union(tuple(_fitted_pattern(kg, clauses, pattern) for pattern in alternatives))
+        case Not(pattern):
+            return Not(_fitted_pattern(kg, clauses, pattern))
+        case Filter(kind=""):
+            return _fitted_filter(kg, clauses, clause)
+        case Extreme(variable=variable, kind=""):
+            values = sample(kg, clauses, (variable,))
+            # Engines order entities by their ids, which means nothing. Where names are ids, years are too.
+            if _are_nodes(values) and not kg.profile.percent_names:
+                raise _no_value(variable, "which have no order")
+            return replace(clause, kind=kind_of(values))
+        case Aggregate(function="sum" | "average", of=of, kind=""):
+            return replace(clause, kind=_number_kind(kg, clauses, (of,)))
+        case Value(expression=expression, kind=""):
+            return replace(clause, kind=_number_kind(kg, clauses, variables_of(expression, besides="year")))
+    return clause
+
+
+def _fitted_pattern(kg: KnowledgeGraph, clauses: tuple[Clause, ...], pattern: Pattern) -> Pattern:
+    items: Pattern = ()
+    for item in pattern:
+        items = (*items, _fitted(kg, (*clauses, *items), item))
+    return items
+
+
+def _fitted_filter(kg: KnowledgeGraph, clauses: tuple[Clause, ...], clause: Filter) -> Filter:
+    sides = (clause.left, clause.right)
+    words = [s for s in sides if isinstance(s, Literal) and is_text(s)]
+    if any(isinstance(s, IRI) for s in sides) or (clause.operator in MATCHES and not words):
+        return clause
+    values = sample(kg, clauses, clause.mentions)
+    if _are_nodes(values):
+        if clause.operator in COMPARISONS[2:] and not kg.profile.percent_names:
+            raise _no_value(clause.mentions[0], "which have no order")
+        if kg.profile.percent_names and clause.operator in ("=", "!="):
+            # A literal among entities whose names are their ids is the name of one.
+            sides = tuple(
+                (read_iri(s.value, kg.profile) or s) if isinstance(s, Literal) else s for s in sides
+            )
+            clause = replace(clause, left=sides[0], right=sides[1])
+        elif words and not kg.profile.percent_names:
+            return replace(clause, kind="name")
+    if clause.operator in MATCHES:
+        return clause
+    return replace(clause, kind=kind_of([*values, *(s for s in sides if isinstance(s, Literal))]))
+
+
+def _number_kind(kg: KnowledgeGraph, clauses: tuple[Clause, ...], variables: Sequence[Variable]) -> Kind:
+    """How numbers are read that are to be computed with: "number" if any is written as text."""
+    for variable in variables:
+        values = sample(kg, clauses, (variable,))
+        traits = [_trait(v) for v in values if isinstance(v, Literal)]
+        if any(t == "date" or t in TEMPORAL for t in traits):
             raise ActionError(
                 "bad_comparison",
-                f"{form} holds entities, which have no order: bind a number or date of them with add_fact",
-                given=form,
+                f"{variable.n3()} holds dates: compute with year({variable.n3()})",
+                given=variable.n3(),
             )
-    else:
-        if entities and profile.percent_names and clause.operator in ("=", "!="):
-            # A literal among entities whose names are their ids is the name of one.
-            left, right = ((read_iri(s.value, profile) or s) if isinstance(s, Literal) else s for s in sides)
-            clause, sides = replace(clause, left=left, right=right), (left, right)
-        values += [side for side in sides if isinstance(side, Literal)]
-    return replace(after, clauses=(*before.clauses, replace(clause, kind=kind_of(values))))
+        if values and not {"number", "digits"} & set(traits):
+            raise _no_value(variable, "which are no numbers")
+        if set(traits) - {"number"}:
+            return "number"
+    return ""
+
+
+def _no_value(variable: Variable, why: str) -> ActionError:
+    form = variable.n3()
+    return ActionError(
+        "bad_comparison",
+        f"{form} holds entities or text, {why}: bind a number or date of them with add_fact",
+        given=form,
+    )
+
+
+def _are_nodes(values: Sequence[Term]) -> bool:
+    return bool(values) and not any(isinstance(v, Literal) for v in values)
+
+
+def sample(
+    kg: KnowledgeGraph, clauses: tuple[Clause, ...], variables: Sequence[Variable], computed: bool = False
+) -> list[Term]:
+    """Return values of variables that some clauses bind, with one query; computed numbers may be left out."""
+    outputs = set() if computed else {c.output for c in clauses if isinstance(c, Aggregate | Value)}
+    if not (columns := tuple(v for v in variables if v not in outputs)):
+        return []
+    result = kg.query(PyQL(clauses, columns).preview_sparql(kg.profile, SAMPLE))
+    return [v for row in result.rows for v in row if v is not None] if result.outcome.ok else []
+
+
+def describe_values(kg: KnowledgeGraph, clauses: tuple[Clause, ...], clause: Filter) -> dict[str, str]:
+    """Return what each variable of a comparison holds: its range, and what is nearest to the other side."""
+    described = {}
+    for variable in clause.mentions:
+        values = list(dict.fromkeys(sample(kg, clauses, (variable,), computed=True)))
+        other = clause.right if clause.left == variable else clause.left
+        aim = other.value if isinstance(other, Literal) else ""
+        if values:
+            described[variable.n3()] = _described(kg, values, aim)
+    return described
+
+
+def _described(kg: KnowledgeGraph, values: Sequence[Term], aim: str) -> str:
+    literals = [v for v in values if isinstance(v, Literal)]
+    kind = kind_of(literals)
+    units = {
+        kg.profile.short(IRI(v.datatype)) for v in literals if not (v.language or v.datatype.startswith(XSD))
+    }
+    in_units = f" ({', '.join(sorted(units)[:NEAREST])})" if units else ""
+    if literals and (kind == "number" or all(_trait(v) == "number" for v in literals)):
+        numbers = sorted({v.value for v in literals if _SAMPLE_NUMBER.fullmatch(v.value)}, key=float)
+        near = numbers
+        if _SAMPLE_NUMBER.fullmatch(aim):
+            near = sorted(numbers, key=lambda n: abs(float(n) - float(aim)))[:NEAREST]
+        return _range("numbers", numbers, near) + in_units
+    if literals and all(_trait(v) == "date" or _trait(v) in TEMPORAL for v in literals):
+        dates = sorted(v.value for v in literals)
+        return _range("dates", dates, dates)
+    from rapidfuzz import process
+
+    names = kg.labels([v for v in values if isinstance(v, IRI)])
+    texts = {names.get(v) or kg.profile.short(v) if isinstance(v, IRI) else v.value: v for v in values}
+    near = [m[0] for m in process.extract(aim, list(texts), limit=NEAREST)] if aim else list(texts)[:NEAREST]
+    shown = [f"{t} [{kg.profile.short(texts[t])}]" if isinstance(texts[t], IRI) else f'"{t}"' for t in near]
+    return f"{'texts' if literals else 'nodes'}{' nearest to it' if aim else ' such as'}: {', '.join(shown)}"
+
+
+def _range(kind: str, values: Sequence[str], near: Sequence[str]) -> str:
+    """E.g. `numbers from 1 to 8848, nearest: 8848, 8611`."""
+    if len(values) <= NEAREST:
+        return f"{kind}: {', '.join(values)}"
+    nearest = f", nearest: {', '.join(near)}" if len(near) < len(values) else ""
+    return f"{kind} from {values[0]} to {values[-1]}{nearest}"
 
 
 def kind_of(values: Iterable[Term]) -> Kind:

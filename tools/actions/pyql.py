@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
-from triplewise.tools.actions.comparison import compared
+from triplewise.tools.actions.comparison import compared, describe_values
 from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import (
@@ -35,12 +35,23 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
-from triplewise.tools.pyql.program import OPERATORS, TEMPORAL, Count, Extreme, Fact, Not, PyQL, Union
+from triplewise.tools.planning.lexical.question import decides
+from triplewise.tools.pyql.program import (
+    FUNCTIONS,
+    OPERATORS,
+    TEMPORAL,
+    Extreme,
+    Fact,
+    Filter,
+    PyQL,
+    all_facts,
+    owners,
+)
 from triplewise.tools.pyql.text import NUMERIC, apply, read_variable
 
-COMPARING = ("add_filter", "add_max", "add_min")
 ROWS_A_VALUE = 10
 """Rows fetched for each value that a preview shows, so that every variable gets its share."""
+_NO = "Nothing meets this, so the answer would be no."
 
 _VARIABLE = Parameter("variable", "variable", "a variable that a fact has bound, such as ?capital")
 _COUNTED = Parameter("counted", "variable", "the variable whose values are counted")
@@ -107,20 +118,35 @@ def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback
     def run(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         resolver, before = Resolver(context), _program(context)
         after = apply(before, name, arguments, resolver)
-        after = compared(context.kg, before, after) if name in COMPARING else after
+        after = compared(context.kg, before, after)
         feedback = preview(context, after)
         if feedback.outcome == Outcome.EMPTY and name == "add_fact":
             feedback = _replace_earlier_fact(context, before, after) or feedback
+        if (
+            feedback.outcome == Outcome.EMPTY
+            and name in ("add_filter", "add_not")
+            and _decides(context.question)
+        ):
+            # Nothing is wrong with a comparison that does not hold.
+            feedback = replace(
+                feedback, outcome=Outcome.ROWS, observation=f"{_NO} If the question asks this, ask()."
+            )
         profile, empty = context.kg.profile, feedback.outcome == Outcome.EMPTY
         detail = {
             **resolver.detail(),
             **feedback.detail,
+            **(empty_facts(context, before, after) if empty else {}),
             **program_facts(after, before, profile),
             **(hierarchy_facts(after, profile, empty) if name == "add_fact" else {}),
         }
         return replace(feedback, arguments=tuple(resolver.shown(a) for a in arguments), detail=detail)
 
     return run
+
+
+def _decides(question: str) -> bool:
+    """Whether a question is answered by yes or no, and not by one of two things it names."""
+    return decides(question) and " or " not in question.casefold()
 
 
 def _replace_earlier_fact(context: ActionContext, before: PyQL, after: PyQL) -> Feedback | None:
@@ -155,7 +181,8 @@ def preview(context: ActionContext, program: PyQL) -> Feedback:
     """What a program finds so far, with one query for values and one for their labels."""
     kg, text = context.kg, program.text(context.kg.profile)
     if not program.clauses:
-        return Feedback(observation="This is a yes/no question now.", program=text)
+        said = "This is a yes/no question now." if program.boolean else "The query is empty."
+        return Feedback(observation=said, program=text)
     most = context.preview * ROWS_A_VALUE
     result = kg.query(program.preview_sparql(kg.profile, most))
     if result.boolean is not None:
@@ -163,9 +190,7 @@ def preview(context: ActionContext, program: PyQL) -> Feedback:
     feedback = _values(context, program, result, len(result.rows) >= most)
     if program.boolean and result.outcome is Outcome.EMPTY:
         # No is an answer: nothing is wrong with a yes/no question whose pattern does not hold.
-        return Feedback(
-            outcome=Outcome.ROWS, observation="Nothing meets this, so the answer would be no.", program=text
-        )
+        return Feedback(outcome=Outcome.ROWS, observation=_NO, program=text)
     return replace(feedback, program=text, triples=program.instances(result))
 
 
@@ -232,6 +257,18 @@ def execute_program(context: ActionContext, program: PyQL) -> Feedback:
     return replace(feedback, program=text, answers=answers, detail=detail, finished=done)
 
 
+@action(example="undo()", aliases=("undo_last", "remove_last"))
+def undo(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """Take back the last line of the query, when it was accepted but is not what is meant."""
+    before, profile = _program(context), context.kg.profile
+    after = before.undo()
+    left = after.text(profile).splitlines()
+    back = [line for line in before.text(profile).splitlines() if line not in left]
+    feedback = preview(context, after)
+    said = f"Taken back: {'; '.join(back)}. {feedback.observation}"
+    return replace(feedback, observation=said, outcome=Outcome.ROWS)
+
+
 def _action(
     name: str, doc: str, parameters: Sequence[Parameter], example: str, variadic: bool = False
 ) -> Action:
@@ -250,6 +287,12 @@ ACTIONS = (
     search,
     _action(
         "add_fact", "Add the triple pattern (head, relation, tail).", _ENDS, "add_fact(Q1490, P36, ?capital)"
+    ),
+    _action(
+        "add_optional",
+        "Add a fact that may be missing: solutions without it stay.",
+        _ENDS,
+        "add_optional(?person, P570, ?died)",
     ),
     _action(
         "add_type",
@@ -297,10 +340,32 @@ ACTIONS = (
         "add_least(?film, ?director)",
     ),
     _action(
-        "add_filter",
-        "Add a comparison of two values, at least one of them a variable.",
+        "add_aggregate",
+        "Bind a new variable to the sum or average of numbers, over all or for each value of `per`.",
         (
-            Parameter("left", "value", 'a variable, number, date (2014-07-31), "text" or entity id'),
+            Parameter("function", "text", f"one of {', '.join(FUNCTIONS)}"),
+            Parameter("variable", "variable", "the variable that holds the numbers"),
+            Parameter("result", "variable", "the new variable for the number", False),
+            Parameter("per", "variable", "the variable for each value of which it is made", False),
+        ),
+        "add_aggregate(average, ?height, ?mean, ?country)",
+    ),
+    _action(
+        "add_value",
+        "Bind a new variable to a number computed from values.",
+        (
+            Parameter("result", "variable", "the new variable for the number"),
+            Parameter("expression", "text", "variables, numbers, + - * /, abs(), year(?date) and brackets"),
+        ),
+        "add_value(?difference, abs(?a - ?b))",
+    ),
+    _action(
+        "add_filter",
+        "Add a comparison of two values, one of them a variable. Nodes are compared with text by name.",
+        (
+            Parameter(
+                "left", "value", 'a variable, number, date (2014-07-31), "text", entity id or year(?date)'
+            ),
             Parameter("operator", "operator", f"one of {', '.join(OPERATORS)}"),
             Parameter("right", "value", "as left"),
         ),
@@ -308,7 +373,7 @@ ACTIONS = (
     ),
     _action(
         "add_union",
-        "Keep what meets at least one of several patterns.",
+        "Keep what meets one of several patterns, or is one of several nodes: (?x, =, Q1), (?x, =, Q2).",
         (
             Parameter("first", "text", f"a pattern: {_PATTERN}"),
             Parameter("others", "text", "one more pattern, or several"),
@@ -356,6 +421,7 @@ ACTIONS = (
         variadic=True,
     ),
     _action("ask", "Make it a yes/no question: does any solution exist?", (), "ask()"),
+    undo,
     execute,
     unknown,
 )
@@ -422,8 +488,8 @@ def result_facts(
         solutions: rows fetched. kinds: variable -> kind -> how many of its distinct values.
         answer_kinds: the same for all answer variables together, where they are set.
         topics: linked entities among the answers only because a relation was walked there and back.
-        ends: answer variables whose values have no name and nothing else beside them: no mediators, though
-            they look like ones.
+        ends: variables of the answer, or else of the newest fact, whose values have no name and nothing else
+            beside them: no mediators, though they look like ones.
         tied: `variable`, `owner` and `count`, where the newest clause is a superlative that several share.
     """
     if not result.rows:
@@ -441,8 +507,10 @@ def result_facts(
         total = sum((kinds[v] for v in answers), Counter[str]())
         facts["answer_kinds"] = dict(total)
         facts["topics"] = _topics(kg, program, memory, columns)
-        hidden = [v for v in answers if "unnamed" in kinds[v] and not set(kinds[v]) - {"unnamed", "unseen"}]
-        facts["ends"] = [v for v in hidden if _are_ends(kg, columns[v])]
+    newest = program.clauses[-1]
+    looked_at = answers or [v.name for v in newest.mentions if isinstance(newest, Fact) and v.name in columns]
+    hidden = [v for v in looked_at if "unnamed" in kinds[v] and not set(kinds[v]) - {"unnamed", "unseen"}]
+    facts["ends"] = [v for v in hidden if _are_ends(kg, columns[v])]
     if tied := _tied(program, columns, kinds):
         facts["tied"] = tied
     return {key: value for key, value in facts.items() if value}
@@ -496,10 +564,10 @@ def _tied(
     clause = program.clauses[-1] if program.clauses else None
     if not isinstance(clause, Extreme) or clause.variable.name not in columns:
         return {}
-    owners = _owners(program, clause.variable)
+    owners = owners(program, clause.variable)
     if len(owners) == 1 and set(kinds.get(owners[0].name, ())) == {"unnamed"}:
         # Several statements about one thing are no tie: what matters is whose they are.
-        owners = [v for v in _owners(program, owners[0]) if v != clause.variable] or owners
+        owners = [v for v in owners(program, owners[0]) if v != clause.variable] or owners
     sizes = {v: len(columns[v.name]) for v in owners if v.name in columns}
     if not sizes or min(sizes.values()) < 2:
         return {}
@@ -507,30 +575,31 @@ def _tied(
     return {"variable": clause.variable.n3(), "owner": owner.n3(), "count": sizes[owner]}
 
 
-def _owners(program: PyQL, variable: Variable) -> list[Variable]:
-    """Return the variables whose value, or whose count, another variable holds."""
-    beside = [v for fact in program.facts() if variable in fact.mentions for v in fact.mentions]
-    counted = [c.per for c in program.clauses if isinstance(c, Count) and c.output == variable and c.per]
-    return [v for v in dict.fromkeys([*beside, *counted]) if v != variable]
-
-
 def program_facts(program: PyQL, before: PyQL | None, profile: Profile) -> dict[str, Any]:
     """Return facts about a program: `relations` (short ids), and whether it is `unchanged` since `before`."""
-    relations = dict.fromkeys(profile.short(fact.relation) for fact in _facts(program.clauses))
+    relations = dict.fromkeys(profile.short(fact.relation) for fact in all_facts(program.clauses))
     facts: dict[str, Any] = {"relations": list(relations)} if relations else {}
     return {**facts, "unchanged": True} if program == before else facts
 
 
-def _facts(clauses: Iterable[object]) -> Iterator[Fact]:
-    """Return all triple patterns, those inside unions and negations too."""
-    for clause in clauses:
-        if isinstance(clause, Fact):
-            yield clause
-        elif isinstance(clause, Not):
-            yield from _facts(clause.pattern)
-        elif isinstance(clause, Union):
-            for pattern in clause.alternatives:
-                yield from _facts(pattern)
+def empty_facts(context: ActionContext, before: PyQL, after: PyQL) -> dict[str, Any]:
+    """Return what explains that the newest clause finds nothing.
+
+    Keys:
+        values: for a comparison, `?variable` -> what it holds.
+        lacking: for a fact of a known node, `node` and `other`, where that other one has the same relation.
+    """
+    match after.clauses[-1:]:
+        case (Filter() as comparison,):
+            return {"values": describe_values(context.kg, before.clauses, comparison)}
+        case (Fact(IRI() as node, relation, Variable()),):
+            others = [
+                f.subject for f in before.facts() if f.relation == relation and isinstance(f.subject, IRI)
+            ]
+            if others and node not in others:
+                short = context.kg.profile.short
+                return {"lacking": {"node": short(node), "other": short(others[0])}}
+    return {}
 
 
 def hierarchy_facts(program: PyQL, profile: Profile, empty: bool) -> dict[str, Any]:

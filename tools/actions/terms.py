@@ -246,6 +246,7 @@ class Resolver(Reader):
         return named[0] if len(named) == 1 else None
 
     def _offered(self) -> list[str]:
-        """All relations that were shown so far."""
+        """All relations that were shown so far, by look-ups first."""
         sides = (side for sides in self.context.memory.looked_up.values() for side in sides.values())
-        return list(dict.fromkeys(relation for side in sides for relation in side))
+        looked_up = [relation for side in sides for relation in side]
+        return list(dict.fromkeys((*looked_up, *sorted(self.context.memory.shown))))

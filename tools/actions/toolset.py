@@ -45,6 +45,7 @@ class ReasoningMemory:
             {"forward": [...], "backward": [...]}.
         bound: `?variable` names of the current program, in order of appearance.
         seen: short ids seen in any observation.
+        shown: short ids of relations that were shown without a look-up, by hints or a search.
         tried: call text -> number of times tried; failed: the ones that ended in an error.
         doubted: those of them that failed on the very program that is there now (or, for `last`, was then).
         last: text of the last call; steps, budget: how many steps were used, and how many there are.
@@ -56,6 +57,7 @@ class ReasoningMemory:
     looked_up: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     bound: tuple[str, ...] = ()
     seen: frozenset[str] = frozenset()
+    shown: frozenset[str] = frozenset()
     tried: dict[str, int] = field(default_factory=dict)
     failed: frozenset[str] = frozenset()
     doubted: frozenset[str] = frozenset()

@@ -7,21 +7,26 @@ agent has seen at that step. Every method returns a new program: rolling back a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal as OneOf
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, get_args
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable, text
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Result
 
-Kind = OneOf["", "number", "date", "text"]
-"""How values are compared: "" as the engine does, else as numbers, dates or text whatever their datatype."""
+Kind = OneOf["", "number", "date", "text", "name"]
+"""How values are compared: "" as the engine does, else as numbers, dates or text whatever their datatype.
 
-KINDS: tuple[Kind, ...] = ("", "number", "date", "text")
+`name`: a node by its labels and aliases, in any case.
+"""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Function = OneOf["count", "sum", "average"]
+FUNCTIONS: tuple[Function, ...] = get_args(Function)
 COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
 MATCHES = {"contains": "CONTAINS", "starts_with": "STRSTARTS", "ends_with": "STRENDS"}
 OPERATORS = (*COMPARISONS, *MATCHES)
@@ -43,8 +48,12 @@ class _Named:
                 nodes = (start, end)
             case Typed(variable) | Extreme(variable) | TimeWindow(variable):
                 return (variable,)
-            case Count(counted, output, _, per):
-                nodes = (counted, per, output)
+            case Aggregate(of, output, per=per):
+                nodes = (of, per, output)
+            case Value(output, expression):
+                nodes = (*variables_of(expression), output)
+            case Optional(fact):
+                return fact.mentions
             case Union(alternatives):
                 nodes = [v for pattern in alternatives for item in pattern for v in item.mentions]
             case Not(pattern):
@@ -55,9 +64,9 @@ class _Named:
     def binds(self) -> tuple[Variable, ...]:
         """Variables the clause makes visible to later clauses."""
         match self:
-            case Fact() | Typed():
+            case Fact() | Typed() | Optional():
                 return self.mentions
-            case Count(output=output):
+            case Aggregate(output=output) | Value(output=output):
                 return (output,)
             case Union(alternatives):
                 bound = [v for pattern in alternatives for item in pattern for v in item.binds]
@@ -102,13 +111,55 @@ class Extreme(_Named):
 
 
 @dataclass(frozen=True, slots=True)
-class Count(_Named):
-    """Number of (distinct) values of a variable, over all solutions connected with it, or for each `per`."""
+class Aggregate(_Named):
+    """Number, sum or average of the values of a variable, over all solutions connected with it or each `per`.
 
-    counted: Variable
+    A count is of distinct values, or of solutions. A sum takes a value once for each node that has it.
+    """
+
+    of: Variable
     output: Variable
     distinct: bool = True
     per: Variable | None = None
+    function: Function = "count"
+    kind: Kind = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator or function with its operands: + - * / abs year, and `neg`ative."""
+
+    name: str
+    operands: tuple[Expression, ...]
+
+
+Expression: TypeAlias = Variable | Literal | Operation
+
+
+def variables_of(expression: Expression, besides: str = "") -> tuple[Variable, ...]:
+    """Return the variables of an expression in order; those inside one function may be left out."""
+    match expression:
+        case Variable():
+            return (expression,)
+        case Operation(name, operands) if name != besides:
+            return tuple(dict.fromkeys(v for part in operands for v in variables_of(part, besides)))
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Value(_Named):
+    """A number computed from the values of a solution."""
+
+    output: Variable
+    expression: Expression
+    kind: Kind = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Optional(_Named):
+    """A fact that solutions need not have. Its new variable may be missing, so no fact can start from it."""
+
+    fact: Fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +194,7 @@ class TimeWindow(_Named):
     end: str = ""
 
 
-Clause: TypeAlias = Fact | Typed | Filter | Extreme | Count | Union | Not | TimeWindow
+Clause: TypeAlias = Fact | Typed | Filter | Extreme | Aggregate | Value | Optional | Union | Not | TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +210,29 @@ def _uses(clauses: Iterable[Clause], entities: set[Variable], values: set[Variab
     """Add the variables that clauses use as entities, and as numbers, dates or text, to two sets."""
     for clause in clauses:
         match clause:
-            case Fact(subject=Variable() as subject):
+            case Fact(subject=Variable() as subject) | Optional(Fact(subject=Variable() as subject)):
                 entities.add(subject)
             case Typed(variable=variable) | TimeWindow(mediator=variable):
                 entities.add(variable)
-            case Count(output=output):
+            case Aggregate(output=output):
                 values.add(output)
+            case Value():
+                values.update(clause.mentions)
             case Filter(left, operator, right):
-                if operator in COMPARISONS[2:] or isinstance(left, Literal) or isinstance(right, Literal):
+                # Text may be the name of an entity.
+                measured = any(isinstance(s, Literal) and not is_text(s) for s in (left, right))
+                if operator in COMPARISONS[2:] or measured:
                     values.update(clause.mentions)
             case Union(alternatives):
                 for pattern in alternatives:
                     _uses(pattern, entities, values)
             case Not(pattern):
                 _uses(pattern, entities, values)
+
+
+def is_text(literal: Literal) -> bool:
+    """Whether a literal is plain text, in a language or in none."""
+    return bool(literal.language) or literal.datatype == XSD + "string"
 
 
 def _refuse(code: str, message: str, **detail: object) -> NoReturn:
@@ -221,8 +281,19 @@ class PyQL:
         return tuple(clause for clause in self.clauses if isinstance(clause, Fact))
 
     def add_fact(self, subject: Node, relation: Node, object: Node) -> PyQL:
-        """Add a triple pattern; one end or both are variables."""
-        return self._with(self._checked_fact(subject, relation, object))
+        """Add a triple pattern. With both ends fixed it asks whether it holds: yes or no."""
+        fact = self._checked_fact(subject, relation, object)
+        added = self._with(fact)
+        return added if fact.mentions or self.answer else added.ask()
+
+    def add_optional(self, subject: Node, relation: Node, object: Node) -> PyQL:
+        """Add a fact that may be missing: one end is a new variable, the other one that is bound."""
+        fact = self._checked_fact(subject, relation, object)
+        if len(fact.mentions) != 2 or len(set(fact.mentions) & set(self.variables)) != 1:
+            _refuse(
+                "bad_pattern", "add_optional joins a variable of the facts with a new one", **self._existing()
+            )
+        return self._with(Optional(fact))
 
     def add_type(self, variable: Node, type: Node) -> PyQL:
         """Keep instances of a type (of its subclasses too, where the profile knows subclasses)."""
@@ -254,14 +325,54 @@ class PyQL:
     def add_count(self, variable: Node, output: Node | None = None, distinct: bool = True) -> PyQL:
         """Bind `output` (default `?count`) to the number of values of a variable, over all its solutions."""
         counted = self._bound(variable, "add_count")
-        return self._with(Count(counted, self._output(output, "count"), distinct))
+        return self._with(Aggregate(counted, self._output(output, "count"), distinct))
 
     def add_group(self, counted: Node, per: Node, output: Node | None = None, distinct: bool = True) -> PyQL:
         """Bind `output` (default `?count_NAME`) to the number of `counted` values for each value of `per`."""
         many, one = self._bound(counted, "add_group"), self._bound(per, "add_group")
         if many == one:
             _refuse("bad_comparison", f"{many.n3()} cannot be counted for each of itself")
-        return self._with(Count(many, self._output(output, f"count_{many.name}"), distinct, one))
+        return self._with(Aggregate(many, self._output(output, f"count_{many.name}"), distinct, one))
+
+    def add_aggregate(
+        self,
+        function: str,
+        variable: Node,
+        output: Node | None = None,
+        per: Node | None = None,
+        kind: Kind = "",
+    ) -> PyQL:
+        """Bind `output` (default `?sum_NAME`) to the sum, average or number of values, of each `per`."""
+        of = self._bound(variable, "add_aggregate")
+        one = None if per is None else self._bound(per, "add_aggregate")
+        for known in FUNCTIONS:
+            if known == function:
+                result = self._output(output, f"{function}_{of.name}")
+                return self._with(Aggregate(of, result, True, one, known, kind))
+        _refuse("bad_comparison", f"{function!r} is none of {', '.join(FUNCTIONS)}", given=function)
+
+    def add_value(self, output: Node | None, expression: Expression, kind: Kind = "") -> PyQL:
+        """Bind `output` (default `?value`) to a number computed from bound variables."""
+        if not (operands := variables_of(expression)) or isinstance(expression, Variable):
+            _refuse("bad_expression", "an expression computes with variables: ?a - ?b, year(?date)")
+        for variable in operands:
+            self._bound(variable, "add_value")
+        return self._with(Value(self._output(output, "value"), expression, kind))
+
+    def undo(self) -> PyQL:
+        """Take back what was added last: the answer or the order, else `ask`, else the last clause."""
+        fixed = any(isinstance(c, Fact) and not c.mentions for c in self.clauses)
+        if self.answer:
+            return replace(self, answer=(), boolean=fixed)
+        if self.order:
+            return replace(self, order=None)
+        if self.boolean and not fixed:
+            return replace(self, boolean=False)
+        if not self.clauses:
+            _refuse("nothing_to_undo", "the program is empty: there is nothing to take back")
+        rest = self.clauses[:-1]
+        still = any(isinstance(c, Fact) and not c.mentions for c in rest)
+        return replace(self, clauses=rest, boolean=still)
 
     def add_most(self, counted: Node, per: Node, output: Node | None = None) -> PyQL:
         """Keep the `per` values with the most `counted` values; ties are kept."""
@@ -274,8 +385,11 @@ class PyQL:
         return grouped.add_min(grouped.clauses[-1].binds[0])
 
     def add_union(self, *alternatives: Iterable[PatternItem]) -> PyQL:
-        """Keep the solutions that meet at least one of several patterns."""
-        patterns = tuple(dict.fromkeys([self._pattern(a, set()) for a in alternatives]))
+        """Keep the solutions that meet at least one of several patterns.
+
+        A filter in a pattern may compare variables that are bound before the union, and be all of it.
+        """
+        patterns = tuple(dict.fromkeys([self._pattern(a, set(), self.variables) for a in alternatives]))
         if len(patterns) < 2:
             _refuse("bad_pattern", "add_union needs two different alternatives or more")
         return self._with(Union(patterns))
@@ -405,6 +519,13 @@ class PyQL:
         if clause in self.clauses and not isinstance(clause, Extreme):
             return self
         self._check_kinds(clause)
+        maybe = {v for c in self.clauses if isinstance(c, Optional) for v in c.binds}
+        maybe -= {v for c in self.clauses if not isinstance(c, Optional) for v in c.binds}
+        hanging = clause.mentions if isinstance(clause, TimeWindow | Not) else clause.binds
+        if loose := sorted(v.n3() for v in maybe.intersection(hanging)):
+            _refuse(
+                "bad_pattern", f"{loose[0]} may be missing, so no fact can hang on it: use add_fact for it"
+            )
         clash = set(clause.mentions) & set(self.local_variables)
         if clash and not isinstance(clause, Not):
             name = min(v.n3() for v in clash)
@@ -445,14 +566,14 @@ class PyQL:
         return node
 
     def _output(self, node: Node | None, default: str) -> Variable:
-        """The variable that takes a count: one that nothing binds yet."""
+        """The variable that takes a number: one that nothing binds yet."""
         taken = {v.name for v in (*self.variables, *self.local_variables)}
         if node is None:
             return Variable(fresh(default, taken))
         if not isinstance(node, Variable) or node.name in taken:
             _refuse(
                 "count_output_not_variable",
-                f"the count needs a new variable, not {node.n3()}",
+                f"the number needs a new variable, not {node.n3()}",
                 given=node.n3(),
                 **self._existing(),
             )
@@ -472,14 +593,7 @@ class PyQL:
             _refuse(
                 "subject_equals_object", f"subject and object are both {subject.n3()}", given=subject.n3()
             )
-        fact = Fact(subject, self._relation(relation), object)
-        if not fact.mentions and not self.boolean:
-            _refuse(
-                "both_ends_fixed",
-                "both ends are fixed: put a variable at one end and compare it with add_filter, "
-                "or call ask() first if this is a yes/no question",
-            )
-        return fact
+        return Fact(subject, self._relation(relation), object)
 
     def _checked_type(self, variable: Node, type: Node) -> Typed:
         """A type clause that can hold."""
@@ -514,25 +628,25 @@ class PyQL:
                 check_date(side.value)
         return clause
 
-    def _pattern(self, items: Iterable[PatternItem], bound: set[Variable]) -> Pattern:
-        """A pattern whose filters compare what it binds itself or what is `bound` where it stands."""
+    def _pattern(
+        self, items: Iterable[PatternItem], bound: set[Variable], outside: Sequence[Variable] = ()
+    ) -> Pattern:
+        """A pattern whose filters compare what it binds, what is `bound` where it stands, or `outside`."""
         pattern: list[PatternItem] = []
         for item in items:
             match item:
                 case Fact(subject, relation, object):
-                    checked: PatternItem = replace(self, boolean=True)._checked_fact(
-                        subject, relation, object
-                    )
+                    checked: PatternItem = self._checked_fact(subject, relation, object)
                 case Typed(variable, type):
                     checked = self._checked_type(variable, type)
                 case Filter(left, operator, right, kind):
                     checked = self._checked_filter(left, operator, right, kind)
-                    if loose := [v for v in checked.mentions if v not in bound]:
+                    if loose := [v for v in checked.mentions if v not in {*bound, *outside}]:
                         _refuse(
                             "unknown_variable",
                             f"{loose[0].n3()} is not bound in this pattern: put its triple before the filter",
                             given=loose[0].n3(),
-                            existing=sorted(v.n3() for v in bound),
+                            existing=sorted(v.n3() for v in {*bound, *outside}),
                         )
                 case Extreme(variable):
                     if variable not in bound:
@@ -546,9 +660,35 @@ class PyQL:
                     checked = Union(tuple(self._pattern(a, set()) for a in alternatives))
             bound |= set(checked.binds)
             pattern.append(checked)
-        if not any(isinstance(item, Fact | Typed | Union) for item in pattern):
+        if not (any(isinstance(i, Fact | Typed | Union) for i in pattern) or (outside and pattern)):
             _refuse("bad_pattern", "a pattern needs at least one triple (subject, relation, object)")
         return tuple(dict.fromkeys(pattern))
+
+
+def all_facts(clauses: Iterable[Clause]) -> Iterator[Fact]:
+    """Return all triple patterns, those that are optional, or inside unions and negations, too."""
+    for clause in clauses:
+        match clause:
+            case Fact():
+                yield clause
+            case Optional(fact):
+                yield fact
+            case Not(pattern):
+                yield from all_facts(pattern)
+            case Union(alternatives):
+                for pattern in alternatives:
+                    yield from all_facts(pattern)
+
+
+def owners(program: PyQL, variable: Variable) -> list[Variable]:
+    """Return the variables whose value, count or computed value another variable holds."""
+    beside = [v for f in all_facts(program.clauses) if variable in f.mentions for v in f.mentions]
+    for clause in program.clauses:
+        if isinstance(clause, Aggregate) and clause.output == variable and clause.per:
+            beside.append(clause.per)
+        if isinstance(clause, Value) and clause.output == variable:
+            beside += [v for part in variables_of(clause.expression) for v in owners(program, part)]
+    return [v for v in dict.fromkeys(beside) if v != variable and v in program.variables]
 
 
 def fresh(name: str, taken: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.core.terms import text as string
@@ -18,19 +18,24 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import Result
 from triplewise.tools.pyql.program import (
     MATCHES,
+    Aggregate,
     Clause,
-    Count,
+    Expression,
     Extreme,
     Fact,
     Filter,
     Kind,
     Not,
+    Operation,
+    Optional,
     Pattern,
     PyQL,
     TimeWindow,
     Typed,
     Union,
+    Value,
     fresh,
+    owners,
 )
 
 Lines = tuple[str, ...]
@@ -139,8 +144,14 @@ class Writer:
                     self.blocks.append(self._window(clause))
                 case Extreme():
                     self.blocks += self._extreme(clause, self.blocks)
-                case Count():
-                    self._count(clause, later)
+                case Aggregate():
+                    self._aggregate(clause, later)
+                case Value():
+                    self.blocks.append(self._value(clause))
+                case Optional(fact):
+                    (block,) = self._items((fact,))
+                    lines = ("OPTIONAL {", *_indent(block.lines), "}")
+                    self.blocks.append(replace(block, lines=lines, sure=frozenset()))
             self.blocks = _closed(self.blocks, clause, clauses[i + 1 :])
         return self.blocks
 
@@ -192,6 +203,8 @@ class Writer:
 
     def _condition(self, item: Filter) -> str:
         """The expression of a filter."""
+        if item.kind == "name":
+            return self._name_condition(item)
         if item.operator in MATCHES:
             texts = [
                 f"LCASE(STR({s.n3()}))" if isinstance(s, Variable) else self.names(string(s.value.lower()))
@@ -204,6 +217,20 @@ class Writer:
         else:
             sides = [self._key(item.left, item.kind), self._key(item.right, item.kind)]
         return f"{sides[0]} {item.operator} {sides[1]}"
+
+    def _name_condition(self, item: Filter) -> str:
+        """Whether a node has a label or an alias that compares like that."""
+        node, name = (item.left, item.right) if isinstance(item.left, Variable) else (item.right, item.left)
+        profile, own = self.profile, self._new("name")
+        path = self._path(list(dict.fromkeys((*profile.label_predicates, *profile.alias_predicates))))
+        operator = "=" if item.operator == "!=" else item.operator
+        condition = (
+            self._condition(Filter(own, operator, name, "text"))
+            if operator in MATCHES
+            else (f"LCASE(STR({own.n3()})) = {self.names(string(name.value.lower()))}")
+        )
+        exists = "NOT EXISTS" if item.operator == "!=" else "EXISTS"
+        return f"{exists} {{ {self._triple(node, path, own)} FILTER({condition}) }}"
 
     def _day(self, side: Node, length: int) -> str:
         """A date's text, cut to the precision of the comparison."""
@@ -222,16 +249,24 @@ class Writer:
         return self.names(side)
 
     def _union(self, clause: Union) -> Block:
-        tag = self._new("alternative") if self.proving else None
+        """The alternatives; what they compare of the solutions before them is compared behind them."""
+        mentions, outer = frozenset(clause.mentions), _outer_filters(clause)
+        conditions = [" && ".join(self._condition(item) for item in items) for items in outer]
+        if not clause.binds:
+            return Block((f"FILTER({' || '.join(f'({c})' for c in conditions)})",), mentions)
+        tag = self._new("alternative") if self.proving or any(outer) else None
         lines: list[str] = []
         sure: list[frozenset[Variable]] = []
         for i, pattern in enumerate(clause.alternatives):
-            blocks = self._items(pattern, (tag.name, str(i)) if tag else None)
+            own = tuple(item for item in pattern if item not in outer[i])
+            blocks = self._items(own, (tag.name, str(i)) if tag else None)
             marker = (f"BIND({i} AS {tag.n3()})",) if tag else ()
             lines += ["{" if not i else "} UNION {", *_indent((*_lines(blocks), *marker))]
             sure.append(frozenset().union(*(b.sure for b in blocks)))
-        bound = frozenset(clause.binds)
-        return Block((*lines, "}"), frozenset(clause.mentions), bound, sure[0].intersection(*sure))
+        lines.append("}")
+        if tag:
+            lines += [f"FILTER({tag.n3()} != {i} || ({c}))" for i, c in enumerate(conditions) if c]
+        return Block(tuple(lines), mentions, frozenset(clause.binds), sure[0].intersection(*sure))
 
     def _not(self, clause: Not) -> Block:
         outside, self.templates, self.proving = (self.templates, self.proving), [], False
@@ -280,16 +315,47 @@ class Writer:
             Block((f"FILTER({key} = {best.n3()})",), frozenset({variable, best})),
         ]
 
-    def _count(self, clause: Count, later: set[Variable]) -> None:
-        roots = {clause.counted} | ({clause.per} if clause.per else set())
-        inside, outside = _connected(self.blocks, roots)
-        outputs = frozenset({clause.output} | ({clause.per} if clause.per else set()))
-        distinct = "DISTINCT " if clause.distinct else ""
-        expression = f"(COUNT({distinct}{clause.counted.n3()}) AS {clause.output.n3()})"
-        per = f"{clause.per.n3()} " if clause.per else ""
-        head, tail = f"SELECT {per}{expression} WHERE {{", f" GROUP BY {per.strip()}" if per else ""
+    def _value(self, clause: Value) -> Block:
+        """A number bound to a new variable; none where it cannot be computed."""
+        written = self._expression(clause.expression, clause.kind)
+        line = f"BIND({written} AS {clause.output.n3()})"
+        return Block((line,), frozenset(clause.mentions), frozenset({clause.output}))
+
+    def _expression(self, expression: Expression, kind: Kind) -> str:
+        match expression:
+            case Operation("neg", (operand,)):
+                return f"(-{self._expression(operand, kind)})"
+            case Operation("abs", (operand,)):
+                return f"ABS({self._expression(operand, kind)})"
+            case Operation("year", (operand,)):
+                digits = f'REPLACE(STR({self._expression(operand, "")}), "^(-?[0-9]+).*$", "$1")'
+                return f"{self.names(IRI(XSD + 'integer'))}({digits})"
+            case Operation(sign, (left, right)):
+                # Some engines divide integers as integers.
+                times = "1.0 * " if sign == "/" else ""
+                return f"({times}{self._expression(left, kind)} {sign} {self._expression(right, kind)})"
+            case Variable():
+                return self._key(expression, kind)
+        return self.names(expression)
+
+    def _aggregate(self, clause: Aggregate, later: set[Variable]) -> None:
+        per = (clause.per,) if clause.per else ()
+        inside, outside = _connected(self.blocks, {clause.of, *per})
+        outputs = frozenset({clause.output, *per})
         group = _lines(inside)
-        lines = _subquery(head, group, "}" + tail)
+        if clause.function == "count":
+            value = f"COUNT({'DISTINCT ' if clause.distinct else ''}{clause.of.n3()})"
+        else:
+            key = self._key(clause.of, clause.kind)
+            value = f"{'SUM' if clause.function == 'sum' else 'AVG'}({key})"
+            # What is no number would make the whole sum an error.
+            guard = f"FILTER({f'{key} = {key}' if clause.kind else f'isNumeric({key})'})"
+            columns = dict.fromkeys((*per, *owners(self.program, clause.of), clause.of))
+            head = f"SELECT DISTINCT {' '.join(v.n3() for v in columns)} WHERE {{"
+            group = _subquery(head, (*group, guard))
+        each = "".join(f"{v.n3()} " for v in per)
+        head, tail = f"SELECT {each}({value} AS {clause.output.n3()}) WHERE {{", f" GROUP BY {each.strip()}"
+        lines = _subquery(head, group, "}" + (tail if per else ""))
         block = Block(lines, outputs, outputs, outputs, None if per else (head, group))
         hidden = frozenset().union(*(b.binds for b in inside)) - outputs
         replaced = not self.proving and not hidden & later
@@ -300,6 +366,15 @@ class Writer:
         name = fresh(name, self._taken)
         self._taken.add(name)
         return Variable(name)
+
+
+def _outer_filters(clause: Union) -> list[list[Filter]]:
+    """Return the filters of each alternative that compare what it does not bind itself."""
+    outer = []
+    for pattern in clause.alternatives:
+        own = {v for item in pattern for v in item.binds}
+        outer.append([i for i in pattern if isinstance(i, Filter) and not own.issuperset(i.mentions)])
+    return outer
 
 
 def _connected(blocks: list[Block], roots: set[Variable]) -> tuple[list[Block], list[Block]]:
@@ -317,12 +392,15 @@ def _closed(blocks: list[Block], clause: Clause, rest: Sequence[Clause]) -> list
     A filter holds for its whole group: a value that some solutions lack, and that a later clause gives
     them, would be compared although the condition has already dropped them.
     """
-    if not isinstance(clause, Filter | Extreme | Not | TimeWindow):
-        return blocks
+    if isinstance(clause, Union):
+        compared = {v for items in _outer_filters(clause) for item in items for v in item.mentions}
+        compared -= set(clause.binds)
+    else:
+        compared = set(clause.mentions) if isinstance(clause, Filter | Extreme | Not | TimeWindow) else set()
     sure = frozenset().union(*(b.sure for b in blocks))
-    if not (set(clause.mentions) - sure) & {v for c in rest for v in c.binds}:
+    if not (compared - sure) & {v for c in rest for v in c.binds}:
         return blocks
-    inside, outside = _connected(blocks, set(clause.mentions))
+    inside, outside = _connected(blocks, compared)
     links, binds, sure = (
         frozenset().union(*parts) for parts in zip(*((b.links, b.binds, b.sure) for b in inside), strict=True)
     )

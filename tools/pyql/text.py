@@ -5,9 +5,9 @@ Names may hold commas, brackets and apostrophes, so arguments are scanned, never
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
@@ -18,20 +18,25 @@ from triplewise.tools.pyql.program import (
     MATCHES,
     OPERATORS,
     TEMPORAL,
+    Aggregate,
     Clause,
-    Count,
+    Expression,
     Extreme,
     Fact,
     Filter,
     Kind,
     Not,
+    Operation,
+    Optional,
     Pattern,
     PatternItem,
     PyQL,
     TimeWindow,
     Typed,
     Union,
+    Value,
     check_date,
+    fresh,
 )
 
 _IRI = re.compile(r'<[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>"{}|^`\\]*>')
@@ -254,6 +259,76 @@ def write_iri(iri: IRI, profile: Profile | None, relation: bool = False) -> str:
     return short if plain and profile.expand(short, relation) == iri else iri.n3()
 
 
+_SIGNS: dict[type[ast.AST], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_FUNCTIONS = ("abs", "year")
+_LONGEST = 300
+"""Characters of an expression at most."""
+
+
+def is_expression(form: str) -> bool:
+    """Whether a form computes with variables: `?a - ?b`, `year(?date)`."""
+    return "?" in form and not re.fullmatch(r"""\?\w+|["'<].*""", form, re.DOTALL)
+
+
+def read_expression(form: str) -> Expression:
+    """The expression that a form means: variables, numbers, + - * /, abs(), year() and brackets.
+
+    Raises:
+        ActionError: `bad_expression`.
+    """
+    # Python's own grammar, with names that it allows for the variables.
+    names: dict[str, Variable] = {}
+
+    def name(match: re.Match[str]) -> str:
+        names[key := f"v{len(names)}"] = read_variable(match[0])
+        return key
+
+    def read(node: ast.AST) -> Expression:
+        match node:
+            case ast.BinOp(left, sign, right) if type(sign) in _SIGNS:
+                return Operation(_SIGNS[type(sign)], (read(left), read(right)))
+            case ast.UnaryOp(ast.USub(), operand):
+                return Operation("neg", (read(operand),))
+            case ast.Call(ast.Name(function), [operand], []) if function in _FUNCTIONS:
+                return Operation(function, (read(operand),))
+            case ast.Name(id) if id in names:
+                return names[id]
+            case ast.Constant() if number := read_bare(written[node.col_offset : node.end_col_offset]):
+                if number.datatype in NUMERIC:
+                    return number
+        raise ValueError
+
+    written = re.sub(r"\?\w+", name, form.strip()).replace("ABS(", "abs(").replace("YEAR(", "year(")
+    try:
+        if len(written) > _LONGEST or not written.isascii():
+            raise ValueError
+        return read(ast.parse(written, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ActionError(
+            "bad_expression",
+            f"{form!r} cannot be computed: use variables, numbers, + - * /, abs(), year() and brackets",
+            given=form,
+        ) from None
+
+
+def write_expression(expression: Expression) -> str:
+    """The form that `read_expression` reads back."""
+    match expression:
+        case Operation("neg", (operand,)):
+            return f"-({write_expression(operand)})"
+        case Operation(name, (operand,)):
+            return f"{name}({write_expression(operand)})"
+        case Operation(name, operands):
+            sides = (
+                f"({write_expression(o)})"
+                if isinstance(o, Operation) and o.name in "+-*/"
+                else write_expression(o)
+                for o in operands
+            )
+            return f" {name} ".join(sides)
+    return write_value(expression, None)
+
+
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
 _OPERATORS = {"==": "=", "≠": "!=", "<>": "!=", "≤": "<=", "≥": ">=", "startswith": "starts_with"}
 OPEN_END = "none"
@@ -286,10 +361,16 @@ def write_clause(clause: Clause, profile: Profile | None) -> str:
             return _call("add_filter", write_item(clause, profile), clause.kind)
         case Extreme():
             return _call("add_max" if clause.largest else "add_min", clause.variable.n3(), clause.kind)
-        case Count():
-            everything = "" if clause.distinct else "all"
-            ends = [clause.counted.n3(), *([clause.per.n3()] if clause.per else []), clause.output.n3()]
-            return _call("add_group" if clause.per else "add_count", *ends, everything)
+        case Aggregate(of, output, distinct, per, function, kind):
+            each = per.n3() if per else ""
+            if function != "count":
+                return _call("add_aggregate", function, of.n3(), output.n3(), each, kind)
+            everything = "" if distinct else "all"
+            return _call("add_group" if per else "add_count", of.n3(), each, output.n3(), everything)
+        case Value():
+            return _call("add_value", clause.output.n3(), write_expression(clause.expression), clause.kind)
+        case Optional():
+            return f"add_optional({write_item(clause.fact, profile)})"
         case Union():
             return _call("add_union", *(write_pattern(p, profile) for p in clause.alternatives))
         case Not():
@@ -332,16 +413,14 @@ def write_pattern(pattern: Pattern, profile: Profile | None) -> str:
 
 def read_program(text: str, profile: Profile) -> PyQL:
     """The program that a text wrote. Raises `ActionError`."""
-    program, boolean, reader = PyQL(), False, Reader(profile)
+    program, reader = PyQL(), Reader(profile)
     for line in filter(None, map(str.strip, text.split("\n"))):
         match = _CALL.match(line)
         if match is None:
             raise ActionError("no_action", f"{line!r} is no action", given=line)
         arguments, _ = scan_arguments(line, match.end())
-        # Facts with both ends fixed may stand before the `ask()` that allows them.
-        program = apply(replace(program, boolean=True), match[1], arguments, reader)
-        boolean = match[1] == "ask" or (boolean and match[1] != "set_answer")
-    return replace(program, boolean=boolean)
+        program = apply(program, match[1], arguments, reader)
+    return program
 
 
 class Reader:
@@ -423,8 +502,26 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
             )
         case "add_type", [variable, type_]:
             return program.add_type(read_variable(variable), reader.node(type_, "bad_type"))
+        case "add_optional", [subject, relation, end]:
+            return program.add_optional(
+                reader.node(subject, "bad_subject"), reader.relation(relation), reader.node(end)
+            )
         case "add_filter", [left, operator, right, *kind]:
-            return program.add_filter(*reader.comparison(left, operator, right, kind))
+            sides = []
+            for form in (left, right):
+                if is_expression(form):
+                    output = Variable(fresh("value", (v.name for v in program.variables)))
+                    program, form = program.add_value(output, read_expression(form)), output.n3()
+                sides.append(form)
+            return program.add_filter(*reader.comparison(sides[0], operator, sides[1], kind))
+        case "add_value", [output, expression, *kind]:
+            return program.add_value(
+                read_variable(output, "count_output_not_variable"), read_expression(expression), _kind(kind)
+            )
+        case "add_aggregate", [function, variable, *rest]:
+            kinds = [a for a in rest if not a.startswith("?")]
+            output, per, *_ = [*map(read_variable, (a for a in rest if a.startswith("?"))), None, None]
+            return program.add_aggregate(function.lower(), read_variable(variable), output, per, _kind(kinds))
         case "add_max", [variable, *kind]:
             return program.add_max(read_variable(variable, "max_not_variable"), _kind(kind))
         case "add_min", [variable, *kind]:

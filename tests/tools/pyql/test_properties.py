@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,11 +25,12 @@ from tests.support.pyql_programs import (
 )
 from tests.support.virtuoso import Virtuoso
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import RDFS, Term, Triple
+from triplewise.tools.core.terms import RDFS, Literal, Term, Triple
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.pyql.program import Count, Filter, PyQL
+from triplewise.tools.pyql.program import Aggregate, Filter, PyQL, Value
+from triplewise.tools.pyql.text import NUMERIC
 
 PROFILE = Profile(
     entity_namespaces=(EX,),
@@ -78,8 +79,17 @@ def test_an_action_never_changes_the_program_it_extends(actions: list[Step], act
     before = build(actions)
     text, parts = str(before), (before.clauses, before.answer, before.boolean, before.order)
     with suppress(ActionError):
-        assert action(before).clauses[: len(before.clauses)] == before.clauses
+        after = action(before)
+        least = min(len(before.clauses), len(after.clauses))
+        assert after.clauses[:least] == before.clauses[:least]
     assert (str(before), (before.clauses, before.answer, before.boolean, before.order)) == (text, parts)
+
+
+def rounded(row: Iterable[Term | None]) -> tuple[object, ...]:
+    """A row with its numbers to so many digits as every engine gives, whatever their datatype."""
+    return tuple(
+        round(float(t.value), 6) if isinstance(t, Literal) and t.datatype in NUMERIC else t for t in row
+    )
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -89,7 +99,7 @@ def test_results_equal_a_plain_evaluation(graph: set[Triple], program: PyQL) -> 
     kg = EmbeddedKG(store(graph), PROFILE, "memory")
     result = kg.query(program.sparql(PROFILE))
     assert result.outcome.ok, result.message
-    assert set(result.rows) == Evaluation(graph).run(program)
+    assert {rounded(row) for row in result.rows} == {rounded(row) for row in Evaluation(graph).run(program)}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -101,7 +111,7 @@ def test_the_proof_holds_facts_of_the_graph_that_name_the_answers(graph: set[Tri
     proof = program.proof(PROFILE, kg.query(program.proof_sparql(PROFILE)))
     assert set(proof) <= graph
     ends: set[Term] = {end for triple in proof for end in (triple.subject, triple.object)}
-    if not any(isinstance(c, Count) for c in program.clauses):
+    if not any(isinstance(c, Aggregate | Value) for c in program.clauses):
         assert set(answers) <= ends
 
 

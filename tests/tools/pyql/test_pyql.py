@@ -30,7 +30,8 @@ TURTLE = """
 :t1 :of :mayor ; :from "2001"^^xsd:gYear ; :to "2005-03-01"^^xsd:date .
 :t2 :of :governor ; :from "2005-03-02"^^xsd:date ; :to "2009"^^xsd:gYear .
 :t3 :of :senator ; :from "2010-01-01"^^xsd:date .
-:ann :child :c1, :c2 . :bob :child :c3 .
+:ann :child :c1, :c2 ; :code "5" . :bob :child :c3 ; :code "7", "none" .
+:bret rdfs:label "Bret"@en . :lee rdfs:label "Hurricane Lee"@en .
 """
 
 
@@ -84,6 +85,27 @@ TERM = "add_fact(x, term, ?t); add_fact(?t, of, ?o); "
             {"bob", "bret"},
         ),
         ("ask(); add_fact(bob, child, c3)", {"True"}),
+        ("add_fact(bob, child, c1)", {"False"}),
+        # A branch may compare what is bound before the union.
+        (STORM + "add_union((?s, =, lee), (?s, =, bret)); set_answer(?s)", {"lee", "bret"}),
+        (WIND + "add_union((?s, =, lee), (?s, name, ?n) & (?w, <, 10)); set_answer(?s)", {"lee", "bret"}),
+        # Nodes are compared with text by their names.
+        ('add_fact(?s, wind, ?w); add_filter(?s, =, "BRET", name); set_answer(?s)', {"bret"}),
+        ('add_fact(?s, wind, ?w); add_filter(?s, !=, "bret", name); set_answer(?s)',
+         {"iselle", "arlene", "lee"}),
+        ('add_fact(?s, wind, ?w); add_filter(?s, starts_with, "Hurricane l", name); set_answer(?s)', {"lee"}),
+        ('add_fact(?s, wind, ?w); add_not((?s, wind, ?v) & (?s, contains, "e", name)); set_answer(?s)',
+         {"iselle", "arlene"}),
+        # Two storms have the same wind, and both count.
+        (WIND + "add_aggregate(sum, ?w, ?n); set_answer(?n)", {"359"}),
+        (WIND + "add_aggregate(average, ?w, ?n); add_filter(?w, >, ?n); set_answer(?s)", {"iselle", "lee"}),
+        ("add_fact(?p, code, ?c); add_aggregate(sum, ?c, ?n, number); set_answer(?n)", {"12"}),
+        (FORMED + "add_filter(year(?d), =, 2014); set_answer(?s)", {"iselle", "lee"}),
+        (FORMED + "add_fact(arlene, formed, ?e); add_value(?n, year(?d) - year(?e)); add_filter(?n, <, 0); "
+         "set_answer(?s)", {"bret"}),
+        (WIND + "add_fact(lee, wind, ?v); add_filter(abs(?w - ?v) / 2, =, 35); set_answer(?s)", {"arlene"}),
+        (STORM + "add_optional(?s, name, ?n); set_answer(?s)", {"iselle", "arlene", "lee", "bret"}),
+        (STORM + "add_optional(?s, name, ?n); set_answer(?n)", {"Bret"}),
         (
             "add_fact(ann, child, ?a); add_count(?a, ?n); add_fact(bret, child, ?b); add_count(?b, ?m); "
             "add_filter(?n, >, ?m); ask()",
@@ -102,6 +124,14 @@ def test_answers(kg: EmbeddedKG, script: str, expected: set[str]) -> None:
     ("code", "script"),
     [
         ("answer_before_fact", "set_answer(?x)"),
+        ("bad_expression", WIND + "add_value(?n, ?w ** 2)"),
+        ("bad_expression", WIND + "add_value(?n, __import__(?w))"),
+        ("bad_expression", WIND + f"add_value(?n, {'(' * 400}?w)"),
+        ("unknown_variable", WIND + "add_value(?n, ?w - ?v)"),
+        ("count_output_not_variable", WIND + "add_value(?w, ?w / 2)"),
+        ("bad_comparison", WIND + "add_aggregate(median, ?w, ?n)"),
+        ("bad_pattern", STORM + "add_optional(?p, child, ?c)"),
+        ("bad_pattern", STORM + "add_optional(?s, name, ?n); add_fact(?x, name, ?n)"),
         ("bad_comparison", STORM + "add_filter(?s, <, 5)"),
         ("bad_comparison", STORM + "add_filter(lee, =, arlene)"),
         ("bad_date", FORMED + "add_filter(?d, >, 2014-02-30)"),
@@ -143,13 +173,22 @@ def test_a_bare_number_is_no_node_unless_ids_are_numbers() -> None:
     assert typed.facts()[0].object == Literal("1.0", XSD + "float")
 
 
-def test_a_fact_with_both_ends_fixed_is_only_for_yes_or_no() -> None:
-    fact = IRI(EX + "bob"), IRI(EX + "child"), IRI(EX + "c1")
-    with pytest.raises(ActionError) as caught:
-        PyQL().add_fact(*fact)
-    assert caught.value.code == "both_ends_fixed"
-    asked = PyQL().ask().add_fact(*fact)
-    assert PyQL.parse(str(asked), PROFILE) == asked
+def test_undo_takes_back_one_line_after_the_other() -> None:
+    built = program(WIND + "add_fact(bob, child, c3); add_order(?w, asc, 2); set_answer(?s)")
+    texts = []
+    while built.clauses:
+        built = built.undo()
+        texts.append(built.text(PROFILE).replace("\n", "; "))
+    facts = WIND + "add_fact(bob, child, c3); "
+    assert texts == [
+        f"{facts}add_order(?w, asc, 2); ask()",
+        f"{facts}ask()",
+        WIND.removesuffix("; "),
+        STORM.removesuffix("; "),
+        "",
+    ]
+    with pytest.raises(ActionError, match="nothing to take back"):
+        built.undo()
 
 
 def test_execute_needs_an_answer() -> None:

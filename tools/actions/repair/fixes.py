@@ -146,22 +146,6 @@ def other_variable(step: FailedStep) -> Iterator[Fix]:
             yield step.with_argument(place, step.new_variable(form), relation)
 
 
-@kind(causes=("both_ends_fixed",), actions=("add_fact",))
-def freed(step: FailedStep) -> Iterator[Fix]:
-    """A fact with both ends fixed: asked as yes or no, or with a variable at one end."""
-    if step.fact is None:
-        return
-    subject, relation, object_ = step.fact
-    first = step.context.question.split(" ", 1)[0].casefold()
-    wh_word = first.startswith(("wh", "how", "which", "name", "list", "give", "find"))
-    if "ask" in step.toolset:
-        prior = -POSSIBLE if wh_word else SURE
-        yield Fix((Call("ask"), Call("add_fact", step.fact)), relation, prior)
-    new = step.new_variable()
-    yield step.fix(subject, relation, new, relation=relation, prior=POSSIBLE)
-    yield step.fix(new, relation, object_, relation=relation, prior=POSSIBLE)
-
-
 @kind(causes=("unknown_variable", "bad_variable", "max_not_variable"))
 def variable_meant(step: FailedStep) -> Iterator[Fix]:
     """A bound variable in place of one that nothing binds, the most alike first."""
@@ -366,8 +350,8 @@ def through(step: FailedStep) -> Iterator[Fix]:
 
 
 def candidates(step: FailedStep) -> list[Fix]:
-    """Return all fixes that any kind proposes, each once, without what has failed before; not yet tried."""
-    failed = {*step.memory.failed, Call(step.action, step.feedback.arguments).text()}
+    """Return all fixes that any kind proposes, each once, without what failed on this program."""
+    failed = {*step.memory.doubted, Call(step.action, step.feedback.arguments).text()}
     fixes: dict[tuple[Call, ...], Fix] = {}
     for make, causes, actions in KINDS:
         if step.cause not in causes or (actions and step.action not in actions):

@@ -29,6 +29,8 @@ TO_QUESTION, TO_FAILED = 0.6, 0.4
 """What similarity to the question and to the failed relation weigh."""
 SURE, GAP = 0.5, 0.35
 """Behind a fix of such a prior that finds something, what is so much less likely is not worth a query."""
+FITTING = 5
+"""Relations, the most alike to what was meant, that fixes may use besides the one that failed."""
 SHOWN = 3
 """Values shown of what a fix finds."""
 ONWARD = 3
@@ -110,7 +112,8 @@ def finds(feedback: Feedback) -> bool:
 def _rank(step: FailedStep, fixes: Sequence[Fix]) -> list[tuple[float, Fix]]:
     """Return fixes with their scores, best first: priors, and how like their relations are to what was meant.
 
-    That is the question, and the relation that failed. Equal fixes keep their order.
+    That is the question, and the relation that failed. Equal fixes keep their order; relations that fit worse
+    than others are left out.
     """
     failed = step.args[1] if step.action == "add_fact" and step.fact else ""
     relations = list(dict.fromkeys(fix.relation for fix in fixes if fix.relation))
@@ -125,7 +128,9 @@ def _rank(step: FailedStep, fixes: Sequence[Fix]) -> list[tuple[float, Fix]]:
     alike = {
         r: TO_QUESTION * q + TO_FAILED * f for r, q, f in zip(relations, to_question, to_failed, strict=True)
     }
-    scored = [(fix.prior + alike.get(fix.relation, 0.0), fix) for fix in fixes]
+    # That a relation finds something is no reason to offer it: it must be among those that fit best.
+    fitting = {"", failed, *step.memory.planned, *sorted(alike, key=lambda r: -alike[r])[:FITTING]}
+    scored = [(fix.prior + alike.get(fix.relation, 0.0), fix) for fix in fixes if fix.relation in fitting]
     return sorted(scored, key=lambda s: -round(s[0], 6))
 
 
