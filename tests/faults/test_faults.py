@@ -21,7 +21,6 @@ from tests.faults.trajectory import FILES, Trajectory, graph_store
 from tests.support.sparql_server import Asked, Scripted, SparqlServer, rows
 from triplewise.guidelines import load_guidelines
 from triplewise.nodes.context import Context
-from triplewise.tools.core.rules import Atom, Rule
 
 APART = (
     {"fact_empty_reversed", "fact_empty_subject_known", "fact_empty_object_known", "fact_empty_not_looked_up",
@@ -63,17 +62,13 @@ CORPUS = [fault for kg in FILES for fault in read_corpus(kg)]
 def test_a_fault_gets_its_guideline(fault: Fault, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     settings = {"ranking": "none", "relation_cut": 1000, "max_steps": 40, **fault.get("settings", {})}
-    rules = [
-        Rule(rule["anchor"], tuple(Atom(relation, True, f"v{i}") for i, relation in enumerate(rule["path"])))
-        for rule in fault.get("rules", ())
-    ]
     with ExitStack() as stack:
         if "endpoint" in fault:
             endpoint = stack.enter_context(FailingEndpoint(graph_store(data, fault["kg"])))
             context = Context(kg=endpoint.url, profile=fault["kg"], **settings)
         else:
             context = Context(kg=fault["kg"], **settings)
-        trajectory = Trajectory(context, fault["question"], fault["linked"], rules)
+        trajectory = Trajectory(context, fault["question"], fault["linked"])
         for step in fault["steps"]:
             call, fails = (step, "") if isinstance(step, str) else (step["call"], step["fails"])
             verdict = trajectory.call(call)

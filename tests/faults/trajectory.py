@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State, Verdict
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import load_profile
 from triplewise.tools.kg.rdf import GraphReader
@@ -56,13 +55,11 @@ def open_graph(folder: Path, name: str) -> EmbeddedKG:
 class Trajectory:
     """The steps of one question; `state` is as the machine would hold it after the steps so far."""
 
-    def __init__(
-        self, context: Context, question: str, linked: Mapping[str, str], rules: Sequence[Rule] = ()
-    ) -> None:
+    def __init__(self, context: Context, question: str, linked: Mapping[str, str]) -> None:
         """Begin before the first step, with entities linked (id -> label)."""
         self.context, self.runtime = context, Runtime(context=context)
         entities = tuple(LinkedEntity(label, -1, -1, i, label, 1.0) for i, label in linked.items())
-        self.state = State(question=question, linked=entities, rules=tuple(rules), focus=tuple(linked))
+        self.state = State(question=question, linked=entities, focus=tuple(linked))
 
     def call(self, call: str) -> Verdict:
         """Take a step with a call as a model writes it."""

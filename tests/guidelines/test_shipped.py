@@ -173,7 +173,7 @@ def test_a_failure_that_comes_again_is_named_as_such() -> None:
         linked=BOUND.linked,
         looked_up=BOUND.looked_up,
         bound=BOUND.bound,
-        failed=frozenset({"add_fact(m.1, r.a, ?x)", "add_max(?n)"}),
+        doubted=frozenset({"add_fact(m.1, r.a, ?x)", "add_max(?n)"}),
     )
     assert the_guideline("add_fact", "m.1", "r.a", "?x", memory=tried, outcome="empty") == "repeated_failure"
     assert the_guideline("add_fact", "m.1", "r.a", "?x", memory=tried, outcome="rows") is None

@@ -99,24 +99,6 @@ def test_a_loop_is_two_calls_by_turns() -> None:
     assert "loop" not in triggered(replace(feedback, outcome="unavailable"), calls(b, a, b))
 
 
-@pytest.mark.parametrize(
-    ("relation", "program", "planned", "fires"),
-    [
-        ("r.a", ["r.a"], ("r.plan",), True),
-        ("r.plan", ["r.plan"], ("r.plan",), False),
-        ("r.a", ["r.plan", "r.a"], ("r.plan",), False),
-        ("r.a", ["r.a"], ("r.elsewhere",), False),
-        ("r.a", ["r.a"], (), False),
-    ],
-)
-def test_a_plan_is_contradicted_where_its_relation_was_offered(
-    relation: str, program: list[str], planned: tuple[str, ...], fires: bool
-) -> None:
-    feedback = Feedback("add_fact", ("m.1", relation, "?y"), outcome="rows", detail={"relations": program})
-    found = triggered(feedback, replace(MEMORY, planned=planned))
-    assert found == (("rule_contradicted",) if fires else ())
-
-
 CLASS = {"Q515": {"forward": ["P279"], "backward": ["P31", "P279"]}}
 
 

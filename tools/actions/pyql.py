@@ -564,11 +564,11 @@ def _tied(
     clause = program.clauses[-1] if program.clauses else None
     if not isinstance(clause, Extreme) or clause.variable.name not in columns:
         return {}
-    owners = owners(program, clause.variable)
-    if len(owners) == 1 and set(kinds.get(owners[0].name, ())) == {"unnamed"}:
+    holding = owners(program, clause.variable)
+    if len(holding) == 1 and set(kinds.get(holding[0].name, ())) == {"unnamed"}:
         # Several statements about one thing are no tie: what matters is whose they are.
-        owners = [v for v in owners(program, owners[0]) if v != clause.variable] or owners
-    sizes = {v: len(columns[v.name]) for v in owners if v.name in columns}
+        holding = [v for v in owners(program, holding[0]) if v != clause.variable] or holding
+    sizes = {v: len(columns[v.name]) for v in holding if v.name in columns}
     if not sizes or min(sizes.values()) < 2:
         return {}
     owner = min(sizes, key=lambda v: sizes[v])

@@ -128,9 +128,14 @@ def _rank(step: FailedStep, fixes: Sequence[Fix]) -> list[tuple[float, Fix]]:
     alike = {
         r: TO_QUESTION * q + TO_FAILED * f for r, q, f in zip(relations, to_question, to_failed, strict=True)
     }
-    # That a relation finds something is no reason to offer it: it must be among those that fit best.
+    # That a relation finds something is no reason to offer it: it must be among those that fit
+    # best, or join two nodes that are known.
     fitting = {"", failed, *step.memory.planned, *sorted(alike, key=lambda r: -alike[r])[:FITTING]}
-    scored = [(fix.prior + alike.get(fix.relation, 0.0), fix) for fix in fixes if fix.relation in fitting]
+    scored = [
+        (fix.prior + alike.get(fix.relation, 0.0), fix)
+        for fix in fixes
+        if fix.relation in fitting or not any(map(step.is_new, fix.calls[-1].arguments))
+    ]
     return sorted(scored, key=lambda s: -round(s[0], 6))
 
 
