@@ -48,7 +48,7 @@ def test_what_a_run_reads_is_told_and_kept(cli: Cli, films: list[str]) -> None:
     assert (fact["sentence"], fact["status"]) == (SENTENCE, "proposed")
     assert document["proof"][0]["from_document"]["id"] == fact["id"]
     assert "1 of" not in document["labels"]
-    assert document["text"].endswith("was read from documents, not in the knowledge graph.")
+    assert document["text"].endswith("1 of the 1 facts that prove this was read from documents.")
 
 
 def test_list_show_and_export(cli: Cli, facts: list[str], tmp_path: Path) -> None:
