@@ -91,7 +91,7 @@ def get_relation(context: ActionContext, arguments: tuple[str, ...]) -> Feedback
         shown = form if form.startswith(('"', "'")) else kg.profile.short(term)
         shown = next(iter(resolver.repaired.values()), shown)
     page = page_number(arguments[1]) if len(arguments) > 1 else 1
-    left = (short_ids(kg, result.forward), short_ids(kg, result.backward))
+    left: tuple[list[str], ...] = (short_ids(kg, result.forward), short_ids(kg, result.backward))
     pages = []
     for _ in range(page):
         pages.append(context.rank(*left))

@@ -19,7 +19,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, TypeAlias
@@ -166,8 +166,8 @@ def build_adjacency(
 
     every = sorted(safe_iri(row[0].value) for row in select("SELECT DISTINCT ?p WHERE { ?s ?p ?o }"))
     relations = [r for r in every if not profile.excludes(r)]
-    numbers, pairs, bounds = defaultdict[bytes, int](), array("I"), [0]
-    numbers.default_factory = numbers.__len__  # terms as they are serialised, numbered as they come
+    numbers = defaultdict[bytes, int](count().__next__)  # terms as they are serialised, numbered as they come
+    pairs, bounds = array("I"), [0]
     for relation in relations:
         with TemporaryFile() as rows:  # serialised rows are read ten times as fast as solutions
             solutions = select(f"SELECT ?o ?s WHERE {{ ?s {relation.n3()} ?o }}")

@@ -265,7 +265,7 @@ def question_parts(
             path,
             line,
         )
-    entities = next((record[k] for k in _TOPICS if record.get(k) is not None), [])
+    entities: Any = next((record[k] for k in _TOPICS if record.get(k) is not None), [])
     if not isinstance(entities, dict):
         entities = dict.fromkeys(entities if isinstance(entities, list) else [entities])
     return (
