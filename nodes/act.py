@@ -38,6 +38,7 @@ from triplewise.nodes.sql import sql_services, table_lines
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_texts, observation_lines
 from triplewise.tools.actions import Toolset, parse_actions, parse_call, parse_react
+from triplewise.tools.actions.terms import names, with_id
 from triplewise.tools.actions.toolset import ActionContext, Ranker, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError, ConfigurationError
@@ -47,7 +48,7 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.conversation import Opening, conversation
 from triplewise.tools.learning.trajectory import Turn
 from triplewise.tools.planning.lexical.question import form_of
-from triplewise.tools.pyql.text import scan_arguments
+from triplewise.tools.pyql.text import read_term, scan_arguments
 from triplewise.tools.retrieval.ranking import rank_relations
 from triplewise.tools.retrieval.vectors import vectors_of
 
@@ -178,7 +179,7 @@ def _in_turn(
 def prompt_values(state: State, context: Context) -> dict[str, Any]:
     """Return what prompt templates may name."""
     kg = environment(context).kg
-    labels = {e.id: e.label for e in state.linked}
+    focus = [node for i in state.focus if (node := read_term(i, kg.profile)) is not None]
     return {
         "tools": environment(context).toolset.document(),
         "tools_brief": environment(context).toolset.brief(),
@@ -190,13 +191,12 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
         "plan": (plan := rule_lines(state)),
         "around": around_lines(state, context, [*meanings, *plan]),
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
-        "observation": observation_lines(kg, state.observation, state.observation_cuts),
+        "observation": observation_lines(kg, state),
         "memory": memory_texts(kg, state),
         "history": encode(state.steps, "short" if context.history == "short" else "full"),
         "tables": table_lines(state.question, context),
         "dialect": environment(context).database.engine.name if context.db is not None else "",
-        "candidates": list(state.focus),
-        "labels": {i: labels.get(i, i) for i in state.focus},
+        "candidates": [with_id(kg, node, name) for node, name in names(kg, focus).items()],
         "step": len(state.steps) + 1,
         "form": form_of(state.question),
     }

@@ -213,14 +213,15 @@ def _claim_rule(state: State, context: Context) -> Rule | None:
 def memory(state: State, runtime: Runtime[Context]) -> Update:
     """Answer from memory alone (ODA 2.2), with the paths of memory that prove it.
 
-    Those that lead to the answer, or to it over facts seen in any step where memory holds none; for true and
-    false, those between what the question names.
+    Those that lead to the answer, or to it over facts seen in any step or observed, where memory holds none;
+    for true and false, those between what the question names.
     """
     context, kg = runtime.context, environment(runtime).kg
     given = state.last.feedback.answers if state.steps and state.last.feedback.finished else ()
     values, rule = normal_values(state.question, given), _claim_rule(state, context)
     memorised = [t for path in state.memory for t in path]
     seen = [t for s in state.steps if not s.rolled_back for t in s.feedback.triples]
+    observed = [t for s in state.observation for t in (s.through, s.triple) if t is not None]
     starts = [t for e in state.linked if (t := read_term(e.id, kg.profile)) is not None]
     query: PyQL | None = None
     routes: list[Route] = []
@@ -232,7 +233,7 @@ def memory(state: State, runtime: Runtime[Context]) -> Update:
             for triple in facts:
                 query = query.add_fact(triple.subject, triple.relation, triple.object)
     elif values:
-        for facts_of_source in (memorised, seen):
+        for facts_of_source in (memorised, seen, observed):
             routes = routes or find_routes(
                 facts_of_source, starts, lambda node: kg.profile.short(node) in values
             )

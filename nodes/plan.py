@@ -89,7 +89,7 @@ def proposed(state: State, runtime: Runtime[Context]) -> Steps:
     )
     reply = yield ModelCall.of(prompt)
     grounder = Grounder(env.kg, env.encoder, state.linked, settings, plan)
-    plan = with_proposals(plan, parse_bodies(reply.text), grounder, context.plan_rules)
+    plan = with_proposals(plan, parse_bodies(reply.text), grounder, context.plan_rules, not demonstrations)
     return {"rules": plan.rules, "dropped": plan.dropped}
 
 

@@ -9,13 +9,22 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
+from triplewise.nodes.act import ranker
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import ModelPhase, Phase, Steps, Update, environment
 from triplewise.nodes.models import ModelCall
 from triplewise.nodes.state import State, Step, Usage
-from triplewise.nodes.text import contains_name, made_up, memory_texts, observation_lines, parse_triples
+from triplewise.nodes.text import (
+    contains_name,
+    like_groups,
+    made_up,
+    memory_texts,
+    observation_lines,
+    parse_triples,
+)
+from triplewise.tools.actions.explore import neighbour_lines
 from triplewise.tools.core.terms import IRI, Triple
-from triplewise.tools.kg.vocabulary import node_labels, relation_texts, triple_text
+from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 from triplewise.tools.planning.lexical.question import form_of
 from triplewise.tools.retrieval.ranking import PairRanker
 
@@ -51,10 +60,10 @@ def _settle(state: State) -> tuple[Step, ...]:
 
 
 def _focus(state: State, context: Context, triples: tuple[Triple, ...]) -> tuple[str, ...]:
-    """Tails of the reflected triples are the next task-relevant entities; without any, they stay."""
+    """K tails of the reflected triples are the next task-relevant entities; without any, they stay."""
     profile = environment(context).kg.profile
-    tails = (t.object for t in triples if isinstance(t.object, IRI))
-    return tuple(dict.fromkeys(profile.short(t) for t in tails)) or state.focus
+    tails = dict.fromkeys(profile.short(t.object) for t in triples if isinstance(t.object, IRI))
+    return tuple(tails)[: context.reflect_limit] or state.focus
 
 
 def _update(state: State, context: Context, triples: tuple[Triple, ...]) -> Update:
@@ -102,12 +111,13 @@ def chance(state: State, runtime: Runtime[Context]) -> Update:
 
 def _question(state: State, context: Context, part: str) -> ModelCall:
     """Return a part of the prompt about the last action's triples."""
-    kg = environment(context).kg
+    kg, feedback = environment(context).kg, state.last.feedback
+    rank = ranker(state.question, kg, context)
     prompt = environment(context).prompt.render(
         part,
         question=state.question,
-        triples=triple_text(kg, state.last.feedback.triples, ids=True),
-        observation=observation_lines(kg, state.observation, state.observation_cuts),
+        triples=neighbour_lines(kg, feedback.triples, feedback.arguments, lambda names: rank(names, [])[0]),
+        observation=observation_lines(kg, state),
         memory=memory_texts(kg, state),
         limit=context.reflect_limit,
         form=form_of(state.question),
@@ -119,7 +129,8 @@ def _question(state: State, context: Context, part: str) -> ModelCall:
 def oda(state: State, runtime: Runtime[Context]) -> Steps:
     """Let the model pick the triples that help to answer (ODA, table 8).
 
-    Only what the last action really brought up is kept. What no step and no observation brought up is
+    Only what the last action really brought up is kept. Triples that share the relation and one end are one
+    of the K choices: an answer of many values is kept whole. What no step and no observation brought up is
     counted as hallucinated. Without a language model, see `guided`.
     """
     context, triples = runtime.context, state.last.feedback.triples
@@ -131,8 +142,9 @@ def oda(state: State, runtime: Runtime[Context]) -> Steps:
     given = list(dict.fromkeys([*shown, *observed, *(t for path in state.memory for t in path)]))
     if invented := made_up(kg, reply, given):
         environment(context).record(Usage(hallucinated=len(invented)))
-    helpful = parse_triples(kg, reply, triples)[: context.reflect_limit]
-    return _update(state, context, tuple(helpful))
+    helpful = parse_triples(kg, reply, triples)
+    kept = {t for alike in like_groups(helpful)[: context.reflect_limit] for t in alike}
+    return _update(state, context, tuple(t for t in helpful if t in kept))
 
 
 def guided(state: State, runtime: Runtime[Context]) -> Update:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from triplewise.tools.core.terms import Triple
+from triplewise.tools.actions.explore import CHARACTERS
+from triplewise.tools.actions.terms import names, with_id
+from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts, triple_text
+from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
 
 if TYPE_CHECKING:
-    from triplewise.nodes.state import ScoredTriple, State
+    from triplewise.nodes.state import State
 
+ALIKE = 100
+"""Nodes of memory that one line names at most."""
 _COMMA, _QUOTES = re.compile(r"[ \t]*,[ \t]*"), re.compile(r"[\[\]'\"`*]")
 _BRACKETED, _NUMBERED = re.compile(r"\(([^()]*)\)"), re.compile(r"^\s*(?:\d+[.)]|[-•])\s*")
 _BEGINS, _ENDS = re.compile(r"(?:^|[^\w\s]|\n)[ \t]*$"), re.compile(r"[ \t]*(?:$|[\n).;,(|])")
@@ -29,29 +35,59 @@ def memory_lines(kg: KnowledgeGraph, memory: Sequence[Sequence[Triple]]) -> list
     return [" -> ".join(triple_text(kg, path)) for path in memory]
 
 
+def like_groups(triples: Iterable[Triple]) -> list[list[Triple]]:
+    """Return triples in groups that share the relation and one end, each in the larger of the two it fits."""
+    sharing = {t: ((t.subject, t.relation, None), (None, t.relation, t.object)) for t in triples}
+    sizes = Counter(key for keys in sharing.values() for key in keys)
+    groups: dict[tuple[Term | None, Term, Term | None], list[Triple]] = {}
+    for triple, keys in sharing.items():
+        groups.setdefault(max(keys, key=sizes.__getitem__), []).append(triple)
+    return list(groups.values())
+
+
 def memory_texts(kg: KnowledgeGraph, state: State) -> list[str]:
-    """Memory as prompts show it: its paths, then what the model wrote by itself, marked as such."""
-    return [*memory_lines(kg, state.memory), *(f"{f} (not from the knowledge graph)" for f in state.written)]
+    """Memory as prompts show it: its paths with ids, those that differ in one end as one line.
+
+    Then what the model wrote by itself, marked as such.
+    """
+    ways: dict[tuple[Triple, ...], list[Triple]] = {}
+    for path in state.memory:
+        ways.setdefault(path[:-1], []).append(path[-1])
+    triples = [t for path in state.memory for t in path]
+    terms = list(dict.fromkeys(n for t in triples for n in (t.subject, t.object)))
+    shown = {term: with_id(kg, term, name) for term, name in names(kg, terms).items()}
+    texts = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
+
+    def line(alike: Sequence[Triple]) -> str:
+        heads = list(dict.fromkeys(shown[t.subject] for t in alike))
+        tails = list(dict.fromkeys(shown[t.object] for t in alike))
+        return f"({_several(heads)}, {texts[kg.profile.short(alike[0].relation)].label}, {_several(tails)})"
+
+    lines = [
+        " -> ".join([*(line([t]) for t in before), line(alike)])
+        for before, ends in ways.items()
+        for alike in like_groups(ends)
+    ]
+    return [*lines, *(f"{fact} (not from the knowledge graph)" for fact in state.written)]
 
 
-def observation_lines(
-    kg: KnowledgeGraph, observation: Sequence[ScoredTriple], cuts: Sequence[str] = ()
-) -> list[str]:
-    """One line a triple, best first, read through its mediator where it has one; then what was left out."""
-    joins = [s.through for s in observation if s.through is not None]
-    through = iter(triple_text(kg, joins, exact=False))
-    plain = triple_text(kg, [s.triple for s in observation], exact=False)
-    lines = []
-    for seen, line in zip(observation, plain, strict=True):
-        lines.append(line if seen.through is None else f"{next(through)} -> {line}")
-    return [*lines, *(f"(not seen: {cut})" for cut in cuts)]
+def _several(forms: Sequence[str]) -> str:
+    return "; ".join(forms[:ALIKE]) + (f"; ... ({len(forms)} in all)" if len(forms) > ALIKE else "")
+
+
+def observation_lines(kg: KnowledgeGraph, state: State) -> list[str]:
+    """The observation by entity and relation, best first and bounded; then what was left out of sight."""
+    facts = [NearbyFact(s.triple, s.through) for s in state.observation]
+    groups = grouped_lines(kg, facts, topics_of(kg, facts, state.observed))
+    return [*within(kg, groups, CHARACTERS), *(f"(not seen: {cut})" for cut in state.observation_cuts)]
 
 
 def parse_triples(kg: KnowledgeGraph, reply: str, offered: Sequence[Triple]) -> list[Triple]:
     """Return the offered triples that a reply names, by ids or by labels, in the reply's order.
 
-    What the KG did not give is dropped: a triple that is not among `offered` was made up. One written from
-    its tail to its head is taken as the KG has it.
+    `all` in place of an end names all the triples of the other end and the relation. What the KG did not
+    give is dropped: a triple that is not among `offered` was made up. One written from tail to head is
+    taken as the KG has it.
     """
     text = _plain(reply)
     mentions: list[tuple[int, int, Triple]] = []
@@ -103,7 +139,8 @@ def _forms(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[tuple[str, ...
         s, r, o = (kg.profile.short(n) for n in (t.subject, t.relation, t.object))
         head, tail, text = labels[t.subject], labels[t.object], relations[r].label
         written = [(s, r, o), (head, text, tail), (o, r, s), (tail, text, head)]
-        forms.append(tuple(_plain(", ".join(parts)) for parts in written))
+        groups = [g for a, named, b in written for g in ((a, named, "all"), ("all", named, b))]
+        forms.append(tuple(_plain(", ".join(parts)) for parts in (*written, *groups)))
     return forms
 
 

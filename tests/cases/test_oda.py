@@ -22,17 +22,21 @@ def test_the_loop_of_observation_action_and_reflection(openai_server: Server) ->
     turn = ("observe", "act", "inspect", "reflect")
     assert done.phases == ("link", "plan", *turn, *turn, "observe", "act", "inspect", "answer")
     act, reflect, second = done.server.chats[0].text, done.server.chats[1].text, done.server.chats[2].text
-    assert "- (Johann Wolfgang von Goethe, unmarried partner, Lili Schöneman)" in act
-    assert "Candidates: Q5879 (Johann Wolfgang von Goethe)" in act
-    assert "[Q5879, P451, Q78495]" in reflect
-    assert "Memory:\n- (Johann Wolfgang von Goethe, unmarried partner, Lili Schöneman)" in second
-    assert "- (Lili Schöneman, place of birth, Offenbach am Main)" in second
-    assert "Candidates: Q78495" in second
+    around = (
+        "Around Johann Wolfgang von Goethe [Q5879]:\n-> P451 (unmarried partner): Lili Schöneman [Q78495]"
+    )
+    assert "-> P451 (unmarried partner): Lili Schöneman [Q78495]" in act
+    assert "Candidates: Johann Wolfgang von Goethe [Q5879]" in act
+    assert around in reflect.partition("Candidate triples")[2]
+    partner = "(Johann Wolfgang von Goethe [Q5879], unmarried partner, Lili Schöneman [Q78495])"
+    assert f"Memory:\n- {partner}" in second
+    assert "-> P19 (place of birth): Offenbach am Main [Q3042]" in second
+    assert "Candidates: Lili Schöneman [Q78495]" in second
     assert "1. GetNeighbor(Q5879)" in second
 
 
 def test_answers_are_asked_for_with_the_memory_alone(openai_server: Server) -> None:
     done = replay("oda/table5", openai_server)
     asked = done.server.chats[-1].text
-    assert "- (White Fang, narrative location, Yukon)" in asked
+    assert "- (White Fang [Q844836], narrative location, Yukon [Q2009]; Canada [Q16])" in asked
     assert "Alaska" not in asked

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +51,40 @@ def test_a_guideline_fires_for_its_toolsets_only(tmp_path: Path, written: str, s
 def test_an_unknown_toolset_is_refused_with_its_line(tmp_path: Path, written: str) -> None:
     with pytest.raises(DataError, match=r"mine\.yaml:6: toolset"):
         load_guidelines([loaded(tmp_path, written)])
+
+
+MISTAKES = [
+    ("fly", ("Q1",), {"error": "unknown_action", "message": "fly is no action"}),
+    ("", (), {"error": "no_action", "message": "no action"}),
+    ("search_neighbor", ("Q1", "the capital"), {"error": "bad_relation", "detail": {"given": "the capital"}}),
+    ("search_neighbor", ("Tokio", "P36"), {"error": "unknown_entity", "detail": {"given": "Tokio"}}),
+    ("search_neighbor", ("Q1",), {"error": "arity", "detail": {"due": 3, "least": 2}}),
+    ("get_neighbors", ("Q1",), {"outcome": "empty"}),
+    ("get_neighbors", ("Q1",), {"outcome": "timeout"}),
+    ("get_neighbors", ("Q1",), {"outcome": "truncated"}),
+    ("get_path", ("Q1", "Q1"), {"error": "same_entity", "message": "both ends"}),
+    ("answer", (), {"error": "no_answer", "message": "give the answer in brackets"}),
+]
+
+
+@pytest.mark.parametrize("name", ["explore", "symbolic"])
+@pytest.mark.parametrize(("action", "arguments", "feedback"), MISTAKES)
+def test_no_guideline_names_an_action_that_there_is_not(
+    name: str, action: str, arguments: tuple[str, ...], feedback: dict[str, Any]
+) -> None:
+    toolset, call = TOOLSETS[name], f"{action}({', '.join(arguments)})"
+    others = {a for other in TOOLSETS.values() for a in other.actions} - set(toolset.actions)
+    memory = ReasoningMemory({"Q1": "Tokyo"}, steps=4, budget=7, calls=(call, "search(x)", call, "search(x)"))
+    match = load_guidelines().match(
+        Feedback(action, arguments, **feedback),
+        memory,
+        toolset=name,
+        question="What is the capital of Japan?",
+        actions=[a.signature for a in toolset.actions.values()],
+    )
+    assert match is not None
+    named = set(re.findall(r"\w+", match.text.replace(call, "").replace(action, "")))
+    assert not named & {a for a in others if "_" in a or a == "execute"}, match.text
 
 
 def test_every_toolset_may_have_guidelines_of_its_own() -> None:

@@ -138,6 +138,37 @@ def test_odas_bare_answer_that_stays_unknown_is_an_error(
     assert not step.feedback.finished
 
 
+def test_what_the_observation_holds_may_be_answered_at_once(
+    context: Context, state: Callable[..., State], openai_server: Server
+) -> None:
+    server = openai_server(["Thought: it is there\nAction: Answer", "Q78495"])
+    settings = replace(context, model="openai:scripted", base_url=server.url, toolset=None, prompt=None)
+    asked = {"question": "Who was the unmarried partner of Goethe?", "entities": {"Goethe": GOETHE}}
+    run = State.model_validate(build_graph("oda").invoke(asked, context=settings))
+    assert run.answer is not None
+    assert (run.answer.values, len(run.steps)) == (("Q78495",), 1)
+    assert [p.text for p in run.answer.proof] == [
+        "(Johann Wolfgang von Goethe, unmarried partner, Lili Schöneman)"
+    ]
+    assert "-> P451 (unmarried partner): Lili Schöneman [Q78495]" in server.chats[1].text
+    assert "in the first step too" in server.chats[0].text
+
+
+def test_a_large_observation_is_shown_best_first_and_bounded(
+    context: Context, state: Callable[..., State], triple: Make
+) -> None:
+    facts = [triple(f"Q{1000 + i}", f"P{i}", f"Q{5000 + i}") for i in range(900)]
+    best = triple(GOETHE, "P451", "Q78495")
+    seen = state(GOETHE, observed=(GOETHE,), observation_cuts=("900 facts",)).model_copy(
+        update={"observation": tuple(ScoredTriple(t, 0.5) for t in (best, *facts))}
+    )
+    lines = prompt_values(seen, context)["observation"]
+    assert lines[1] == "-> P451 (unmarried partner): Lili Schöneman [Q78495]"
+    assert sum(map(len, lines)) < 10_000
+    assert lines[-2].endswith(" more relations")
+    assert lines[-1] == "(not seen: 900 facts)"
+
+
 def run_of(context: Context, server: OpenAIServer, question: str = "Where was Goethe born?") -> State:
     """A run of the default agent, with a model that several actions are taken from."""
     settings = replace(context, model="openai:scripted", base_url=server.url, max_actions=8)

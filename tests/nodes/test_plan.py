@@ -136,6 +136,15 @@ def test_what_has_no_grounding_is_dropped_with_the_reason(propose: Run, reply: s
     assert not any("proposed" in r.provenance for r in update["rules"])
 
 
+def test_a_rule_that_the_model_was_shown_and_did_not_take_does_not_come_back(propose: Run) -> None:
+    update, _ = propose("[starring]", seeds="none")
+    assert [[a.relation for a in r.body] for r in update["rules"]] == [["starring"]]
+    without, _ = propose("[spouse]", seeds="none")
+    assert [[a.relation for a in r.body] for r in without["rules"]] == [["directedBy"]], (
+        "nothing else is left"
+    )
+
+
 def test_documents_keep_a_rule_with_a_gap_alive_but_none_that_is_made_up(
     propose: Run, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ from triplewise.nodes.reflect import (
     similarity,
 )
 from triplewise.nodes.state import Step, Verdict
-from triplewise.nodes.text import parse_triples
+from triplewise.nodes.text import memory_texts, parse_triples
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
@@ -102,6 +102,30 @@ def test_triples_that_the_graph_did_not_give_are_dropped(
     model = replace(context, model="openai:scripted", base_url=server.url, prompt="oda")
     assert oda(asked, Runtime(context=model))["memory"] == ((triple(GOETHE, "P451", "Q78495"),),)
     assert "at most 15" in server.chats[0].text
+
+
+def test_a_whole_group_is_one_choice_and_one_line_of_memory(
+    context: Context, state: Callable[..., State], triple: Make, openai_server: Callable[..., OpenAIServer]
+) -> None:
+    works = tuple(triple(GOETHE, "P800", f"Q{9000 + i}") for i in range(21))
+    admirers = tuple(triple(f"Q{8000 + i}", "P737", GOETHE) for i in range(3))
+    born = triple(GOETHE, "P19", "Q1794")
+    server = openai_server([f"{GOETHE},P800,all\nall,P737,{GOETHE}\n{GOETHE},P19,Q1794"] * 2)
+    made = step(triples=(*works, born, *admirers))
+    asked = state(GOETHE, steps=(replace(made, feedback=replace(made.feedback, arguments=(GOETHE,))),))
+    model = replace(context, model="openai:scripted", base_url=server.url, prompt="oda", reflect_limit=2)
+    update = oda(asked, Runtime(context=model))
+    kept = [t for path in update["memory"] for t in path]
+    assert kept == [*works, *admirers], "K limits what is chosen, and a group is one choice"
+    assert len(update["focus"]) == 2
+    shown = server.chats[0].text
+    assert "... (21 in all)" in shown
+    assert shown.count("Q90") == 10
+    lines = memory_texts(environment(model).kg, asked.model_copy(update=update))
+    assert len(lines) == 2
+    assert lines[0].startswith("(Johann Wolfgang von Goethe [Q5879], notable work, Q9000; Q9001; ")
+    assert lines[0].endswith("; Q9020)")
+    assert lines[1] == "(Q8000; Q8001; Q8002, P737, Johann Wolfgang von Goethe [Q5879])"
 
 
 def test_invented_triples_are_counted(

@@ -20,7 +20,7 @@ from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome
-from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, within
+from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, topics_of, within
 
 VALUES, CHARACTERS = 10, 4_000
 """Values of a relation that are shown, and characters of all relations around one or two entities."""
@@ -47,7 +47,7 @@ def neighbour_lines(
     ranked = rank(list(dict.fromkeys(short(t.relation) for t in triples)))
     place = {relation: i for i, relation in enumerate(ranked)}
     facts = [NearbyFact(t) for t in sorted(triples, key=lambda t: place.get(short(t.relation), len(place)))]
-    return within(kg, grouped_lines(kg, facts, topics, VALUES), CHARACTERS)
+    return within(kg, grouped_lines(kg, facts, topics_of(kg, facts, topics), VALUES), CHARACTERS)
 
 
 @action(
@@ -175,7 +175,7 @@ def get_path(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     aliases=("Answer",),
 )
 def answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Answer the question, once memory holds what is needed."""
+    """Answer the question, once memory or observation holds what is needed."""
     kg, resolver = context.kg, Resolver(context)
     given = dict.fromkeys(a for a in arguments if a)
     if not given:

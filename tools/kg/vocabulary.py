@@ -176,15 +176,11 @@ def node_labels(kg: KnowledgeGraph, terms: Iterable[Term], exact: bool = True) -
     }
 
 
-def triple_text(
-    kg: KnowledgeGraph, triples: Sequence[Triple], ids: bool = False, exact: bool = True
-) -> list[str]:
-    """`(subject, relation, object)` with labels; with `ids`, the short ids follow in brackets."""
+def triple_text(kg: KnowledgeGraph, triples: Sequence[Triple], exact: bool = True) -> list[str]:
+    """`(subject, relation, object)` with labels."""
     labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)], exact)
     relations = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
-    lines = []
-    for t in triples:
-        s, r, o = (kg.profile.short(n) for n in (t.subject, t.relation, t.object))
-        line = f"({labels[t.subject]}, {relations[r].label}, {labels[t.object]})"
-        lines.append(f"{line} [{s}, {r}, {o}]" if ids else line)
-    return lines
+    return [
+        f"({labels[t.subject]}, {relations[kg.profile.short(t.relation)].label}, {labels[t.object]})"
+        for t in triples
+    ]

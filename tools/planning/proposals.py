@@ -314,12 +314,20 @@ class Grounder:
         return DroppedRule(f"[{', '.join(proposal)}]", reason, PROPOSED, anchor, relations)
 
 
-def with_proposals(mined: Plan, proposals: Sequence[Sequence[str]], grounder: Grounder, limit: int) -> Plan:
+def with_proposals(
+    mined: Plan,
+    proposals: Sequence[Sequence[str]],
+    grounder: Grounder,
+    limit: int,
+    shown: bool = False,
+) -> Plan:
     """Return a plan of what a model proposed, then of what was mined; figures of mined rules go to proposals.
 
     Args:
         proposals: rule bodies as `parse_bodies` reads them, the likeliest first.
         limit: most rules; those with a gap do not take the places of all others.
+        shown: whether the model saw the mined rules: where a proposal of its own holds, those that it did not
+            take and no seed question supports are left out.
     """
     rules: dict[tuple[str, Body], Rule] = {}
     reasons: list[DroppedRule] = []
@@ -328,10 +336,12 @@ def with_proposals(mined: Plan, proposals: Sequence[Sequence[str]], grounder: Gr
         for rule in grounded:
             rules.setdefault((rule.anchor, rule.body), rule)
         reasons += [reason] if reason is not None else []
+    holds = shown and any(GAP not in rule.provenance for rule in rules.values())
     others = []
     for rule in mined.rules:
         same = rules.get((rule.anchor, rule.body))
-        if same is None or rule.constraints:
+        is_rejected = holds and same is None and not rule.support
+        if (same is None or rule.constraints) and not is_rejected:
             others.append(rule)
         if same is not None and rule.support:
             rules[(rule.anchor, rule.body)] = replace(

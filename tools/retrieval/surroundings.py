@@ -6,6 +6,7 @@ that exists, its direction, and what it leads to, with ids. Three queries an ent
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
@@ -156,6 +157,18 @@ def grouped_lines(
         for topic, relations in groups.items()
         if relations
     }
+
+
+def topics_of(kg: KnowledgeGraph, facts: Sequence[NearbyFact], first: Sequence[str]) -> list[str]:
+    """Return topics under which all facts can be grouped: the first ones, then ends that many facts share."""
+    hops = [fact.through or fact.triple for fact in facts]
+    sides = [(kg.profile.short(hop.subject), kg.profile.short(hop.object)) for hop in hops]
+    counts = Counter(id for pair in sides for id in pair)
+    topics = dict.fromkeys(first)
+    for pair in sides:
+        if not topics.keys() & set(pair):
+            topics[max(pair, key=counts.__getitem__)] = None
+    return list(topics)
 
 
 def _shown(value: str, within: Sequence[str]) -> str:
