@@ -124,7 +124,7 @@ def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback
             feedback = _replace_earlier_fact(context, before, after) or feedback
         if (
             feedback.outcome == Outcome.EMPTY
-            and name in ("add_filter", "add_not")
+            and name in ("add_filter", "add_not", "set_answer")
             and _decides(context.question)
         ):
             # Nothing is wrong with a comparison that does not hold.
@@ -266,7 +266,7 @@ def undo(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     back = [line for line in before.text(profile).splitlines() if line not in left]
     feedback = preview(context, after)
     said = f"Taken back: {'; '.join(back)}. {feedback.observation}"
-    return replace(feedback, observation=said, outcome=Outcome.ROWS)
+    return replace(feedback, observation=said, outcome=Outcome.ROWS, detail={"emptied": not after.clauses})
 
 
 def _action(
@@ -591,7 +591,7 @@ def empty_facts(context: ActionContext, before: PyQL, after: PyQL) -> dict[str, 
     """
     match after.clauses[-1:]:
         case (Filter() as comparison,):
-            return {"values": describe_values(context.kg, before.clauses, comparison)}
+            return {"values": describe_values(context.kg, after.clauses[:-1], comparison)}
         case (Fact(IRI() as node, relation, Variable()),):
             others = [
                 f.subject for f in before.facts() if f.relation == relation and isinstance(f.subject, IRI)

@@ -109,8 +109,8 @@ class Action:
         name: as the agent writes it.
         doc: one or two sentences for the prompt.
         parameters: in order. `variadic`: the last one may repeat.
-        run: what it does; may raise `ActionError`. A program it leaves out stays as it is; without an
-            observation, its message is shown.
+        run: what it does; may raise `ActionError`. A program it leaves out stays as it is, unless its
+            detail says `emptied`; without an observation, its message is shown.
         example: a legal call, for documentation and tests.
     """
 
@@ -289,7 +289,7 @@ class Toolset(Collection[str]):
             action=name,
             arguments=feedback.arguments or arguments,
             observation=feedback.observation or feedback.message,
-            program=feedback.program or context.program,
+            program="" if feedback.detail.get("emptied") else feedback.program or context.program,
         )
 
     def document(self) -> str:
