@@ -8,14 +8,15 @@ or gets an id of its own. Whatever cannot be aligned is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from triplewise.tools.core.facts import ExtractedFact, RawTriple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
-from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.kg.protocol import KnowledgeGraph, batches
+from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 from triplewise.tools.reading.entity_names import mint, resolve
 from triplewise.tools.reading.relation_ends import End, Features, RelationEnds, name_form
 from triplewise.tools.reading.values import agree, literal
@@ -40,17 +41,7 @@ MOST_RELATIONS = 80
 PAIRS_PER_QUERY = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _Relation:
-    """A relation that words mean. `forward`: read from subject to object. `fit`: 1 for its id or name."""
-
-    iri: IRI
-    forward: bool = True
-    fit: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Term:
+class _Term(NamedTuple):
     """A term taken for a name, how sure that is, and its label if it is new."""
 
     term: Term
@@ -78,17 +69,20 @@ def align(
     time = datetime.now(UTC).isoformat(timespec="seconds")
     for source in triples:
         fact = aligner.fact(source, question, reader, time)
-        if fact is None or not fact.confidence:
-            continue
-        if fact.triple not in facts or fact.confidence > facts[fact.triple].confidence:
-            facts[fact.triple] = fact
-    existing = _existing_objects(kg, facts)
-    news = []
+        if fact is not None and fact.confidence:
+            facts[fact.triple] = max(facts.get(fact.triple, fact), fact, key=lambda f: f.confidence)
+    existing: dict[tuple[Term, Term], set[Term]] = {}  # the KG's objects of the same subjects and relations
+    for batch in batches(dict.fromkeys((t.subject, t.relation) for t in facts), PAIRS_PER_QUERY):
+        values = " ".join(f"({s.n3()} {r.n3()})" for s, r in batch)
+        for s, r, o in kg.query(f"SELECT ?s ?r ?o WHERE {{ VALUES (?s ?r) {{ {values} }} ?s ?r ?o }}").rows:
+            if s is not None and r is not None and o is not None:
+                existing.setdefault((s, r), set()).add(o)
+    new = []
     for triple, fact in facts.items():
         objects = existing.get((triple.subject, triple.relation), set())
         if triple.object not in objects:
-            news.append(aligner.with_conflicts(fact, objects))
-    return tuple(sorted(news, key=lambda f: -f.confidence))
+            new.append(replace(fact, conflicts=aligner.conflicts(triple, objects)))
+    return tuple(sorted(new, key=lambda f: -f.confidence))
 
 
 class _Aligner:
@@ -102,21 +96,22 @@ class _Aligner:
     def fact(self, raw: RawTriple, question: str, reader: str, time: str) -> ExtractedFact | None:
         """The triple in the KG's terms with its confidence; None if it cannot be one."""
         names = (_bare(raw.subject), _bare(raw.object))
-        relation = self._relation(raw.relation, [f for name in names for f in self._kinds(name)])
-        if relation is None:
+        meaning = self._relation(raw.relation, [f for name in names for f in self._kinds(name)])
+        if meaning is None:
             return None
-        ends = self._ends.of(relation.iri)
+        relation, forward, fit = meaning
+        ends = self._ends.of(relation)
         # The first name is the subject as the words say, unless the KG clearly says otherwise.
         ahead = self._similarity(names[0], ends.subjects) * self._similarity(names[1], ends.objects)
         back = self._similarity(names[1], ends.subjects) * self._similarity(names[0], ends.objects)
-        as_worded, turned = (ahead, back) if relation.forward else (back, ahead)
-        is_forward = relation.forward != (turned > CLEARLY * as_worded)
+        as_worded, turned = (ahead, back) if forward else (back, ahead)
+        is_forward = forward != (turned > CLEARLY * as_worded)
         subject, obj = names if is_forward else names[::-1]
         head, tail = self._node(subject, ends.subjects), self._object(obj, ends.objects)
         if head is None or tail is None or head.term == tail.term or not isinstance(head.term, IRI):
             return None
         return ExtractedFact(
-            triple=Triple(head.term, relation.iri, tail.term),
+            triple=Triple(head.term, relation, tail.term),
             labels={end.term.value: end.label for end in (head, tail) if end.label},
             question=question,
             document=raw.passage.title or raw.passage.source,
@@ -124,34 +119,32 @@ class _Aligner:
             sentence=raw.sentence,
             time=time,
             reader=reader,
-            confidence=round(raw.confidence * relation.fit * head.fit * tail.fit, 4),
+            confidence=round(raw.confidence * fit * head.fit * tail.fit, 4),
         )
 
-    def with_conflicts(self, fact: ExtractedFact, existing: Iterable[Term]) -> ExtractedFact:
-        """A fact with what the KG says otherwise, where a subject has one object only."""
-        triple, short = fact.triple, self._kg.profile.short
+    def conflicts(self, triple: Triple, existing: Iterable[Term]) -> tuple[str, ...]:
+        """What the KG says otherwise, where a subject has one object only."""
         value = triple.object
-        if isinstance(value, Literal):
-            others = [o for o in existing if not (isinstance(o, Literal) and agree(o, value))]
-        else:
-            others = list(existing)
+        others = [
+            o
+            for o in existing
+            if not (isinstance(value, Literal) and isinstance(o, Literal) and agree(o, value))
+        ]
         if not others or (self._ends.functional(triple.relation) or 0.0) < FUNCTIONAL:
-            return fact
-        labels = self._kg.labels([triple.subject, *others])
-        relation = relation_texts(self._kg, [short(triple.relation)])[short(triple.relation)].label
-        subject = labels.get(triple.subject, short(triple.subject))
-        return replace(
-            fact, conflicts=tuple(f"({subject}, {relation}, {labels.get(o, short(o))})" for o in others)
-        )
+            return ()
+        return tuple(triple_text(self._kg, [Triple(triple.subject, triple.relation, o) for o in others]))
 
     def _kinds(self, name: str) -> list[Features]:
         return [self._features.get(n.node, frozenset()) for n in self._nodes.get(name, ())]
 
-    def _relation(self, words: str, kinds: Sequence[Features]) -> _Relation | None:
-        """The relation that words mean between such nodes: by id, name, or meaning; None if none."""
+    def _relation(self, words: str, kinds: Sequence[Features]) -> tuple[IRI, bool, float] | None:
+        """The relation that words mean between such nodes: by id, name, or meaning; None if none.
+
+        With it, whether the words read from subject to object, and how well it fits: 1 for its id or name.
+        """
         iri = self._kg.profile.expand(words.strip(), relation=True)
         if iri is not None and self._ends.of(iri).subjects.features:
-            return _Relation(iri)
+            return iri, True, 1.0
         around = dict.fromkeys(f[1:] for features in kinds for f in sorted(features) if f[0] in "<>")
         short = {IRI(r): self._kg.profile.short(IRI(r)) for r in list(around)[:MOST_RELATIONS]}
         texts = relation_texts(self._kg, short.values())
@@ -159,9 +152,9 @@ class _Aligner:
         for relation, name in short.items():
             text = texts[name]
             if normalise(words) in {normalise(t) for t in (text.label, *text.aliases)}:
-                return _Relation(relation)
+                return relation, True, 1.0
             if text.inverse and normalise(words) == normalise(text.inverse):
-                return _Relation(relation, forward=False)
+                return relation, False, 1.0
             readings += [(relation, True, t) for t in (text.label, *text.aliases, text.description) if t]
             readings += [(relation, False, text.inverse)] if text.inverse else []
         if not readings:
@@ -170,7 +163,7 @@ class _Aligner:
         cosines = vectors @ self._encoder.encode([words])[0]
         relation, forward, _ = readings[int(cosines.argmax())]
         fit = float(cosines.max())
-        return _Relation(relation, forward, min(fit, 1.0)) if fit >= NEAR_RELATION else None
+        return (relation, forward, min(fit, 1.0)) if fit >= NEAR_RELATION else None
 
     def _similarity(self, name: str, end: End) -> float:
         """Return how similar the nodes or the value of a name are to one end of a relation."""
@@ -212,16 +205,3 @@ class _Aligner:
 def _bare(name: str) -> str:
     """A name without quotation marks and blanks around it."""
     return " ".join(name.split()).strip("\"'“”‘’«»*_ ").rstrip(",;:") or name.strip()
-
-
-def _existing_objects(kg: KnowledgeGraph, triples: Iterable[Triple]) -> dict[tuple[IRI, IRI], set[Term]]:
-    """Return the KG's objects of the same subjects and relations."""
-    pairs = list(dict.fromkeys((t.subject, t.relation) for t in triples))
-    objects: dict[tuple[IRI, IRI], set[Term]] = {}
-    for start in range(0, len(pairs), PAIRS_PER_QUERY):
-        values = " ".join(f"({s.n3()} {r.n3()})" for s, r in pairs[start : start + PAIRS_PER_QUERY])
-        result = kg.query(f"SELECT ?s ?r ?o WHERE {{ VALUES (?s ?r) {{ {values} }} ?s ?r ?o }}")
-        for s, r, o in result.rows:
-            if isinstance(s, IRI) and isinstance(r, IRI) and o is not None:
-                objects.setdefault((s, r), set()).add(o)
-    return objects
