@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.terms import IRI, RDF, RDFS, Literal, Term
 from triplewise.tools.kg.profile import Profile, load_profile, local_name
@@ -71,7 +71,7 @@ def infer_profile(
     facts = select("SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p ORDER BY DESC(?n) LIMIT 5000")
     counts = {p.value: int(_number(n)) for p, n in facts if isinstance(p, IRI)}
     labels = tuple(p for p in _LABELS if p in counts) or _textual(select)
-    spaces = _namespaces(select, counts, dict(prefixes or {}))
+    entity_spaces, relation_spaces, all_prefixes = _namespaces(select, counts, prefixes or {})
     types = tuple(p for p in _TYPES if p in counts) or (RDF + "type",)
     mediators = bool(labels) and _unlabelled_are_mediators(select, labels, types[0])
     shown = " ".join(f"<{p}>" for p in list(counts)[:300])
@@ -87,14 +87,14 @@ def infer_profile(
         description_predicates=tuple(p for p in _DESCRIPTIONS if p in counts),
         type_predicates=types,
         unlabelled_is_mediator=mediators,
-        unlabelled_pattern="|".join(f"^{re.escape(s)}" for s in spaces.entity) if mediators else "",
+        unlabelled_pattern="|".join(f"^{re.escape(s)}" for s in entity_spaces) if mediators else "",
         excluded_relations=tuple(
             dict.fromkeys([*base.excluded_relations, *(f"^{re.escape(label)}$" for label in labels)])
         ),
         relation_text="label" if label and any(_number(n) > enough for (n,) in select(labelled)) else "local",
-        entity_namespaces=spaces.entity,
-        relation_namespaces=spaces.relation,
-        prefixes=spaces.prefixes,
+        entity_namespaces=entity_spaces,
+        relation_namespaces=relation_spaces,
+        prefixes=all_prefixes,
     )
 
 
@@ -115,30 +115,36 @@ def _textual(select: Select) -> tuple[str, ...]:
     return (max(names)[2],) if names else ()
 
 
-class _Spaces(NamedTuple):
-    """Namespaces shown bare, for entities and for relations, and prefixes for the others."""
+def _namespaces(
+    select: Select, counts: Mapping[str, int], declared: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
+    """Namespaces shown bare, for entities and for relations, and prefixes for all others.
 
-    entity: tuple[str, ...]
-    relation: tuple[str, ...]
-    prefixes: dict[str, str]
-
-
-def _namespaces(select: Select, counts: Mapping[str, int], declared: dict[str, str]) -> _Spaces:
-    """Profile settings for short forms: the one namespace shown bare, prefixes for the others."""
+    A prefix is the one that the graph's file declares, else made from the namespace's last word.
+    """
     nodes = _namespace_counts(select, "?s ?p ?x")
     objects = _namespace_counts(select, "?s ?p ?x FILTER(isIRI(?x))", "?x")
     relations: dict[str, int] = {}
     for predicate, count in counts.items():
         space = re.sub(r"[^/#:]*$", "", predicate)
         relations[space] = relations.get(space, 0) + count
-    standard = load_profile("generic").prefixes
-    own = [space for space in nodes if space not in standard.values()]
-    entity = (own[0],) if own else ()
-    theirs = [s for s in sorted(relations, key=lambda s: -relations[s]) if s not in standard.values()]
+    prefixes = dict(load_profile("generic").prefixes)
+    standard = set(prefixes.values())
+    entity = tuple(space for space in nodes if space not in standard)[:1]
+    theirs = [s for s in sorted(relations, key=lambda s: -relations[s]) if s not in standard]
     # Bare relation ids are safe only where no node's id could be meant by them.
     shared = theirs and (theirs[0] in entity or not (theirs[0] in nodes or theirs[0] in objects))
-    prefixes = {**standard, **_prefixes([*nodes, *relations, *objects], declared)}
-    return _Spaces(entity, (theirs[0],) if shared else (), prefixes)
+    by_space = {space: prefix for prefix, space in declared.items() if prefix}
+    for space in dict.fromkeys([*nodes, *relations, *objects]):
+        if space in standard or space.startswith("urn:triplewise:blank:"):
+            continue
+        wish = by_space.get(space) or re.sub(r"\W+", "", local_name(space)).lower()[:12] or "ns"
+        wish = wish if wish[0].isalpha() else f"ns{wish}"
+        name, number = wish, 2
+        while name in prefixes or name in ("http", "https", "urn"):
+            name, number = f"{wish}{number}", number + 1
+        prefixes[name] = space
+    return entity, (theirs[0],) if shared else (), prefixes
 
 
 def _namespace_counts(select: Select, pattern: str, variable: str = "?s") -> dict[str, int]:
@@ -150,25 +156,6 @@ def _namespace_counts(select: Select, pattern: str, variable: str = "?s") -> dic
         f"BIND({space} AS ?space) }} GROUP BY ?space ORDER BY DESC(?n) LIMIT 60"
     )
     return {space.value: int(_number(n)) for space, n in rows if space is not None and ":" in space.value}
-
-
-def _prefixes(namespaces: list[str], declared: dict[str, str]) -> dict[str, str]:
-    """A prefix for each namespace: as declared in the file, else made from its last word."""
-    by_space = {space: prefix for prefix, space in declared.items() if prefix}
-    taken = set(load_profile("generic").prefixes)
-    standard = set(load_profile("generic").prefixes.values())
-    made: dict[str, str] = {}
-    for space in dict.fromkeys(namespaces):
-        if space in standard or space.startswith("urn:triplewise:blank:"):
-            continue
-        wish = by_space.get(space) or re.sub(r"\W+", "", local_name(space)).lower()[:12] or "ns"
-        wish = wish if wish[0].isalpha() else f"ns{wish}"
-        name, number = wish, 2
-        while name in taken or name in ("http", "https", "urn"):
-            name, number = f"{wish}{number}", number + 1
-        taken.add(name)
-        made[name] = space
-    return made
 
 
 def _unlabelled_are_mediators(select: Select, labels: tuple[str, ...], kind: str) -> bool:

@@ -108,14 +108,15 @@ class _Check:
     def rules(self, closed_world: bool) -> list[Rule]:
         """Return what proves the claim, else contradicts it, else makes it likely in a closed world."""
         named = named_nodes(self._claim, self._topic, self._own, self._others, self._kg)
-        facts = [*_facts(self._kg, self._topic, named), *self._literals()]
-        proofs = [self._rule(f, score) for f in facts if (score := self._fit(f)) > 0]
-        proofs += [
+        numbers = numbers_in(self._claim, self._own)
+        facts = [*_facts(self._kg, self._topic, named), *self._literals(numbers)]
+        decided = [self._rule(f, score) for f in facts if (score := self._fit(f)) > 0]
+        decided += [
             self._class_rule(kind, path)
             for kind, path in _classes(self._kg, self._topic, named)
             if not self._view(kind).words
         ]
-        decided = proofs or list(self._contradictions(named, facts))
+        decided = decided or list(self._contradictions([*named, *numbers], facts))
         if decided or not closed_world:
             return decided
         # Facts between two things that the claim names, where it names no third one.
@@ -163,9 +164,8 @@ class _Check:
         unsaid = [w for w, s in zip(words, row, strict=True) if s < self._thresholds.unrelated]
         return 0.0 if {stem(w) for w in unsaid} - kinds else float(row.max())
 
-    def _literals(self) -> Iterator[_Fact]:
+    def _literals(self, numbers: Sequence[Named]) -> Iterator[_Fact]:
         """Return facts whose date or number the claim names."""
-        numbers = numbers_in(self._claim, self._own)
         if not numbers:
             return
         profile = self._kg.profile
@@ -175,19 +175,19 @@ class _Check:
                 for number in (n for n in numbers if _same_value(value, n.text)):
                     yield _Fact(profile.short(relation), True, replace(number, node=value))
 
-    def _contradictions(self, named: Sequence[Named], facts: Sequence[_Fact]) -> Iterator[Rule]:
+    def _contradictions(self, names: Sequence[Named], facts: Sequence[_Fact]) -> Iterator[Rule]:
         """Return facts of single-valued relations that the claim gives another value."""
         settled = {f.named.span for f in facts}
         claimed: dict[Span, list[Named]] = {}
-        for name in [*named, *numbers_in(self._claim, self._own)]:
+        for name in names:
             if name.span not in settled:
                 claimed.setdefault(name.span, []).append(name)
         for iri in self._kg.relations(self._topic).forward if claimed else ():
-            for names in claimed.values():
-                fact = _Fact(self._kg.profile.short(iri), True, names[0])
-                if not self._view(names[0]).words or not (score := self._fit(fact)):
+            for same in claimed.values():
+                fact = _Fact(self._kg.profile.short(iri), True, same[0])
+                if not self._view(same[0]).words or not (score := self._fit(fact)):
                     continue
-                if self._excludes(iri, names):
+                if self._excludes(iri, same):
                     yield self._rule(fact, score, "the graph has another value for a relation that has one")
 
     def _excludes(self, relation: IRI, names: Sequence[Named]) -> bool:
@@ -315,42 +315,34 @@ def named_nodes(
         for span in spans_of(sentence, e)
         if (node := kg.profile.expand(e.id)) is not None
     ]
+    names: list[Named] = []
+    if kg.index is None:  # neighbours of the topic whose label stands in the sentence
+        triples = kg.neighbours(topic, limit=NEAR).triples
+        ends = dict.fromkeys(t.object if t.subject == topic else t.subject for t in triples)
+        for node, label in kg.labels(ends).items():
+            match = re.search(rf"(?<!\w){re.escape(label)}(?!\w)", sentence, re.IGNORECASE)
+            if normalise(label) and match is not None:
+                names.append(Named(node, match[0], match.span()))
+    else:  # all names in it that the label index knows, plurals of one word too
+        stop = lexicon()["stopwords"]
+        for in_index in kg.index.spans(sentence):
+            span = in_index.span
+            if not all(word in stop for word in span.norm.split()):
+                names += [
+                    Named(e.iri, span.text, (span.start, span.end)) for e in in_index.entries[:HOMONYMS]
+                ]
+        places = {n.span for n in names}
+        for word in re.finditer(r"\w+", sentence):
+            if word.span() not in places and word[0].lower() not in stop:
+                entries = [e for form in singulars(word[0].lower())[1:] for e in kg.index.exact(form)]
+                names += [Named(e.iri, word[0], word.span()) for e in entries[:HOMONYMS]]
     occupied = list(taken)
-    names = _near_names(sentence, topic, kg) if kg.index is None else _indexed_names(sentence, kg)
     for name in sorted(names, key=lambda n: n.span[0] - n.span[1]):
         same = any(n.span == name.span for n in named)
         if name.node != topic and (same or not _overlaps(name.span, occupied)):
             named.append(name)
             occupied.append(name.span)
     return named
-
-
-def _indexed_names(sentence: str, kg: KnowledgeGraph) -> list[Named]:
-    """Return all names in a sentence that the label index knows, plurals of one word too."""
-    assert kg.index is not None
-    stop, names = lexicon()["stopwords"], []
-    for match in kg.index.spans(sentence):
-        span = match.span
-        if not all(word in stop for word in span.norm.split()):
-            names += [Named(e.iri, span.text, (span.start, span.end)) for e in match.entries[:HOMONYMS]]
-    places = {n.span for n in names}
-    for word in re.finditer(r"\w+", sentence):
-        if word.span() not in places and word[0].lower() not in stop:
-            entries = [e for form in singulars(word[0].lower())[1:] for e in kg.index.exact(form)]
-            names += [Named(e.iri, word[0], word.span()) for e in entries[:HOMONYMS]]
-    return names
-
-
-def _near_names(sentence: str, topic: IRI, kg: KnowledgeGraph) -> list[Named]:
-    """Return neighbours of the topic whose label stands in a sentence."""
-    triples = kg.neighbours(topic, limit=NEAR).triples
-    ends = dict.fromkeys(t.object if t.subject == topic else t.subject for t in triples)
-    names = []
-    for node, label in kg.labels(ends).items():
-        match = re.search(rf"(?<!\w){re.escape(label)}(?!\w)", sentence, re.IGNORECASE)
-        if normalise(label) and match is not None:
-            names.append(Named(node, match[0], match.span()))
-    return names
 
 
 def _overlaps(span: Span, others: Iterable[Span]) -> bool:
