@@ -32,7 +32,7 @@ _FORMS = {
     "gYearMonth": re.compile(f"{_YEAR}-{_MONTH}{_ZONE}"),
     "gMonthDay": re.compile(f"--{_MONTH}-{_DAY}{_ZONE}"),
 }
-_INTEGERS = frozenset(
+INTEGERS = frozenset(
     XSD + name
     for name in (
         *("integer", "int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger"),
@@ -61,7 +61,7 @@ def canonical(value: str, datatype: str, language: str = "") -> Literal:
     if language:
         return Literal(value, RDF + "langString", language.lower())
     datatype = _DATATYPES.get(datatype, datatype)
-    if datatype in _INTEGERS:
+    if datatype in INTEGERS:
         if match := _INTEGER.fullmatch(value.strip()):
             sign, digits = match.groups()
             value = f"-{digits}" if sign == "-" and digits != "0" else digits
@@ -125,7 +125,7 @@ def _number(value: str) -> str | None:
 
 _READERS: Mapping[str, Callable[[str], str | None]] = {
     **{name: partial(_date, form) for name, form in _FORMS.items()},
-    **dict.fromkeys((*(name.removeprefix(XSD) for name in _INTEGERS), "decimal", "double", "float"), _number),
+    **dict.fromkeys((*(name.removeprefix(XSD) for name in INTEGERS), "decimal", "double", "float"), _number),
     "boolean": lambda value: _TRUTH.get(value.strip()),
 }
 

@@ -175,19 +175,16 @@ class Journal:
         with self._lock:
             if key in self._trajectories:
                 raise ValueError(f"there is a trajectory {key} already")
-            self._write(write_line(trajectory).encode())
+            line = write_line(trajectory).encode()
+            begin, written = os.fstat(self._file).st_size, 0
+            try:
+                while written < len(line):
+                    written += os.write(self._file, line[written:])
+                os.fsync(self._file)
+            except OSError:  # a full disk: the whole line or none of it
+                os.ftruncate(self._file, begin)
+                raise
             self._trajectories[key] = trajectory
-
-    def _write(self, line: bytes) -> None:
-        """Write a whole line or, where the disk is full, none of it."""
-        begin, written = os.fstat(self._file).st_size, 0
-        try:
-            while written < len(line):
-                written += os.write(self._file, line[written:])
-            os.fsync(self._file)
-        except OSError:
-            os.ftruncate(self._file, begin)
-            raise
 
     def of(self, iteration: int, origin: Origin) -> dict[str, Trajectory]:
         """Return the trajectories of an iteration, question id -> trajectory, in the order they were made."""

@@ -134,53 +134,6 @@ class Aligned:
     similarity: float = 1.0
 
 
-class Aligner:
-    """Aligns names to relations of a KG."""
-
-    def __init__(self, kg: KnowledgeGraph, encoder: Encoder) -> None:
-        self._kg, self._encoder = kg, encoder
-        self.threshold = thresholds_of(encoder).named
-
-    def match(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
-        """Return the steps that a name may mean, best first; () where it is like none of them."""
-        allowed = [a for a in steps if not (name.backwards and a.forward)]
-        explained = _EXPLAINED.match(name.text)
-        forms = {relation_form(self._kg, t) for t in (name.text, explained[1] if explained else name.text)}
-        if by_id := [Aligned(a, "id") for a in allowed if a.relation in forms]:
-            return by_id
-        key = _key(name.text)
-        keys = [(a, [_key(t) for t in texts]) for a, texts in zip(allowed, self._texts(allowed), strict=True)]
-        labels = [Aligned(a, "label") for a, own in keys if own[:1] == [key]]
-        if by_text := labels + [Aligned(a, "alias") for a, own in keys if key in own[1:]]:
-            return by_text
-        ranked = self.ranked(name, allowed)
-        least = max(self.threshold, NEARLY * ranked[0].similarity) if ranked else 0.0
-        return [a for a in ranked if a.similarity >= least]
-
-    def ranked(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
-        """Return steps by their best cosine to a name, however far.
-
-        A name that holds all words of a relation's text, in any form ("film director"), is near enough.
-        """
-        texts = self._texts(steps)
-        # The id of a relation elsewhere in the KG reads as its label.
-        readable = relation_texts(self._kg, [name.text])[name.text].label or name.text
-        cosines = similarities(self._kg, self._encoder, texts, [readable])[:, 0] if steps else ()
-        words = set(_key(name.text))
-        inside = [any(set(_key(t)) <= words for t in group) for group in texts]
-        ranked = [
-            Aligned(a, "similarity", max(float(c), self.threshold * i))
-            for a, c, i in zip(steps, cosines, inside, strict=True)
-        ]
-        return sorted(ranked, key=lambda a: -a.similarity)
-
-    def _texts(self, steps: Sequence[Atom]) -> list[tuple[str, ...]]:
-        """Return what may be said for each step: also the plain label where it is walked backwards."""
-        docs = relation_texts(self._kg, [a.relation for a in steps])
-        texts = [(docs[a.relation], texts_of(docs[a.relation], a.forward)[:1]) for a in steps]
-        return [tuple(dict.fromkeys(t for t in (*main, d.label, *d.aliases) if t)) for d, main in texts]
-
-
 def _key(text: str) -> tuple[str, ...]:
     """Return the stems of a text without words that only join others, so that forms of one wording meet."""
     words = normalise(text).split()
@@ -228,7 +181,7 @@ class Grounder:
     ) -> None:
         self._kg, self._linked, self._settings = kg, linked, settings
         self._relations = tuple(dict.fromkeys(r for rule in mined.rules for r in rule.relations))
-        self._aligner = Aligner(kg, encoder)
+        self._encoder, self._threshold = encoder, thresholds_of(encoder).named
         self._steps: dict[tuple[str, Body], list[Atom]] = {}
 
     def ground(self, proposal: Sequence[str]) -> tuple[list[Rule], DroppedRule | None]:
@@ -258,7 +211,7 @@ class Grounder:
             longer = [
                 r.longer(name, aligned)
                 for r in readings
-                for aligned in self._aligner.match(name, self._around(anchor, r.body))
+                for aligned in self._match(name, self._around(anchor, r.body))
             ]
             if not longer:
                 break
@@ -272,6 +225,45 @@ class Grounder:
             self._steps[key] = [b[-1] for b in grow(self._kg, anchor, body)]
         return self._steps[key]
 
+    def _match(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
+        """Return the steps that a name may mean, best first; () where it is like none of them."""
+        allowed = [a for a in steps if not (name.backwards and a.forward)]
+        explained = _EXPLAINED.match(name.text)
+        forms = {relation_form(self._kg, t) for t in (name.text, explained[1] if explained else name.text)}
+        if by_id := [Aligned(a, "id") for a in allowed if a.relation in forms]:
+            return by_id
+        key = _key(name.text)
+        keys = [(a, [_key(t) for t in texts]) for a, texts in zip(allowed, self._texts(allowed), strict=True)]
+        labels = [Aligned(a, "label") for a, own in keys if own[:1] == [key]]
+        if by_text := labels + [Aligned(a, "alias") for a, own in keys if key in own[1:]]:
+            return by_text
+        ranked = self._ranked(name, allowed)
+        least = max(self._threshold, NEARLY * ranked[0].similarity) if ranked else 0.0
+        return [a for a in ranked if a.similarity >= least]
+
+    def _ranked(self, name: RelationName, steps: Sequence[Atom]) -> list[Aligned]:
+        """Return steps by their best cosine to a name, however far.
+
+        A name that holds all words of a relation's text, in any form ("film director"), is near enough.
+        """
+        texts = self._texts(steps)
+        # The id of a relation elsewhere in the KG reads as its label.
+        readable = relation_texts(self._kg, [name.text])[name.text].label or name.text
+        cosines = similarities(self._kg, self._encoder, texts, [readable])[:, 0] if steps else ()
+        words = set(_key(name.text))
+        inside = [any(set(_key(t)) <= words for t in group) for group in texts]
+        ranked = [
+            Aligned(a, "similarity", max(float(c), self._threshold * i))
+            for a, c, i in zip(steps, cosines, inside, strict=True)
+        ]
+        return sorted(ranked, key=lambda a: -a.similarity)
+
+    def _texts(self, steps: Sequence[Atom]) -> list[tuple[str, ...]]:
+        """Return what may be said for each step: also the plain label where it is walked backwards."""
+        docs = relation_texts(self._kg, [a.relation for a in steps])
+        texts = [(docs[a.relation], texts_of(docs[a.relation], a.forward)[:1]) for a in steps]
+        return [tuple(dict.fromkeys(t for t in (*main, d.label, *d.aliases) if t)) for d, main in texts]
+
     def _with_gap(
         self, proposal: Sequence[str], anchor: str, reading: _Reading, ahead: Sequence[RelationName]
     ) -> tuple[list[Rule], DroppedRule | None]:
@@ -282,8 +274,8 @@ class Grounder:
             aligned = self._elsewhere(name)
             if aligned is None:
                 reason = f"the graph has no relation like {name.text!r}"
-                for nearest in self._aligner.ranked(name, around)[:1]:
-                    figures = f"{nearest.similarity:.2f}, {self._aligner.threshold:.2f} is needed"
+                for nearest in self._ranked(name, around)[:1]:
+                    figures = f"{nearest.similarity:.2f}, {self._threshold:.2f} is needed"
                     reason += f"; the nearest there is {nearest.atom.relation} ({figures})"
                 return [], self._drop(proposal, reason, anchor)
             variables = [a.variable for a in reading.body]
@@ -305,7 +297,7 @@ class Grounder:
         names = (*self._relations, *self._kg.profile.relations, *met)
         forms = dict.fromkeys(relation_form(self._kg, r) for r in names)
         steps = [Atom(f, not name.backwards, "x") for f in forms]
-        return next(iter(self._aligner.match(name, steps)), None)
+        return next(iter(self._match(name, steps)), None)
 
     def _drop(self, proposal: Sequence[str], reason: str, anchor: str = "") -> DroppedRule:
         """Return a proposal that is no rule."""

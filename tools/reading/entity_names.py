@@ -11,7 +11,7 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.core.terms import text as plain
 from triplewise.tools.kg.labels import LabelIndex
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 
 MINTED = "urn:triplewise:entity:"
 """The beginning of ids of nodes that no KG gave."""
@@ -54,18 +54,7 @@ def resolve(kg: KnowledgeGraph, texts: Iterable[str]) -> dict[str, tuple[NamedNo
     query for the labels of all of them.
     """
     distinct = list(dict.fromkeys(t.strip() for t in texts if t.strip()))
-    nodes = _nodes_by_id(kg, distinct)
-    names = [t for t in distinct if t not in nodes]
-    if kg.index is None:
-        nodes |= _nodes_by_label(kg, names)
-    else:
-        nodes |= {t: _nodes_in_index(kg.index, t) for t in names}
-    return {t: nodes.get(t, ()) for t in distinct}
-
-
-def _nodes_by_id(kg: KnowledgeGraph, texts: Sequence[str]) -> dict[str, tuple[NamedNode, ...]]:
-    """Texts that are ids, of nodes that have a label or a name in the index."""
-    ids = {t: iri for t in texts if (iri := kg.profile.expand(t)) is not None}
+    ids = {t: iri for t in distinct if (iri := kg.profile.expand(t)) is not None}
     labels, index = kg.labels(ids.values()) if ids else {}, kg.index
     nodes: dict[str, tuple[NamedNode, ...]] = {}
     for text, iri in ids.items():
@@ -74,7 +63,9 @@ def _nodes_by_id(kg: KnowledgeGraph, texts: Sequence[str]) -> dict[str, tuple[Na
             # Where ids are made of names, a text that is one is still no more than a name.
             is_name = normalise(labels.get(iri, "")) == normalise(text)
             nodes[text] = (NamedNode(iri, 1.0, by_id=not is_name),)
-    return nodes
+    names = [t for t in distinct if t not in nodes]
+    nodes |= _nodes_by_label(kg, names) if index is None else {t: _nodes_in_index(index, t) for t in names}
+    return {t: nodes.get(t, ()) for t in distinct}
 
 
 def _nodes_in_index(index: LabelIndex, text: str) -> tuple[NamedNode, ...]:
@@ -94,8 +85,7 @@ def _nodes_by_label(kg: KnowledgeGraph, texts: Sequence[str]) -> dict[str, tuple
     """Nodes whose label or alias is one of the texts, as written or with other capitals."""
     nodes: dict[str, dict[IRI, NamedNode]] = {}
     predicates = "|".join(IRI(p).n3() for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates))
-    for start in range(0, len(texts), NAMES_PER_QUERY):
-        portion = texts[start : start + NAMES_PER_QUERY]
+    for portion in batches(texts, NAMES_PER_QUERY):
         forms = {form: t for t in portion for form in (t.title(), t[:1].upper() + t[1:], t)}
         values = " ".join(f"{plain(f).n3()} {plain(f, kg.profile.language).n3()}" for f in forms)
         result = kg.query(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from triplewise.tools.core.terms import IRI, Literal, Term
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 
 SAMPLE = 40
 """Nodes looked at at each end of a relation."""
@@ -103,9 +103,8 @@ class RelationEnds:
     def features(self, nodes: Iterable[Term]) -> dict[IRI, Features]:
         """Features of nodes, literals left out."""
         iris = list(dict.fromkeys(n for n in nodes if isinstance(n, IRI)))
-        new = [n for n in iris if n not in self._features]
-        for start in range(0, len(new), BATCH):
-            self._features |= self._query_features(new[start : start + BATCH])
+        for batch in batches([n for n in iris if n not in self._features], BATCH):
+            self._features |= self._query_features(batch)
         return {n: self._features[n] for n in iris}
 
     def functional(self, relation: IRI) -> float | None:

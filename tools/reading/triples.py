@@ -114,8 +114,13 @@ def parse_reply(reply: str) -> Iterator[tuple[str, str, str]]:
             triples = list(_triples_in(read(reply[start : end + 1])))
             break
     if not triples:
-        pieces = _LIST.findall(reply) or _ROUND.findall(reply)
-        triples = [t for piece in pieces if (t := _three_parts(piece)) is not None]
+        for piece in _LIST.findall(reply) or _ROUND.findall(reply):
+            parts: list[str] = []
+            with suppress(csv.Error):
+                parts = next(csv.reader([" ".join(piece.split())], skipinitialspace=True), [])
+            parts = [p.strip(" '\"`“”") for p in parts]
+            if len(parts) >= 3:  # what is left over belongs to the object
+                triples.append((parts[0], parts[1], ", ".join(parts[2:])))
     for triple in triples:
         says = all(normalise(p) and any(c.isalnum() for c in p) for p in triple)
         if says and normalise(triple[2]) not in _PLACEHOLDERS:
@@ -135,16 +140,6 @@ def _triples_in(data: Any) -> Iterator[tuple[str, str, str]]:
             for part in data[:200]:
                 if isinstance(part, dict | list | tuple):
                     yield from _triples_in(part)
-
-
-def _three_parts(piece: str) -> tuple[str, str, str] | None:
-    """Three parts between commas; what is left over belongs to the object."""
-    try:
-        parts = next(csv.reader([" ".join(piece.split())], skipinitialspace=True), [])
-    except csv.Error:
-        return None
-    parts = [p.strip(" '\"`“”") for p in parts]
-    return (parts[0], parts[1], ", ".join(parts[2:])) if len(parts) >= 3 else None
 
 
 def _support(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from triplewise.tools.core.terms import RDF, XSD, Literal
-from triplewise.tools.kg.literals import MONTHS
+from triplewise.tools.kg.literals import INTEGERS, MONTHS
 
 _MONTH = "|".join(f"{m}|{m[:3]}\\.?" for m in MONTHS)
 _YEAR = r"(?:1[0-9]{3}|20[0-9]{2})"
@@ -23,12 +23,6 @@ _NUMBER = re.compile(
     r"(?<![\w.,-])[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:\s(?:thousand|million|billion))?(?![\w])"
 )
 _TIMES = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
-_WHOLE = frozenset(
-    (
-        *("integer", "long", "int", "short", "byte", "nonNegativeInteger", "positiveInteger"),
-        *("unsignedLong", "unsignedInt", "unsignedShort"),
-    )
-)
 _DATES = frozenset({"date", "dateTime", "gYear", "gYearMonth"})
 
 
@@ -43,31 +37,21 @@ def places(sentence: str) -> Iterator[tuple[int, int, str]]:
             yield *match.span(), "number"
 
 
-def is_temporal(datatype: str) -> bool:
-    """Whether a datatype is one of dates and years."""
-    return datatype.removeprefix(XSD) in _DATES
-
-
-def is_text(datatype: str) -> bool:
-    """Whether a datatype is one of plain text."""
-    return datatype in (XSD + "string", RDF + "langString")
-
-
 def literal(text: str, datatype: str, language: str = "en") -> Literal | None:
     """A text as a literal of a datatype; None if it says no value of it."""
     name = datatype.removeprefix(XSD)
-    if is_text(datatype):
+    if datatype in (XSD + "string", RDF + "langString"):
         return Literal(text, datatype, language if datatype == RDF + "langString" else "")
     if name in _DATES:
         return _date(text, name)
-    if name in _WHOLE or name in ("decimal", "double", "float"):
+    if datatype in INTEGERS or name in ("decimal", "double", "float"):
         return _number(text, name)
     return None
 
 
 def agree(a: Literal, b: Literal) -> bool:
     """Whether two values are one, or one is the other less exactly: a year, and a day of that year."""
-    if is_temporal(a.datatype) and is_temporal(b.datatype):
+    if {a.datatype.removeprefix(XSD), b.datatype.removeprefix(XSD)} <= _DATES:
         first, second = (re.sub(r"T00:00:00.*|Z$", "", v.value) for v in (a, b))
         short, long = sorted((first, second), key=len)
         return long.startswith(short) or long[:5] + "01-01" == short
@@ -104,6 +88,6 @@ def _number(text: str, name: str) -> Literal | None:
     if not times and "." not in digits:
         return Literal(digits.lstrip("+"), XSD + name)
     value = float(digits) * _TIMES.get(times, 1)
-    if name in _WHOLE:
+    if XSD + name in INTEGERS:
         return Literal(str(int(value)), XSD + name) if value.is_integer() else None
     return Literal(f"{value:.10g}" if abs(value) < 10**9 else f"{value:.0f}", XSD + name)
