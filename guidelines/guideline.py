@@ -67,6 +67,7 @@ SHIPPED: Final = (
 """The package's own files, in order of precedence."""
 
 _log = logging.getLogger(__name__)
+_TRIGGER = "{%% set result = (%s) %%}"
 _SPACES = re.compile(r"[ \t]{2,}")
 # What an expression can do on input its author did not think of. Anything else is a fault of ours.
 _ODD_INPUT = (
@@ -156,31 +157,17 @@ class Guideline(BaseModel):
         given = self.example.model_dump(include={"question", "budget_left", "actions", "step"})
         return {**given, "toolset": self.toolset[0]} if self.toolset else given
 
-    def serves(self, toolset: str) -> bool:
-        """Whether it judges the steps of a toolset."""
-        return not self.toolset or toolset in self.toolset
-
     # Templates are compiled when they are first used: most texts of a run never are.
-
-    @property
-    def trigger_source(self) -> str:
-        """The template of `trigger`."""
-        return "{% set result = (" + self.when + ") %}"
 
     @cached_property
     def trigger(self) -> Template:
         """`when`, as an assignment: the value is read from the context and not from rendered text."""
-        return self._env.from_string(self.trigger_source)
+        return self._env.from_string(_TRIGGER % self.when)
 
     @cached_property
     def text(self) -> Template:
         """The text as a template."""
         return self._env.from_string(self.guideline)
-
-    @cached_property
-    def plain(self) -> Template:
-        """The text used when `text` fails."""
-        return self._env.from_string('{% include "plain" %}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +266,7 @@ class Guidelines:
         """Return the guidelines whose situation is present."""
         context: Context | None = None
         for guideline in self._ranked:
-            if not guideline.serves(toolset):
+            if guideline.toolset and toolset not in guideline.toolset:
                 continue
             # One context for all: making one costs more than most expressions do.
             context = context or guideline.trigger.new_context(values, shared=True)
@@ -299,7 +286,7 @@ class Guidelines:
             text = guideline.text.render(values)
         except _ODD_INPUT as error:
             self._report(guideline, "guideline", error)
-            text = guideline.plain.render(values)
+            text = guideline._env.from_string('{% include "plain" %}').render(values)
         return _SPACES.sub(" ", text).strip()
 
     def _report(self, guideline: Guideline, key: str, error: Exception) -> None:
@@ -366,7 +353,7 @@ def _read(env: Environment, document: YamlDocument, checked: bool = False) -> li
         guideline._path, guideline._line = str(document.path), document.line(index) or 0
         guideline._env = env
         if not checked:
-            for key, source in (("when", guideline.trigger_source), ("guideline", guideline.guideline)):
+            for key, source in (("when", _TRIGGER % guideline.when), ("guideline", guideline.guideline)):
                 for owner, attribute in check_template(env, document, (index, key), source, NAMES):
                     if owner in _FIELDS and attribute not in _FIELDS[owner]:
                         problem = f"no field {attribute!r}{did_you_mean(attribute, _FIELDS[owner])}"

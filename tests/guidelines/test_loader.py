@@ -125,10 +125,6 @@ def test_user_files_come_before_the_shipped_ones_or_instead_of_them(tmp_path: Pa
         both["yours"]
 
 
-def test_a_file_without_guidelines_is_fine(tmp_path: Path) -> None:
-    assert len(load_guidelines([write(tmp_path, "# later\n")], instead=True)) == 0
-
-
 def test_check_tells_what_is_wrong_with_an_example(tmp_path: Path) -> None:
     def problems(old: str, new: str) -> tuple[str, ...]:
         return load_guidelines([write(tmp_path, GOOD.replace(old, new, 1))]).check()

@@ -159,15 +159,6 @@ def test_no_step_makes_a_shipped_guideline_fail(feedback: Feedback, memory: Reas
         assert "1337" not in match.text
 
 
-def test_the_first_of_several_wins(tmp_path: Path) -> None:
-    both = guidelines_of(tmp_path, "args", "true")
-    match = both.match(Feedback("a", ("b",)), ReasoningMemory())
-    assert match is not None
-    assert match.id == "own_0"
-    assert both.triggered(Feedback("a", ("b",)), ReasoningMemory()) == ("own_0", "own_1")
-    assert both.triggered(Feedback("a"), ReasoningMemory()) == ("own_1",)
-
-
 def test_a_when_that_fails_is_no_match_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

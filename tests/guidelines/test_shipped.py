@@ -66,39 +66,6 @@ def test_their_templates_pass_the_checks_that_loading_leaves_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "action", "arguments", "memory", "expected"),
-    [
-        ("no_action", "", (), LINKED, "no_action"),
-        ("several_actions", "", (), LINKED, "several_actions"),
-        ("unknown_action", "fly", (), LINKED, "unknown_action"),
-        ("arity", "add_fact", ("m.1",), LINKED, "arity"),
-        ("bad_subject", "add_fact", ("a b", "r.a", "?x"), LINKED, "bad_subject"),
-        ("max_not_variable", "add_max", ("m.1",), BOUND, "max_not_variable"),
-        ("unknown_variable", "add_max", ("?n",), BOUND, "max_unknown"),
-        ("unknown_variable", "add_count", ("?n", "?m"), BOUND, "count_unknown"),
-        ("unknown_variable", "set_answer", ("?n",), BOUND, "answer_unknown"),
-        ("unknown_variable", "get_relation", ("?n",), BOUND, "lookup_unbound_variable"),
-        ("unknown_variable", "set_answer", ("?n",), LOOKED_UP, "answer_before_fact"),
-        ("filter_before_fact", "add_filter", ("?n", ">", "3"), LOOKED_UP, "filter_before_fact"),
-        ("filter_before_fact", "add_filter", ("?n", ">", "3"), LINKED, "filter_before_lookup"),
-        ("filter_before_fact", "add_max", ("?n",), LINKED, "step_before_fact"),
-        ("bad_operator", "add_filter", ("?film", "is", "3"), BOUND, "bad_operator"),
-        ("bad_operator", "add_filter", ("?film", "r.a", "3"), BOUND, "relation_as_operator"),
-        ("execute_before_answer", "execute", (), BOUND, "execute_before_answer"),
-        ("bad_relation", "add_fact", ("m.1", "?r", "?x"), LOOKED_UP, "bad_relation"),
-        ("bad_relation", "add_fact", ("m.1", "?r", "?x"), LINKED, "fact_before_lookup"),
-        ("unknown_entity", "get_relation", ("a b",), BOUND, "lookup_unknown"),
-        ("bad_subject", "get_relation", ("alien",), BOUND, "lookup_label"),
-        ("never_heard_of", "add_fact", ("m.1", "r.a", "?x"), BOUND, "other_error"),
-    ],
-)
-def test_every_interpreter_code_is_told_apart(
-    code: str, action: str, arguments: tuple[str, ...], memory: ReasoningMemory, expected: str
-) -> None:
-    assert the_guideline(action, *arguments, memory=memory, error=code) == expected
-
-
-@pytest.mark.parametrize(
     ("call", "memory", "expected"),
     [
         (("m.1", "r.c", "?x"), LOOKED_UP, "fact_empty_reversed"),

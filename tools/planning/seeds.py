@@ -303,7 +303,13 @@ class SeedTerms:
     def resolve(self, name: str) -> tuple[Term, ...]:
         """Return nodes or literals meant by an id, a name or a value; () for what the KG cannot have."""
         if name not in self._resolved:
-            self._resolved[name] = self._nodes(name) or (self._values(name) if is_value(name) else ())
+            entries = self._kg.index.exact(name) if self._kg.index is not None else ()
+            terms: tuple[Term, ...] = tuple(e.iri for e in entries if e.label == name)
+            terms = terms or tuple(e.iri for e in entries)
+            if not terms and (iri := self._kg.profile.expand(name)) is not None:
+                # An id that reads like a value counts only if the KG has it.
+                terms = (iri,) if not is_value(name) or self._kg.neighbours(iri, limit=1).triples else ()
+            self._resolved[name] = terms or (self._values(name) if is_value(name) else ())
         return self._resolved[name]
 
     def gold(self, seed: Seed) -> set[Term]:
@@ -313,15 +319,6 @@ class SeedTerms:
             computed = {Literal(answer, XSD + "string")} if is_value(answer) else ()
             terms.update(self.resolve(answer)[:1] or computed)
         return terms
-
-    def _nodes(self, name: str) -> tuple[Term, ...]:
-        """Return nodes of a name or an id; one that reads like a value counts only if the KG has it."""
-        entries = self._kg.index.exact(name) if self._kg.index is not None else ()
-        exact = tuple(e.iri for e in entries if e.label == name) or tuple(e.iri for e in entries)
-        iri = self._kg.profile.expand(name)
-        if exact or iri is None:
-            return exact
-        return (iri,) if not is_value(name) or self._kg.neighbours(iri, limit=1).triples else ()
 
     def _values(self, value: str) -> tuple[Term, ...]:
         """Return literals of the KG that write a value."""
