@@ -53,7 +53,7 @@ def test_a_broken_record_is_named_by_line(tmp_path: Path, line: str, message: st
         read_records(path, "id", "answers")
 
 
-@pytest.mark.parametrize("content", [b"plain text", gzip.compress(b'{"id": 1}\n')[:-6]])
+@pytest.mark.parametrize("content", [b"plain text", gzip.compress(b'{"id": 1}\n', mtime=0)[:-6]])
 def test_a_broken_archive_is_an_error_of_the_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "questions.jsonl.gz"
     path.write_bytes(content)
