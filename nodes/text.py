@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from triplewise.tools.actions.explore import CHARACTERS
 from triplewise.tools.actions.terms import names, with_id
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ALIKE = 100
 """Nodes of memory that one line names at most."""
+_Shared: TypeAlias = tuple[Term | None, Term, Term | None]
+"""The relation and one end of triples."""
 _COMMA, _QUOTES = re.compile(r"[ \t]*,[ \t]*"), re.compile(r"[\[\]'\"`*]")
 _BRACKETED, _NUMBERED = re.compile(r"\(([^()]*)\)"), re.compile(r"^\s*(?:\d+[.)]|[-•])\s*")
 _BEGINS, _ENDS = re.compile(r"(?:^|[^\w\s]|\n)[ \t]*$"), re.compile(r"[ \t]*(?:$|[\n).;,(|])")
@@ -37,9 +39,11 @@ def memory_lines(kg: KnowledgeGraph, memory: Sequence[Sequence[Triple]]) -> list
 
 def like_groups(triples: Iterable[Triple]) -> list[list[Triple]]:
     """Return triples in groups that share the relation and one end, each in the larger of the two it fits."""
-    sharing = {t: ((t.subject, t.relation, None), (None, t.relation, t.object)) for t in triples}
+    sharing: dict[Triple, tuple[_Shared, _Shared]] = {
+        t: ((t.subject, t.relation, None), (None, t.relation, t.object)) for t in triples
+    }
     sizes = Counter(key for keys in sharing.values() for key in keys)
-    groups: dict[tuple[Term | None, Term, Term | None], list[Triple]] = {}
+    groups: dict[_Shared, list[Triple]] = {}
     for triple, keys in sharing.items():
         groups.setdefault(max(keys, key=sizes.__getitem__), []).append(triple)
     return list(groups.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def openai_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ope
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with ExitStack() as stack:
 
-        def start(*args: object, **options: object) -> OpenAIServer:
-            return stack.enter_context(OpenAIServer(*args, **options))  # type: ignore[arg-type]
+        def start(*args: Any, **options: Any) -> OpenAIServer:
+            return stack.enter_context(OpenAIServer(*args, **options))
 
         yield start

@@ -43,9 +43,10 @@ def oda(ran: list[Log]) -> Log:
 
 
 def texts(table: Table) -> str:
-    console = Console(width=400, file=io.StringIO())
+    file = io.StringIO()
+    console = Console(width=400, file=file)
     console.print(terminal(table))
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+    return file.getvalue()
 
 
 def column(table: Table, name: str) -> list[Cell]:

@@ -185,7 +185,8 @@ def test_a_reply_of_several_actions_is_carried_out_in_turn(context: Context, ope
     )
     run = run_of(context, server)
     assert [s.feedback.action for s in run.steps] == ["add_fact", "add_fact", "set_answer", "execute"]
-    assert (run.answer.status, run.answer.labels) == ("answered", ("Offenbach am Main",))  # type: ignore[union-attr]
+    assert run.answer is not None
+    assert (run.answer.status, run.answer.labels) == ("answered", ("Offenbach am Main",))
     assert len(server.chats) == 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from langgraph.runtime import Runtime
@@ -109,9 +110,9 @@ def turned(state: Callable[..., State], context: Context) -> State:
     return start.model_copy(update={"steps": (step,), "program": feedback.program, "verdict": verdict})
 
 
-def scripted(context: Context, **changed: object) -> Runtime[Context]:
+def scripted(context: Context, **changed: Any) -> Runtime[Context]:
     """A run with a language model, which nothing here calls."""
-    return Runtime(context=replace(context, model="openai:scripted", **changed))  # type: ignore[arg-type]
+    return Runtime(context=replace(context, model="openai:scripted", **changed))
 
 
 def test_what_finds_something_is_offered_behind_the_guideline(turned: State, context: Context) -> None:
@@ -124,9 +125,9 @@ def test_what_finds_something_is_offered_behind_the_guideline(turned: State, con
 
 @pytest.mark.parametrize("changed", [{"verify_corrections": False}, {"model": "embedded"}])
 def test_fixes_that_are_switched_off_take_no_query(
-    changed: dict[str, object], turned: State, context: Context
+    changed: dict[str, Any], turned: State, context: Context
 ) -> None:
-    runtime = Runtime(context=replace(context, **{"model": "openai:scripted", **changed}))  # type: ignore[arg-type]
+    runtime = Runtime(context=replace(context, **{"model": "openai:scripted", **changed}))
     with metered(environment(runtime).kg) as meter:
         update = VARIANTS["eraser"](turned, runtime)
     assert (update["corrections"][0].fixes, meter.queries) == ((), 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.statements import statements
@@ -12,8 +14,8 @@ from triplewise.tools.planning.lexical.question import denies
 PERU = {"Peru": "Q419"}
 
 
-def ask(text: str, entities: dict[str, str], preset: str = "oda", **settings: object) -> Answer:
-    context = Context(kg="demo", **settings)  # type: ignore[arg-type]
+def ask(text: str, entities: dict[str, str], preset: str = "oda", **settings: Any) -> Answer:
+    context = Context(kg="demo", **settings)
     graph = build_graph(preset, observe="none")
     answer: Answer = graph.invoke({"question": text, "entities": dict(entities)}, context=context)["answer"]
     return answer

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
+from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.pyql.program import (
     COMPARISONS,
@@ -86,7 +86,7 @@ def _fitted_pattern(kg: KnowledgeGraph, clauses: tuple[Clause, ...], pattern: Pa
 
 
 def _fitted_filter(kg: KnowledgeGraph, clauses: tuple[Clause, ...], clause: Filter) -> Filter:
-    sides = (clause.left, clause.right)
+    sides: tuple[Node, ...] = (clause.left, clause.right)
     words = [s for s in sides if isinstance(s, Literal) and is_text(s)]
     if any(isinstance(s, IRI) for s in sides) or (clause.operator in MATCHES and not words):
         return clause

@@ -221,6 +221,7 @@ class Writer:
     def _name_condition(self, item: Filter) -> str:
         """Whether a node has a label or an alias that compares like that."""
         node, name = (item.left, item.right) if isinstance(item.left, Variable) else (item.right, item.left)
+        assert isinstance(name, Literal), "a name is compared with a text"
         profile, own = self.profile, self._new("name")
         path = self._path(list(dict.fromkeys((*profile.label_predicates, *profile.alias_predicates))))
         operator = "=" if item.operator == "!=" else item.operator
@@ -330,10 +331,11 @@ class Writer:
             case Operation("year", (operand,)):
                 digits = f'REPLACE(STR({self._expression(operand, "")}), "^(-?[0-9]+).*$", "$1")'
                 return f"{self.names(IRI(XSD + 'integer'))}({digits})"
-            case Operation(sign, (left, right)):
+            case Operation(sign, operands):
                 # Some engines divide integers as integers.
                 times = "1.0 * " if sign == "/" else ""
-                return f"({times}{self._expression(left, kind)} {sign} {self._expression(right, kind)})"
+                left, right = (self._expression(operand, kind) for operand in operands)
+                return f"({times}{left} {sign} {right})"
             case Variable():
                 return self._key(expression, kind)
         return self.names(expression)

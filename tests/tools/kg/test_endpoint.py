@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import SimpleNamespace
+from typing import Any
 
 import pyoxigraph as ox
 import pytest
@@ -31,9 +32,9 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     monkeypatch.setattr(endpoint, "BACK_OFF", 0.01)
     with ExitStack() as stack:
 
-        def opened(*replies: Scripted, **options: object) -> tuple[EndpointKG, SparqlServer]:
+        def opened(*replies: Scripted, **options: Any) -> tuple[EndpointKG, SparqlServer]:
             server = stack.enter_context(SparqlServer(replies))
-            kg = EndpointKG(server.url, Profile(), **options)  # type: ignore[arg-type]
+            kg = EndpointKG(server.url, Profile(), **options)
             stack.callback(kg.close)
             return kg, server
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.words import Words
 from triplewise.tools.core.terms import XSD, Literal, Term
 from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundles
-from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, metered
+from triplewise.tools.kg.protocol import Deadline, Direction, KnowledgeGraph, metered
 from triplewise.tools.retrieval.observation import ObserveSettings, observe
 
 from .test_conformance import EX, e
@@ -17,8 +17,8 @@ from .test_conformance import EX, e
 YEAR = Literal("1903", XSD + "gYear")
 
 
-def sizes(kg: KnowledgeGraph, *names: str, direction: str = "both") -> dict[Bundle, int]:
-    found, trouble = bundle_sizes(kg, [e(n) for n in names], direction, Deadline(20))  # type: ignore[arg-type]
+def sizes(kg: KnowledgeGraph, *names: str, direction: Direction = "both") -> dict[Bundle, int]:
+    found, trouble = bundle_sizes(kg, [e(n) for n in names], direction, Deadline(20))
     assert trouble == ""
     return found
 

@@ -1,10 +1,10 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from triplewise.tools.kg.labels import LabelIndex, Name, build_label_index
+from triplewise.tools.kg.labels import Candidate, Entry, LabelIndex, Name, build_label_index
 
 E = "http://e.example/"
 NAMES = [
@@ -35,8 +35,8 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> LabelIndex:
     return LabelIndex.on_disk(tmp_path)
 
 
-def ids(found: object) -> list[str]:
-    return [item.iri.value.removeprefix(E) for item in found]  # type: ignore[attr-defined]
+def ids(found: Iterable[Entry | Candidate]) -> list[str]:
+    return [item.iri.value.removeprefix(E) for item in found]
 
 
 def test_exact_folds_case_accents_and_punctuation(index: LabelIndex) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.learning.encoder_training import (
     TrainingSettings,
@@ -62,9 +63,7 @@ def made(kg: KnowledgeGraph, number: int, relation: str) -> Trajectory:
     )
 
 
-def _iri(name: str):  # type: ignore[no-untyped-def]
-    from triplewise.tools.core.terms import IRI
-
+def _iri(name: str) -> IRI:
     return IRI(f"http://example.org/{name}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +86,7 @@ class _Counting(EmbeddedEncoder):
         super().__init__(cached)
         self.embedded: list[str] = []
 
-    def _embed(self, texts):  # type: ignore[no-untyped-def]
+    def _embed(self, texts: Sequence[str]) -> np.ndarray:
         self.embedded += texts
         return super()._embed(texts)
 

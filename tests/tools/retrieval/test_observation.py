@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyoxigraph as ox
@@ -62,8 +63,8 @@ WORKS = graph(
 )
 
 
-def seen(kg: KnowledgeGraph, question: str, *entities: str, **changes: object) -> list[tuple[str, ...]]:
-    values = ObserveSettings(**changes)  # type: ignore[arg-type]
+def seen(kg: KnowledgeGraph, question: str, *entities: str, **changes: Any) -> list[tuple[str, ...]]:
+    values = ObserveSettings(**changes)
     return facts_of(observe(kg, question, [iri(e) for e in entities], Words(), values))
 
 

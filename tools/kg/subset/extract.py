@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from itertools import islice, pairwise
 from pathlib import Path
@@ -221,8 +222,8 @@ class _Extraction:
         for number in range(1, self.spec.hops + 1):
             what = f"hop {number}: {hops[-1]['reached']:,} nodes"
             if not self.steps.facts(f"hops/{number}"):
-                self._step(what, f"{number}-touched", lambda folder, n=number: self._touched(folder, n))  # type: ignore[misc]
-            hops.append(self._step(what, str(number), lambda folder, n=number: self._taken(folder, n)))  # type: ignore[misc]
+                self._step(what, f"{number}-touched", partial(self._touched, number=number))
+            hops.append(self._step(what, str(number), partial(self._taken, number=number)))
             self.steps.forget(f"hops/{number}-touched")
             if not hops[-1]["reached"]:
                 break

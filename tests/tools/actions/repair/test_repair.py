@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pyoxigraph as ox
 import pytest
@@ -71,10 +72,10 @@ def kg() -> Moody:
 LINKED = {"Q17": "Japan", "Q90": "Paris"}
 
 
-def after(kg: KnowledgeGraph, *calls: str, question: str = "", **memory: object) -> ActionContext:
+def after(kg: KnowledgeGraph, *calls: str, question: str = "", **memory: Any) -> ActionContext:
     """The context after some steps that work."""
     memory_before = ReasoningMemory(linked=LINKED if kg.profile.name == "wikidata" else {"m.01": "Rachel"})
-    context = ActionContext(kg, question, memory=replace(memory_before, **memory))  # type: ignore[arg-type]
+    context = ActionContext(kg, question, memory=replace(memory_before, **memory))
     for call in calls:
         feedback = PYQL.execute(context, parse_call(call, PYQL))
         assert finds(feedback), feedback

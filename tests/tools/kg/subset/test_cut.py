@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -22,10 +24,10 @@ from triplewise.tools.kg.subset.extract import LABELS, TRIPLES
 FILES = (TRIPLES, LABELS, "cut.json")
 
 
-def cut(folder: Path, facts: list[Fact], seeds: list[str], **order: object) -> SubsetReport:
+def cut(folder: Path, facts: list[Fact], seeds: list[str], **order: Any) -> SubsetReport:
     dump = write_facts(folder / "dump.nt", facts)
     (folder / "seeds.txt").write_text("\n".join(seeds))
-    settings = SubsetSpec(**order)  # type: ignore[arg-type]
+    settings = SubsetSpec(**order)
     return extract_subset(folder / "seeds.txt", [dump], folder / "cut", settings, overwrite=True, threads=1)
 
 
@@ -63,9 +65,11 @@ def test_a_cut_is_what_a_walk_reaches(
         ("d.nt.zst", zstandard.compress),
     ],
 )
-def test_every_compression_gives_the_same(tmp_path: Path, name: str, packed: object) -> None:
+def test_every_compression_gives_the_same(
+    tmp_path: Path, name: str, packed: Callable[[bytes], bytes]
+) -> None:
     plain = write_facts(tmp_path / "plain.nt", random_graph(1))
-    (tmp_path / name).write_bytes(packed(plain.read_bytes()))  # type: ignore[operator]
+    (tmp_path / name).write_bytes(packed(plain.read_bytes()))
     (tmp_path / "seeds.txt").write_text(node(1))
     extract_subset(tmp_path / "seeds.txt", [plain], tmp_path / "a")
     extract_subset(tmp_path / "seeds.txt", [tmp_path / name], tmp_path / "b")
@@ -157,10 +161,10 @@ def test_mistakes_name_the_mend(tmp_path: Path) -> None:
     seeds = tmp_path / "seeds.txt"
     seeds.write_text(node(1))
 
-    def error(kind: type[Exception], match: str, **change: object) -> None:
-        given = {"seeds": seeds, "dumps": [dump], "into": tmp_path / "cut"} | change
+    def error(kind: type[Exception], match: str, **change: Any) -> None:
+        given: dict[str, Any] = {"seeds": seeds, "dumps": [dump], "into": tmp_path / "cut"} | change
         with pytest.raises(kind, match=match):
-            extract_subset(**given)  # type: ignore[arg-type]
+            extract_subset(**given)
 
     error(DataError, "no such dump", dumps=[tmp_path / "none.nt"])
     (tmp_path / "d.nt.xz").write_bytes(b"")
