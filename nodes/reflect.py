@@ -60,9 +60,14 @@ def _settle(state: State) -> tuple[Step, ...]:
 
 
 def _focus(state: State, context: Context, triples: tuple[Triple, ...]) -> tuple[str, ...]:
-    """K tails of the reflected triples are the next task-relevant entities; without any, they stay."""
-    profile = environment(context).kg.profile
-    tails = dict.fromkeys(profile.short(t.object) for t in triples if isinstance(t.object, IRI))
+    """K tails of the reflected triples are the next task-relevant entities; without any, they stay.
+
+    Where all of them only arrive at the entity that a model looked from, it goes on from their heads.
+    """
+    short = environment(context).kg.profile.short
+    tails = dict.fromkeys(short(t.object) for t in triples if isinstance(t.object, IRI))
+    if tails and not context.embedded and tails.keys() <= set(state.last.feedback.arguments):
+        tails = dict.fromkeys(short(t.subject) for t in triples)
     return tuple(tails)[: context.reflect_limit] or state.focus
 
 

@@ -117,7 +117,7 @@ def test_a_whole_group_is_one_choice_and_one_line_of_memory(
     update = oda(asked, Runtime(context=model))
     kept = [t for path in update["memory"] for t in path]
     assert kept == [*works, *admirers], "K limits what is chosen, and a group is one choice"
-    assert len(update["focus"]) == 2
+    assert update["focus"] == ("Q9000", "Q9001")
     shown = server.chats[0].text
     assert "... (21 in all)" in shown
     assert shown.count("Q90") == 10
@@ -126,6 +126,16 @@ def test_a_whole_group_is_one_choice_and_one_line_of_memory(
     assert lines[0].startswith("(Johann Wolfgang von Goethe [Q5879], notable work, Q9000; Q9001; ")
     assert lines[0].endswith("; Q9020)")
     assert lines[1] == "(Q8000; Q8001; Q8002, P737, Johann Wolfgang von Goethe [Q5879])"
+
+
+def test_a_model_goes_on_from_the_far_end_of_what_arrives(
+    context: Context, state: Callable[..., State], triple: Make, openai_server: Callable[..., OpenAIServer]
+) -> None:
+    server = openai_server([f"all,P737,{GOETHE}"])
+    made = step(triples=(triple("Q8000", "P737", GOETHE),))
+    asked = state(GOETHE, steps=(replace(made, feedback=replace(made.feedback, arguments=(GOETHE,))),))
+    model = replace(context, model="openai:scripted", base_url=server.url, prompt="oda")
+    assert oda(asked, Runtime(context=model))["focus"] == ("Q8000",)
 
 
 def test_invented_triples_are_counted(
