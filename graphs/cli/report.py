@@ -216,7 +216,7 @@ class Report:
         ]
         mark = "" if self.toolset.name in (*DATABASE_TOOLSETS, "agentbench") else "?"
         for variable, values in feedback.values.items():
-            more = ", ..." if values and f"{values[-1]!r}, ...]" in observation else ""
+            more = ", ..." if values and f"{values[-1]!r}, ..." in observation else ""
             shown = _first([readable_text(value) for value in values])
             lines.append(Text.assemble((f"{mark}{variable}: ", QUIET), shown, more))
         if lines or not observation:

@@ -169,6 +169,11 @@ def test_a_large_observation_is_shown_best_first_and_bounded(
     assert lines[-1] == "(not seen: 900 facts)"
 
 
+def test_candidates_have_names_and_ids_each_once(context: Context, state: Callable[..., State]) -> None:
+    values = prompt_values(state(GOETHE, focus=(GOETHE, "Q99999999")), context)
+    assert values["candidates"] == ["Johann Wolfgang von Goethe [Q5879]", "Q99999999"]
+
+
 def run_of(context: Context, server: OpenAIServer, question: str = "Where was Goethe born?") -> State:
     """A run of the default agent, with a model that several actions are taken from."""
     settings = replace(context, model="openai:scripted", base_url=server.url, max_actions=8)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from triplewise.tools.actions.explore import SHOWN_NEIGHBORS, answer, entity_ids, neighbours_under
 from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.search import search
-from triplewise.tools.actions.terms import Resolver, names, triple_lines, with_id
+from triplewise.tools.actions.terms import Resolver, names, relation_names, short_ids, triple_lines, with_id
 from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
@@ -39,6 +39,8 @@ class Extraction:
 ExtractService: TypeAlias = Callable[[str, str], Extraction]
 """`services["extract"]`: id or name of an entity, id of a relation -> what documents say (extractTriples)."""
 
+SHOWN_RELATIONS = 8
+"""Relations of either direction that are named where the one asked for leads nowhere."""
 SHOWN_PASSAGES, SHOWN_CHARACTERS = 5, 3_000
 """Passages, and characters of them, that an observation holds at most."""
 FACTS_OF_EACH = 1_000
@@ -52,7 +54,7 @@ FACTS_OF_EACH = 1_000
     aliases=("getReasoningPath", "getRules", "get_reasoning_path"),
 )
 def get_rules(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
-    """Retrieve relational reasoning paths to answer a sub-question. Use this first, to plan."""
+    """Retrieve relational reasoning paths to answer a sub-question: a plan to follow."""
     question = ", ".join(arguments).strip("'\"")
     service: RuleService | None = context.services.get("rules")
     rules = list(service(question)) if service else []
@@ -95,7 +97,12 @@ def search_neighbor(context: ActionContext, arguments: tuple[str, ...]) -> Feedb
     feedback = neighbours_under(context, resolver, entity, arguments[1:], "search_neighbor")
     if feedback.observation or not Outcome(feedback.outcome).ok:
         return feedback
-    return replace(feedback, observation=_nothing_found(context))
+    around = context.kg.relations(entity)
+    sides = context.rank(*(short_ids(context.kg, side) for side in (around.forward, around.backward)))
+    forward, backward = (relation_names(context.kg, side[:SHOWN_RELATIONS]) for side in sides)
+    listed = ", ".join([*forward, *(f"^{name}" for name in backward)])
+    there = f" Its relations are {listed}." if listed else ""
+    return replace(feedback, observation=f"{_nothing_found(context)}{there}")
 
 
 def _entity(context: ActionContext, resolver: Resolver, form: str) -> Term:

@@ -67,7 +67,7 @@ def test_it_explores_too(tmp_path: Path, openai_server: Server) -> None:
     found = react(tmp_path, server, toolset="explore")
     assert found["answer"].values == ("Ridley_Scott",)
     assert "get_path(Q911, Q915)" in server.chats[0].text
-    assert "Observation 1: (Alien, directed by, Ridley Scott" in server.chats[1].text
+    assert "-> directed_by (directed by): Ridley Scott [Ridley_Scott]" in server.chats[1].text
 
 
 def test_other_actions_need_a_prompt_of_ones_own(tmp_path: Path, openai_server: Server) -> None:

@@ -320,6 +320,7 @@ def test_following_rules(bench: ActionContext) -> None:
     assert nothing.observation.startswith("No entity found under this relation")
     assert "wiki_search" not in nothing.observation
     assert "your knowledge" not in nothing.observation
+    assert nothing.observation.endswith("Its relations are P31, P36 (capital), ^P17 (country).")
     read = SYMBOLIC.execute(served, Call("wikiSearch", ("Q17", "P36")))
     assert read.observation == (
         "By searching, Japan's relevant documents are Q17 has a P36. You should extract relevant factual "
