@@ -614,7 +614,8 @@ class PyQL:
             )
         if operator in MATCHES:
             left, right = (text(s.value) if isinstance(s, Literal) else s for s in (left, right))
-        clause = Filter(left, operator, right, kind)
+        is_name = any(isinstance(s, Literal) for s in (left, right)) and operator not in COMPARISONS[2:]
+        clause = Filter(left, operator, right, kind if is_name or kind != "name" else "")
         if not clause.mentions or left == right:
             _refuse(
                 "bad_comparison", f"{left.n3()} {operator} {right.n3()} compares no variable with anything"

@@ -220,16 +220,15 @@ class Writer:
 
     def _name_condition(self, item: Filter) -> str:
         """Whether a node has a label or an alias that compares like that."""
-        node, name = (item.left, item.right) if isinstance(item.left, Variable) else (item.right, item.left)
-        assert isinstance(name, Literal), "a name is compared with a text"
+        sides = (item.left, item.right)
+        node = next(s for s in sides if isinstance(s, Variable))
+        word = next(s for s in sides if isinstance(s, Literal))
         profile, own = self.profile, self._new("name")
         path = self._path(list(dict.fromkeys((*profile.label_predicates, *profile.alias_predicates))))
-        operator = "=" if item.operator == "!=" else item.operator
-        condition = (
-            self._condition(Filter(own, operator, name, "text"))
-            if operator in MATCHES
-            else (f"LCASE(STR({own.n3()})) = {self.names(string(name.value.lower()))}")
-        )
+        if item.operator in MATCHES:
+            condition = self._condition(Filter(own, item.operator, word))
+        else:
+            condition = f"LCASE(STR({own.n3()})) = {self.names(string(word.value.lower()))}"
         exists = "NOT EXISTS" if item.operator == "!=" else "EXISTS"
         return f"{exists} {{ {self._triple(node, path, own)} FILTER({condition}) }}"
 

@@ -314,19 +314,15 @@ def read_expression(form: str) -> Expression:
 def write_expression(expression: Expression) -> str:
     """The form that `read_expression` reads back."""
     match expression:
+        case Variable() | Literal():
+            return write_value(expression, None)
         case Operation("neg", (operand,)):
             return f"-({write_expression(operand)})"
         case Operation(name, (operand,)):
             return f"{name}({write_expression(operand)})"
-        case Operation(name, operands):
-            sides = (
-                f"({write_expression(o)})"
-                if isinstance(o, Operation) and o.name in "+-*/"
-                else write_expression(o)
-                for o in operands
-            )
-            return f" {name} ".join(sides)
-    return write_value(expression, None)
+    nested = (isinstance(o, Operation) and o.name in "+-*/" for o in expression.operands)
+    sides = map(write_expression, expression.operands)
+    return f" {expression.name} ".join(f"({s})" if n else s for s, n in zip(sides, nested, strict=True))
 
 
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(")
@@ -520,8 +516,10 @@ def apply(program: PyQL, name: str, arguments: Sequence[str], reader: Reader) ->
             )
         case "add_aggregate", [function, variable, *rest]:
             kinds = [a for a in rest if not a.startswith("?")]
-            output, per, *_ = [*map(read_variable, (a for a in rest if a.startswith("?"))), None, None]
-            return program.add_aggregate(function.lower(), read_variable(variable), output, per, _kind(kinds))
+            result, each, *_ = [*(read_variable(a) for a in rest if a.startswith("?")), None, None]
+            return program.add_aggregate(
+                function.lower(), read_variable(variable), result, each, _kind(kinds)
+            )
         case "add_max", [variable, *kind]:
             return program.add_max(read_variable(variable, "max_not_variable"), _kind(kind))
         case "add_min", [variable, *kind]:
