@@ -65,7 +65,9 @@ def get_neighbors(context: ActionContext, arguments: tuple[str, ...]) -> Feedbac
     entity = resolver.entity(arguments[0])
     if len(arguments) > 1:
         feedback = neighbours_under(context, resolver, entity, arguments[1:], "get_neighbors")
-        return replace(feedback, observation=feedback.observation or "This entity has no such neighbors.")
+        if feedback.outcome != Outcome.EMPTY:
+            return feedback
+        return replace(feedback, observation="This entity has no such neighbors.")
     result = kg.neighbours(entity)
     triples, id = result.triples, kg.profile.short(entity)
     lines = neighbour_lines(kg, triples, [id], lambda relations: context.rank(relations, [])[0])

@@ -95,7 +95,7 @@ def search_neighbor(context: ActionContext, arguments: tuple[str, ...]) -> Feedb
     resolver = Resolver(context)
     entity = _entity(context, resolver, arguments[0])
     feedback = neighbours_under(context, resolver, entity, arguments[1:], "search_neighbor")
-    if feedback.observation or not Outcome(feedback.outcome).ok:
+    if feedback.outcome != Outcome.EMPTY:
         return feedback
     around = context.kg.relations(entity)
     sides = context.rank(*(short_ids(context.kg, side) for side in (around.forward, around.backward)))
