@@ -54,6 +54,7 @@ def asked(graph: Path, question: str, *calls: str, shown: bool = True) -> Trajec
 def test_a_comparison_that_does_not_hold_is_the_answer_no(graph: Path) -> None:
     run = asked(graph, DENSER, *TWO, "add_filter(?a, >, ?b)")
     assert "the answer would be no" in run.state.last.observation
+    assert "?a holds numbers: 11.3. ?b holds numbers: 13.534." in run.state.last.observation
     assert "ask()" in run.state.last.observation
     run = asked(graph, DENSER, *TWO, "add_filter(?a, >, ?b)", "ask()", "execute()")
     assert run.state.last.feedback.answers == ("false",)

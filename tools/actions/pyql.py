@@ -128,9 +128,10 @@ def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback
             and _decides(context.question)
         ):
             # Nothing is wrong with a comparison that does not hold.
-            feedback = replace(
-                feedback, outcome=Outcome.ROWS, observation=f"{_NO} If the question asks this, ask()."
-            )
+            values = empty_facts(context, before, after).get("values", {})
+            held = "".join(f" {variable} holds {told}." for variable, told in values.items())
+            said = f"{_NO}{held} If the question asks this, ask()."
+            feedback = replace(feedback, outcome=Outcome.ROWS, observation=said)
         profile, empty = context.kg.profile, feedback.outcome == Outcome.EMPTY
         detail = {
             **resolver.detail(),
