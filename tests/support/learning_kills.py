@@ -23,7 +23,7 @@ from triplewise.nodes.learning import merge as merging
 from triplewise.nodes.learning.attempts import Attempts
 from triplewise.nodes.learning.config import LearningConfig, Progress
 from triplewise.tools.learning.questions import Question
-from triplewise.tools.learning.trajectory import Journal, Trajectory
+from triplewise.tools.learning.trajectory import Journal, Trajectory, write_line
 
 
 def die() -> None:
@@ -68,16 +68,17 @@ def note_attempts(folder: Path) -> None:
 
 def tear(number: int) -> None:
     """Die in the middle of writing a line."""
-    write, count = Journal._write, [0]
+    append, count = Journal.append, [0]
 
-    def torn(self: Journal, line: bytes) -> None:
+    def torn(self: Journal, trajectory: Trajectory) -> None:
         count[0] += 1
         if count[0] == number:
+            line = write_line(trajectory).encode()
             os.write(self._file, line[: len(line) // 2])
             die()
-        write(self, line)
+        append(self, trajectory)
 
-    Journal._write = torn  # type: ignore[method-assign]
+    Journal.append = torn  # type: ignore[method-assign]
 
 
 def fatal_merge(path: Path, trajectories: Sequence[Trajectory]) -> None:

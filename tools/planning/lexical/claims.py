@@ -319,10 +319,10 @@ def named_nodes(
     if kg.index is None:  # neighbours of the topic whose label stands in the sentence
         triples = kg.neighbours(topic, limit=NEAR).triples
         ends = dict.fromkeys(t.object if t.subject == topic else t.subject for t in triples)
-        for node, label in kg.labels(ends).items():
+        for end, label in kg.labels(ends).items():
             match = re.search(rf"(?<!\w){re.escape(label)}(?!\w)", sentence, re.IGNORECASE)
             if normalise(label) and match is not None:
-                names.append(Named(node, match[0], match.span()))
+                names.append(Named(end, match[0], match.span()))
     else:  # all names in it that the label index knows, plurals of one word too
         stop = lexicon()["stopwords"]
         for in_index in kg.index.spans(sentence):
