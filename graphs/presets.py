@@ -48,12 +48,12 @@ _SQL = _STEP_BY_STEP | {"link": "database", "plan": "none", "answer": "sql"}
 PRESETS: dict[str, Preset] = {
     "agent": Preset(
         "all three papers together: rules plan, observation guides, a query is built and corrected",
-        _STEP_BY_STEP | {"plan": "mined", "observe": "auto", "reflect": "similarity"},
+        _STEP_BY_STEP | {"plan": "auto", "observe": "auto", "reflect": "similarity"},
         {"toolset": "pyql", "prompt": "agent", "max_steps": 40, "max_actions": 8},
     ),
     "agent-sparql": Preset(
         "the agent with SPARQL that the model writes in place of PyQL actions (needs a model)",
-        _STEP_BY_STEP | {"plan": "mined", "observe": "auto", "reflect": "none"},
+        _STEP_BY_STEP | {"plan": "auto", "observe": "auto", "reflect": "none"},
         {"toolset": "sparql", "prompt": "sparql", "max_steps": 20, "max_actions": 4},
     ),
     "queryagent": Preset(

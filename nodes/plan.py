@@ -120,6 +120,15 @@ def for_policy(state: State, runtime: Runtime[Context]) -> Update:
     return mined(state, runtime) if runtime.context.embedded else {"rules": ()}
 
 
+def auto(state: State, runtime: Runtime[Context]) -> Update:
+    """The policy without a model follows rules; a model is told those of seed questions, where there are any.
+
+    Rules that only fit the words of a question cost a model more than they gave: see docs/results.md.
+    """
+    is_guided = runtime.context.embedded or environment(runtime).seeds is not None
+    return mined(state, runtime) if is_guided else {"rules": ()}
+
+
 def none(state: State, runtime: Runtime[Context]) -> Update:
     """No plan (ablation)."""
     return {"rules": ()}
@@ -147,4 +156,10 @@ def rule_service(state: State, context: Context) -> RuleService:
     return rules
 
 
-VARIANTS: dict[str, Phase] = {"mined": mined, "proposed": proposed, "for-policy": for_policy, "none": none}
+VARIANTS: dict[str, Phase] = {
+    "auto": auto,
+    "mined": mined,
+    "proposed": proposed,
+    "for-policy": for_policy,
+    "none": none,
+}

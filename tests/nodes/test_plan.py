@@ -14,7 +14,7 @@ from langgraph.runtime import Runtime
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State
 from triplewise.nodes.environment import Update
-from triplewise.nodes.plan import mined, proposed
+from triplewise.nodes.plan import auto, mined, proposed
 from triplewise.tools.core.rules import DroppedRule
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.proposals import parse_bodies
@@ -178,3 +178,17 @@ def test_bodies_are_read_from_lists_and_arrows() -> None:
     assert parse_bodies(reply) == [("a", "^b"), ("^c", "d"), ("e", "f")]
     assert parse_bodies("[P36 (capital), inverse of P17]") == [("P36 (capital)", "inverse of P17")]
     assert parse_bodies("no rule") == []
+
+
+def test_a_model_is_told_rules_of_seed_questions_only(films: Path, seeds: Path) -> None:
+    linked = (LinkedEntity("Alien", 13, 18, "http://films.example/alien", "Alien", 1.0),)
+
+    def rules(**settings: Any) -> int:
+        context = Context(kg=str(films), **settings)
+        state = State(question=QUESTION, linked=linked, focus=(linked[0].id,))
+        return len(auto(state, Runtime(context=context))["rules"])
+
+    model = {"model": "openai:any", "base_url": "http://127.0.0.1:9/v1", "api_key_env": ""}
+    assert rules() > 0
+    assert rules(**model) == 0
+    assert rules(seeds=str(seeds), **model) > 0
