@@ -15,12 +15,14 @@ from triplewise.evals.baselines import BASELINES
 from triplewise.graphs import PRESETS, Context, State, build_graph
 from triplewise.graphs.cli.console import columns, examples, out
 from triplewise.graphs.presets import VARIANTS
+from triplewise.tools.actions import MODEL_TOOLSETS
 from triplewise.tools.core.errors import ConfigurationError
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
 
 SOURCES = {
     "agent": "QueryAgent, ODA and SymAgent together",
+    "agent-sparql": "the loop of QueryAgent (2024), with SPARQL that the model writes",
     "queryagent": "QueryAgent (2024)",
     "oda": "ODA (2024)",
     "symagent": "SymAgent (2025)",
@@ -75,7 +77,7 @@ def systems() -> list[dict[str, Any]]:
             "source": SOURCES[name],
             "parameters": dict(preset.phases),
             "settings": dict(preset.settings),
-            "needs_model": False,
+            "needs_model": preset.settings["toolset"] in MODEL_TOOLSETS,
         }
         for name, preset in PRESETS.items()
     ]

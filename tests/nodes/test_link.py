@@ -8,7 +8,7 @@ import pytest
 from langgraph.runtime import Runtime
 
 from triplewise.graphs import Context, State
-from triplewise.nodes.link import VARIANTS, link
+from triplewise.nodes.link import VARIANTS, link, none
 from triplewise.tools.core.errors import ConfigurationError
 
 from .conftest import WILD
@@ -22,7 +22,8 @@ def test_entities_are_found_in_the_question(runtime: Runtime[Context]) -> None:
 
 def test_given_entities_are_taken_as_they_are(runtime: Runtime[Context]) -> None:
     state = State(question="Where is it set?", entities={"it": WILD, "White Fang": None})
-    for phase in VARIANTS.values():
+    assert none(state, runtime)["linked"] == ()
+    for phase in (phase for name, phase in VARIANTS.items() if name != "none"):
         assert [e.id for e in phase(state, runtime)["linked"]] == [WILD, "Q844836"]
 
 

@@ -23,6 +23,7 @@ from triplewise.tools.core.errors import ConfigurationError
 
 __all__ = [
     "DATABASE_TOOLSETS",
+    "MODEL_TOOLSETS",
     "TOOLSETS",
     "Action",
     "ActionContext",
@@ -50,4 +51,6 @@ class _Registry(dict[str, Toolset]):
 
 DATABASE_TOOLSETS = (SQL.name, SELECT.name)
 """Toolsets that ask a relational database in place of a KG."""
+MODEL_TOOLSETS = (*DATABASE_TOOLSETS, SPARQL.name)
+"""Toolsets that only a language model can use."""
 TOOLSETS: dict[str, Toolset] = _Registry((PYQL, EXPLORE, SYMBOLIC, AGENTBENCH, SQL, SELECT, SPARQL))

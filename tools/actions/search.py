@@ -18,6 +18,8 @@ _KINDS: dict[str, MatchKind] = {
     "relations": "relation",
     "property": "relation",
 }
+CLOSE, FAR = 0.75, 3
+"""How alike a name must be to be close to a text, and how many are shown where none is."""
 SHOWN, SHOWN_OF_ALL = 10, 5
 """Matches shown of one kind that was asked for; of each kind where none was named."""
 
@@ -38,11 +40,14 @@ def search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         raise ActionError("bad_kind", message, given=asked)
     kinds, shown = ((kind,), SHOWN) if kind else (KINDS, SHOWN_OF_ALL)
     matches = search_kg(context.kg, text, kinds, context.encoder, shown)
-    lines = [
-        f"{each}: {' | '.join(m.text() for m in of_kind)}"
-        for each in KINDS
-        if (of_kind := [m for m in matches if m.kind == each])
-    ]
+    lines = []
+    for each in KINDS:
+        of_kind = [m for m in matches if m.kind == each]
+        if each == "entity" and of_kind and of_kind[0].score < CLOSE:
+            of_kind = of_kind[:FAR]
+            each = "entity (nothing is called so; the nearest names)"
+        if of_kind:
+            lines.append(f"{each}: {' | '.join(m.text() for m in of_kind)}")
     return Feedback(
         arguments=(text, *([kind] if kind else ())),
         outcome=Outcome.ROWS,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.protocol import Hop, KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
@@ -124,6 +124,8 @@ def grouped_lines(
         return f"{short} ({names[short]})" if names.get(short, short) not in ("", short) else short
 
     def value(term: Term) -> str:
+        if isinstance(term, Literal) and term.datatype == XSD + "boolean":
+            return term.value  # as it is written in a query, not yes or no
         text = readable(term) if isinstance(term, Literal) else labels.get(term, "")
         text = text if len(text) <= LONG else f"{text[: LONG - 3]}..."
         short = profile.short(term)
