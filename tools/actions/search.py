@@ -42,12 +42,11 @@ def search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     matches = search_kg(context.kg, text, kinds, context.encoder, shown)
     lines = []
     for each in KINDS:
-        of_kind = [m for m in matches if m.kind == each]
+        of_kind, head = [m for m in matches if m.kind == each], str(each)
         if each == "entity" and of_kind and of_kind[0].score < CLOSE:
-            of_kind = of_kind[:FAR]
-            each = "entity (nothing is called so; the nearest names)"
+            of_kind, head = of_kind[:FAR], "entity (nothing is called so; the nearest names)"
         if of_kind:
-            lines.append(f"{each}: {' | '.join(m.text() for m in of_kind)}")
+            lines.append(f"{head}: {' | '.join(m.text() for m in of_kind)}")
     return Feedback(
         arguments=(text, *([kind] if kind else ())),
         outcome=Outcome.ROWS,
