@@ -121,11 +121,12 @@ def for_policy(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """The policy without a model follows rules; a model is told those of seed questions, where there are any.
+    """The policy without a model follows rules, and so does `fast_path`; a model is told those of seed questions.
 
     Rules that only fit the words of a question cost a model more than they gave: see docs/results.md.
     """
-    is_guided = runtime.context.embedded or environment(runtime).seeds is not None
+    context = runtime.context
+    is_guided = context.embedded or context.fast_path or environment(runtime).seeds is not None
     return mined(state, runtime) if is_guided else {"rules": ()}
 
 

@@ -399,7 +399,7 @@ def test_every_result_says_what_it_takes_to_have_it_again(
     assert {"langgraph", "inspect-ai", "pyoxigraph", "sentence-transformers"} <= set(about["packages"])
     assert (about["sample_seed"], about["model"], about["preset"]) == (7, "embedded", "agent")
     assert (about["settings"]["plan_beam"], about["settings"]["row_limit"]) == (3, 20_000)
-    assert (about["phases"]["reflect"], about["phases"]["plan"]) == ("none", "mined")
+    assert (about["phases"]["reflect"], about["phases"]["plan"]) == ("none", "auto")
     assert about["seed_questions"] == "the dev questions of all hops"
     json.dumps(about)  # plain values only
     shipped, mine = provenance.prices_checksum(), tmp_path / "prices.yaml"

@@ -91,7 +91,12 @@ WRONG = [
     ("task: metaqa", "task: metaq", 5, "columns.0.task: unknown task 'metaq'; choose one of: "),
     ("{hops: 1}", "{hop: 1}", 5, "columns.0.set.hop: unknown name to set 'hop'; choose one of: "),
     ("{hops: 1}", "{preset: oda}", 5, "'preset' is set by system"),
-    ("{plan: none}", "{plan: noon}", 8, "unknown variant of phase plan 'noon'; choose one of: for-policy, "),
+    (
+        "{plan: none}",
+        "{plan: noon}",
+        8,
+        "unknown variant of phase plan 'noon'; choose one of: auto, for-policy, ",
+    ),
     (
         "{plan: none}",
         "{observe_depth: 0}",

@@ -234,7 +234,7 @@ def rows(pattern: str) -> list[object]:
     return list(result)
 
 
-@given(st.text(st.characters(), max_size=60) | st.sampled_from(PAYLOADS))
+@given(st.text(st.characters(codec="utf-8"), max_size=60) | st.sampled_from(PAYLOADS))
 def test_an_iri_or_literal_that_is_read_never_leaves_its_place(text: str) -> None:
     profile = load_profile("wikidata")
     for form in (text, f"<http://example.org/{text}>", f"<urn:{text}>"):
