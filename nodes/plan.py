@@ -121,7 +121,7 @@ def for_policy(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """The policy without a model follows rules, and so does `fast_path`; a model is told those of seed questions.
+    """The policy without a model and `fast_path` follow rules; a model is told those of seed questions.
 
     Rules that only fit the words of a question cost a model more than they gave: see docs/results.md.
     """

@@ -1,8 +1,8 @@
 """Real replies of a language model, given again: a change of parser or action that breaks them is seen here.
 
-`agent.jsonl.gz` holds a run of the preset `agent` over the demo graph, an object a line: the question, what the
-model replied each time it was asked (by hand, from the request alone), and what came out: `labels`, `status`,
-`calls`. The requests are kept beside them, to be read where a replay fails.
+`agent.jsonl.gz` holds a run of the preset `agent` over the demo graph, an object a line: the question, what
+the model replied each time it was asked (by hand, from the request alone), and what came out: `labels`,
+`status`, `calls`. The requests are kept beside them, to be read where a replay fails.
 """
 
 from __future__ import annotations
