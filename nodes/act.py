@@ -34,14 +34,14 @@ from triplewise.nodes.hints import around_lines, entity_lines, rule_lines
 from triplewise.nodes.history import encode
 from triplewise.nodes.models import ModelCall
 from triplewise.nodes.plan import rule_service
-from triplewise.nodes.sql import sql_services, table_lines
+from triplewise.nodes.sql import require_model, sql_services, table_lines
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_texts, observation_lines
 from triplewise.tools.actions import Toolset, parse_actions, parse_call, parse_react
 from triplewise.tools.actions.terms import names, with_id
 from triplewise.tools.actions.toolset import ActionContext, Ranker, ReasoningMemory
 from triplewise.tools.core.call import Call, Feedback
-from triplewise.tools.core.errors import ActionError, ConfigurationError
+from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
@@ -108,9 +108,7 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
     """Follow the best rule step by step; after a correction, the next one that fits."""
     context, env = runtime.context, environment(runtime)
     if env.toolset.name == "sparql":
-        raise ConfigurationError(
-            "writing SPARQL needs a language model; name one, e.g. --model openai:gpt-4o-mini"
-        )
+        require_model(context, "writing SPARQL")
     if context.fast_path and (whole := whole_program(state, action_context(state, context), env.toolset)):
         return _recorded(state, *whole)
     choice = decide(state, env.kg, env.toolset.name, context.walk_width)

@@ -33,12 +33,10 @@ SHOWN_TABLES = 12
 """Tables offered at once, those most like the question."""
 
 
-def require_model(context: Context) -> None:
-    """Raise `ConfigurationError` where a database is to be asked without a language model."""
+def require_model(context: Context, doing: str = "asking a database") -> None:
+    """Raise `ConfigurationError` where something is to be done that takes a language model, without one."""
     if context.embedded:
-        raise ConfigurationError(
-            "asking a database needs a language model; name one, e.g. --model openai:gpt-4o-mini"
-        )
+        raise ConfigurationError(f"{doing} needs a language model; name one, e.g. --model openai:gpt-4o-mini")
 
 
 def rank_names(question: str, named: Sequence[tuple[str, str]], context: Context) -> list[str]:

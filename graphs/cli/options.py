@@ -183,14 +183,14 @@ def run_request(
     db = settings.get("db")
     preset = preset or ("sql" if db else "symagent" if settings.get("documents") else DEFAULT_PRESET)
     toolset = find_preset(preset).settings["toolset"]
-    if db:
+    if db or toolset == "sparql":
         from triplewise.nodes.context import Context
         from triplewise.nodes.sql import require_model
         from triplewise.tools.actions import DATABASE_TOOLSETS
 
-        if toolset not in DATABASE_TOOLSETS:
+        if db and toolset not in DATABASE_TOOLSETS:
             raise ConfigurationError(f"preset {preset} asks a knowledge graph; leave out --preset, or --db")
-        require_model(Context(**settings))
+        require_model(Context(**settings), "asking a database" if db else "writing SPARQL")
     if not question or not question.strip():
         raise ConfigurationError('no question; ask one, e.g. triplewise ask "Who wrote Dracula?"')
     ids: dict[str, str | None] = {}
