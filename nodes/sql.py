@@ -84,25 +84,21 @@ def start(state: State, runtime: Runtime[Context]) -> Update:
 
 def answer(state: State, runtime: Runtime[Context]) -> Update:
     """Answer with the values, the SQL that gives them, and the rows that prove them."""
-    database = environment(runtime).database
-    if environment(runtime).toolset.name == "select":
-        return _answer_of_select(state, database)
-    try:
-        query = read(state.program, database.schema)
-    except ActionError:
-        query = SqlQuery()
-    finished = bool(state.steps) and state.last.feedback.finished and state.last.feedback.action == "execute"
-    values = state.last.feedback.answers if finished else ()
-    status: AnswerStatus = "not_found"
-    reason = f"every way tried gave no result ({len(state.steps)} steps)"
-    if state.verdict is not None and state.verdict.status == "spent":
-        if not finished and query.answer is not None:
-            rows = database.run(query).rows
-            values = tuple(dict.fromkeys(str(row[0]) for row in rows if row[0] is not None))
+    last = state.last.feedback if state.steps else Feedback()
+    given_up = state.verdict is not None and state.verdict.status == "spent"
+    finished = last.finished and last.action == "execute"
+    of_program = _of_select if environment(runtime).toolset.name == "select" else _of_conditions
+    sql, found, rows = of_program(state, environment(runtime).database, finished or given_up)
+    values = last.answers if finished else found if given_up else ()
+    if decides(state.question) and values in (("1",), ("0",), ("True",), ("False",)):
+        values = ("true" if values[0] in ("1", "True") else "false",)
+    status: AnswerStatus = "answered" if values else "not_found"
+    reason = "" if values else f"every way tried gave no result ({len(state.steps)} steps)"
+    if given_up and state.verdict is not None:
         so_far = "the answer is what was found so far" if values else "nothing was found so far"
         status, reason = "budget_spent", f"{state.verdict.note}; {so_far}"
-    elif values:
-        status, reason = "answered", ""
+    elif last.action == "unknown":
+        reason = ", ".join(last.arguments)
     elif not state.steps:
         reason = "no action was taken"
     return {
@@ -111,45 +107,35 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
             values=values,
             labels=values,
             text=sentence(values) or f"Not found: {reason}.",
-            sql=database.sql(query) if values else "",
-            rows=_lines(database.rows(query, PROOF_ROWS)) if values else (),
+            sql=sql if values else "",
+            rows=_lines(rows) if values else (),
             reason=reason,
             corrections=state.corrections,
         )
     }
 
 
-def _answer_of_select(state: State, database: RelationalDatabase) -> Update:
-    """Answer with the rows of the last SELECT; yes or no where the question asks for that."""
-    last = state.last.feedback if state.steps else Feedback()
-    rows = Rows(Outcome.EMPTY)
-    spent = state.verdict is not None and state.verdict.status == "spent"
-    values: tuple[str, ...] = last.answers if last.finished and last.action == "execute" else ()
-    if state.program and (values or spent):
-        rows = read_select(state.program, database).run(database)
-        values = values or answer_values(rows)
-    if decides(state.question) and values in (("1",), ("0",), ("True",), ("False",)):
-        values = ("true" if values[0] in ("1", "True") else "false",)
-    status: AnswerStatus = "answered" if values else "not_found"
-    reason = "" if values else f"every way tried gave no result ({len(state.steps)} steps)"
-    if spent:
-        so_far = "the answer is what was found so far" if values else "nothing was found so far"
-        assert state.verdict is not None
-        status, reason = "budget_spent", f"{state.verdict.note}; {so_far}"
-    elif last.action == "unknown":
-        status, reason, values = "not_found", ", ".join(last.arguments), ()
-    return {
-        "answer": Answer(
-            status=status,
-            values=values,
-            labels=values,
-            text=sentence(values) or f"Not found: {reason}.",
-            sql=state.program if values else "",
-            rows=_lines(replace(rows, rows=rows.rows[:PROOF_ROWS])) if values else (),
-            reason=reason,
-            corrections=state.corrections,
-        )
-    }
+def _of_select(state: State, database: RelationalDatabase, ended: bool) -> tuple[str, tuple[str, ...], Rows]:
+    """SQL, values and rows of the last SELECT; nothing is run unless the run has `ended` with one."""
+    if not (ended and state.program):
+        return state.program, (), Rows(Outcome.EMPTY)
+    rows = read_select(state.program, database).run(database)
+    return state.program, answer_values(rows), replace(rows, rows=rows.rows[:PROOF_ROWS])
+
+
+def _of_conditions(
+    state: State, database: RelationalDatabase, ended: bool
+) -> tuple[str, tuple[str, ...], Rows]:
+    """SQL, values and rows of a query of conditions; nothing is run unless the run has `ended` with one."""
+    try:
+        query = read(state.program, database.schema)
+    except ActionError:
+        query = SqlQuery()
+    if not (ended and query.answer is not None):
+        return "", (), Rows(Outcome.EMPTY)
+    cells = (row[0] for row in database.run(query).rows)
+    values = tuple(dict.fromkeys(str(cell) for cell in cells if cell is not None))
+    return database.sql(query), values, database.rows(query, PROOF_ROWS)
 
 
 def _lines(rows: Rows) -> tuple[str, ...]:
