@@ -185,7 +185,7 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
         "question": state.question,
         "most": context.max_actions,
         "entities": {e.label: e.id for e in state.linked},
-        "meanings": (meanings := entity_lines(state.linked)),
+        "meanings": (meanings := entity_lines(kg, state.linked)),
         "plan": (plan := rule_lines(state)),
         "around": around_lines(state, context, [*meanings, *plan]),
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],

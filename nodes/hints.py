@@ -6,40 +6,48 @@ of the plan. Every node and relation comes with its id, so that it can be used w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State
-from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity
+from triplewise.tools.linking.search import node_types
 from triplewise.tools.retrieval.surroundings import NearbyFact, grouped_lines, within
 
 LETTERS = 4
 """Letters of a token, about."""
 RIVALS, BEHIND = 3, 0.25
 """Other meanings of a mention that are told at most, and how far behind the best one's score they may be."""
+LONG = 80
+"""Characters above which a description is clipped."""
 RULES = 3
 """Rules of the plan that are told at most."""
 LATER = 3
 """The share of the budget, as 1/n, that is left once the run has steps of its own to show."""
 
 
-def entity_lines(linked: Iterable[LinkedEntity]) -> list[str]:
-    """Return one line a mention: its node, and the others it may mean where the linker is not sure."""
+def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str]:
+    """Return one line a mention: its node, and the others it may mean where the linker is not sure.
+
+    Each with its description or, where it has none, its classes: a film is told from a mountain of its name.
+    """
+    told = [[c for c in e.candidates if c.score >= e.score - BEHIND][: 1 + RIVALS] for e in linked]
+    nodes = {c.id: kg.profile.expand(c.id) for near in told for c in near if not c.description}
+    types = node_types(kg, [iri for iri in nodes.values() if iri is not None])
+
+    def text(candidate: EntityCandidate) -> str:
+        iri = nodes.get(candidate.id)
+        about = candidate.description or ", ".join(types.get(iri, ()) if iri is not None else ())
+        about = about if len(about) <= LONG else f"{about[: LONG - 3]}..."
+        return f"{candidate.label}: {candidate.id}{f' ({about})' if about else ''}"
+
     lines = []
-    for entity in linked:
-        best, *others = entity.candidates or (None,)
-        about = f" ({best.description})" if best and best.description else ""
-        line = f"{entity.label}: {entity.id}{about}"
-        near = [c for c in others if c is not None and c.score >= entity.score - BEHIND][:RIVALS]
-        if near:
-            line += f"; or {', '.join(f'{c.label}: {c.id}{_about(c.description)}' for c in near)}"
-        lines.append(line)
+    for entity, near in zip(linked, told, strict=True):
+        best, *others = map(text, near) if near else (f"{entity.label}: {entity.id}",)
+        lines.append(f"{best}; or {', '.join(others)}" if others else best)
     return lines
-
-
-def _about(description: str) -> str:
-    return f" ({description})" if description else ""
 
 
 def rule_lines(state: State) -> list[str]:
