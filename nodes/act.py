@@ -178,6 +178,8 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
     """Return what prompt templates may name."""
     kg = environment(context).kg
     focus = [node for i in state.focus if (node := read_term(i, kg.profile)) is not None]
+    hinted = "hints" in environment(context).prompt  # other prompts are spared their queries
+    meanings, plan = (entity_lines(kg, state.linked), rule_lines(state)) if hinted else ([], [])
     return {
         "tools": environment(context).toolset.document(),
         "tools_brief": environment(context).toolset.brief(),
@@ -185,9 +187,9 @@ def prompt_values(state: State, context: Context) -> dict[str, Any]:
         "question": state.question,
         "most": context.max_actions,
         "entities": {e.label: e.id for e in state.linked},
-        "meanings": (meanings := entity_lines(kg, state.linked)),
-        "plan": (plan := rule_lines(state)),
-        "around": around_lines(state, context, [*meanings, *plan]),
+        "meanings": meanings,
+        "plan": plan,
+        "around": around_lines(state, context, [*meanings, *plan]) if hinted else [],
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
         "observation": observation_lines(kg, state),
         "memory": memory_texts(kg, state),
