@@ -33,8 +33,8 @@ def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str
 
     Each with its description or, where it has none, its classes: a film is told from a mountain of its name.
     """
-    told = [[c for c in e.candidates if c.score >= e.score - BEHIND][: 1 + RIVALS] for e in linked]
-    nodes = {c.id: kg.profile.expand(c.id) for near in told for c in near if not c.description}
+    meanings = [[c for c in e.candidates if c.score >= e.score - BEHIND][: 1 + RIVALS] for e in linked]
+    nodes = {c.id: kg.profile.expand(c.id) for near in meanings for c in near if not c.description}
     types = node_types(kg, [iri for iri in nodes.values() if iri is not None])
 
     def text(candidate: EntityCandidate) -> str:
@@ -44,7 +44,7 @@ def entity_lines(kg: KnowledgeGraph, linked: Sequence[LinkedEntity]) -> list[str
         return f"{candidate.label}: {candidate.id}{f' ({about})' if about else ''}"
 
     lines = []
-    for entity, near in zip(linked, told, strict=True):
+    for entity, near in zip(linked, meanings, strict=True):
         best, *others = map(text, near) if near else (f"{entity.label}: {entity.id}",)
         lines.append(f"{best}; or {', '.join(others)}" if others else best)
     return lines

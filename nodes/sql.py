@@ -88,8 +88,11 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     given_up = state.verdict is not None and state.verdict.status == "spent"
     finished = last.finished and last.action == "execute"
     of_program = _of_select if environment(runtime).toolset.name == "select" else _of_conditions
-    sql, found, rows = of_program(state, environment(runtime).database, finished or given_up)
-    values = last.answers if finished else found if given_up else ()
+    sql, rows = "", Rows(Outcome.EMPTY)
+    values: tuple[str, ...] = ()
+    if finished or given_up:
+        answers = last.answers if finished else None
+        sql, values, rows = of_program(state.program, environment(runtime).database, answers)
     if decides(state.question) and values in (("1",), ("0",), ("True",), ("False",)):
         values = ("true" if values[0] in ("1", "True") else "false",)
     status: AnswerStatus = "answered" if values else "not_found"
@@ -115,27 +118,31 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     }
 
 
-def _of_select(state: State, database: RelationalDatabase, ended: bool) -> tuple[str, tuple[str, ...], Rows]:
-    """SQL, values and rows of the last SELECT; nothing is run unless the run has `ended` with one."""
-    if not (ended and state.program):
-        return state.program, (), Rows(Outcome.EMPTY)
-    rows = read_select(state.program, database).run(database)
-    return state.program, answer_values(rows), replace(rows, rows=rows.rows[:PROOF_ROWS])
+def _of_select(
+    program: str, database: RelationalDatabase, answers: tuple[str, ...] | None
+) -> tuple[str, tuple[str, ...], Rows]:
+    """SQL, values and rows of the last SELECT; its values are asked for where there are no `answers` yet."""
+    if not program:
+        return "", (), Rows(Outcome.EMPTY)
+    rows = read_select(program, database).run(database, PROOF_ROWS if answers is not None else None)
+    values = answer_values(rows) if answers is None else answers
+    return program, values, replace(rows, rows=rows.rows[:PROOF_ROWS])
 
 
 def _of_conditions(
-    state: State, database: RelationalDatabase, ended: bool
+    program: str, database: RelationalDatabase, answers: tuple[str, ...] | None
 ) -> tuple[str, tuple[str, ...], Rows]:
-    """SQL, values and rows of a query of conditions; nothing is run unless the run has `ended` with one."""
+    """SQL, values and rows of a query of conditions; as `_of_select`."""
     try:
-        query = read(state.program, database.schema)
+        query = read(program, database.schema)
     except ActionError:
         query = SqlQuery()
-    if not (ended and query.answer is not None):
+    if query.answer is None:
         return "", (), Rows(Outcome.EMPTY)
-    cells = (row[0] for row in database.run(query).rows)
-    values = tuple(dict.fromkeys(str(cell) for cell in cells if cell is not None))
-    return database.sql(query), values, database.rows(query, PROOF_ROWS)
+    if answers is None:
+        cells = (row[0] for row in database.run(query).rows)
+        answers = tuple(dict.fromkeys(str(cell) for cell in cells if cell is not None))
+    return database.sql(query), answers, database.rows(query, PROOF_ROWS)
 
 
 def _lines(rows: Rows) -> tuple[str, ...]:
