@@ -12,7 +12,7 @@ from dataclasses import replace
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import RelationText
-from triplewise.tools.kg.protocol import KnowledgeGraph, batches, memory_of, origin_of
+from triplewise.tools.kg.protocol import KnowledgeGraph, Result, batches, memory_of, origin_of
 
 BATCH = 300
 """Relations asked for at once."""
@@ -87,6 +87,23 @@ def singulars(noun: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(forms))
 
 
+def nodes_labelled(kg: KnowledgeGraph, texts: Iterable[str], aliases: bool = False) -> Result:
+    """Return each node (`node`) whose label is just one of the texts (`label`), in one query.
+
+    The label is in the profile's language or in none. `aliases`: names of the second kind count too. For a
+    KG without a label index, which finds nodes in any spelling.
+    """
+    profile = kg.profile
+    values = " ".join(
+        form.n3() for t in dict.fromkeys(texts) for form in (text(t), text(t, profile.language))
+    )
+    predicates = (*profile.label_predicates, *(profile.alias_predicates if aliases else ()))
+    links = "|".join(IRI(p).n3() for p in predicates)
+    return kg.query(
+        f"SELECT DISTINCT ?node ?label WHERE {{ VALUES ?label {{ {values} }} ?node {links} ?label }}"
+    )
+
+
 def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     """Nodes named by a noun that have instances in the KG, those with the preferred label first.
 
@@ -101,13 +118,8 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
         entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
         nodes = list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))
     else:
-        forms = [t for f in singulars(noun) for t in (text(f, kg.profile.language), text(f))]
-        labels = "|".join(IRI(p).n3() for p in kg.profile.label_predicates)
-        values = " ".join(f.n3() for f in forms)
-        rows = kg.query(
-            f"SELECT DISTINCT ?c WHERE {{ VALUES ?l {{ {values} }} ?c {labels} ?l }}", limit=20
-        ).rows
-        nodes = sorted(row[0] for row in rows if isinstance(row[0], IRI))
+        rows = nodes_labelled(kg, singulars(noun)).rows
+        nodes = sorted({row[0] for row in rows if isinstance(row[0], IRI)})[:20]
     if not nodes:
         return ()
     links = "|".join(IRI(p).n3() for p in kg.profile.type_predicates)

@@ -23,11 +23,10 @@ import yaml
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.core.names import Span, normalise, span_at, spans, tokens
 from triplewise.tools.core.terms import IRI, Literal, Term
-from triplewise.tools.core.terms import text as literal
 from triplewise.tools.kg.labels import Candidate, Entry, SpanMatch, similarity
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
-from triplewise.tools.kg.vocabulary import singulars
+from triplewise.tools.kg.vocabulary import nodes_labelled, singulars
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -343,12 +342,7 @@ class _Linker:
         if not candidates:
             return []
         forms = ((run.text, run.text.title(), run.text[:1].upper() + run.text[1:]) for run in candidates)
-        texts = dict.fromkeys(text for texts in forms for text in texts)
-        values = " ".join(f"{literal(t).n3()} {literal(t, kg.profile.language).n3()}" for t in texts)
-        links = "|".join(f"<{p}>" for p in kg.profile.label_predicates)
-        result = kg.query(
-            f"SELECT DISTINCT ?label ?node WHERE {{ VALUES ?label {{ {values} }} ?node {links} ?label }}"
-        )
+        result = nodes_labelled(kg, (text for texts in forms for text in texts))
         if not result.outcome.ok:
             message = result.message
             if result.outcome is not Outcome.UNAVAILABLE:
@@ -361,7 +355,7 @@ class _Linker:
                 message = f"{kg.name} does not answer: {message}"
             raise KGUnavailableError(message)
         named: dict[str, dict[IRI, str]] = {}
-        for label, node in result.rows:
+        for node, label in result.rows:
             if isinstance(node, IRI) and isinstance(label, Literal) and kg.profile.linkable(node.value):
                 named.setdefault(normalise(label.value), {})[node] = label.value
         counts: dict[IRI, int] = {}

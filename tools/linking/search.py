@@ -16,10 +16,9 @@ import numpy as np
 
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, Term
-from triplewise.tools.core.terms import text as literal
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, memory_of
-from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts
+from triplewise.tools.kg.vocabulary import nodes_labelled, relation_descriptions, relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import fuse
 from triplewise.tools.retrieval.vectors import vectors_of
@@ -97,7 +96,10 @@ def _entities(kg: KnowledgeGraph, text: str, limit: int) -> list[Match]:
             if c.score >= least and kg.profile.linkable(c.iri.value):
                 nodes.setdefault(c.iri, (c.label, c.score, c.entry.description))
     else:
-        nodes = {iri: (label, 1.0, "") for iri, label in _exactly_labelled(kg, text).items()}
+        forms = (text, text.title(), text[:1].upper() + text[1:], text.lower())
+        for node, label in nodes_labelled(kg, forms, aliases=True).rows:
+            if isinstance(node, IRI) and isinstance(label, Literal) and kg.profile.linkable(node.value):
+                nodes[node] = (label.value, 1.0, "")
     chosen = list(nodes)[:limit]
     types = node_types(kg, chosen)
     return [
@@ -105,21 +107,6 @@ def _entities(kg: KnowledgeGraph, text: str, limit: int) -> list[Match]:
         for iri in chosen
         for label, score, description in [nodes[iri]]
     ]
-
-
-def _exactly_labelled(kg: KnowledgeGraph, text: str) -> dict[IRI, str]:
-    """Nodes labelled with a text as written or with capitals, from a graph without label index."""
-    forms = dict.fromkeys((text, text.title(), text[:1].upper() + text[1:], text.lower()))
-    values = " ".join(f"{literal(t).n3()} {literal(t, kg.profile.language).n3()}" for t in forms)
-    links = "|".join(f"<{p}>" for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates))
-    result = kg.query(
-        f"SELECT DISTINCT ?node ?label WHERE {{ VALUES ?label {{ {values} }} ?node {links} ?label }}"
-    )
-    return {
-        node: label.value
-        for node, label in result.rows
-        if isinstance(node, IRI) and isinstance(label, Literal) and kg.profile.linkable(node.value)
-    }
 
 
 def node_types(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> dict[IRI, tuple[str, ...]]:
