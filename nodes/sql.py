@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langgraph.runtime import Runtime
 
@@ -16,14 +15,14 @@ from triplewise.nodes.state import Answer, AnswerStatus, State
 from triplewise.tools.actions.select import answer_values
 from triplewise.tools.actions.sql import table_line, table_text
 from triplewise.tools.core.call import Feedback
-from triplewise.tools.core.errors import ActionError, ConfigurationError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.lexical.question import decides
 from triplewise.tools.retrieval.ranking import rank_relations
-from triplewise.tools.sql.database import RelationalDatabase
-from triplewise.tools.sql.program import read
-from triplewise.tools.sql.schema import Rows, SqlQuery
-from triplewise.tools.sql.select import read_select
+from triplewise.tools.sql.query import Rows, read
+
+if TYPE_CHECKING:
+    from triplewise.tools.sql.database import RelationalDatabase
 
 PROOF_ROWS = 20
 """Most rows shown as proof."""
@@ -87,12 +86,14 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     last = state.last.feedback if state.steps else Feedback()
     given_up = state.verdict is not None and state.verdict.status == "spent"
     finished = last.finished and last.action == "execute"
-    of_program = _of_select if environment(runtime).toolset.name == "select" else _of_conditions
-    sql, rows = "", Rows(Outcome.EMPTY)
-    values: tuple[str, ...] = ()
-    if finished or given_up:
-        answers = last.answers if finished else None
-        sql, values, rows = of_program(state.program, environment(runtime).database, answers)
+    sql, values, rows = "", tuple[str, ...](), Rows(Outcome.EMPTY)
+    if state.program and (finished or given_up):
+        database, answers = environment(runtime).database, last.answers if finished else None
+        if environment(runtime).toolset.name == "select":
+            sql, rows = state.program, database.select(database.read_select(state.program))
+            values = answer_values(rows)
+        else:
+            sql, values, rows = _of_conditions(state.program, database, answers)
     if decides(state.question) and values in (("1",), ("0",), ("True",), ("False",)):
         values = ("true" if values[0] in ("1", "True") else "false",)
     status: AnswerStatus = "answered" if values else "not_found"
@@ -118,25 +119,11 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
     }
 
 
-def _of_select(
-    program: str, database: RelationalDatabase, answers: tuple[str, ...] | None
-) -> tuple[str, tuple[str, ...], Rows]:
-    """SQL, values and rows of the last SELECT; its values are asked for where there are no `answers` yet."""
-    if not program:
-        return "", (), Rows(Outcome.EMPTY)
-    rows = read_select(program, database).run(database, PROOF_ROWS if answers is not None else None)
-    values = answer_values(rows) if answers is None else answers
-    return program, values, replace(rows, rows=rows.rows[:PROOF_ROWS])
-
-
 def _of_conditions(
     program: str, database: RelationalDatabase, answers: tuple[str, ...] | None
 ) -> tuple[str, tuple[str, ...], Rows]:
-    """SQL, values and rows of a query of conditions; as `_of_select`."""
-    try:
-        query = read(program, database.schema)
-    except ActionError:
-        query = SqlQuery()
+    """SQL, values and rows of a query of conditions; it is run where there are no `answers` yet."""
+    query = read(program, database.schema)
     if query.answer is None:
         return "", (), Rows(Outcome.EMPTY)
     if answers is None:
@@ -148,7 +135,7 @@ def _of_conditions(
 def _lines(rows: Rows) -> tuple[str, ...]:
     """Return rows as text: `column: value; ...`, values too long cut, empty ones left out."""
     lines = []
-    for row in rows.rows:
+    for row in rows.rows[:PROOF_ROWS]:
         cells = [(name, str(cell)) for name, cell in zip(rows.columns, row, strict=True) if cell is not None]
         short = (f"{name}: {cell if len(cell) <= CELL else f'{cell[: CELL - 1]}…'}" for name, cell in cells)
         lines.append("; ".join(short))

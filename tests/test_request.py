@@ -73,3 +73,10 @@ def test_few_files(request_path: tuple[list[str], list[str]]) -> None:
 def test_no_deep_chain(request_path: tuple[list[str], list[str]]) -> None:
     _, chain = request_path
     assert len(chain) <= MOST_DEPTH, f"{len(chain)} calls deep:\n" + "\n".join(chain)
+
+
+def test_what_the_question_does_not_need_is_not_imported() -> None:
+    heavy = ("sqlalchemy", "sqlglot", "duckdb", "pandas", "openai", "torch")
+    code = f"import sys, triplewise.graphs.build; print(*(m for m in {heavy} if m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -229,7 +229,8 @@ def test_yes_and_no_are_read_from_a_select(db: str, openai_server: Server) -> No
     reply = f"Thought: exists\nAction 1: {query}\nAction 2: execute()"
     context = Context(db=db, model="openai:scripted", base_url=openai_server([reply]).url, api_key_env="")
     answer = build_graph("sql").invoke({"question": "Is there a film of 1990?"}, context=context)["answer"]
-    assert (answer.values, answer.text, answer.usage.calls) == (("true",), "Yes.", 1)
+    used = (answer.usage.calls, answer.usage.queries)  # seen, executed and proven by one run of the SELECT
+    assert (answer.values, answer.text, used) == (("true",), "Yes.", (1, 1))
 
 
 def test_a_text_that_is_not_stored_is_noted_where_there_is_a_row_all_the_same(

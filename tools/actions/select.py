@@ -6,7 +6,7 @@ last one is the answer.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.sql import get_column, get_columns, get_tables, open_database_of
@@ -14,15 +14,19 @@ from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, 
 from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.sql.database import RelationalDatabase
-from triplewise.tools.sql.schema import Rows
-from triplewise.tools.sql.select import Select, find_columns, find_values, read_select
-from triplewise.tools.sql.values import fold
+from triplewise.tools.sql.query import Rows
+from triplewise.tools.sql.values import fold, nearest
+
+if TYPE_CHECKING:
+    from triplewise.tools.sql.database import RelationalDatabase
+    from triplewise.tools.sql.select import Select
 
 SHOWN_ROWS = 10
 """Rows of a result that the model is shown."""
 CELL = 80
 """Characters of a cell that are shown."""
+VALUES, COLUMNS = 8, 5
+"""Values and columns of a search that are shown."""
 
 
 @action(
@@ -34,39 +38,35 @@ CELL = 80
 def query(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Run a SELECT and see its first rows. It becomes the answer when execute() follows."""
     database = open_database_of(context)
-    select = read_select(", ".join(arguments), database)
-    rows = _run(select, database, SHOWN_ROWS)
-    if rows.rows and not answer_values(rows):
-        rows = replace(rows, outcome=Outcome.EMPTY, rows=())  # nothing but NULL
+    select = database.read_select(", ".join(arguments))
+    rows = _run(select, database)
+    shown = rows.rows[:SHOWN_ROWS] if answer_values(rows) else ()  # nothing but NULL is no result
+    outcome = Outcome.EMPTY if rows.rows and not shown else rows.outcome
+    lines = [" | ".join(rows.columns)]
+    for row in shown:
+        cells = ("NULL" if cell is None else str(cell).replace("\n", " ") for cell in row)
+        lines.append(" | ".join(c if len(c) <= CELL else f"{c[: CELL - 3]}..." for c in cells))
+    more = ["... and more rows"] if len(rows.rows) > len(shown) else []
     notes = [f"Note: {note}." for note in select.notes]
     return Feedback(
         arguments=(select.text,),
         # A preview is cut on purpose: that is no truncation to warn of.
-        outcome=Outcome.ROWS if rows.outcome is Outcome.TRUNCATED else rows.outcome,
+        outcome=Outcome.ROWS if outcome is Outcome.TRUNCATED else outcome,
         message=rows.message,
-        observation="\n".join([_table(rows), *notes]) if rows.rows else "The query has no result.",
+        observation="\n".join([*lines, *more, *notes]) if shown else "The query has no result.",
         program=select.text,
-        values={c: [str(row[i]) for row in rows.rows] for i, c in enumerate(rows.columns)},
+        values={c: [str(row[i]) for row in shown] for i, c in enumerate(rows.columns)},
         # A count of nothing, or EXISTS, is a row too.
-        detail=_of_texts(select, database) if len(rows.rows) < 2 else {},
+        detail=_of_texts(select, database) if len(shown) < 2 else {},
     )
 
 
-def _run(select: Select, database: RelationalDatabase, limit: int | None) -> Rows:
+def _run(select: Select, database: RelationalDatabase) -> Rows:
     """The rows of a SELECT. Raises `ActionError` for one that the engine refuses."""
-    rows = select.run(database, limit)
+    rows = database.select(select)
     if rows.outcome is Outcome.SYNTAX:
         raise ActionError("bad_sql", rows.message, given=select.text)
     return rows
-
-
-def _table(rows: Rows) -> str:
-    """Rows as text: the columns, then one line a row."""
-    lines = [" | ".join(rows.columns)]
-    for row in rows.rows:
-        cells = ("NULL" if cell is None else str(cell).replace("\n", " ") for cell in row)
-        lines.append(" | ".join(c if len(c) <= CELL else f"{c[: CELL - 3]}..." for c in cells))
-    return "\n".join([*lines, "... and more rows"] if rows.outcome is Outcome.TRUNCATED else lines)
 
 
 def _of_texts(select: Select, database: RelationalDatabase) -> dict[str, object]:
@@ -89,10 +89,21 @@ def _of_texts(select: Select, database: RelationalDatabase) -> dict[str, object]
 )
 def search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Look up how the database writes a value, and in which columns; or columns by their name."""
+    from rapidfuzz import fuzz
+
     database, text = open_database_of(context), ", ".join(arguments).strip().strip("'\"")
-    lines = [f"{column.id} = {value!r}" for column, value in find_values(database, text)]
-    if named := find_columns(database.schema, text):
-        lines.append(f"columns: {', '.join(column.id for column in named)}")
+    columns = database.schema.columns
+    held = [
+        (column.id, str(value))
+        for column in columns
+        if column.kind in ("text", "other")
+        for value in database.find(column, text, 2)
+    ]
+    held.sort(key=lambda pair: -fuzz.WRatio(text.lower(), pair[1].lower()))
+    lines = [f"{column} = {value!r}" for column, value in held[:VALUES]]
+    ids = {column.id.replace("_", " "): column.id for column in columns}
+    if named := nearest(text, list(ids), COLUMNS):
+        lines.append(f"columns: {', '.join(ids[str(name)] for name in named)}")
     return Feedback(
         arguments=(text,),
         outcome=Outcome.ROWS,
@@ -106,7 +117,7 @@ def execute(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     if not context.program:
         raise ActionError("execute_before_answer", "no query was made yet: use query(SELECT ...)")
     database = open_database_of(context)
-    rows = _run(read_select(context.program, database), database, None)
+    rows = _run(database.read_select(context.program), database)
     values = answer_values(rows)
     shown = ", ".join(values[:SHOWN_ROWS]) + (", ..." if len(values) > SHOWN_ROWS else "")
     return Feedback(

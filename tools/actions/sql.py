@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triplewise.tools.actions.terms import list_values
 from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.sql.database import RelationalDatabase
-from triplewise.tools.sql.program import (
-    column_name,
+from triplewise.tools.sql.query import (
+    Condition,
+    Rows,
+    Schema,
+    SqlQuery,
+    Table,
     condition_arguments,
     find_column,
     find_table,
@@ -25,8 +28,10 @@ from triplewise.tools.sql.program import (
     read_condition,
     write,
 )
-from triplewise.tools.sql.schema import Condition, Rows, Schema, SqlQuery, Table
 from triplewise.tools.sql.values import fold
+
+if TYPE_CHECKING:
+    from triplewise.tools.sql.database import RelationalDatabase
 
 NameRanker: TypeAlias = Callable[[Sequence[tuple[str, str]]], list[str]]
 """`services["rank_names"]`: (id, text) pairs -> ids, cut and ordered for the question."""
@@ -87,7 +92,7 @@ def table_line(schema: Schema, table: Table, bare: bool = False) -> str:
     `bare` leaves the table's name out of its columns' names, also where other tables have such columns.
     """
     columns = ", ".join(
-        f"{c.name if bare else column_name(schema, c)} ({c.kind}{f', e.g. {c.example}' if c.example else ''})"
+        f"{c.name if bare else schema.name_of(c)} ({c.kind}{f', e.g. {c.example}' if c.example else ''})"
         for c in table.columns
     )
     keys = [k for k in schema.keys if k.columns[0].table == table.name]
@@ -100,7 +105,7 @@ def get_column(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Get the values stored in a column. Do this before a condition on it."""
     database, query = _begun(context)
     column = find_column(database.schema, ", ".join(arguments), _tables(query))
-    name = column_name(database.schema, column)
+    name = database.schema.name_of(column)
     result = database.values(column, context.preview * 2)
     values = [str(row[0]) for row in result.rows]
     more = result.outcome is Outcome.TRUNCATED
@@ -143,7 +148,7 @@ def _situation(
     context: ActionContext, database: RelationalDatabase, before: SqlQuery, condition: Condition, result: Rows
 ) -> dict[str, Any]:
     """What guidelines need to know of a condition."""
-    column, name = condition.column, column_name(database.schema, condition.column)
+    column, name = condition.column, database.schema.name_of(condition.column)
     inspected = [c for c in context.memory.calls if c not in context.memory.failed]
     detail: dict[str, Any] = {
         "column": name,
@@ -173,7 +178,7 @@ def set_answer(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     *names, last = arguments
     aggregation = read_aggregation(last) if names else ""
     column = find_column(database.schema, ", ".join(names or [last]), _tables(query))
-    name = column_name(database.schema, column)
+    name = database.schema.name_of(column)
     if aggregation in ("SUM", "AVG") and column.kind != "number":
         raise ActionError(
             "sum_of_text",

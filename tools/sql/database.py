@@ -17,19 +17,20 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.kg.protocol import Meter, Outcome
-from triplewise.tools.sql.engines import QueryError, fetch, fetch_text, open_engine, statement_text
-from triplewise.tools.sql.schema import Column, Rows, SqlQuery, reflect_schema
+from triplewise.tools.sql.engines import QueryError, fetch, open_engine, statement_text
+from triplewise.tools.sql.query import Column, Rows, SqlQuery
+from triplewise.tools.sql.schema import reflect_schema
+from triplewise.tools.sql.select import Select, read_select
 from triplewise.tools.sql.statements import Statement, Writer
 from triplewise.tools.sql.values import Value, fold, nearest, plain, read_number
 
-T = TypeVar("T")
 DISTINCT = 20_000
 """Most distinct values of a column that are compared with a text one by one."""
 ENDINGS = {
@@ -127,12 +128,13 @@ class RelationalDatabase:
         self.schema, clauses, native = reflect_schema(engine, timeout)
         self._writer = Writer(self.schema, clauses, native, self._spellings)
         self._distinct: dict[Column, tuple[Value, ...]] = {}
+        self._selected: dict[str, Rows] | None = None
         self.meter = Meter()
 
     def session(self, meter: Meter, timeout: float, limit: int) -> Self:
-        """The same database for one run, with its meter, time-out and row limit."""
+        """The same database for one run, with its meter, time-out and row limit: it asks no SELECT twice."""
         session = copy(self)
-        session.meter, session.timeout, session.limit = meter, timeout, limit
+        session.meter, session.timeout, session.limit, session._selected = meter, timeout, limit, {}
         session._writer = replace(self._writer, spellings=session._spellings)
         return session
 
@@ -160,9 +162,8 @@ class RelationalDatabase:
     def sql(self, query: SqlQuery) -> str:
         """The query as it is run, with its values written out, for people; "" where there is none yet."""
         try:
-            return statement_text(
-                self.engine, self._writer.answer(query) if query.answer else self._writer.rows(query)[0]
-            )
+            statement = self._writer.answer(query) if query.answer else self._writer.rows(query)[0]
+            return statement_text(self.engine, statement)
         except QueryError:
             return ""
 
@@ -182,25 +183,23 @@ class RelationalDatabase:
         except QueryError:
             return []
 
-    def select(self, text: str, limit: int | None = None) -> Rows:
-        """The rows of a SELECT that `read_select` has checked, cut at the limit, with its columns."""
-        most = max(1, min(limit, self.limit) if limit is not None else self.limit)
-        try:
-            names, cells = self._metered(lambda: fetch_text(self.engine, text, self.timeout, most + 1))
-        except QueryError as error:
-            is_lost = error.outcome is Outcome.UNAVAILABLE and not self._answers()
-            refused = error.outcome is Outcome.UNAVAILABLE and not is_lost
-            return Rows(Outcome.SYNTAX if refused else error.outcome, message=error.message)
-        rows = tuple(tuple(plain(cell) for cell in row) for row in cells[:most])
-        outcome = Outcome.TRUNCATED if len(cells) > most else Outcome.ROWS if rows else Outcome.EMPTY
-        return Rows(outcome, rows, names)
+    def read_select(self, text: str) -> Select:
+        """The SELECT that a model wrote, checked. Raises `ActionError`, see `triplewise.tools.sql.select`."""
+        return read_select(text, self.schema, self.engine.name)
 
-    def _answers(self) -> bool:
-        """Whether the database is there: drivers report unknown functions like a lost connection."""
-        try:
-            return bool(self._metered(lambda: fetch(self.engine, sa.select(sa.literal(1)), self.timeout)))
-        except QueryError:
-            return False
+    def select(self, select: Select) -> Rows:
+        """The rows of a checked SELECT, cut at the limit."""
+        text = select.limited(self.limit + 1)
+        if self._selected is not None and text in self._selected:
+            return self._selected[text]
+        rows = self._rows(lambda: (text, ()), None)
+        if rows.outcome is Outcome.UNAVAILABLE:
+            # Drivers report unknown functions like a lost connection: is the database there?
+            there = self._rows(lambda: (sa.select(sa.literal(1)), ()), 1)
+            rows = replace(rows, outcome=Outcome.SYNTAX) if there.rows else rows
+        if self._selected is not None and rows.outcome.ok:
+            self._selected[text] = rows
+        return rows
 
     def close(self) -> None:
         """Free what is held. Safe to call twice."""
@@ -216,20 +215,18 @@ class RelationalDatabase:
         if len(values) < DISTINCT:
             return values
         words = sorted((w for w in text.split() if len(w) > 2), key=len, reverse=True)[:2]
-        return self._values(*(self._writer.like(column, word) for word in words or [text]), limit=200)
+        likely: dict[Value, None] = {}
+        for word in words or [text]:
+            cells = self._fetch(self._writer.like(column, word).limit(200))[1]
+            likely |= dict.fromkeys(plain(cell) for (cell,) in cells)
+        return tuple(likely)
 
     def _values_of(self, column: Column) -> tuple[Value, ...]:
         """The distinct values of a column, at most `DISTINCT`; asked once. Raises `QueryError`."""
         if column not in self._distinct:
-            self._distinct[column] = self._values(self._writer.values(column), limit=DISTINCT)
+            cells = self._fetch(self._writer.values(column).limit(DISTINCT))[1]
+            self._distinct[column] = tuple(dict.fromkeys(plain(cell) for (cell,) in cells))
         return self._distinct[column]
-
-    def _values(self, *statements: Statement, limit: int) -> tuple[Value, ...]:
-        """What statements of one column find, each value once. Raises `QueryError`."""
-        values: dict[Value, None] = {}
-        for statement in statements:
-            values |= dict.fromkeys(plain(cell) for (cell,) in self._fetch(statement.limit(limit)))
-        return tuple(values)
 
     def _with_note(self, query: SqlQuery, rows: Rows) -> Rows:
         """Rows with a word on which of several ways tables were joined by."""
@@ -237,27 +234,28 @@ class RelationalDatabase:
             return rows
         return replace(rows, message=self._writer.tree(query).note)
 
-    def _rows(self, statement: Callable[[], tuple[Statement, tuple[str, ...]]], limit: int | None) -> Rows:
-        """What a statement gives, with its outcome; cut at the limit."""
+    def _rows(
+        self, statement: Callable[[], tuple[Statement | str, tuple[str, ...]]], limit: int | None
+    ) -> Rows:
+        """What a statement gives, cut at the limit; under the engine's names of columns where it has none."""
         most = max(1, min(limit, self.limit) if limit is not None else self.limit)
         try:
             select, columns = statement()
-            cells = self._fetch(select.limit(most + 1))
+            select = select if isinstance(select, str) else select.limit(most + 1)
+            names, cells = self._fetch(select, most + 1)
         except QueryError as error:
             return Rows(error.outcome, message=error.message)
         rows = tuple(tuple(plain(cell) for cell in row) for row in cells[:most])
         outcome = Outcome.TRUNCATED if len(cells) > most else Outcome.ROWS if rows else Outcome.EMPTY
-        return Rows(outcome, rows, columns)
+        return Rows(outcome, rows, columns or names)
 
-    def _fetch(self, statement: Statement) -> list[tuple[Any, ...]]:
-        """All rows of a statement, counted by the meter. Raises `QueryError`."""
-        return self._metered(lambda: fetch(self.engine, statement, self.timeout))
-
-    def _metered(self, ask: Callable[[], T]) -> T:
-        """What is asked, counted by the meter."""
+    def _fetch(
+        self, statement: Statement | str, most: int | None = None
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Names of columns and rows of a statement, counted by the meter. Raises `QueryError`."""
         started, outcome = time.perf_counter(), Outcome.ROWS
         try:
-            return ask()
+            return fetch(self.engine, statement, self.timeout, most)
         except QueryError as error:
             outcome = error.outcome
             raise

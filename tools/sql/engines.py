@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import registry
@@ -18,7 +18,6 @@ from triplewise.tools.kg.protocol import Outcome
 
 registry.register("duckdb", "triplewise.tools.sql.duckdb_dialect", "DuckDialect")
 
-T = TypeVar("T")
 _DUCK_SETTINGS = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -107,28 +106,21 @@ def _duckdb_creator(path: Path) -> Callable[[], Any]:
     return connect
 
 
-def fetch(engine: sa.Engine, statement: sa.Executable, timeout: float) -> list[tuple[Any, ...]]:
-    """Return all rows of a statement. Raises `QueryError`; a spent time-out, in seconds, is one."""
-    return _in_time(engine, lambda connection: [tuple(row) for row in connection.execute(statement)], timeout)
-
-
-def fetch_text(
-    engine: sa.Engine, text: str, timeout: float, most: int
+def fetch(
+    engine: sa.Engine, statement: sa.Executable | str, timeout: float, most: int | None = None
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Return the names of columns and the first rows of a checked SELECT. Raises `QueryError` as `fetch`."""
-    if engine.dialect.paramstyle in ("format", "pyformat"):
-        text = text.replace("%", "%%")  # the driver reads them as places of values
+    """Return the names of columns and the rows of a statement, in a transaction that is rolled back.
 
-    def ask(connection: sa.Connection) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        result = connection.exec_driver_sql(text)
-        return tuple(map(str, result.keys())), [tuple(row) for row in result.fetchmany(most)]
+    Args:
+        statement: built from parts, or the text of a SELECT that was checked.
+        timeout: in seconds. most: rows that are read; None for all.
 
-    return _in_time(engine, ask, timeout)
-
-
-def _in_time(engine: sa.Engine, ask: Callable[[sa.Connection], T], timeout: float) -> T:
-    """Return what is asked, in a transaction of its own that is rolled back. Raises `QueryError`."""
+    Raises:
+        QueryError: it gives no rows; a spent time-out is one.
+    """
     is_late = threading.Event()
+    if isinstance(statement, str) and engine.dialect.paramstyle in ("format", "pyformat"):
+        statement = statement.replace("%", "%%")  # the driver reads them as places of values
     try:
         with engine.connect() as connection:
             driver = connection.connection.driver_connection
@@ -142,7 +134,12 @@ def _in_time(engine: sa.Engine, ask: Callable[[sa.Connection], T], timeout: floa
             timer.daemon = True
             timer.start()
             try:
-                return ask(connection)
+                if isinstance(statement, str):
+                    result = connection.exec_driver_sql(statement)
+                else:
+                    result = connection.execute(statement)
+                rows = result.fetchall() if most is None else result.fetchmany(most)
+                return tuple(map(str, result.keys())), [tuple(row) for row in rows]
             finally:
                 timer.cancel()
     except sa.exc.SQLAlchemyError as error:

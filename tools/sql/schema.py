@@ -1,16 +1,10 @@
-"""What a relational database holds, and a query over it as a value (QueryAgent, section 5.3 and appendix E).
-
-The schema is reflected once: tables, columns with the kind of their cells, and foreign keys, along which the
-tables of a query are joined. A query is built part by part, like a PyQL program; only
-`tools/sql/statements.py` turns it into SQL, with every value bound and never pasted.
-"""
+"""The schema of a database, reflected once: tables, the kinds of their cells, and foreign keys for joins."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import types
@@ -18,88 +12,8 @@ from sqlalchemy import types
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import Deadline, Outcome
 from triplewise.tools.sql.engines import QueryError, fetch, first_line
+from triplewise.tools.sql.query import Column, ForeignKey, Schema, Table
 from triplewise.tools.sql.values import ColumnKind, Value, kind_of, read_number
-
-Aggregation = Literal["", "MAX", "MIN", "COUNT", "SUM", "AVG"]
-OPERATORS = ("=", "!=", ">", "<", ">=", "<=")
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column.
-
-    `kind` says how its values compare: a TEXT column whose values all read as numbers is a `number`.
-    `example` shows how dates are written.
-    """
-
-    table: str
-    name: str
-    kind: ColumnKind = "text"
-    doc: str = ""
-    example: str = ""
-
-    @property
-    def id(self) -> str:
-        """How actions name it where several tables have a column of this name: `table.column`."""
-        return f"{self.table}.{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table or view."""
-
-    name: str
-    columns: tuple[Column, ...]
-    doc: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignKey:
-    """Columns along which two tables are joined, pairwise equal."""
-
-    columns: tuple[Column, ...]
-    references: tuple[Column, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """All tables that may be asked, and how they hang together."""
-
-    tables: tuple[Table, ...]
-    keys: tuple[ForeignKey, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """`column operator value`. `folded`: text is compared without case, accents and outer spaces."""
-
-    column: Column
-    operator: str
-    value: Value
-    folded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SqlQuery:
-    """A query so far: conditions (all must hold), and what is returned.
-
-    The tables are those of the columns; a database joins them along foreign keys.
-    """
-
-    conditions: tuple[Condition, ...] = ()
-    answer: Column | None = None
-    aggregation: Aggregation = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What a query gave: `outcome` as for KGs (rows, empty, truncated, timeout, syntax, unavailable)."""
-
-    outcome: Outcome
-    rows: tuple[tuple[Value, ...], ...] = ()
-    columns: tuple[str, ...] = ()
-    message: str = ""
-
 
 SAMPLE = 1_000
 """Rows of each table that are read to see what its texts are."""
@@ -180,7 +94,7 @@ def _sample(
     looked = [c.name for c in table.columns if engine.name == "sqlite" or _declared_kind(c.type) is None]
     try:
         sampled = sa.select(*(clause.c[n] for n in looked)).limit(SAMPLE)
-        rows = fetch(engine, sampled, timeout) if looked else []
+        rows = fetch(engine, sampled, timeout)[1] if looked else []
     except QueryError:
         return {}
     return {str(n): [row[i] for row in rows if row[i] is not None] for i, n in enumerate(looked)}

@@ -6,7 +6,7 @@ run is written anew from what was parsed, never the text itself, and cut at the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,8 +17,7 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.sql.database import RelationalDatabase
-from triplewise.tools.sql.schema import Column, Rows, Schema
+from triplewise.tools.sql.query import Column, Schema
 from triplewise.tools.sql.values import nearest
 
 NEAREST = 5
@@ -46,15 +45,13 @@ class Select:
         """The statement, written anew."""
         return self.tree.sql(dialect=self.dialect, identify=False)
 
-    def run(self, database: RelationalDatabase, limit: int | None = None) -> Rows:
-        """Return its rows, cut at the limit."""
-        most = database.limit if limit is None else min(limit, database.limit)
-        capped = self.tree if self.tree.args.get("limit") else self.tree.limit(most + 1)
-        return database.select(capped.sql(dialect=self.dialect), limit)
+    def limited(self, most: int) -> str:
+        """The statement with a limit of rows, where it has none of its own."""
+        return self.text if self.tree.args.get("limit") else self.tree.limit(most).sql(dialect=self.dialect)
 
     def texts(self, schema: Schema) -> list[tuple[exp.Literal, Column]]:
         """Return the texts that columns are compared with, each with its column."""
-        columns = {(c.table.lower(), c.name.lower()): c for t in schema.tables for c in t.columns}
+        columns = {(c.table.lower(), c.name.lower()): c for c in schema.columns}
         found = []
         for scope in traverse_scope(self.tree):
             tables = {alias: s.name for alias, s in scope.sources.items() if isinstance(s, exp.Table)}
@@ -79,14 +76,17 @@ class Select:
         return Select(tree, self.dialect, self.notes)
 
 
-def read_select(text: str, database: RelationalDatabase) -> Select:
+def read_select(text: str, schema: Schema, engine: str) -> Select:
     """Return the statement that a text is.
+
+    Args:
+        text: as a model wrote it. schema: what there is. engine: SQLAlchemy's name of the kind of database.
 
     Raises:
         ActionError: `bad_sql` (cannot be parsed), `several_statements`, `not_select`, `unknown_table`,
             `unknown_column`; the detail holds the nearest names.
     """
-    dialect = _DIALECTS.get(database.engine.name, database.engine.name)
+    dialect = _DIALECTS.get(engine, engine)
     try:
         trees = [t for t in sqlglot.parse(text.strip().rstrip(";"), dialect=dialect) if t is not None]
     except (ParseError, TokenError) as error:
@@ -101,8 +101,8 @@ def read_select(text: str, database: RelationalDatabase) -> Select:
         name = str(function.name if isinstance(function, exp.Anonymous) else function.sql_name()).lower()
         if name.startswith(_FILE_READERS):
             raise ActionError("not_select", f"{name} reads files: only tables may be asked", given=name)
-    _check_names(tree, database.schema, dialect)
-    return Select(tree, dialect, tuple(_unusual_joins(tree, database.schema)))
+    _check_names(tree, schema, dialect)
+    return Select(tree, dialect, tuple(_unusual_joins(tree, schema)))
 
 
 def _check_names(tree: exp.Query, schema: Schema, dialect: str) -> None:
@@ -122,11 +122,11 @@ def _check_names(tree: exp.Query, schema: Schema, dialect: str) -> None:
     try:
         qualify(tree.copy(), schema=columns, dialect=dialect, identify=False, quote_identifiers=False)
     except (OptimizeError, ParseError) as error:
-        known = {c.name.lower() for t in schema.tables for c in t.columns}
+        known = {c.name.lower() for c in schema.columns}
         aliases = {a.alias.lower() for a in tree.find_all(exp.Alias)}
         unknown = [c.name for c in tree.find_all(exp.Column) if c.name.lower() not in known | aliases]
         given = unknown[0] if unknown else ""
-        ids = {c.name: c.id for t in schema.tables for c in t.columns}
+        ids = {c.name: c.id for c in schema.columns}
         near = [ids[str(n)] for n in nearest(given, list(ids), NEAREST)] if given else []
         message = f"there is no column {given}" if given else str(error).splitlines()[0]
         raise ActionError("unknown_column", message, given=given or message, nearest=near) from None
@@ -149,23 +149,3 @@ def _unusual_joins(tree: exp.Query, schema: Schema) -> Iterator[str]:
                 pair = frozenset(i.lower() for i in ids)
                 if len(pair) == 2 and pair not in keys:
                     yield f"{ids[0]} = {ids[1]} is no key of the database; are these the same thing?"
-
-
-def find_values(database: RelationalDatabase, text: str, most: int = 8) -> list[tuple[Column, str]]:
-    """Return the values nearest to a text in all columns of text, best first, each with its column."""
-    from rapidfuzz import fuzz
-
-    found = [
-        (column, str(value))
-        for table in database.schema.tables
-        for column in table.columns
-        if column.kind in ("text", "other")
-        for value in database.find(column, text, 2)
-    ]
-    return sorted(found, key=lambda pair: -fuzz.WRatio(text.lower(), pair[1].lower()))[:most]
-
-
-def find_columns(schema: Schema, text: str, most: int = 5) -> Sequence[Column]:
-    """Return the columns whose names are nearest to a text."""
-    ids = {c.id.replace("_", " "): c for t in schema.tables for c in t.columns}
-    return [ids[str(name)] for name in nearest(text, list(ids), most)]

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.engines import QueryError
-from triplewise.tools.sql.schema import OPERATORS, Column, Condition, ForeignKey, Schema, SqlQuery
+from triplewise.tools.sql.query import OPERATORS, Column, Condition, ForeignKey, Schema, SqlQuery
 from triplewise.tools.sql.values import NUMBER_PATTERN, Value, read_date, read_number
 
 Expression: TypeAlias = ColumnElement[Any]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.database import RelationalDatabase, open_database
 from triplewise.tools.sql.engines import QueryError, fetch
-from triplewise.tools.sql.schema import Aggregation, Column, Condition, SqlQuery
+from triplewise.tools.sql.query import Aggregation, Column, Condition, SqlQuery
 
 Find = Callable[[str], Column]
 NAME = 'the person.full "name"'

@@ -9,7 +9,7 @@ import pytest
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.sql.database import open_database
-from triplewise.tools.sql.schema import SqlQuery
+from triplewise.tools.sql.query import SqlQuery
 
 
 @pytest.mark.parametrize(

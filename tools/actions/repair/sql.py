@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from triplewise.tools.core.call import Call, Feedback
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.sql.database import RelationalDatabase
-from triplewise.tools.sql.program import columns_of, condition_arguments, read, read_condition
-from triplewise.tools.sql.schema import Condition
-from triplewise.tools.sql.select import read_select
+from triplewise.tools.sql.query import Condition, condition_arguments, read, read_condition
 from triplewise.tools.sql.values import fold
+
+if TYPE_CHECKING:
+    from triplewise.tools.sql.database import RelationalDatabase
 
 SPELLING = 75.0
 """How alike two texts must be (0 to 100) to be spellings of one name: "Vegemite" is no "Vegie-spread"."""
@@ -75,7 +76,7 @@ def _select_fixes(database: RelationalDatabase, feedback: Feedback, budget: int,
     """Return the failed SELECT with texts as the database writes them, where that finds rows."""
     from rapidfuzz import fuzz
 
-    select = read_select(feedback.arguments[0], database)
+    select = database.read_select(feedback.arguments[0])
     nearest = {m["text"]: m["nearest"] for m in feedback.detail["missing"]}
     tried = [
         select.replaced(literal, value)
@@ -85,7 +86,7 @@ def _select_fixes(database: RelationalDatabase, feedback: Feedback, budget: int,
     ]
     fixes: list[SqlFix] = []
     for candidate in tried[:budget]:
-        rows = candidate.run(database, SHOWN)
+        rows = database.select(candidate)
         if rows.outcome.ok and rows.rows and len(fixes) < most:
             found = ", ".join(str(cell) for cell in rows.rows[0] if cell is not None)
             fixes.append(SqlFix(Call("query", (candidate.text,)), found))
@@ -102,7 +103,7 @@ def _candidates(database: RelationalDatabase, failed: Condition) -> Iterator[Con
         yield replace(failed, folded=True)
     near = [v for v in database.find(column, text) if fold(str(v)) != fold(text)]
     # Other columns that hold the value, those of the same table first.
-    alike = [c for c in columns_of(database.schema) if c != column and c.kind == column.kind]
+    alike = [c for c in database.schema.columns if c != column and c.kind == column.kind]
     others = [
         replace(failed, column=other, value=value)
         for other in sorted(alike, key=lambda c: c.table != column.table)[:12]

@@ -1,0 +1,240 @@
+"""What a relational database holds, and a query over it as a value (QueryAgent, section 5.3 and appendix E).
+
+A query is built part by part, like a PyQL program; it is immutable, so that rolling back a step is keeping
+the old one. A run's state holds it as text, one action a line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from triplewise.tools.core.errors import ActionError
+from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.sql.values import ColumnKind, Value, fold, nearest, read_number
+
+Aggregation = Literal["", "MAX", "MIN", "COUNT", "SUM", "AVG"]
+OPERATORS = ("=", "!=", ">", "<", ">=", "<=")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    `kind` says how its values compare: a TEXT column whose values all read as numbers is a `number`.
+    `example` shows how dates are written.
+    """
+
+    table: str
+    name: str
+    kind: ColumnKind = "text"
+    doc: str = ""
+    example: str = ""
+
+    @property
+    def id(self) -> str:
+        """How actions name it where several tables have a column of this name: `table.column`."""
+        return f"{self.table}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table or view."""
+
+    name: str
+    columns: tuple[Column, ...]
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """Columns along which two tables are joined, pairwise equal."""
+
+    columns: tuple[Column, ...]
+    references: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """All tables that may be asked, and how they hang together."""
+
+    tables: tuple[Table, ...]
+    keys: tuple[ForeignKey, ...] = ()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns, in the order of the tables."""
+        return tuple(c for t in self.tables for c in t.columns)
+
+    def name_of(self, column: Column) -> str:
+        """How a column is written: bare where no other table has its name."""
+        same = [c for c in self.columns if fold(c.name) == fold(column.name)]
+        return column.name if len(same) == 1 else column.id
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`column operator value`. `folded`: text is compared without case, accents and outer spaces."""
+
+    column: Column
+    operator: str
+    value: Value
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SqlQuery:
+    """A query so far: conditions (all must hold), and what is returned.
+
+    The tables are those of the columns; a database joins them along foreign keys.
+    """
+
+    conditions: tuple[Condition, ...] = ()
+    answer: Column | None = None
+    aggregation: Aggregation = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a query gave: `outcome` as for KGs (rows, empty, truncated, timeout, syntax, unavailable)."""
+
+    outcome: Outcome
+    rows: tuple[tuple[Value, ...], ...] = ()
+    columns: tuple[str, ...] = ()
+    message: str = ""
+
+
+AGGREGATIONS: tuple[str, ...] = get_args(Aggregation)
+SIGNS = {
+    "==": "=",
+    "<>": "!=",
+    "≠": "!=",
+    "≥": ">=",
+    "≤": "<=",
+    "=>": ">=",
+    "=<": "<=",
+    "is": "=",
+    "equals": "=",
+}
+"""Ways to write an operator that can only mean one thing."""
+FOLDED = "folded"
+"""Said behind a value: text is compared without case, accents and outer spaces."""
+FUNCTIONS = {"NONE": "", "NULL": "", "AVERAGE": "AVG", "MEAN": "AVG", "MAXIMUM": "MAX", "MINIMUM": "MIN",
+             "TOTAL": "SUM", "NUMBER": "COUNT"}  # fmt: skip
+
+
+def condition_arguments(schema: Schema, condition: Condition) -> tuple[str, ...]:
+    """Return a condition as `add_condition` reads it."""
+    folded = [FOLDED] if condition.folded else []
+    return (schema.name_of(condition.column), condition.operator, str(condition.value), *folded)
+
+
+def find_column(schema: Schema, form: str, near: Iterable[str] = ()) -> Column:
+    """The column that a form means: by name, or `table.name`; case, accents and spaces do not matter.
+
+    Args:
+        schema: where to look.
+        form: as an agent wrote it, in quotes or not.
+        near: tables of the query so far; of columns with one name theirs is meant.
+
+    Raises:
+        ActionError: `unknown_column` with the nearest names, `ambiguous_column` with all that fit.
+    """
+    given, columns = bare(form), schema.columns
+    for reading in (str, fold, lambda text: "".join(c for c in fold(text) if c.isalnum())):
+        fitting = [c for c in columns if reading(given) in (reading(c.id), reading(c.name))]
+        fitting = [c for c in fitting if c.id == given] or fitting
+        if len(fitting) > 1:
+            fitting = [c for c in fitting if c.table in set(near)] or fitting
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            ids = [c.id for c in fitting]
+            raise ActionError(
+                "ambiguous_column", f"{given} is a column of several tables: {', '.join(ids)}", options=ids
+            )
+    names = [schema.name_of(c) for c in columns]
+    near_names = nearest(given, names, 5)
+    raise ActionError("unknown_column", f"there is no column {given}", given=given, nearest=near_names)
+
+
+def find_table(schema: Schema, form: str) -> Table:
+    """The table that a form means. Raises `ActionError` with code `unknown_table`."""
+    given, tables = bare(form), {t.name: t for t in schema.tables}
+    if (name := next((n for n in tables if fold(n) == fold(given)), None)) is not None:
+        return tables[name]
+    near = nearest(given, list(tables), 5) or list(tables)[:20]
+    raise ActionError("unknown_table", f"there is no table {given}", given=given, nearest=near)
+
+
+def bare(form: str) -> str:
+    """A form without outer quotes of any kind."""
+    text = form.strip()
+    if len(text) > 1 and (text[0], text[-1]) in (('"', '"'), ("'", "'"), ("`", "`"), ("[", "]")):
+        return text[1:-1].strip()
+    return text
+
+
+def read_aggregation(form: str) -> Aggregation:
+    """An aggregation. Raises `ActionError` with code `bad_aggregation`."""
+    name = bare(form).upper()
+    name = FUNCTIONS.get(name, name)
+    if name not in AGGREGATIONS:
+        legal = list(AGGREGATIONS[1:])
+        raise ActionError(
+            "bad_aggregation", f"{form} is no aggregation: {', '.join(legal)}", given=form, legal=legal
+        )
+    return name  # type: ignore[return-value]
+
+
+def read_condition(schema: Schema, parts: Sequence[str], near: Iterable[str] = ()) -> Condition:
+    """`column, operator, value`, where commas inside a name or a value have not to be quoted.
+
+    Raises:
+        ActionError: as `find_column`; `bad_operator`; `bad_value` where numbers are compared with none.
+    """
+    signs = [SIGNS.get(bare(part).lower(), bare(part)) for part in parts]
+    place = next((i for i, sign in enumerate(signs) if i and sign in OPERATORS), 1)
+    column, operator = find_column(schema, ", ".join(parts[:place]), near), signs[place]
+    if operator not in OPERATORS:
+        message = f"{parts[place]} is no operator: {', '.join(OPERATORS)}"
+        raise ActionError("bad_operator", message, given=parts[place], legal=list(OPERATORS))
+    rest = list(parts[place + 1 :])
+    folded = len(rest) > 1 and bare(rest[-1]).lower() == FOLDED
+    value = bare(", ".join(rest[:-1] if folded else rest))
+    if operator not in ("=", "!=") and column.kind == "number" and read_number(value) is None:
+        raise ActionError(
+            "bad_value", f"{column.name} holds numbers, and {value} is none", given=value, column=column.name
+        )
+    return Condition(column, operator, value, folded)
+
+
+def write(query: SqlQuery) -> str:
+    """The text of a query: one action a line, arguments as JSON."""
+    lines: list[tuple[str, list[Value]]] = []
+    for c in query.conditions:
+        folded = [True] if c.folded else []
+        lines.append(("add_condition", [c.column.id, c.operator, c.value, *folded]))
+    if query.answer is not None:
+        lines.append(("set_answer", [query.answer.id, query.aggregation or "None"]))
+    return "\n".join(f"{name}({json.dumps(a, ensure_ascii=False)[1:-1]})" for name, a in lines)
+
+
+def read(text: str, schema: Schema) -> SqlQuery:
+    """The query that `write` wrote. Raises `ActionError` where a text is none, or of another database."""
+    query, columns = SqlQuery(), {c.id: c for c in schema.columns}
+    for line in text.splitlines():
+        name, _, rest = line.partition("(")
+        try:
+            id_, *arguments = json.loads(f"[{rest.removesuffix(')')}]")
+            column = columns[id_]
+        except (ValueError, KeyError, TypeError):
+            raise ActionError("bad_program", f"no line of a program over this database: {line}") from None
+        if name == "add_condition":
+            added = Condition(column, str(arguments[0]), arguments[1], folded=len(arguments) > 2)
+            query = replace(query, conditions=(*query.conditions, added))
+        else:
+            query = replace(query, answer=column, aggregation=read_aggregation(str(arguments[0])))
+    return query
