@@ -230,7 +230,7 @@ def cut(
     again. DIR then holds triples.nt.gz, labels.nt.gz and cut.json (what was cut, and which hubs were not
     expanded), and `triplewise kg load DIR` takes it as it is.
     """
-    from triplewise.tools.kg.subset import SubsetSpec, extract_subset
+    from triplewise.tools.kg.subset.extract import SubsetSpec, extract_subset
 
     spec = SubsetSpec(hops, direction, hub_limit, tuple(language or ()))
     try:

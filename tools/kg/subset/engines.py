@@ -1,25 +1,21 @@
 """The engines that an extraction runs on: DuckDB here, Spark where one machine is not enough.
 
-An engine reads a dump as tables of lines, reads and writes folders of Parquet, and nothing else: what is
-computed stands in expressions that are the same for both.
+An engine reads a dump as tables of lines, names folders of Parquet as tables, writes what a query yields to
+such a folder, and nothing else: what is computed is SQL that both understand.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-
-import numpy as np
+from typing import Any, NamedTuple, TypeAlias
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.rdf import line_blocks, open_file, readable_lines
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
 
 ENGINES = ("duckdb", "spark")
 BLOCK = 64 << 20
@@ -27,15 +23,13 @@ BLOCK = 64 << 20
 
 
 class Lines(NamedTuple):
-    """A part of a dump.
+    """A part of a dump, which is now the table `lines`: `line`, trimmed, and `n`, its place from 0 or null.
 
     Attributes:
-        table: `line`, without its end, and `n`, its place in the part from 0 (null if unknown).
-        lines: how many; None if not counted. position: bytes of the file on disk that have been read.
+        count: how many lines; None if not counted. position: bytes of the file on disk that have been read.
     """
 
-    table: ir.Table
-    lines: int | None
+    count: int | None
     position: int
 
 
@@ -54,58 +48,63 @@ class DuckDB:
         Raises:
             ConfigurationError: the packages are missing, or `memory` is no size.
         """
-        ibis = _import_ibis("duckdb")
-        import duckdb
-
+        self._duckdb = _import("duckdb", self.name, "cut")
         spill.mkdir(parents=True, exist_ok=True)
         config: dict[str, Any] = {"threads": threads} if threads else {}
+        config |= {"temp_directory": str(spill), "memory_limit": memory, "preserve_insertion_order": False}
         try:
-            self._con = ibis.duckdb.connect(
-                temp_directory=str(spill), memory_limit=memory, preserve_insertion_order=False, **config
-            )
-        except duckdb.Error as error:
+            self._con = self._duckdb.connect(config=config)
+        except self._duckdb.Error as error:
             raise ConfigurationError(f"memory {memory!r} is no size; write e.g. 4GB ({error})") from error
+
+    def matches(self, column: str, pattern: str) -> str:
+        """The condition that a regular expression finds something in a column."""
+        return f"regexp_matches({column}, {_quoted(pattern)})"
 
     def lines(self, path: Path) -> Iterator[Lines]:
         """The lines of a file, decompressed here, in parts that fit in memory."""
-        import ibis
         import pyarrow as pa
         import pyarrow.compute as pc
 
         with open_file(path) as stream:
             try:
-                for raw in line_blocks(stream, BLOCK):
-                    text = readable_lines(raw)
-                    count = text.count(b"\n") + (not text.endswith(b"\n"))
-                    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
-                    offsets = np.zeros(count + 1, np.int64)
-                    offsets[1 : len(ends) + 1] = ends
-                    offsets[count] = len(text)
-                    buffers = pa.py_buffer(offsets), pa.py_buffer(text)
-                    lines = pa.LargeStringArray.from_buffers(count, *buffers)
+                for block in line_blocks(stream, BLOCK):
+                    lines = pa.array(readable_lines(block).decode().removesuffix("\n").split("\n"))
                     trimmed = pc.utf8_trim(lines, characters=" \t\r\n")
-                    table = ibis.memtable(pa.table({"n": np.arange(count), "line": trimmed}))
-                    yield Lines(table, count, stream.position)
+                    self._con.register("lines", pa.table({"n": range(len(lines)), "line": trimmed}))
+                    yield Lines(len(lines), stream.position)
             except OSError as error:
                 raise DataError(f"cannot be read to its end: {error}", path) from error
 
-    def read(self, folder: Path) -> ir.Table:
-        """The Parquet files below a folder as one table."""
-        return self._con.read_parquet(str(folder / "**" / "*.parquet"))
+    def name_table(self, name: str, *folders: Path) -> None:
+        """Give the Parquet files below some folders a name in queries."""
+        files = ", ".join(_quoted(str(folder / "**" / "*.parquet")) for folder in folders)
+        self._con.execute(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM read_parquet([{files}])")
 
-    def write(self, table: ir.Table, folder: Path) -> None:
-        """Write a table as one Parquet file."""
-        with _errors_of_duckdb(folder):
-            self._con.to_parquet(table, folder / "part-0.parquet", compression="zstd")
-
-    def count(self, table: ir.Table) -> int:
-        """Number of rows."""
-        with _errors_of_duckdb(None):
-            return int(table.count().to_pyarrow().as_py())
+    def write(self, query: str, folder: Path) -> None:
+        """Write what a query yields as one Parquet file."""
+        file = _quoted(str(folder / "part-0.parquet"))
+        with self._errors(folder):
+            self._con.execute(f"COPY ({query}) TO {file} (FORMAT parquet, COMPRESSION zstd)")
 
     def close(self) -> None:
         """Close the connection."""
-        self._con.disconnect()
+        self._con.close()
+
+    @contextmanager
+    def _errors(self, folder: Path) -> Iterator[None]:
+        """What goes wrong in a query, by who has to act. Ctrl-C reaches a query as a RuntimeError."""
+        try:
+            yield
+        except self._duckdb.IOException as error:
+            raise DataError(f"cannot be read or written: {error}", folder) from error
+        except self._duckdb.OutOfMemoryException as error:
+            reason = str(error).partition("\n")[0]
+            raise ConfigurationError(f"too little memory ({reason}); give more by --memory") from error
+        except RuntimeError as error:
+            if "interrupted" in str(error).lower():
+                raise KeyboardInterrupt from error
+            raise
 
 
 class Spark:
@@ -122,10 +121,19 @@ class Spark:
         Raises:
             ConfigurationError: the packages or Java are missing.
         """
-        ibis = _import_ibis("spark")
+        sql = _import("pyspark.sql", self.name, "spark")
         self._own = session is None
-        self._session = _session() if session is None else session
-        self._con = ibis.pyspark.connect(self._session)
+        if self._own and not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+            raise ConfigurationError(
+                "Spark needs Java 17 or newer, and no `java` was found; install one "
+                "(e.g. apt-get install default-jre-headless) or set JAVA_HOME"
+            )
+        self._session = session or sql.SparkSession.builder.appName("triplewise kg cut").getOrCreate()
+
+    def matches(self, column: str, pattern: str) -> str:
+        """The condition that a regular expression finds something in a column."""
+        escaped = _quoted(pattern.replace("\\", "\\\\"), "\\'")
+        return f"regexp_like({column}, {escaped})"
 
     def lines(self, path: Path) -> Iterator[Lines]:
         """The lines of a file in one part: Spark splits it itself (bz2 and plain files, not gz)."""
@@ -134,23 +142,18 @@ class Spark:
                 "Spark cannot read zst; compress it as .bz2 (which Spark reads in parallel)", path
             )
         frame = self._session.read.text(path.absolute().as_uri())
-        frame = frame.selectExpr(
-            "cast(null as bigint) as n", r"regexp_replace(value, '[ \\t\\r]+$', '') as line"
-        )
-        frame.createOrReplaceTempView("lines")
-        yield Lines(self._con.table("lines"), None, path.stat().st_size)
+        trimmed = r"regexp_replace(value, '[ \\t\\r]+$', '') AS line"
+        frame.selectExpr("CAST(NULL AS BIGINT) AS n", trimmed).createOrReplaceTempView("lines")
+        yield Lines(None, path.stat().st_size)
 
-    def read(self, folder: Path) -> ir.Table:
-        """The Parquet files below a folder as one table."""
-        return self._con.read_parquet(folder, recursiveFileLookup=True, pathGlobFilter="*.parquet")
+    def name_table(self, name: str, *folders: Path) -> None:
+        """Give the Parquet files below some folders a name in queries."""
+        reader = self._session.read.options(recursiveFileLookup=True, pathGlobFilter="*.parquet")
+        reader.parquet(*(folder.absolute().as_uri() for folder in folders)).createOrReplaceTempView(name)
 
-    def write(self, table: ir.Table, folder: Path) -> None:
-        """Write a table as Parquet files, one a partition."""
-        self._con.to_parquet(table, folder, mode="overwrite")
-
-    def count(self, table: ir.Table) -> int:
-        """Number of rows."""
-        return int(self._session.sql(self._con.compile(table)).count())
+    def write(self, query: str, folder: Path) -> None:
+        """Write what a query yields as Parquet files, one a partition."""
+        self._session.sql(query).write.mode("overwrite").parquet(folder.absolute().as_uri())
 
     def close(self) -> None:
         """Stop the session, if it was started here."""
@@ -161,65 +164,18 @@ class Spark:
 Engine: TypeAlias = DuckDB | Spark
 
 
-def engine_named(name: str, spill: Path, memory: str, threads: int | None) -> Engine:
-    """An engine by its name.
-
-    Raises:
-        ConfigurationError: unknown name, missing packages, missing Java.
-    """
-    if name not in ENGINES:
-        raise ConfigurationError.unknown("engine", name, ENGINES)
-    return Spark() if name == "spark" else DuckDB(spill, memory, threads)
+def _quoted(value: str, quote: str = "''") -> str:
+    """A text as SQL writes it. `quote`: what stands for an apostrophe in it."""
+    return "'" + value.replace("'", quote) + "'"
 
 
-@contextmanager
-def _errors_of_duckdb(folder: Path | None) -> Iterator[None]:
-    """What goes wrong in a query of DuckDB, by who has to act. Ctrl-C reaches a query as a RuntimeError."""
-    import duckdb
-
+def _import(module: str, engine: str, extra: str) -> Any:
     try:
-        yield
-    except duckdb.IOException as error:
-        raise DataError(f"cannot be read or written: {error}", folder) from error
-    except duckdb.OutOfMemoryException as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigurationError(f"too little memory ({reason}); give more by --memory") from error
-    except RuntimeError as error:
-        if "interrupted" in str(error).lower():
-            raise KeyboardInterrupt from error
-        raise
-
-
-def _import_ibis(engine: str) -> Any:
-    extra, package = ("spark", "pyspark") if engine == "spark" else ("cut", "duckdb")
-    try:
-        __import__(package)
-        import ibis
         import pyarrow  # noqa: F401
+
+        return import_module(module)
     except ImportError as error:
         raise ConfigurationError(
             f"cutting with {engine} needs the package {error.name}, which is not installed: "
             f"pip install 'triplewise[{extra}]'"
         ) from error
-    return ibis
-
-
-def _session() -> Any:
-    from pyspark.sql import SparkSession
-
-    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
-        raise ConfigurationError(
-            "Spark needs Java 17 or newer, and no `java` was found; install one "
-            "(e.g. apt-get install default-jre-headless) or set JAVA_HOME"
-        )
-    return SparkSession.builder.appName("triplewise kg cut").getOrCreate()
-
-
-def column_table(engine: Engine, values: Sequence[str], name: str, folder: Path) -> ir.Table:
-    """A table of one column of texts, from here."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({name: pa.array(values, pa.string())}), folder / "part-0.parquet")
-    return engine.read(folder)

@@ -13,22 +13,21 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.load import SUBSET_MANIFEST
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Progress, numbered_lines, open_file, safe_iri
-from triplewise.tools.kg.subset import hops as hop_tables
-from triplewise.tools.kg.subset.engines import Engine, column_table, engine_named
+from triplewise.tools.kg.subset.engines import ENGINES, DuckDB, Engine, Spark
 from triplewise.tools.kg.subset.staging import (
     STAGED,
     Facts,
@@ -36,15 +35,15 @@ from triplewise.tools.kg.subset.staging import (
     Steps,
     batches,
     check_dump,
+    row_count,
     rows,
     stage,
+    write_column,
     write_json,
 )
 
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
-    import pyarrow as pa
-
+Direction = Literal["both", "out"]
+DIRECTIONS: tuple[Direction, ...] = ("both", "out")
 FORMAT = 1
 TRIPLES, LABELS = "triples.nt.gz", "labels.nt.gz"
 FILES = (TRIPLES, LABELS, SUBSET_MANIFEST)
@@ -54,6 +53,43 @@ SHOWN = 1_000
 SEED_KEYS = ("entities", "topic_entity", "entity", "id")
 """Where a JSON record may name its entities: the first of these that it has."""
 _LEVEL = 4
+
+# What a cut computes. Terms are written as N-Triples writes them, and blank nodes have become IRIs: a term is
+# a node if it begins with `<`. The tables are named by `_Extraction._write`.
+_SEEDS = """
+SELECT s AS node FROM staged SEMI JOIN given ON s = node
+UNION SELECT o AS node FROM staged SEMI JOIN given ON o = node ORDER BY node
+"""
+_TOUCHED = """
+SELECT s, p, o, s AS node, 'out' AS side
+FROM staged SEMI JOIN followed USING (p) SEMI JOIN frontier ON s = node
+UNION SELECT s, p, o, o AS node, 'in' AS side
+FROM staged SEMI JOIN followed USING (p) SEMI JOIN frontier ON o = node WHERE o LIKE '<%' AND {both}
+"""
+"""The triples at the nodes of a frontier, by the node and the side that it is on."""
+_HUBS = """
+WITH pairs AS (
+    SELECT DISTINCT node, side, CASE side WHEN 'out' THEN o ELSE s END AS neighbour
+    FROM touched WHERE o LIKE '<%' AND {limit} > 0
+)
+SELECT node, side, COUNT(*) AS neighbours FROM pairs ANTI JOIN seeds USING (node)
+GROUP BY node, side HAVING COUNT(*) > {limit} ORDER BY neighbours DESC, node, side
+"""
+"""Nodes with more neighbours on one side than the limit (0 for none), but for seeds; the largest first."""
+_TAKEN = """
+SELECT s, p, o, {hop} AS hop FROM touched WHERE o NOT LIKE '<%'
+UNION SELECT s, p, o, {hop} AS hop FROM touched ANTI JOIN hubs USING (node, side) WHERE o LIKE '<%'
+"""
+"""The triples that a hop takes: all but those of hubs; their literals all the same."""
+_NODES = "SELECT s AS node FROM triples UNION SELECT o AS node FROM triples WHERE o LIKE '<%'"
+_NAMES = """
+WITH named AS ({nodes} UNION SELECT node FROM carriers UNION SELECT node FROM seeds)
+SELECT DISTINCT s, p, o FROM staged SEMI JOIN naming USING (p) SEMI JOIN named ON s = node
+WHERE {languages} ORDER BY s, p, o
+"""
+"""Labels, aliases and descriptions of all nodes and relations that were taken, and of the seeds."""
+_TAG = "regexp_extract(o, '\"@([a-z0-9-]+)$', 1)"
+"""The language tag of a literal, '' for none."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +105,13 @@ class SubsetSpec:
     """
 
     hops: int = 3
-    direction: hop_tables.Direction = "both"
+    direction: Direction = "both"
     hub_limit: int = 10_000
     languages: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.direction not in hop_tables.DIRECTIONS:
-            raise ConfigurationError.unknown("direction", self.direction, hop_tables.DIRECTIONS)
+        if self.direction not in DIRECTIONS:
+            raise ConfigurationError.unknown("direction", self.direction, DIRECTIONS)
         for name, least in (("hops", 1), ("hub_limit", 0)):
             if getattr(self, name) < least:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be at least {least}")
@@ -138,7 +174,7 @@ def extract_subset(
     spec: SubsetSpec | None = None,
     *,
     profile: str | Path | Profile = "generic",
-    engine: str | Callable[[Path], Engine] = "duckdb",
+    engine: str | Engine = "duckdb",
     memory: str = "4GB",
     threads: int | None = None,
     overwrite: bool = False,
@@ -154,7 +190,7 @@ def extract_subset(
         into: the folder to make. spec: what to extract.
         profile: what ids look like, which relations are followed, which name things. Relations that it leaves
             out are neither followed nor kept; labels, aliases and descriptions are kept, not followed.
-        engine: `duckdb`, `spark`, or what makes an engine, given a folder for what does not fit in memory.
+        engine: `duckdb`, `spark`, or one that was made before.
         memory, threads: what DuckDB may use.
         overwrite: replace what the folder holds (a cut, whole or begun). progress: as for `load_kg`.
 
@@ -184,10 +220,12 @@ def extract_subset(
     steps = Steps(target / WORK)
     with ExitStack() as stack:
         stack.enter_context(steps.alone())
-        spill = steps.path("spill")
-        running = engine(spill) if callable(engine) else engine_named(engine, spill, memory, threads)
-        stack.callback(running.close)
-        report = _Extraction(running, steps, spec, shape, entities, progress).run(paths, target)
+        if isinstance(engine, str):
+            if engine not in ENGINES:
+                raise ConfigurationError.unknown("engine", engine, ENGINES)
+            engine = Spark() if engine == "spark" else DuckDB(steps.path("spill"), memory, threads)
+            stack.callback(engine.close)
+        report = _Extraction(engine, steps, spec, shape, *entities, progress).run(paths, target)
     shutil.rmtree(target / WORK, ignore_errors=True)
     return report
 
@@ -201,11 +239,12 @@ class _Extraction:
         steps: Steps,
         spec: SubsetSpec,
         profile: Profile,
-        seeds: Seeds,
+        seeds: Sequence[IRI],
+        unreadable: Sequence[str],
         progress: Progress | None,
     ) -> None:
-        self.engine, self.steps = engine, steps
-        self.spec, self.profile, self.seeds, self.progress = spec, profile, seeds, progress
+        self.engine, self.steps, self.spec, self.profile = engine, steps, spec, profile
+        self.seeds, self.unreadable, self.progress = seeds, unreadable, progress
         self.begun = time.perf_counter()
 
     def run(self, paths: Sequence[Path], target: Path) -> SubsetReport:
@@ -215,23 +254,20 @@ class _Extraction:
         seeds = self._step("finding the seeds", "0", self._known_seeds)
         if not seeds["reached"]:
             raise DataError(
-                f"none of the {len(self.seeds.iris):,} seeds is in the dump (the first: "
-                f"{self.seeds.iris[0].value}); check the dump, and --profile (now {self.profile.name!r})"
+                f"none of the {len(self.seeds):,} seeds is in the dump (the first: "
+                f"{self.seeds[0].value}); check the dump, and --profile (now {self.profile.name!r})"
             )
         hops = [seeds]
         for number in range(1, self.spec.hops + 1):
             what = f"hop {number}: {hops[-1]['reached']:,} nodes"
-            if not self.steps.facts(f"hops/{number}"):
-                self._step(what, f"{number}-touched", partial(self._touched, number=number))
-            hops.append(self._step(what, str(number), partial(self._taken, number=number)))
-            self.steps.forget(f"hops/{number}-touched")
+            hops.append(self._step(what, str(number), partial(self._hop, number=number)))
             if not hops[-1]["reached"]:
                 break
         by_hop = self._step(
             "putting the hops together", "triples", lambda folder: self._together(folder, len(hops) - 1)
         )
         self._step("labels", "labels", self._labels)
-        files = self._step("writing", "result", self._write)
+        files = self._step("writing", "result", self._result)
         hubs = (  # hop by hop, the largest first
             Hub(number, self.profile.short(_iri(node)), side, neighbours)
             for number in range(1, len(hops))
@@ -251,8 +287,8 @@ class _Extraction:
             hub_count=sum(hop["hubs"] for hop in hops[1:]),
             hubs=tuple(islice(hubs, SHOWN)),
             seeds=seeds["reached"],
-            unknown=(*self.seeds.unreadable, *seeds["unknown"])[:SHOWN],
-            unknown_count=len(self.seeds.unreadable) + seeds["unknown_count"],
+            unknown=(*self.unreadable, *seeds["unknown"])[:SHOWN],
+            unknown_count=len(self.unreadable) + seeds["unknown_count"],
             left_out=roles["left_out"],
             sources=tuple(sources),
             seconds=round(time.perf_counter() - self.begun, 3),
@@ -262,7 +298,7 @@ class _Extraction:
 
     def _forget_others(self, dumps: Sequence[Path]) -> None:
         """Clear steps that were made for another extraction."""
-        seeds = "\n".join(iri.value for iri in self.seeds.iris)
+        seeds = "\n".join(iri.value for iri in self.seeds)
         identity = {
             "version": version("triplewise"),
             "spec": asdict(self.spec) | {"languages": list(self.spec.languages)},
@@ -276,30 +312,23 @@ class _Extraction:
                 self.steps.forget(step)
             self.steps.step("identity", lambda folder: identity)
 
-    def _touched(self, folder: Path, number: int) -> Facts:
-        """What stands at the frontier of a hop."""
-        triples, frontier = self._staged(), self._read(f"{number - 1}/frontier")
-        followed = self._read("roles/followed")
-        self.engine.write(hop_tables.touched(triples, followed, frontier, self.spec.direction), folder)
-        return {}
-
-    def _taken(self, folder: Path, number: int) -> Facts:
-        """What of it a hop takes, and where that leads."""
-        touching, over = self._read(f"{number}-touched"), None
-        if self.spec.hub_limit:
-            seeds = self._read("0/frontier")
-            over = self._materialize(hop_tables.hubs(touching, self.spec.hub_limit, seeds), folder / "hubs")
-        taken = hop_tables.taken(touching, over)
-        triples = self._materialize(taken, folder / "triples")
-        before = hop_tables.union_of([self._read(f"{n}/frontier") for n in range(number)])
-        frontier = self._materialize(hop_tables.reached(triples, before), folder / "frontier")
-        hubs = self.engine.count(over) if over is not None else 0
-        return {"reached": self.engine.count(frontier), "hubs": hubs}
+    def _hop(self, folder: Path, number: int) -> Facts:
+        """What stands at the frontier of a hop, what of it is taken, and where that leads."""
+        touched, hubs, triples = folder / "touched", folder / "hubs", folder / "triples"
+        both = str(self.spec.direction == "both").lower()
+        frontier = f"{number - 1}/frontier"
+        self._write(touched, _TOUCHED.format(both=both), followed="roles/followed", frontier=frontier)
+        self._write(hubs, _HUBS.format(limit=self.spec.hub_limit), touched=touched, seeds="0/frontier")
+        self._write(triples, _TAKEN.format(hop=number), touched=touched, hubs=hubs)
+        self.engine.name_table("before", *(self._folder(f"{n}/frontier") for n in range(number)))
+        reached = f"SELECT node FROM ({_NODES}) AS nodes ANTI JOIN before USING (node)"
+        self._write(folder / "frontier", reached, triples=triples)
+        shutil.rmtree(touched)
+        return {"reached": row_count(folder / "frontier"), "hubs": row_count(hubs)}
 
     def _roles(self, folder: Path) -> Facts:
         """Sort the relations of the dump: followed, naming, left out."""
-        triples = self._staged()
-        self._materialize(triples.group_by("p").agg(n=lambda t: t.count()), folder / "counts")
+        self._write(folder / "counts", "SELECT p, COUNT(*) AS n FROM staged GROUP BY p")
         profile = self.profile
         texts = (*profile.label_predicates, *profile.alias_predicates, *profile.description_predicates)
         followed, naming, left_out = [], [], 0
@@ -310,18 +339,15 @@ class _Extraction:
                 left_out += number
             else:
                 followed.append(relation)
-        column_table(self.engine, sorted(followed), "p", folder / "followed")
-        column_table(self.engine, sorted(naming), "p", folder / "naming")
+        write_column(sorted(followed), "p", folder / "followed")
+        write_column(sorted(naming), "p", folder / "naming")
         return {"left_out": left_out}
 
     def _known_seeds(self, folder: Path) -> Facts:
-        seeds = column_table(self.engine, [iri.n3() for iri in self.seeds.iris], "node", folder / "seeds")
-        triples = self._staged()
-        subjects = triples.semi_join(seeds, triples.s == seeds.node).select(node="s")
-        objects = triples.semi_join(seeds, triples.o == seeds.node).select(node="o")
-        self._materialize(subjects.union(objects).distinct().order_by("node"), folder / "frontier")
+        write_column([iri.n3() for iri in self.seeds], "node", folder / "given")
+        self._write(folder / "frontier", _SEEDS, given=folder / "given")
         there = {term for (term,) in rows(folder / "frontier")}
-        unknown = [iri for iri in self.seeds.iris if iri.n3() not in there]
+        unknown = [iri for iri in self.seeds if iri.n3() not in there]
         return {
             "reached": len(there),
             "unknown": [self.profile.short(iri) for iri in unknown[:SHOWN]],
@@ -330,26 +356,33 @@ class _Extraction:
 
     def _together(self, folder: Path, hops: int) -> Facts:
         """Put the triples of all hops into one table; how many each hop was the first to take."""
-        tables = [self._read(f"{number}/triples") for number in range(1, hops + 1)]
-        every = self._materialize(hop_tables.first_hops(tables), folder / "all")
-        self._materialize(every.group_by("hop").agg(n=lambda t: t.count()), folder / "counts")
+        self.engine.name_table("by_hop", *(self._folder(f"{n}/triples") for n in range(1, hops + 1)))
+        every = "SELECT s, p, o, MIN(hop) AS hop FROM by_hop GROUP BY s, p, o ORDER BY s, p, o"
+        self._write(folder / "all", every)
+        counts = "SELECT hop, COUNT(*) AS n FROM triples GROUP BY hop"
+        self._write(folder / "counts", counts, triples=folder / "all")
         return {str(hop): n for hop, n in rows(folder / "counts")}
 
     def _labels(self, folder: Path) -> Facts:
-        triples = self._read("triples/all")
-        self._materialize(triples.select("p").distinct(), folder / "relations")
+        self._write(folder / "relations", "SELECT DISTINCT p FROM triples", triples="triples/all")
         relations = [_iri(term) for (term,) in rows(folder / "relations")]
         carriers = {iri.n3() for r in relations for iri in (r, self.profile.label_subject(r))}
-        extra = column_table(self.engine, sorted(carriers), "node", folder / "carriers")
-        named = hop_tables.nodes_of(triples).union(extra, self._read("0/frontier")).distinct()
-        everything, naming = self._staged(), self._read("roles/naming")
-        names = hop_tables.names_of(everything, naming, named, self.spec.languages)
-        self._materialize(names, folder / "names")
+        write_column(sorted(carriers), "node", folder / "carriers")
+        tags = ["", *(tag.lower() for tag in self.spec.languages)]
+        languages = " OR ".join(f"{_TAG} = '{tag}' OR {_TAG} LIKE '{tag}-%'" for tag in tags)
+        self._write(
+            folder / "names",
+            _NAMES.format(nodes=_NODES, languages=f"({languages})" if tags[1:] else "true"),
+            triples="triples/all",
+            carriers=folder / "carriers",
+            naming="roles/naming",
+            seeds="0/frontier",
+        )
         return {}
 
-    def _write(self, folder: Path) -> Facts:
+    def _result(self, folder: Path) -> Facts:
         places = {TRIPLES: "triples/all", LABELS: "labels/names"}
-        return {n: _write_ntriples(batches(self._folder(p)), folder / n) for n, p in places.items()}
+        return {n: _write_ntriples(self._folder(p), folder / n) for n, p in places.items()}
 
     def _publish(self, report: SubsetReport, files: Facts) -> None:
         """Move the files into place: the old manifest goes first, the new one comes last."""
@@ -367,21 +400,16 @@ class _Extraction:
         except OSError as error:
             raise DataError(f"cannot be written: {error.strerror or error}", target) from error
 
-    def _staged(self) -> ir.Table:
-        """All triples of the dumps."""
-        return self.engine.read(self.steps.path(STAGED))
-
     def _folder(self, step: str) -> Path:
         return self.steps.path(f"hops/{step}")
 
-    def _read(self, step: str) -> ir.Table:
-        return self.engine.read(self._folder(step))
-
-    def _materialize(self, table: ir.Table, folder: Path) -> ir.Table:
-        """Compute a table now, into a folder of its own, and read it from there."""
+    def _write(self, folder: Path, query: str, **tables: str | Path) -> None:
+        """Write what a query yields, over `staged` (all triples) and tables by step or folder."""
+        self.engine.name_table("staged", self.steps.path(STAGED))
+        for name, place in tables.items():
+            self.engine.name_table(name, self._folder(place) if isinstance(place, str) else place)
         folder.mkdir(parents=True, exist_ok=True)
-        self.engine.write(table, folder)
-        return self.engine.read(folder)
+        self.engine.write(query, folder)
 
     def _step(self, stage_name: str, name: str, make: Callable[[Path], Facts]) -> Facts:
         """A step, with its stage told."""
@@ -390,7 +418,7 @@ class _Extraction:
         return self.steps.step(f"hops/{name}", make)
 
 
-def _write_ntriples(batches: Iterable[pa.RecordBatch], path: Path) -> Facts:
+def _write_ntriples(table: Path, path: Path) -> Facts:
     """Write triples (`s`, `p`, `o`) as N-Triples, compressed: the same bytes for the same triples.
 
     Returns:
@@ -402,7 +430,7 @@ def _write_ntriples(batches: Iterable[pa.RecordBatch], path: Path) -> Facts:
     total, kind = 0, pa.large_string()
     with path.open("wb") as raw:
         with gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
-            for batch in batches:
+            for batch in batches(table):
                 columns = [batch.column(name).cast(kind) for name in ("s", "p", "o")]
                 lines = pc.binary_join_element_wise(*columns, pa.scalar(".\n", kind), pa.scalar(" ", kind))
                 file.write("".join(lines.to_pylist()).encode())
@@ -414,20 +442,8 @@ def _write_ntriples(batches: Iterable[pa.RecordBatch], path: Path) -> Facts:
     return {"triples": total, "bytes": path.stat().st_size, "sha256": digest}
 
 
-@dataclass(frozen=True, slots=True)
-class Seeds:
-    """Entities to extract around.
-
-    Attributes:
-        iris: each once, in the order of the file. unreadable: what is no id of this graph.
-    """
-
-    iris: tuple[IRI, ...]
-    unreadable: tuple[str, ...]
-
-
-def read_seed_ids(path: Path, profile: Profile) -> Seeds:
-    """The entities that a file names (plain, .gz, .zst or .bz2).
+def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[str, ...]]:
+    """The entities that a file names (plain, .gz, .zst or .bz2), each once, and what is no id of this graph.
 
     A line is an id (`Q42`), an IRI (with or without angle brackets), or a JSON object with `entities`,
     `topic_entity`, `entity` or `id`: an id, a list of ids, or a mapping with ids on either side. What follows
@@ -455,7 +471,7 @@ def read_seed_ids(path: Path, profile: Profile) -> Seeds:
             else "write one id or IRI a line, or JSON lines with `entities` or `id`"
         )
         raise DataError(f"no seeds found: {remedy}", path)
-    return Seeds(tuple(iris), tuple(unreadable))
+    return tuple(iris), tuple(unreadable)
 
 
 def _entries(path: Path) -> Iterator[tuple[str, ...]]:

@@ -29,7 +29,6 @@ from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.subset.engines import Engine
 
 if TYPE_CHECKING:
-    import ibis.expr.types as ir
     import pyarrow as pa
 
 Facts = dict[str, Any]
@@ -44,6 +43,15 @@ _LITERAL = rf'"(?:[^"\\\x00-\x1f\x7f]|\\["\\nrt])*"(?:{_TAG}|\^\^{_IRI})?'
 PLAIN = rf"^{_IRI} {_IRI} (?:{_IRI}|{_LITERAL}) \.$"
 """A plain line, without its end. The same in the dialects of RE2, Java and Python."""
 STRING = f"^^<{XSD}string>"
+_TRIPLES = f"""
+WITH plain AS (
+    SELECT split_part(line, ' ', 1) AS s, split_part(line, ' ', 2) AS p,
+        substr(line, length(s) + length(p) + 3, length(line) - length(s) - length(p) - 4) AS o
+    FROM lines WHERE {{condition}}
+)
+SELECT s, p, CASE WHEN o LIKE '%{STRING}' THEN left(o, length(o) - {len(STRING)}) ELSE o END AS o FROM plain
+"""
+"""The triples of plain lines, as N-Triples writes them."""
 
 STAGED = "staged"
 ROWS = 100_000
@@ -238,16 +246,17 @@ def _stage_triples(
         plain, others = folder / f"{part:06}" / "plain", folder / f"{part:06}" / "others"
         for sub in (plain, others):
             sub.mkdir(parents=True)
-        engine.write(plain_triples(block.table), plain)
-        if sum(map(_size, plain.glob("*.parquet"))) != block.lines:
-            engine.write(other_lines(block.table), others)
+        condition = engine.matches("line", PLAIN)
+        engine.write(_TRIPLES.format(condition=condition), plain)
+        if row_count(plain) != block.count:
+            engine.write(f"SELECT n, line FROM lines WHERE line <> '' AND NOT {condition}", others)
         _write_rows(plain / "rest.parquet", parsed(others, lines or 0))
         shutil.rmtree(others)
+        triples += row_count(plain)
         for file in plain.glob("*.parquet"):
-            triples += (size := _size(file))
-            if not size:  # DuckDB takes all files to be as large as the first, and joins from the wrong side
+            if not row_count(file):  # DuckDB takes all files to be as large as the first one when it joins
                 file.unlink()
-        lines = None if lines is None or block.lines is None else lines + block.lines
+        lines = None if lines is None or block.count is None else lines + block.count
         if progress is not None:
             progress(f"staging {path.name}", block.position, path.stat().st_size)
     at, text, message = first
@@ -292,29 +301,21 @@ def _write_rows(path: Path, triples: Iterator[tuple[str, str, str]]) -> int:
     return total
 
 
-def _size(path: Path) -> int:
+def row_count(path: Path) -> int:
+    """The rows of a Parquet file, or of those in a folder."""
     import pyarrow.parquet as pq
 
-    return int(pq.read_metadata(path).num_rows)
+    files = path.glob("*.parquet") if path.is_dir() else [path]
+    return sum(int(pq.read_metadata(file).num_rows) for file in files)
 
 
-def plain_triples(lines: ir.Table) -> ir.Table:
-    """The triples of the plain lines: `s`, `p`, `o`, as N-Triples writes them, from a table with `line`."""
-    import ibis
+def write_column(values: Sequence[str], name: str, folder: Path) -> None:
+    """Write texts as a table of one column."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    plain = lines.filter(lines.line.re_search(PLAIN))
-    plain = plain.mutate(cut=plain.line.find(" "))
-    plain = plain.mutate(s=plain.line.left(plain.cut), rest=plain.line.substr(plain.cut + 1))
-    plain = plain.mutate(cut=plain.rest.find(" "))
-    size = plain.rest.length() - plain.cut - len("  .")
-    plain = plain.select("s", p=plain.rest.left(plain.cut), o=plain.rest.substr(plain.cut + 1, size))
-    bare = plain.o.left(plain.o.length() - len(STRING))
-    return plain.mutate(o=ibis.ifelse(plain.o.endswith(STRING), bare, plain.o))
-
-
-def other_lines(lines: ir.Table) -> ir.Table:
-    """The lines that are not plain: `n`, `line`. Empty ones are left out."""
-    return lines.filter(~lines.line.re_search(PLAIN) & (lines.line != "")).select("n", "line")
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({name: pa.array(values, pa.string())}), folder / "part-0.parquet")
 
 
 def parse_line(line: str, source: int) -> tuple[str, str, str] | None:

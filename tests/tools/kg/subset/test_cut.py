@@ -18,8 +18,7 @@ from tests.tools.kg.subset.conftest import LABEL, E, Fact, node, random_graph, r
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.load import load_kg
-from triplewise.tools.kg.subset import SubsetReport, SubsetSpec, extract_subset
-from triplewise.tools.kg.subset.extract import LABELS, TRIPLES
+from triplewise.tools.kg.subset.extract import LABELS, TRIPLES, SubsetReport, SubsetSpec, extract_subset
 
 FILES = (TRIPLES, LABELS, "cut.json")
 
@@ -125,7 +124,8 @@ def test_a_killed_cut_goes_on_and_gives_the_same(tmp_path: Path) -> None:
     script.write_text(
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from triplewise.tools.kg.subset import SubsetSpec, extract_subset, engines, staging\n"
+        "from triplewise.tools.kg.subset import engines, staging\n"
+        "from triplewise.tools.kg.subset.extract import SubsetSpec, extract_subset\n"
         "engines.BLOCK = 60_000\n"
         "step = staging.Steps.step\n"
         "def killed(self, name, make):\n"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.tools.kg.subset.conftest import E, node, random_graph, write_facts
-from triplewise.tools.kg.subset import Spark, SubsetSpec, extract_subset
-from triplewise.tools.kg.subset.extract import LABELS, TRIPLES
+from triplewise.tools.kg.subset.engines import Spark
+from triplewise.tools.kg.subset.extract import LABELS, TRIPLES, SubsetSpec, extract_subset
 
 pyspark = pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 pytestmark = [
@@ -65,7 +65,7 @@ def test_spark_gives_the_same_files_as_duckdb(tmp_path: Path, session: Any, orde
         extract_subset(
             tmp_path / "seeds.txt", [tmp_path / "dump.nt.gz"], tmp_path / name, order, engine=engine
         )
-        for name, engine in (("duckdb", "duckdb"), ("spark", lambda _: Spark(session)))
+        for name, engine in (("duckdb", "duckdb"), ("spark", Spark(session)))
     ]
     for file in (TRIPLES, LABELS):
         assert (tmp_path / "duckdb" / file).read_bytes() == (tmp_path / "spark" / file).read_bytes()
