@@ -22,7 +22,7 @@ ask: $(VENV)/.run ## answer a question: make ask Q="Who wrote Dracula?" [ARGS="-
 	@$(BIN)/triplewise ask "$$TRIPLEWISE_QUESTION" $(ARGS)
 
 test: $(VENV)/.dev ## run the tests, in two processes; with ARGS a part of them, in one
-	@$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile)
+	@$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile --max-worker-restart 0)
 
 lint: $(VENV)/.dev ## ruff: rules and formatting; vulture: code that nothing uses
 	@$(BIN)/ruff check .

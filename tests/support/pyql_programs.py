@@ -12,6 +12,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from triplewise.tools.core.errors import ActionError
@@ -62,6 +63,9 @@ COMPUTE: dict[str, Callable[..., Decimal]] = {
     "abs": abs,
     "neg": lambda a: -a,
 }
+
+MOST_PAIRS = 200_000
+"""Pairs of rows that an evaluation joins at most; programs that need more are left out."""
 
 Step = Callable[[PyQL], PyQL]
 Row = dict[Variable, Term]
@@ -401,6 +405,8 @@ def _with_value(clause: Value, row: Row) -> Row:
 
 
 def _join(left: list[Row], right: list[Row]) -> list[Row]:
+    # A program of many unconnected patterns would fill the memory, here and in an engine.
+    assume(len(left) * len(right) <= MOST_PAIRS)
     return [{**a, **b} for a in left for b in right if all(a[k] == b[k] for k in a.keys() & b.keys())]
 
 
