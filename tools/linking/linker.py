@@ -96,12 +96,13 @@ class LinkedEntity:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A span taken for a name, the nodes that bear it, its weight, and whether capitals agree with one."""
+    """A span taken for a name, the nodes that bear it, its weight, whether capitals agree, and its rare words."""
 
     span: Span
     entries: tuple[Entry, ...]
     weight: float
     agrees: bool = False
+    rare: int = 0
 
 
 @dataclass(frozen=True)
@@ -432,7 +433,7 @@ def weigh(question: Question, match: SpanMatch) -> Mention:
         weight -= (_VALUE["function"] + 0.01) * len(outer) if len(outer) < len(kinds) else 0.0
     if weight >= DOUBTFUL:
         weight += 0.05 * math.log1p(max(entry.popularity for entry in entries))
-    return Mention(span, entries, weight, agree)
+    return Mention(span, entries, weight, agree, kinds.count("other"))
 
 
 def choose(mentions: Iterable[Mention], taken: Sequence[Mention] = ()) -> tuple[Mention, ...]:
@@ -443,12 +444,16 @@ def choose(mentions: Iterable[Mention], taken: Sequence[Mention] = ()) -> tuple[
     def is_inside_stronger(mention: Mention) -> bool:
         """Whether a longer span that is heavy enough holds this one: the longest match wins.
 
-        Capitals come first: in "the Changeling", a node called Changeling, not one called The Changeling.
+        Where both have the same rare words, capitals come first: in "the Changeling", a node called Changeling,
+        not one called The Changeling.
         """
         span = mention.span
         return any(
             other.weight >= TAKEN
-            and (other.agrees or (other.weight >= mention.weight and not mention.agrees))
+            and (
+                other.agrees
+                or (other.weight >= mention.weight and (not mention.agrees or other.rare > mention.rare))
+            )
             and other.span.start <= span.start
             and span.end <= other.span.end
             and other.span.end - other.span.start > span.end - span.start
