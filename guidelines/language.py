@@ -39,6 +39,7 @@ NAMES: Final[Mapping[str, str]] = {
     "budget_left": "steps that remain after this one; none where unknown",
     "actions": "signatures of the legal actions, e.g. add_fact(head, relation, tail)",
     "step": "number of the next step: the one to be generated",
+    "several": "whether a reply may hold several actions",
     "program_variables": "variables bound by the program before this step",
     "new_variables": "variables among the arguments that the program does not bind",
     "candidates": "what get_relation may be applied to: bound variables, then linked entities",
@@ -59,6 +60,7 @@ def situation(
     budget_left: int | None = None,
     actions: Sequence[str] = (),
     step: int | None = None,
+    several: bool = False,
     mentions: Sequence[tuple[int, int]] = (),
 ) -> dict[str, Any]:
     """The values of `NAMES` for one step.
@@ -86,6 +88,7 @@ def situation(
         "budget_left": budget_left,
         "actions": list(actions),
         "step": memory.steps + 2 if step is None else step,
+        "several": several,
         "program_variables": list(memory.bound),
         "new_variables": [a for a in dict.fromkeys(args) if is_variable(a) and a not in memory.bound],
         "candidates": candidates,

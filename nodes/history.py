@@ -167,6 +167,10 @@ def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
     return f"{short_list} ... ({len(pairs)} {f'shown, and {left}' if more else 'in all'})"
 
 
+_SOLUTIONS = re.compile(r" Solutions \(\?.*")
+"""The values that belong together, at the end of a preview: of use until the next step only."""
+
+
 def _sentence(variable: str, values: Sequence[str], end: str = "") -> str:
     """Return the words in which a preview gives the values of a variable (QueryAgent, figure 4)."""
     shown = [*map(repr, values), *([end] if end else [])]
@@ -175,6 +179,8 @@ def _sentence(variable: str, values: Sequence[str], end: str = "") -> str:
 
 def _value_preview(step: Step, text: str, later: Sequence[Step], previews: dict[str, str]) -> str:
     """Return a preview: variables that did not change are left out, values that changed later are clipped."""
+    if later:
+        text = _SOLUTIONS.sub("", text)
     for variable, names in step.feedback.values.items():
         values = told_apart(names, step.feedback.ids.get(variable, ()))
         rest = r"(?:(?:, )?\.\.\.(?: \(([^()]*)\))?)?"  # of a list that was cut, and how many there are

@@ -29,6 +29,7 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
         budget_left=(context.max_steps or 0) - len(state.steps),
         actions=tuple(a.signature for a in environment(context).toolset.actions.values()),
         step=step.number + 1,
+        several=context.max_actions > 1,
         toolset=environment(context).toolset.name,
         mentions=tuple((e.start, e.end) for e in state.linked),
     )

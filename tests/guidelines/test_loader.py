@@ -45,7 +45,7 @@ def write(folder: Path, text: str, name: str = "mine.yaml") -> Path:
         ('== "fly"', "is bond", 3, "when: is not valid Jinja: No test named 'bond'"),
         ("feedback.action", "feedback.action|lowr", 3, "when: is not valid Jinja: No filter named 'lowr'"),
         ("Do not fly. ", "Do not fly, {{ pilot }}. ", 4, "guideline: unknown name 'pilot'"),
-        ('"closing"', '"opening"', 4, "guideline: includes unknown part 'opening'; choose from: closing"),
+        ('"closing"', '"opening"', 4, "guideline: includes unknown part 'opening'; choose from: again"),
         (
             "  guideline: Do",
             "  guideline: |\n    {% if args %}\n    {% endfor %}\n    Do",

@@ -179,6 +179,9 @@ def test_a_text_that_fails_is_replaced_by_the_interpreters_words(
     match = failing.match(Feedback("a", message="It broke."), ReasoningMemory(steps=3))
     assert match is not None
     assert match.text == "The last action did not work. It broke. Regenerate only Thought 5 and Action 5."
+    match = failing.match(Feedback("a", message="It broke."), ReasoningMemory(steps=3), several=True)
+    assert match is not None
+    assert match.text.endswith("Go on from Thought 5 and Action 5.")
     assert "own_0: guideline failed on odd input" in caplog.text
 
 

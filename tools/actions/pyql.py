@@ -49,6 +49,8 @@ from triplewise.tools.pyql.program import (
 )
 from triplewise.tools.pyql.text import NUMERIC, apply, read_variable
 
+ROWS = 5
+"""Solutions shown with the values that belong together."""
 ROWS_A_VALUE = 10
 """Rows fetched for each value that a preview shows, so that every variable gets its share."""
 _NO = "Nothing meets this, so the answer would be no."
@@ -209,7 +211,10 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
         return Feedback(outcome=result.outcome, message=result.message, observation=result.message)
     columns = {v: result.column(v) for v in result.variables}
     shown: dict[str, tuple[Term, ...]] = {v: column[:limit] for v, column in columns.items()}
-    named = names(kg, list(dict.fromkeys(t for column in shown.values() for t in column)))
+    paired = len(columns) > 1 and len(result.rows) > 1 and not context.published
+    rows = result.rows[:ROWS] if paired else ()
+    terms = (t for some in (*shown.values(), *rows) for t in some if t is not None)
+    named = names(kg, list(dict.fromkeys(terms)))
     values = {v: [named[t] for t in column] for v, column in shown.items()}
     ids = {v: short_ids(kg, column) for v, column in shown.items()}
     sentences = []
@@ -221,6 +226,11 @@ def _values(context: ActionContext, program: PyQL, result: Result, is_sample: bo
         sentences.append(f"The value of variable ?{v} is {listed}.")
     if is_sample and not context.published:
         sentences.append(f"(Seen in the first {len(result.rows)} solutions only: there are more.)")
+    if rows:
+        heading = " | ".join(f"?{v}" for v in columns)
+        lines = [" | ".join(named[t] if t is not None else "-" for t in row) for row in rows]
+        lines += ["..."] if len(rows) < len(result.rows) else []
+        sentences.append(f"Solutions ({heading}): {'; '.join(lines)}.")
     return Feedback(
         outcome=result.outcome,
         message=result.message,

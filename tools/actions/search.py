@@ -45,6 +45,8 @@ def search(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         of_kind, head = [m for m in matches if m.kind == each], str(each)
         if each == "entity" and of_kind and of_kind[0].score < CLOSE:
             of_kind, head = of_kind[:FAR], "entity (nothing is called so; the nearest names)"
+        elif of_kind and not any(m.close for m in of_kind):
+            of_kind, head = of_kind[:FAR], f"{each} (none is close; the nearest)"
         if of_kind:
             lines.append(f"{head}: {' | '.join(m.text() for m in of_kind)}")
     return Feedback(

@@ -96,7 +96,7 @@ class LinkedEntity:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A span taken for a name, the nodes that bear it, its weight, whether capitals agree, and its rare words."""
+    """A span taken for a name: its nodes, its weight, whether its capitals agree, and its rare words."""
 
     span: Span
     entries: tuple[Entry, ...]
@@ -444,7 +444,7 @@ def choose(mentions: Iterable[Mention], taken: Sequence[Mention] = ()) -> tuple[
     def is_inside_stronger(mention: Mention) -> bool:
         """Whether a longer span that is heavy enough holds this one: the longest match wins.
 
-        Where both have the same rare words, capitals come first: in "the Changeling", a node called Changeling,
+        Of equal rare words, capitals come first: in "the Changeling", a node called Changeling,
         not one called The Changeling.
         """
         span = mention.span

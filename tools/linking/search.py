@@ -42,7 +42,7 @@ TYPES = 2
 class Match:
     """Something a text may mean: its short id, label, description, and the labels of its classes.
 
-    `score` orders the matches of one kind; it is no probability.
+    `score` orders the matches of one kind; it is no probability. What is not `close` is merely the nearest.
     """
 
     id: str
@@ -51,6 +51,7 @@ class Match:
     score: float
     description: str = ""
     types: tuple[str, ...] = ()
+    close: bool = True
 
     def text(self) -> str:
         """One line for prompts and terminals, e.g. `Q90: Paris (city; capital of France)`."""
@@ -151,7 +152,14 @@ def _vocabulary(
         scores = fuse([words, cosines])
     order = [i for i in np.argsort(-scores, kind="stable") if fill or shown[i]][:limit]
     return [
-        Match(entries[i].id, entries[i].names[0], kind, float(scores[i]), entries[i].description)
+        Match(
+            entries[i].id,
+            entries[i].names[0],
+            kind,
+            float(scores[i]),
+            entries[i].description,
+            close=bool(shown[i]),
+        )
         for i in order
     ]
 
