@@ -1,7 +1,7 @@
 """The label index of a KG: which nodes bear a name, exactly or nearly.
 
 Finding is a cascade, each stage asked only when the one before found too little: exact label or alias
-(a hash or SQLite look-up), fuzzy (tantivy on disk, rapidfuzz over all labels in memory), character trigrams.
+(SQLite), fuzzy (tantivy on disk, rapidfuzz over all names in memory), on disk character trigrams.
 Vectors are not used to find names, only to choose among candidates (see `triplewise.tools.linking.linker`).
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from typing import Literal as OneOf
 
 from triplewise.tools.core.errors import DataError
@@ -34,21 +34,20 @@ _CHUNK = 400
 SQLITE, FUZZY = "labels.sqlite", "fuzzy"
 
 _SCHEMA = """
-PRAGMA journal_mode = OFF;
-PRAGMA synchronous = OFF;
-PRAGMA temp_store = FILE;
 CREATE TABLE nodes (id INTEGER PRIMARY KEY, iri TEXT NOT NULL UNIQUE, label TEXT NOT NULL,
                     popularity INTEGER NOT NULL, description TEXT NOT NULL);
 CREATE TABLE names (id INTEGER PRIMARY KEY, norm TEXT NOT NULL, node INTEGER NOT NULL, text TEXT NOT NULL,
                     alias INTEGER NOT NULL);
 """
-_FINISH = """
+_INDEX = """
 CREATE INDEX names_norm ON names(norm);
+CREATE TABLE facts AS SELECT COUNT(*) AS names,
+    COALESCE(MAX(LENGTH(norm) - LENGTH(REPLACE(norm, ' ', '')) + 1), 0) AS most_words FROM names;
+"""
+_TRIGRAMS = """
 CREATE VIRTUAL TABLE trigrams USING fts5(norm, content='names', content_rowid='id', tokenize='trigram');
 INSERT INTO trigrams(rowid, norm) SELECT id, norm FROM names;
 CREATE VIRTUAL TABLE trigram_counts USING fts5vocab(trigrams, 'row');
-CREATE TABLE facts AS SELECT COUNT(*) AS names,
-    COALESCE(MAX(LENGTH(norm) - LENGTH(REPLACE(norm, ' ', '')) + 1), 0) AS most_words FROM names;
 """
 _SELECT = """
 SELECT nodes.iri, nodes.label, names.text, names.alias, nodes.popularity, nodes.description, names.norm
@@ -142,16 +141,16 @@ class LabelIndex:
         description: Callable[[str], str] = lambda iri: "",
     ) -> LabelIndex:
         """Return an index of a small KG, built from names in order of preference when it is first used."""
-        return cls(lambda: [_MemoryNames(names(), popularity or {}, description)])
+        return cls(lambda: [_memory_names(names(), popularity or {}, description)])
 
     @classmethod
     def on_disk(cls, folder: Path) -> LabelIndex:
         """Return the index that `build_label_index` wrote into a store's folder."""
-        return cls(lambda: [_DiskNames(folder)])
+        return cls(lambda: [_disk_names(folder)])
 
     def with_names(self, names: Sequence[Name], popularity: Mapping[str, int] | None = None) -> LabelIndex:
         """Return an index of these names too. This one stays as it is, and must outlive the other."""
-        return LabelIndex(lambda: [*self._names, _MemoryNames(names, popularity or {}, lambda iri: "")])
+        return LabelIndex(lambda: [*self._names, _memory_names(names, popularity or {}, lambda iri: "")])
 
     def exact(self, text: str) -> tuple[Entry, ...]:
         """Return entries whose label or alias is the text, but for case, accents and signs; labels first."""
@@ -204,10 +203,11 @@ class LabelIndex:
         return sum(map(len, self._names))
 
     def close(self) -> None:
-        """Free what is held. Safe to call twice."""
+        """Free what is held until it is used again. Safe to call twice."""
         with self._lock:
             for names in self._made or ():
                 names.close()
+            self._made = None
 
     def _exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
         entries: dict[str, list[Entry]] = {}
@@ -257,67 +257,6 @@ def _ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     return tuple(best.values())
 
 
-class _MemoryNames:
-    """Names in a dictionary by normal form; near ones by comparing with all of them (rapidfuzz)."""
-
-    def __init__(
-        self, names: Iterable[Name], popularity: Mapping[str, int], description: Callable[[str], str]
-    ) -> None:
-        self._labels: dict[str, str] = {}
-        self._by_norm: dict[str, list[tuple[str, str, bool]]] = {}
-        self._popularity, self._describe = popularity, description
-        self._count = 0
-        for name in names:
-            alias = name.alias or self._labels.setdefault(name.iri, name.text) != name.text
-            self._by_norm.setdefault(normalise(name.text), []).append((name.iri, name.text, alias))
-            self._count += 1
-        self._by_norm.pop("", None)
-        self.most_words = max((norm.count(" ") + 1 for norm in self._by_norm), default=0)
-
-    def exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
-        return {norm: self._entries(norm) for norm in norms if norm in self._by_norm}
-
-    def fuzzy(self, norm: str, limit: int) -> Iterable[Entry]:
-        from rapidfuzz import fuzz, process
-
-        near: dict[str, None] = {}
-        for scorer in (fuzz.ratio, fuzz.token_set_ratio):
-            hits = process.extract(
-                norm, self._norms, scorer=scorer, processor=None, limit=limit, score_cutoff=60
-            )
-            near.update(dict.fromkeys(hit[0] for hit in hits))
-        return [entry for other in near for entry in self._entries(other)]
-
-    def trigrams(self, norm: str, limit: int) -> Iterable[Entry]:
-        return ()  # `fuzzy` compares with all names
-
-    def longer(self, norm: str, limit: int) -> Iterable[Entry]:
-        start, end = f"{norm} ", f" {norm}"
-        entries = [e for n in self._norms if n.startswith(start) or n.endswith(end) for e in self._entries(n)]
-        return sorted(entries, key=lambda entry: -entry.popularity)[:limit]
-
-    def node(self, iri: IRI) -> Entry | None:
-        label = self._labels.get(iri.value)
-        return None if label is None else self._entry(iri.value, label, False)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    @cached_property
-    def _norms(self) -> list[str]:
-        return list(self._by_norm)
-
-    def _entries(self, norm: str) -> list[Entry]:
-        return [self._entry(*row) for row in self._by_norm[norm]]
-
-    def _entry(self, iri: str, text: str, alias: bool) -> Entry:
-        label = self._labels.get(iri, text)
-        return Entry(IRI(iri), label, text, alias, self._popularity.get(iri, 0), self._describe(iri))
-
-
 def build_label_index(
     folder: Path,
     names: Iterable[Name],
@@ -330,25 +269,11 @@ def build_label_index(
 
     connection = sqlite3.connect(folder / SQLITE, isolation_level=None)
     try:
-        connection.executescript(_SCHEMA)
-        connection.execute("BEGIN")
-        count, source = 0, iter(names)
-        while batch := list(islice(source, _BATCH)):
-            preferred = {name.iri: name for name in reversed(batch)}
-            connection.executemany(
-                "INSERT OR IGNORE INTO nodes(iri, label, popularity, description) VALUES (?, ?, ?, ?)",
-                ((n.iri, n.text, popularity.get(n.iri, 0), description(n.iri)) for n in preferred.values()),
-            )
-            connection.executemany(
-                "INSERT INTO names(norm, node, text, alias) "
-                "SELECT ?, id, ?, ? OR label <> ? FROM nodes WHERE iri = ?",
-                ((norm, n.text, n.alias, n.text, n.iri) for n in batch if (norm := normalise(n.text))),
-            )
-            count += len(batch)
-            if progress is not None:
-                progress(count)
-        connection.execute("COMMIT")
-        connection.executescript(_FINISH)
+        connection.executescript(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE;"
+        )
+        count = _insert(connection, names, popularity, description, progress)
+        connection.executescript(_TRIGRAMS)
         (folder / FUZZY).mkdir()
         builder = tantivy.SchemaBuilder()
         builder.add_text_field("norm", tokenizer_name="whitespace", index_option="freq")
@@ -364,34 +289,83 @@ def build_label_index(
     return count
 
 
-class _DiskNames:
-    """Names in the files that `build` wrote. Opened when first asked, one SQLite connection a thread."""
+def _insert(
+    connection: sqlite3.Connection,
+    names: Iterable[Name],
+    popularity: Mapping[str, int],
+    description: Callable[[str], str],
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Make the tables of an index. Returns how many names there were."""
+    connection.executescript(_SCHEMA)
+    connection.execute("BEGIN")
+    count, source = 0, iter(names)
+    while batch := list(islice(source, _BATCH)):
+        preferred = {name.iri: name for name in reversed(batch)}
+        connection.executemany(
+            "INSERT OR IGNORE INTO nodes(iri, label, popularity, description) VALUES (?, ?, ?, ?)",
+            ((n.iri, n.text, popularity.get(n.iri, 0), description(n.iri)) for n in preferred.values()),
+        )
+        connection.executemany(
+            "INSERT INTO names(norm, node, text, alias) "
+            "SELECT ?, id, ?, ? OR label <> ? FROM nodes WHERE iri = ?",
+            ((norm, n.text, n.alias, n.text, n.iri) for n in batch if (norm := normalise(n.text))),
+        )
+        count += len(batch)
+        if progress is not None:
+            progress(count)
+    connection.execute("COMMIT")
+    connection.executescript(_INDEX)
+    return count
 
-    def __init__(self, folder: Path) -> None:
-        if not (folder / SQLITE).is_file():
-            raise DataError("the label index is missing; load the graph again", folder / SQLITE)
-        self._folder = folder
-        self._local = threading.local()
-        self._lock = threading.Lock()
-        self._connections: list[sqlite3.Connection] = []
-        self._fuzzy: tuple[tantivy.Searcher, tantivy.Schema] | None = None
-        self._count, self.most_words = self._connection().execute("SELECT * FROM facts").fetchone()
+
+def _memory_names(
+    names: Iterable[Name], popularity: Mapping[str, int], description: Callable[[str], str]
+) -> _Names:
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _insert(connection, names, popularity, description)
+    return _Names(connection)
+
+
+def _disk_names(folder: Path) -> _Names:
+    if not (folder / SQLITE).is_file():
+        raise DataError("the label index is missing; load the graph again", folder / SQLITE)
+    uri = f"{(folder / SQLITE).absolute().as_uri()}?mode=ro&immutable=1"
+    return _Names(sqlite3.connect(uri, uri=True, check_same_thread=False), folder / FUZZY)
+
+
+class _Names:
+    """Names in SQLite. One connection serves all threads: SQLite lets them in one by one.
+
+    Args:
+        connection: to the tables. fuzzy: the folder of tantivy's index, where the names lie on disk: only
+            then there are trigrams; in memory, near names are found by comparing with all.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, fuzzy: Path | None = None) -> None:
+        self._connection, self._folder = connection, fuzzy
+        self._count, self.most_words = connection.execute("SELECT * FROM facts").fetchone()
 
     def exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
-        marks = ",".join("?" * len(norms))
         by_norm: dict[str, list[Entry]] = {}
-        for *row, norm in self._connection().execute(f"{_SELECT} names.norm IN ({marks})", norms):
-            by_norm.setdefault(norm, []).append(_entry(*row))
+        for norm, entry in self._select(f"names.norm IN ({_marks(norms)})", norms):
+            by_norm.setdefault(norm, []).append(entry)
         return by_norm
 
     def fuzzy(self, norm: str, limit: int) -> Iterable[Entry]:
+        if self._folder is None:
+            from rapidfuzz import fuzz, process
+
+            near: dict[str, None] = {}
+            for scorer in (fuzz.ratio, fuzz.token_set_ratio):
+                hits = process.extract(
+                    norm, self._norms, scorer=scorer, processor=None, limit=limit, score_cutoff=60
+                )
+                near.update(dict.fromkeys(hit[0] for hit in hits))
+            return [entry for _, entry in self._select(f"names.norm IN ({_marks(near)})", list(near))]
         import tantivy
 
-        with self._lock:
-            if self._fuzzy is None:
-                index = tantivy.Index.open(str(self._folder / FUZZY))
-                self._fuzzy = (index.searcher(), index.schema)
-            searcher, schema = self._fuzzy
+        searcher, schema = self._searcher
         words = []
         for word in norm.split():
             edits = 0 if len(word) < 3 else 1 if len(word) < 8 else 2
@@ -401,61 +375,63 @@ class _DiskNames:
         return self._rows([searcher.doc(address)["id"][0] for _, address in hits])
 
     def trigrams(self, norm: str, limit: int) -> Iterable[Entry]:
+        if self._folder is None:
+            return []
         grams = list(dict.fromkeys(norm[i : i + 3] for i in range(len(norm) - 2)))
-        marks = ",".join("?" * len(grams))
-        connection = self._connection()
-        rare = connection.execute(
-            f"SELECT term FROM trigram_counts WHERE term IN ({marks}) ORDER BY doc LIMIT {_RARE}", grams
+        rare = self._connection.execute(
+            f"SELECT term FROM trigram_counts WHERE term IN ({_marks(grams)}) ORDER BY doc LIMIT {_RARE}",
+            grams,
         ).fetchall()
         if not rare:
             return []
         query = " OR ".join('"' + gram.replace('"', '""') + '"' for (gram,) in rare)
         sql = "SELECT rowid FROM trigrams WHERE trigrams MATCH ? ORDER BY rank LIMIT ?"
-        return self._rows([row for (row,) in connection.execute(sql, (query, limit))])
+        return self._rows([row for (row,) in self._connection.execute(sql, (query, limit))])
 
     def longer(self, norm: str, limit: int) -> Iterable[Entry]:
-        if len(norm) < 3:
-            return []
-        sql = (
-            f"{_SELECT} names.id IN (SELECT rowid FROM trigrams WHERE trigrams MATCH ? LIMIT {_HOLDING})"
-            " AND (names.norm LIKE ? || ' %' OR names.norm LIKE '% ' || ?) ORDER BY popularity DESC LIMIT ?"
-        )
-        rows = self._connection().execute(sql, (f'"{norm}"', norm, norm, limit))
-        return [_entry(*row) for *row, _ in rows]
+        ends = "(names.norm LIKE ? || ' %' OR names.norm LIKE '% ' || ?) ORDER BY popularity DESC LIMIT ?"
+        values: list[object] = [norm, norm, limit]
+        if self._folder is not None:
+            if len(norm) < 3:
+                return []
+            holding = f"SELECT rowid FROM trigrams WHERE trigrams MATCH ? LIMIT {_HOLDING}"
+            ends, values = f"names.id IN ({holding}) AND {ends}", [f'"{norm}"', *values]
+        return [entry for _, entry in self._select(ends, values)]
 
     def node(self, iri: IRI) -> Entry | None:
         sql = "SELECT iri, label, label, 0, popularity, description FROM nodes WHERE iri = ?"
-        row = self._connection().execute(sql, (iri.value,)).fetchone()
+        row = self._connection.execute(sql, (iri.value,)).fetchone()
         return None if row is None else _entry(*row)
 
     def __len__(self) -> int:
         return int(self._count)
 
     def close(self) -> None:
-        with self._lock:
-            while self._connections:
-                self._connections.pop().close()
-            self._local = threading.local()
-            self._fuzzy = None
+        self._connection.close()
+
+    @cached_property
+    def _norms(self) -> list[str]:
+        return [norm for (norm,) in self._connection.execute("SELECT DISTINCT norm FROM names")]
+
+    @cached_property
+    def _searcher(self) -> tuple[tantivy.Searcher, tantivy.Schema]:
+        import tantivy
+
+        index = tantivy.Index.open(str(self._folder))
+        return index.searcher(), index.schema
 
     def _rows(self, ids: Sequence[int]) -> list[Entry]:
-        marks = ",".join("?" * len(ids))
-        rows = self._connection().execute(f"{_SELECT} names.id IN ({marks})", ids)
-        return [_entry(*row) for *row, _ in rows]
+        return [entry for _, entry in self._select(f"names.id IN ({_marks(ids)})", ids)]
 
-    def _connection(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            uri = f"{(self._folder / SQLITE).absolute().as_uri()}?mode=ro&immutable=1"
-            connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-            self._local.connection = connection
-            with self._lock:
-                self._connections.append(connection)
-        return connection
+    def _select(self, condition: str, values: Sequence[object]) -> list[tuple[str, Entry]]:
+        """The names that meet a condition, in normal form, with their entries."""
+        rows = self._connection.execute(_SELECT + condition, values).fetchall()
+        return [(norm, _entry(*row)) for *row, norm in rows]
+
+
+def _marks(values: Collection[object]) -> str:
+    return ",".join("?" * len(values))
 
 
 def _entry(iri: str, label: str, text: str, alias: int, popularity: int, description: str) -> Entry:
     return Entry(IRI(iri), label, text, bool(alias), popularity, description)
-
-
-_Names: TypeAlias = _MemoryNames | _DiskNames
