@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import http.client
 import math
 import random
@@ -10,11 +9,11 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
-from urllib.request import Request
+from urllib.request import Request, urlopen
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI
@@ -40,7 +39,6 @@ LARGEST_BODY = 256 * 1024 * 1024
 """Bytes of an answer above which it is given up."""
 _CHUNK = 1 << 16
 _AGENT = "triplewise (SPARQLWrapper)"
-_OPEN_HEADERS = ("Accept", "User-agent", "Content-type")
 _ACCEPT = "application/sparql-results+json, application/sparql-results+xml;q=0.8, application/json;q=0.5"
 
 
@@ -88,7 +86,7 @@ class EndpointKG(KnowledgeGraph):
         self.url = urlunsplit((parts.scheme, host, parts.path, "", ""))
         self._parameters = parse_qsl(parts.query)
         super().__init__(profile, name or self.url, timeout=timeout, limit=limit, index=index)
-        self._headers = {"Accept": _ACCEPT, **login, **(headers or {})}
+        self._headers = {**login, **(headers or {})}
         if graph:
             self._parameters.append(("default-graph-uri", graph))
         self._workers = Workers(32)
@@ -137,13 +135,9 @@ class EndpointKG(KnowledgeGraph):
         return verdict
 
     def _attempt(self, text: str, form: str, limit: int, deadline: Deadline) -> Verdict:
-        request = self._request(text, form, deadline.left)
-
-        def job(cancelled: threading.Event) -> Reply:
-            return _exchange(request, cancelled)
-
+        request, seconds = self._request(text, form, deadline.left), math.ceil(max(deadline.left, 1.0))
         try:
-            reply = self._workers.run(job, deadline.left)
+            reply = self._workers.run(partial(_exchange, request, seconds), deadline.left)
         except TimeoutError:
             message = (
                 f"{self.url} gave no answer within {deadline.seconds:g} s; ask for less, or allow more time"
@@ -165,16 +159,14 @@ class EndpointKG(KnowledgeGraph):
         )
         return judge(reply, text, limit)
 
-    def _request(self, text: str, form: str, seconds: float) -> Any:
-        """A SPARQLWrapper ready to ask."""
-        from SPARQLWrapper import JSON, POST
+    def _request(self, text: str, form: str, seconds: float) -> Request:
+        from SPARQLWrapper import JSON, POST, SPARQLWrapper
 
-        wrapper = _wrapper_class()(self.url, returnFormat=JSON, agent=_AGENT)
+        wrapper = SPARQLWrapper(self.url, returnFormat=JSON, agent=_AGENT)
         wrapper.setOnlyConneg(True)
         # Set directly: setQuery guesses the form with a pattern that comments and IRIs can mislead, and
         # would send what it takes for an update as one.
         wrapper.queryString, wrapper.queryType = text, form
-        wrapper.setTimeout(math.ceil(max(seconds, 1.0)))
         if len(text) > LONGEST_GET:
             wrapper.setMethod(POST)
         for key, value in self._parameters:
@@ -182,42 +174,18 @@ class EndpointKG(KnowledgeGraph):
         if self.shared._is_virtuoso:
             # Virtuoso goes on working for a client that left, unless it is told when to stop.
             wrapper.addParameter("timeout", str(max(1000, int(seconds * 900))))
-        for header, value in self._headers.items():
-            wrapper.addCustomHttpHeader(header, value)
-        return wrapper
+        request: Request = wrapper._createRequest()
+        request.add_header("Accept", _ACCEPT)
+        for header, value in self._headers.items():  # urllib would send a login or a key on to any host
+            request.remove_header(header.capitalize())
+            request.add_unredirected_header(header, value)
+        return request
 
 
-@cache
-def _wrapper_class() -> Any:
-    """SPARQLWrapper, imported when it is first needed, and careful with what may be secret."""
-    from SPARQLWrapper import SPARQLWrapper
-
-    class Wrapper(SPARQLWrapper):
-        """Does not send a login or a key on when the server redirects, as urllib would to any host."""
-
-        def _createRequest(self) -> Request:  # noqa: N802 - SPARQLWrapper's name
-            request: Request = super()._createRequest()
-            for name in [name for name in request.headers if name not in _OPEN_HEADERS]:
-                request.add_unredirected_header(name, request.headers.pop(name))
-            return request
-
-    return Wrapper
-
-
-def _exchange(request: Any, cancelled: threading.Event) -> Reply:
+def _exchange(request: Request, seconds: float, cancelled: threading.Event) -> Reply:
     """Send one request and read the whole reply. Raises OSError or HTTPException if none comes."""
-    from SPARQLWrapper.SPARQLExceptions import SPARQLWrapperException
-
     try:
-        response = request.query().response
-    except SPARQLWrapperException as error:  # which keeps the body only inside its message
-        cause = error.__context__
-        _, _, text = str(error).partition("Response:\n")
-        body = ast.literal_eval(text) if text.startswith(("b'", 'b"')) else text.encode()
-        if isinstance(cause, HTTPError):
-            cause.close()
-            return Reply(cause.code, body, _lower(cause.headers))
-        return Reply(400, body or str(error).encode())
+        response = urlopen(request, timeout=seconds)
     except HTTPError as error:
         with error:
             return Reply(error.code, error.read(_CHUNK), _lower(error.headers))
