@@ -193,7 +193,7 @@ def facts_ahead(paths: Sequence[Path], seed: int, context: Context) -> tuple[lis
     facts, trouble = read_bundles(kg, most, sizes, seed, Deadline(kg.timeout))
     behind: dict[Bundle, list[Hop]] = {b: [] for b in bundles}
     for fact in facts:
-        behind[fact.bundle].append(Hop(fact.triple, fact.forward))
+        behind[Bundle(fact.near, fact.triple.relation, fact.forward)].append(fact)
     return [
         [h for h in behind[bundle] if far_end(h) not in path.nodes][:ENTITIES]
         for path, bundle in zip(paths, bundles, strict=True)

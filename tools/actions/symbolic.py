@@ -144,7 +144,7 @@ def search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     named = names(kg, list(dict.fromkeys(t for f in shown for t in (f.node, f.far))))
     ends: dict[Term, list[str]] = {}
     for fact in shown:
-        ends.setdefault(fact.node, []).append(with_id(kg, fact.far, named[fact.far]))
+        ends.setdefault(fact.near, []).append(with_id(kg, fact.far, named[fact.far]))
     lines = [f"{with_id(kg, node, named[node])}: {', '.join(far)}." for node, far in ends.items()]
     if len(facts) > len(shown):
         lines.append(f"... and {len(facts) - len(shown)} more: search_neighbor shows those of one entity.")

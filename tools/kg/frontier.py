@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term
 from triplewise.tools.kg.protocol import (
     BATCH,
     Deadline,
     Direction,
+    Hop,
     KnowledgeGraph,
     Outcome,
     Result,
@@ -44,29 +45,10 @@ class Bundle:
         return self.node.n3(), self.relation.value, not self.forward
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A triple seen from one of its nodes."""
-
-    node: Term
-    triple: Triple
-    forward: bool
-
-    @property
-    def far(self) -> Term:
-        """The other end."""
-        return self.triple.object if self.forward else self.triple.subject
-
-    @property
-    def place(self) -> tuple[str, bool, str, str, str]:
-        """An order that does not depend on the engine."""
-        t = self.triple
-        return self.node.n3(), not self.forward, t.relation.value, t.subject.value, t.object.n3()
-
-    @property
-    def bundle(self) -> Bundle:
-        """Where it belongs."""
-        return Bundle(self.node, self.triple.relation, self.forward)
+def hop_order(hop: Hop) -> tuple[str, bool, str, str, str]:
+    """An order of hops from several nodes that does not depend on the engine."""
+    triple = hop.triple
+    return hop.near.n3(), not hop.forward, triple.relation.value, triple.subject.value, triple.object.n3()
 
 
 def bundle_sizes(
@@ -79,8 +61,15 @@ def bundle_sizes(
     sizes: dict[Bundle, int] = {}
     problem = ""
     for batch in batches(dict.fromkeys(nodes), BATCH):
-        if not (sparql := _bundles_query(batch, direction)):
+        sides = []
+        subjects = [n for n in batch if isinstance(n, IRI)]  # no fact leaves a literal
+        if direction != "backward" and subjects:
+            sides.append(f"{{ VALUES ?n {{ {terms_n3(subjects)} }} ?n ?p ?o }}")
+        if direction != "forward":
+            sides.append(f"{{ VALUES ?n {{ {terms_n3(batch)} }} ?s ?q ?n }}")
+        if not sides:
             continue
+        sparql = f"SELECT ?n ?p ?q (COUNT(*) AS ?c) WHERE {{ {' UNION '.join(sides)} }} GROUP BY ?n ?p ?q"
         result = kg.query(sparql, timeout=deadline.left, limit=BUNDLE_CAP)
         problem = problem or _problem(result)
         given = _by_text(batch)
@@ -99,8 +88,8 @@ def read_bundles(
     sizes: Mapping[Bundle, int],
     seed: int,
     deadline: Deadline,
-) -> tuple[list[Fact], str]:
-    """The facts of bundles, sorted, and why some are missing ("" if none are).
+) -> tuple[list[Hop], str]:
+    """The facts of bundles as hops from their nodes, sorted, and why some are missing ("" if none are).
 
     Args:
         kg: where they are.
@@ -114,7 +103,7 @@ def read_bundles(
     queries = [_whole_query(part) for part in batches(whole, BATCH)]
     queries += [_samples_query(part, counts, seed) for part in batches(sampled, SAMPLES)]
     given = _by_text([end for b in order for end in (b.node, b.relation)])
-    facts: set[Fact] = set()
+    hops: set[Hop] = set()
     problem, most = "", sum(counts.values())
     for sparql in queries:
         result = kg.query(sparql, timeout=deadline.left, limit=most)
@@ -122,10 +111,10 @@ def read_bundles(
         for near, leaving, obj, arriving, subject in result.rows:
             node, out, into = (_as_given(cell, given) for cell in (near, leaving, arriving))
             if isinstance(node, IRI) and isinstance(out, IRI) and obj is not None:
-                facts.add(Fact(node, Triple(node, out, obj), True))
+                hops.add(Hop.between(node, out, obj, True))
             elif node is not None and isinstance(into, IRI) and isinstance(subject, IRI):
-                facts.add(Fact(node, Triple(subject, into, node), False))
-    return sorted(facts, key=lambda fact: fact.place), problem
+                hops.add(Hop.between(node, into, subject, False))
+    return sorted(hops, key=hop_order), problem
 
 
 def _by_text(terms: Iterable[Term]) -> dict[str, IRI]:
@@ -142,22 +131,6 @@ def _problem(result: Result) -> str:
     if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
         return ""
     return f"{result.outcome}: {result.message}" if result.message else str(result.outcome)
-
-
-def _bundles_query(nodes: Sequence[Term], direction: Direction) -> str:
-    """How many facts many nodes have over each relation: outgoing ones in ?p, incoming ones in ?q.
-
-    "" if there is nothing to ask: no fact leaves a literal.
-    """
-    sides = []
-    subjects = [n for n in nodes if isinstance(n, IRI)]
-    if direction != "backward" and subjects:
-        sides.append(f"{{ VALUES ?n {{ {terms_n3(subjects)} }} ?n ?p ?o }}")
-    if direction != "forward" and nodes:
-        sides.append(f"{{ VALUES ?n {{ {terms_n3(nodes)} }} ?s ?q ?n }}")
-    if not sides:
-        return ""
-    return f"SELECT ?n ?p ?q (COUNT(*) AS ?c) WHERE {{ {' UNION '.join(sides)} }} GROUP BY ?n ?p ?q"
 
 
 def _whole_query(bundles: Sequence[Bundle]) -> str:

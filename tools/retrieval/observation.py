@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from triplewise.tools.core.terms import IRI, Term, Triple
-from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundles
-from triplewise.tools.kg.protocol import Deadline, Direction, KnowledgeGraph
+from triplewise.tools.kg.frontier import Bundle, bundle_sizes, read_bundles
+from triplewise.tools.kg.protocol import Deadline, Direction, Hop, KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.ranking import PairRanker, tail_text, way_text
@@ -164,10 +164,10 @@ class Neighbourhood:
         labels = self._kg.labels(f.far for f in facts)
         beyond = self._beyond([f for f in facts if is_mediator(f.far, labels.get(f.far))])
         labels |= self._kg.labels(f.far for onward in beyond.values() for f in onward)
-        ways: list[tuple[Fact, ...]] = []
+        ways: list[tuple[Hop, ...]] = []
         for fact in facts:
             # Where a fact leads to a mediator: the ways through it to what is not the node again.
-            onward = [f for f in beyond.get(fact.far, ()) if f.far != fact.node]
+            onward = [f for f in beyond.get(fact.far, ()) if f.far != fact.near]
             through = [(fact, f) for f in onward if not is_mediator(f.far, labels.get(f.far))]
             ways += through or [(fact,)]
         texts = relation_texts(self._kg, [short(f.triple.relation) for way in ways for f in way])
@@ -175,10 +175,10 @@ class Neighbourhood:
             relation = " ".join(way_text(texts[short(f.triple.relation)], f.forward) for f in way)
             far, hops = way[-1].far, tuple(f.triple for f in way)
             candidate = Candidate(hops, far, relation, tail_text(self._kg, far, labels))
-            candidates[way[0].node].append(candidate)
+            candidates[way[0].near].append(candidate)
         return candidates
 
-    def facts(self, nodes: Sequence[Term]) -> list[Fact]:
+    def facts(self, nodes: Sequence[Term]) -> list[Hop]:
         """Facts around nodes: all of them, or those of the closest relations, large bundles as samples."""
         sizes, trouble = bundle_sizes(self._kg, nodes, self._settings.direction, self._deadline)
         chosen: Mapping[Bundle, int] = sizes
@@ -222,7 +222,7 @@ class Neighbourhood:
         scores = self._closeness([texts[name].label for name in names])
         return dict(zip(relations, scores.tolist(), strict=True))
 
-    def _beyond(self, joins: Sequence[Fact]) -> dict[Term, list[Fact]]:
+    def _beyond(self, joins: Sequence[Hop]) -> dict[Term, list[Hop]]:
         """The facts behind the mediators that some facts lead to, by mediator."""
         mediators = list(dict.fromkeys(f.far for f in joins))
         if len(mediators) > MEDIATORS:
@@ -232,7 +232,7 @@ class Neighbourhood:
                 None
             )
             mediators = list(dict.fromkeys(f.far for f in order))[:MEDIATORS]
-        beyond: dict[Term, list[Fact]] = {}
+        beyond: dict[Term, list[Hop]] = {}
         for fact in self.facts(mediators) if mediators else ():
-            beyond.setdefault(fact.node, []).append(fact)
+            beyond.setdefault(fact.near, []).append(fact)
         return beyond

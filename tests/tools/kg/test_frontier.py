@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.words import Words
 from triplewise.tools.core.terms import XSD, Literal, Term
-from triplewise.tools.kg.frontier import Bundle, Fact, bundle_sizes, read_bundles
-from triplewise.tools.kg.protocol import Deadline, Direction, KnowledgeGraph, metered
+from triplewise.tools.kg.frontier import Bundle, bundle_sizes, read_bundles
+from triplewise.tools.kg.protocol import Deadline, Direction, Hop, KnowledgeGraph, metered
 from triplewise.tools.retrieval.observation import ObserveSettings, observe
 
 from .test_conformance import EX, e
@@ -23,15 +23,13 @@ def sizes(kg: KnowledgeGraph, *names: str, direction: Direction = "both") -> dic
     return found
 
 
-def read(
-    kg: KnowledgeGraph, wanted: dict[Bundle, int], known: dict[Bundle, int], seed: int = 7
-) -> list[Fact]:
+def read(kg: KnowledgeGraph, wanted: dict[Bundle, int], known: dict[Bundle, int], seed: int = 7) -> list[Hop]:
     facts, trouble = read_bundles(kg, wanted, known, seed, Deadline(20))
     assert trouble == ""
     return facts
 
 
-def names(found: list[Fact]) -> list[str]:
+def names(found: list[Hop]) -> list[str]:
     return [f.far.value.removeprefix(EX) for f in found]
 
 
@@ -65,7 +63,7 @@ def test_whole_bundles_come_sorted_with_one_query(kg: KnowledgeGraph) -> None:
         facts = read(kg, known, known)
     assert meter.queries == 1
     assert len(facts) == sum(known.values())
-    assert [f.node for f in facts] == [e("call")] * 5 + [e("london")] * 6
+    assert [f.near for f in facts] == [e("call")] * 5 + [e("london")] * 6
     assert facts[0].far == e("london"), "outgoing facts come first, by relation"
 
 
