@@ -141,7 +141,7 @@ def search_each(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     triples = tuple(dict.fromkeys(f.triple for f in facts))
     quiet = Outcome.ROWS if facts else Outcome.EMPTY
     shown = facts[:SHOWN_NEIGHBORS]
-    named = names(kg, list(dict.fromkeys(t for f in shown for t in (f.node, f.far))))
+    named = names(kg, list(dict.fromkeys(t for f in shown for t in (f.near, f.far))))
     ends: dict[Term, list[str]] = {}
     for fact in shown:
         ends.setdefault(fact.near, []).append(with_id(kg, fact.far, named[fact.far]))
