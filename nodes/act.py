@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -175,28 +175,32 @@ def _in_turn(
 
 
 def prompt_values(state: State, context: Context) -> dict[str, Any]:
-    """Return what prompt templates may name."""
-    kg = environment(context).kg
-    focus = [node for i in state.focus if (node := read_term(i, kg.profile)) is not None]
-    hinted = "hints" in environment(context).prompt  # other prompts are spared their queries
-    meanings, plan = (entity_lines(kg, state.linked), rule_lines(state)) if hinted else ([], [])
+    """Return what prompt templates may name; functions give what costs a query, once, where it is named."""
+    env, toolset = environment(context), environment(context).toolset
+    kg = env.kg
+    meanings, plan = cache(lambda: entity_lines(kg, state.linked)), rule_lines(state)
+
+    def candidates() -> list[str]:
+        focus = [node for i in state.focus if (node := read_term(i, kg.profile)) is not None]
+        return [with_id(kg, node, name) for node, name in names(kg, focus).items()]
+
     return {
-        "tools": environment(context).toolset.document(),
-        "tools_brief": environment(context).toolset.brief(),
+        "tools": cache(toolset.document),
+        "tools_brief": cache(toolset.brief),
         "begun": sum(not s.rolled_back for s in state.steps) >= OWN_STEPS,
         "question": state.question,
         "most": context.max_actions,
         "entities": {e.label: e.id for e in state.linked},
         "meanings": meanings,
         "plan": plan,
-        "around": around_lines(state, context, [*meanings, *plan]) if hinted else [],
+        "around": cache(lambda: around_lines(state, context, [*meanings(), *plan])),
         "rules": [f"{r.text()} ({r.provenance})" for r in state.rules],
-        "observation": observation_lines(kg, state),
-        "memory": memory_texts(kg, state),
-        "history": encode(state.steps, "short" if context.history == "short" else "full"),
-        "tables": table_lines(state.question, context),
-        "dialect": environment(context).database.engine.name if context.db is not None else "",
-        "candidates": [with_id(kg, node, name) for node, name in names(kg, focus).items()],
+        "observation": cache(lambda: observation_lines(kg, state)),
+        "memory": cache(lambda: memory_texts(kg, state)),
+        "history": cache(lambda: encode(state.steps, "short" if context.history == "short" else "full")),
+        "tables": cache(lambda: table_lines(state.question, context)),
+        "dialect": lambda: env.database.engine.name if context.db is not None else "",
+        "candidates": cache(candidates),
         "step": len(state.steps) + 1,
         "form": form_of(state.question),
     }

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined, TemplateError
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr, ValidationError
 
@@ -68,7 +69,11 @@ class Prompt:
         return part in self.parts
 
     def render(self, part: str, **values: Any) -> str:
-        """Return one part, filled in. Values a template does not use are ignored; values are never templates.
+        """Return one part, filled in.
+
+        Args:
+            values: those that it does not use are ignored, a function is called where it is named. They are
+                never templates themselves.
 
         Raises:
             ConfigurationError: the prompt has no such part.
@@ -132,9 +137,17 @@ def _folder() -> Traversable:
     return files("triplewise.nodes") / "prompts"
 
 
+class _LazyContext(Context):
+    """The values of a part; a function stands for what it returns."""
+
+    def resolve_or_missing(self, key: str) -> Any:
+        value = super().resolve_or_missing(key)
+        return value() if callable(value) and key not in self.environment.globals else value
+
+
 def _environment(parts: Mapping[str, str]) -> Environment:
     """Return the sandbox; parts include each other by name."""
-    return ImmutableSandboxedEnvironment(
+    environment = ImmutableSandboxedEnvironment(
         # Every part ends with one newline, so that an included part stands like lines of its own.
         loader=DictLoader({name: text.rstrip("\n") + "\n" for name, text in parts.items()}),
         undefined=StrictUndefined,
@@ -142,6 +155,8 @@ def _environment(parts: Mapping[str, str]) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.context_class = _LazyContext
+    return environment
 
 
 def _checked_prompt(name: str, document: YamlDocument) -> Prompt:

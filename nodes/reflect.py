@@ -122,8 +122,8 @@ def _question(state: State, context: Context, part: str) -> ModelCall:
         part,
         question=state.question,
         triples=neighbour_lines(kg, feedback.triples, feedback.arguments, lambda names: rank(names, [])[0]),
-        observation=observation_lines(kg, state),
-        memory=memory_texts(kg, state),
+        observation=lambda: observation_lines(kg, state),
+        memory=lambda: memory_texts(kg, state),
         limit=context.reflect_limit,
         form=form_of(state.question),
     )

@@ -162,7 +162,7 @@ def test_a_large_observation_is_shown_best_first_and_bounded(
     seen = state(GOETHE, observed=(GOETHE,), observation_cuts=("900 facts",)).model_copy(
         update={"observation": tuple(ScoredTriple(t, 0.5) for t in (best, *facts))}
     )
-    lines = prompt_values(seen, context)["observation"]
+    lines = prompt_values(seen, context)["observation"]()
     assert lines[1] == "-> P451 (unmarried partner): Lili Schöneman [Q78495]"
     assert sum(map(len, lines)) < 10_000
     assert lines[-2].endswith(" more relations")
@@ -171,7 +171,7 @@ def test_a_large_observation_is_shown_best_first_and_bounded(
 
 def test_candidates_have_names_and_ids_each_once(context: Context, state: Callable[..., State]) -> None:
     values = prompt_values(state(GOETHE, focus=(GOETHE, "Q99999999")), context)
-    assert values["candidates"] == ["Johann Wolfgang von Goethe [Q5879]", "Q99999999"]
+    assert values["candidates"]() == ["Johann Wolfgang von Goethe [Q5879]", "Q99999999"]
 
 
 def run_of(context: Context, server: OpenAIServer, question: str = "Where was Goethe born?") -> State:

@@ -185,3 +185,13 @@ def test_templates_run_in_a_sandbox(tmp_path: Path, template: str) -> None:
     prompt = load_prompt(own(tmp_path, f"parts:\n  a: |\n    {template}"))
     with pytest.raises(DataError, match="part 'a' cannot be rendered"):
         prompt.render("a", step=1, history=[])
+
+
+def test_what_a_part_does_not_name_is_not_worked_out(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text("parts: {system: '{{ memory }} {% include \"more\" %}', more: '{{ memory }}'}")
+
+    def costly() -> str:
+        raise AssertionError("no part names it")
+
+    assert load_prompt(path).render("system", memory=lambda: "m", observation=costly) == "m m"
