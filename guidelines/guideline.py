@@ -39,8 +39,7 @@ from jinja2.runtime import Context
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictInt, ValidationError
 
 from triplewise.guidelines.language import NAMES, check_template, did_you_mean, environment, situation
-from triplewise.tools.actions.toolset import ReasoningMemory
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
 

@@ -19,8 +19,7 @@ from jinja2 import ChainableUndefined, DictLoader, Environment, TemplateSyntaxEr
 from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from triplewise.tools.actions.toolset import ReasoningMemory
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import YamlDocument
 from triplewise.tools.planning.lexical.question import lexicon, view

@@ -39,8 +39,7 @@ from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_texts, observation_lines
 from triplewise.tools.actions import Toolset, parse_actions, parse_call, parse_react
 from triplewise.tools.actions.terms import names, with_id
-from triplewise.tools.actions.toolset import ActionContext, Ranker, ReasoningMemory
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Ranker, ReasoningMemory
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
@@ -49,8 +48,8 @@ from triplewise.tools.learning.conversation import Opening, conversation
 from triplewise.tools.learning.trajectory import Turn
 from triplewise.tools.planning.lexical.question import form_of
 from triplewise.tools.pyql.text import read_term, scan_arguments
+from triplewise.tools.retrieval.encoder import vectors_of
 from triplewise.tools.retrieval.ranking import rank_relations
-from triplewise.tools.retrieval.vectors import vectors_of
 
 if TYPE_CHECKING:
     from triplewise.nodes.models import Reply

@@ -13,12 +13,11 @@ from triplewise.nodes.state import State
 from triplewise.tools.actions import Toolset
 from triplewise.tools.actions.agentbench_sets import set_script, unsayable
 from triplewise.tools.actions.comparison import compared
-from triplewise.tools.actions.pyql import execute_program
+from triplewise.tools.actions.pyql import execute_program, script
 from triplewise.tools.actions.terms import UNNAMED
-from triplewise.tools.actions.toolset import ActionContext
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import ActionContext, Call, Feedback
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.rules import Atom, Rule, script
+from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.protocol import Outcome

@@ -28,8 +28,7 @@ from triplewise.tools.planning.lexical.planner import Plan, PlanSettings, make_p
 from triplewise.tools.planning.lexical.question import form_of, slot_of
 from triplewise.tools.planning.lexical.slots import slot_rules
 from triplewise.tools.planning.proposals import Grounder, demonstrate, parse_bodies, with_proposals
-from triplewise.tools.retrieval.encoder import Encoder
-from triplewise.tools.retrieval.vectors import vectors_of
+from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 
 SHOWN = 60
 """Relations around the topic that a model is shown, the likest to the question first where there are more."""

@@ -14,7 +14,7 @@ from triplewise.nodes.link import given
 from triplewise.nodes.state import Answer, AnswerStatus, State
 from triplewise.tools.actions.select import answer_values
 from triplewise.tools.actions.sql import table_line, table_text
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.lexical.question import decides

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from langgraph.channels import EphemeralValue
 from pydantic import BaseModel, ConfigDict, Field
 
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.rules import DroppedRule, Rule
 from triplewise.tools.core.terms import Triple

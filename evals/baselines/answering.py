@@ -21,7 +21,7 @@ from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.models import ModelCall, Reply
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, AnswerStatus, State, Step
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import XSD, Term

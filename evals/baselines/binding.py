@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from triplewise.nodes.answer import labels_of
 from triplewise.tools.actions.comparison import compared
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, Node, Variable
@@ -35,9 +35,8 @@ from triplewise.tools.pyql.text import (
     scan_arguments,
     write_node,
 )
-from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import rank_relations
-from triplewise.tools.retrieval.vectors import vectors_of
 
 ACTIONS = {
     "add_fact": "nrn",

@@ -34,9 +34,9 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.plan import settings_of
 from triplewise.nodes.state import State
-from triplewise.tools.core.call import Call
+from triplewise.tools.actions.pyql import script
+from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.rules import script
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import without_brackets

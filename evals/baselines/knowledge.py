@@ -28,7 +28,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.extract import fitting_texts
 from triplewise.nodes.state import State, Step
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.names import normalise

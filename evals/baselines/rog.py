@@ -32,7 +32,7 @@ from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.plan import demonstrations_for, relations_around, settings_of
 from triplewise.nodes.state import State, Step
 from triplewise.nodes.text import memory_lines
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Rule, path_text
 from triplewise.tools.core.terms import Term, Triple

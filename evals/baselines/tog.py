@@ -57,7 +57,7 @@ from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import State, Verdict
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.bodies import answers, ground, rule_program, without_topic
 from triplewise.tools.planning.lexical.question import decides

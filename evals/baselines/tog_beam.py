@@ -23,13 +23,13 @@ from triplewise.nodes.state import State, Usage
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg import KnowledgeGraph
-from triplewise.tools.kg.frontier import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.kg.protocol import Deadline, Hop
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts
 from triplewise.tools.planning.bodies import rename
 from triplewise.tools.pyql.text import read_relation, read_term, write_node
+from triplewise.tools.retrieval.encoder import vectors_of
+from triplewise.tools.retrieval.observation import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.retrieval.ranking import rank_relations
-from triplewise.tools.retrieval.vectors import vectors_of
 
 UNNAMED = "an unnamed node"
 """How a mediator reads: a node that only joins others and has no name."""

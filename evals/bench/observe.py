@@ -25,11 +25,10 @@ from triplewise.evals.kgs import prepared
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import Deadline, KnowledgeGraph
-from triplewise.tools.kg.frontier import bundle_sizes, read_bundles
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.retrieval.encoder import EmbeddedEncoder
+from triplewise.tools.retrieval.encoder import EmbeddedEncoder, vectors_of
+from triplewise.tools.retrieval.observation import bundle_sizes, read_bundles
 from triplewise.tools.retrieval.ranking import MAP_PAIRS, Pair, PairRanker, fit_map, tail_text, way_text
-from triplewise.tools.retrieval.vectors import vectors_of
 
 WIDTH = 50
 """N: the best 50 are compared."""

@@ -25,9 +25,8 @@ from triplewise.evals.data import graph
 from triplewise.evals.kgs import prepared
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts
-from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder
+from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder, VectorStore
 from triplewise.tools.retrieval.ranking import CUT, DEFAULT, rank_relations
-from triplewise.tools.retrieval.vectors import VectorStore
 
 FILES = {
     "freebase_kg": ("webqsp/test.jsonl.gz", "grailqa/dev1000.jsonl.gz"),

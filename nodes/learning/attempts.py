@@ -17,7 +17,7 @@ from triplewise.nodes.environment import Update as StateUpdate
 from triplewise.nodes.learning.config import JOBS, LearningContext, LearningState, Progress
 from triplewise.nodes.plan import settings_of
 from triplewise.nodes.state import Answer, State, Step
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 from triplewise.tools.learning.exploration import Explorer
 from triplewise.tools.learning.questions import Question, reward_of, short_answers

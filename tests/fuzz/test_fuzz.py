@@ -18,8 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from triplewise.tools.actions import DATABASE_TOOLSETS, TOOLSETS, parse_call, parse_react
-from triplewise.tools.actions.toolset import ActionContext, ReasoningMemory
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, ReasoningMemory
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import RDFS
 from triplewise.tools.kg.embedded import EmbeddedKG

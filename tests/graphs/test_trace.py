@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from triplewise.graphs import Context, State, build_graph
 from triplewise.graphs.trace import MOST, trace_of
 from triplewise.nodes.state import Answer, ScoredTriple, Step
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.terms import XSD, Literal, text
 from triplewise.tools.kg import IRI, Triple, open_kg
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triplewise.guidelines import Guidelines, load_guidelines
-from triplewise.tools.actions.toolset import ReasoningMemory
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory
 
 SHIPPED = load_guidelines()
 WHENS = (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from triplewise.guidelines import load_guidelines
-from triplewise.tools.actions.toolset import ReasoningMemory
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
 
 GUIDELINES = load_guidelines()
 ACTIONS = (

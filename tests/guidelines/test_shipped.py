@@ -9,8 +9,7 @@ from importlib import resources
 import pytest
 
 from triplewise.guidelines import SHIPPED, Guideline, load_guidelines
-from triplewise.tools.actions.toolset import ReasoningMemory
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
 
 GUIDELINES = load_guidelines()
 ACTIONS = (

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from triplewise.guidelines import load_guidelines
-from triplewise.tools.actions.toolset import ReasoningMemory
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory
 
 GUIDELINES = load_guidelines()
 MEMORY = ReasoningMemory(

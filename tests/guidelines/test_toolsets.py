@@ -11,8 +11,7 @@ import pytest
 from triplewise.guidelines import load_guidelines
 from triplewise.guidelines.guideline import TOOLSETS as KNOWN
 from triplewise.tools.actions import TOOLSETS
-from triplewise.tools.actions.toolset import ReasoningMemory
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
 from triplewise.tools.core.errors import DataError
 
 OWN = """\

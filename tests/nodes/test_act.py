@@ -22,7 +22,7 @@ from triplewise.nodes.act import (
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import ScoredTriple
 from triplewise.tools.actions import TOOLSETS
-from triplewise.tools.core.call import Call
+from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import Triple
 

@@ -15,7 +15,7 @@ from triplewise.nodes.act import carry_out
 from triplewise.nodes.answer import find_routes, memory, program, route_query
 from triplewise.nodes.state import Step, Verdict
 from triplewise.tools.actions import TOOLSETS, parse_call
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.terms import IRI, Term, Triple
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.planning.lexical.planner import GUESS

@@ -19,7 +19,7 @@ from triplewise.nodes.inspect import eraser as inspect_step
 from triplewise.nodes.inspect import unchecked
 from triplewise.nodes.state import Step, Verdict
 from triplewise.tools.actions import parse_call
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.kg.protocol import metered
 
 from .conftest import GOETHE, WILD

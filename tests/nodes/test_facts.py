@@ -178,7 +178,7 @@ def test_what_a_run_sees_of_its_own_facts(context: Context, status: Any, review:
 def test_rules_of_another_question_are_planned_for(context: Context) -> None:
     from triplewise.nodes.plan import REPLANNED, rule_service
     from triplewise.nodes.state import State, Step
-    from triplewise.tools.core.call import Feedback
+    from triplewise.tools.actions.toolset import Feedback
 
     given: Callable[..., State] = lambda **more: State(question="Who directed Amber Road?", **more)  # noqa: E731
     context = replace(context, model="embedded", documents=None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from triplewise.nodes.history import KEPT_RELATIONS, Entry, encode
 from triplewise.nodes.state import Step
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Feedback
 
 MANY = [f"film.film.relation_{i}" for i in range(40)]
 

@@ -12,7 +12,7 @@ from triplewise.nodes.correct import raw
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.state import Verdict
 from triplewise.tools.actions import parse_call
-from triplewise.tools.core.call import Call
+from triplewise.tools.actions.toolset import Call
 from triplewise.tools.linking.linker import LinkedEntity
 
 from .conftest import GOETHE

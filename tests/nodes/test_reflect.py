@@ -25,7 +25,7 @@ from triplewise.nodes.reflect import (
 )
 from triplewise.nodes.state import Step, Verdict
 from triplewise.nodes.text import memory_texts, parse_triples
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg import KnowledgeGraph
 

@@ -16,7 +16,7 @@ from triplewise.graphs import Context, build_graph
 from triplewise.graphs.cli.app import run
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, parse_call
 from triplewise.tools.actions.repair.sql import sql_fixes
-from triplewise.tools.core.call import Call
+from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import load_profile

@@ -11,7 +11,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import ValidationError
 
 from triplewise.nodes.state import Answer, Correction, ProofTriple, ScoredTriple, State, Step, Usage, Verdict
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Feedback
 from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple
 from triplewise.tools.linking.linker import EntityCandidate, LinkedEntity

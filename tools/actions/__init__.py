@@ -17,8 +17,15 @@ from triplewise.tools.actions.select import SELECT
 from triplewise.tools.actions.sparql import SPARQL
 from triplewise.tools.actions.sql import SQL
 from triplewise.tools.actions.symbolic import SYMBOLIC
-from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, ReasoningMemory, Toolset
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import (
+    Action,
+    ActionContext,
+    Call,
+    Feedback,
+    Parameter,
+    ReasoningMemory,
+    Toolset,
+)
 from triplewise.tools.core.errors import ConfigurationError
 
 __all__ = [

@@ -15,8 +15,7 @@ from triplewise.tools.actions.agentbench_sets import BACKWARD, Sets, to_pyql
 from triplewise.tools.actions.comparison import compared, is_measure
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, list_values, names, relation_names, short_ids
-from triplewise.tools.actions.toolset import Action, ActionContext, Parameter, Toolset, action
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import Action, ActionContext, Feedback, Parameter, Toolset, action
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Term, Variable
 from triplewise.tools.kg.protocol import Outcome, Result

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from triplewise.tools.core.call import Call
+from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.core.terms import IRI, Node, Variable

@@ -15,8 +15,7 @@ from triplewise.tools.actions.terms import (
     triple_lines,
     with_id,
 )
-from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome

@@ -25,13 +25,15 @@ from triplewise.tools.actions.terms import (
 from triplewise.tools.actions.toolset import (
     Action,
     ActionContext,
+    Call,
+    Feedback,
     Parameter,
     ReasoningMemory,
     Toolset,
     action,
 )
-from triplewise.tools.core.call import Feedback
 from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.rules import Atom, Constraint, Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Variable
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
@@ -120,7 +122,8 @@ def _construct(name: str) -> Callable[[ActionContext, tuple[str, ...]], Feedback
     def run(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         resolver, before = Resolver(context), _program(context)
         after = apply(before, name, arguments, resolver)
-        after = compared(context.kg, before, after)
+        if name not in ("add_fact", "set_answer"):  # which compare nothing
+            after = compared(context.kg, before, after)
         feedback = preview(context, after)
         if feedback.outcome == Outcome.EMPTY and name == "add_fact":
             feedback = _replace_earlier_fact(context, before, after) or feedback
@@ -632,3 +635,67 @@ def hierarchy_facts(program: PyQL, profile: Profile, empty: bool) -> dict[str, A
         leading = (*profile.type_predicates, *profile.subclass_predicates)
         facts["class_relations"] = [profile.short(IRI(p)) for p in leading]
     return facts
+
+
+def _fact_call(previous: str, atom: Atom) -> Call:
+    """The `add_fact` that extends a chain by one atom; `previous` is an id or `?variable`."""
+    here = f"?{atom.variable}"
+    ends = (previous, atom.relation, here) if atom.forward else (here, atom.relation, previous)
+    return Call("add_fact", ends)
+
+
+def _chain_calls(start: str, atoms: tuple[Atom, ...]) -> list[Call]:
+    """Look up and add each relation of a chain."""
+    calls, previous = [], start
+    for atom in atoms:
+        calls += [Call("get_relation", (previous,)), _fact_call(previous, atom)]
+        previous = f"?{atom.variable}"
+    return calls
+
+
+def _constraint_calls(constraint: Constraint) -> list[Call]:
+    """The actions that carry out one constraint."""
+    variable = f"?{constraint.variable}"
+    target = f"?{constraint.atoms[-1].variable}" if constraint.atoms else variable
+    if constraint.kind == "meets":
+        return _chain_calls(constraint.value, constraint.atoms)
+    calls = _chain_calls(variable, constraint.atoms)
+    match constraint.kind:
+        case "type":
+            calls.append(Call("add_type", (variable, constraint.value)))
+        case "filter":
+            calls.append(Call("add_filter", (target, constraint.operator, constraint.value)))
+        case "distinct":
+            calls.append(Call("add_filter", (variable, "!=", constraint.value)))
+        case "max" | "min":
+            calls.append(Call(f"add_{constraint.kind}", (target,)))
+        case "most" | "least":
+            calls.append(Call(f"add_{constraint.kind}", (target, variable)))
+        case "count":
+            calls.append(Call("add_count", (constraint.value, variable)))
+        case "ask":
+            calls.append(Call("ask"))
+        case "not":
+            return [
+                Call("get_relation", (constraint.value,)),
+                Call("add_not", _fact_call(constraint.value, constraint.atoms[0]).arguments),
+            ]
+        case "either":
+            sides = (constraint.operator, constraint.value)
+            facts = [f"({', '.join(_fact_call(side, constraint.atoms[0]).arguments)})" for side in sides]
+            return [*(Call("get_relation", (side,)) for side in sides), Call("add_union", tuple(facts))]
+        case "holds":
+            atom, subject = constraint.atoms[0], constraint.variable
+            ends = (subject, constraint.value) if atom.forward else (constraint.value, subject)
+            return [Call("get_relation", (subject,)), Call("add_fact", (ends[0], atom.relation, ends[1]))]
+    return calls
+
+
+def script(rule: Rule) -> tuple[Call, ...]:
+    """The PyQL actions that follow a rule from its anchor to `execute()`, each once, in order."""
+    calls = _chain_calls(rule.anchor, rule.body)
+    for constraint in rule.constraints:
+        calls += _constraint_calls(constraint)
+    if not any(c.kind == "ask" for c in rule.constraints):
+        calls.append(Call("set_answer", (f"?{rule.answer}",)))
+    return tuple(dict.fromkeys([*calls, Call("execute")]))

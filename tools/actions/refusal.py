@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from triplewise.tools.actions.toolset import ActionContext, Parameter, action
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, action
 
 
 @action(

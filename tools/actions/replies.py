@@ -10,8 +10,7 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from triplewise.tools.actions.toolset import whole
-from triplewise.tools.core.call import Call
+from triplewise.tools.actions.toolset import Call, whole
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.pyql.text import scan_arguments
 

@@ -12,8 +12,7 @@ from triplewise.tools.actions import pyql
 from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import names, short_ids
-from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result

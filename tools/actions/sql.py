@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triplewise.tools.actions.terms import list_values
-from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Parameter, Toolset, action
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.query import (

@@ -11,14 +11,13 @@ from triplewise.tools.actions.explore import SHOWN_NEIGHBORS, answer, entity_ids
 from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, names, relation_names, short_ids, triple_lines, with_id
-from triplewise.tools.actions.toolset import ActionContext, Parameter, Toolset, action
-from triplewise.tools.core.call import Feedback
+from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Term
-from triplewise.tools.kg.frontier import Bundle, read_bundles
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.protocol import Deadline, Outcome
+from triplewise.tools.retrieval.observation import Bundle, read_bundles
 
 RuleService: TypeAlias = Callable[[str], Sequence[str]]
 """`services["rules"]`: a sub-question -> rules as text, best first."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from triplewise.tools.core.call import Call
-
 ConstraintKind = Literal[
     "meets",
     "type",
@@ -172,70 +170,6 @@ def _constraint_text(constraint: Constraint) -> str:
             return _path_text(constraint.variable, atoms, value)
         case "ask":
             return "yes or no"
-
-
-def fact(previous: str, atom: Atom) -> Call:
-    """The `add_fact` that extends a chain by one atom; `previous` is an id or `?variable`."""
-    here = f"?{atom.variable}"
-    ends = (previous, atom.relation, here) if atom.forward else (here, atom.relation, previous)
-    return Call("add_fact", ends)
-
-
-def _chain(start: str, atoms: tuple[Atom, ...]) -> list[Call]:
-    """Look up and add each relation of a chain."""
-    calls, previous = [], start
-    for atom in atoms:
-        calls += [Call("get_relation", (previous,)), fact(previous, atom)]
-        previous = f"?{atom.variable}"
-    return calls
-
-
-def _constraint_calls(constraint: Constraint) -> list[Call]:
-    """The actions that carry out one constraint."""
-    variable = f"?{constraint.variable}"
-    target = f"?{constraint.atoms[-1].variable}" if constraint.atoms else variable
-    if constraint.kind == "meets":
-        return _chain(constraint.value, constraint.atoms)
-    calls = _chain(variable, constraint.atoms)
-    match constraint.kind:
-        case "type":
-            calls.append(Call("add_type", (variable, constraint.value)))
-        case "filter":
-            calls.append(Call("add_filter", (target, constraint.operator, constraint.value)))
-        case "distinct":
-            calls.append(Call("add_filter", (variable, "!=", constraint.value)))
-        case "max" | "min":
-            calls.append(Call(f"add_{constraint.kind}", (target,)))
-        case "most" | "least":
-            calls.append(Call(f"add_{constraint.kind}", (target, variable)))
-        case "count":
-            calls.append(Call("add_count", (constraint.value, variable)))
-        case "ask":
-            calls.append(Call("ask"))
-        case "not":
-            return [
-                Call("get_relation", (constraint.value,)),
-                Call("add_not", fact(constraint.value, constraint.atoms[0]).arguments),
-            ]
-        case "either":
-            sides = (constraint.operator, constraint.value)
-            facts = [f"({', '.join(fact(side, constraint.atoms[0]).arguments)})" for side in sides]
-            return [*(Call("get_relation", (side,)) for side in sides), Call("add_union", tuple(facts))]
-        case "holds":
-            atom, subject = constraint.atoms[0], constraint.variable
-            ends = (subject, constraint.value) if atom.forward else (constraint.value, subject)
-            return [Call("get_relation", (subject,)), Call("add_fact", (ends[0], atom.relation, ends[1]))]
-    return calls
-
-
-def script(rule: Rule) -> tuple[Call, ...]:
-    """The PyQL actions that follow a rule from its anchor to `execute()`, each once, in order."""
-    calls = _chain(rule.anchor, rule.body)
-    for constraint in rule.constraints:
-        calls += _constraint_calls(constraint)
-    if not any(c.kind == "ask" for c in rule.constraints):
-        calls.append(Call("set_answer", (f"?{rule.answer}",)))
-    return tuple(dict.fromkeys([*calls, Call("execute")]))
 
 
 def no_return(anchor: str, body: tuple[Atom, ...]) -> tuple[Constraint, ...]:

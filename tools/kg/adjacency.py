@@ -28,10 +28,9 @@ import numpy as np
 import pyoxigraph as ox
 from numpy.typing import NDArray
 
-from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, XSD, Term, Triple
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import Deadline, Hop, Outcome, Paths, path_order
+from triplewise.tools.kg.protocol import Deadline, Hop, LRUCache, Outcome, Paths, path_order
 from triplewise.tools.kg.rdf import parse_term, safe_iri
 
 Array: TypeAlias = NDArray[Any]

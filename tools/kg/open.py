@@ -15,9 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.kg.profile import Profile, load_profile, profile_names
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.adjacency import Adjacency

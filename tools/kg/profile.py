@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,7 +18,6 @@ from typing import Literal as OneOf
 from urllib.parse import unquote
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, RDF, RDFS, Literal, Term
 
 _SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*|_):.")
@@ -116,15 +115,7 @@ class Profile:
         """
         if isinstance(term, Literal):
             return term.value
-        form = self._short_forms.get(term.value)
-        if form is None:
-            candidates = (
-                form
-                for form, relation in self._candidate_forms(term)
-                if form.strip() == form and form.isprintable() and self.expand(form, relation) == term
-            )
-            form = self._short_forms[term.value] = next(candidates, term.n3())
-        return form
+        return self._short_form(term)
 
     def expand(self, form: str, relation: bool = False) -> IRI | None:
         """The IRI meant by a short form or `<full IRI>`; None if it has no such form.
@@ -249,8 +240,17 @@ class Profile:
         return unquote(local, errors="replace") if self.percent_names else local
 
     @cached_property
-    def _short_forms(self) -> LRUCache[str, str]:
-        return LRUCache(200_000)
+    def _short_form(self) -> Callable[[IRI], str]:
+        """The short form of an IRI; each is looked for once."""
+
+        @lru_cache(200_000)
+        def find(iri: IRI) -> str:
+            for form, relation in self._candidate_forms(iri):
+                if form.strip() == form and form.isprintable() and self.expand(form, relation) == iri:
+                    return form
+            return iri.n3()
+
+        return find
 
     @cached_property
     def _excluded(self) -> re.Pattern[str] | None:

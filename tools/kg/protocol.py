@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -21,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from typing import Literal as OneOf
 from weakref import WeakKeyDictionary
 
-from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable
 from triplewise.tools.kg.engine import ReadQuery, Refused, read_query, variable_names
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from triplewise.tools.kg.profile import Profile
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 BATCH = 500
 """Terms a VALUES block holds at most; Virtuoso's compiler fails on some thousand."""
@@ -221,6 +223,38 @@ class Meter:
         finally:
             with self._lock:
                 self._blocks.remove(inner)
+
+
+class LRUCache(MutableMapping[K, V]):
+    """Values by key; the least recently used leave first once there are more than `size`."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._items: OrderedDict[K, V] = OrderedDict()
+        self._lock = Lock()
+
+    def __getitem__(self, key: K) -> V:
+        with self._lock:
+            self._items.move_to_end(key)
+            return self._items[key]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        with self._lock:
+            self._items[key] = value
+            self._items.move_to_end(key)
+            while len(self._items) > self._size:
+                self._items.popitem(last=False)
+
+    def __delitem__(self, key: K) -> None:
+        with self._lock:
+            self._items.pop(key, None)  # another thread may have been quicker
+
+    def __iter__(self) -> Iterator[K]:
+        with self._lock:
+            return iter(list(self._items))
+
+    def __len__(self) -> int:
+        return len(self._items)
 
 
 class AnswerCache:

@@ -19,9 +19,8 @@ from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph, memory_of
 from triplewise.tools.kg.vocabulary import nodes_labelled, relation_descriptions, relation_texts
-from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import fuse
-from triplewise.tools.retrieval.vectors import vectors_of
 
 MatchKind = OneOf["entity", "class", "relation"]
 KINDS: tuple[MatchKind, ...] = ("entity", "class", "relation")

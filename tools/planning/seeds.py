@@ -20,9 +20,8 @@ import numpy as np
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.files import json_lines
-from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import XSD, Literal, Term, text
-from triplewise.tools.kg.protocol import KnowledgeGraph, batches
+from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import Signature
 from triplewise.tools.planning.lexical.question import MENTION, masked

@@ -20,8 +20,7 @@ from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 from triplewise.tools.reading.entity_names import mint, resolve
 from triplewise.tools.reading.relation_ends import End, Features, RelationEnds, name_form
 from triplewise.tools.reading.values import agree, literal
-from triplewise.tools.retrieval.encoder import Encoder
-from triplewise.tools.retrieval.vectors import vectors_of
+from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 
 # Thresholds set by hand, checked on the cases of the tests and of SymAgent's figure 7; none is fitted.
 FUNCTIONAL = 0.95

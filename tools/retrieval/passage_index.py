@@ -17,9 +17,8 @@ import numpy as np
 
 from triplewise.tools.core.facts import Passage
 from triplewise.tools.core.names import normalise
-from triplewise.tools.retrieval.encoder import Encoder, open_encoder
+from triplewise.tools.retrieval.encoder import Encoder, VectorStore, open_encoder
 from triplewise.tools.retrieval.ranking import Bm25, fuse
-from triplewise.tools.retrieval.vectors import VectorStore
 
 SHOWN = 5
 """Passages a search gives."""

@@ -30,8 +30,7 @@ from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder, open_encoder
-from triplewise.tools.retrieval.vectors import VectorStore, vectors_of
+from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder, VectorStore, open_encoder, vectors_of
 
 CUT = 40
 """How many relations the paper keeps."""

@@ -15,9 +15,8 @@ from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.protocol import Hop, KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
-from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import rank_relations
-from triplewise.tools.retrieval.vectors import vectors_of
 
 RELATIONS, VALUES, MEDIATORS = 16, 4, 2
 """Relations of an entity that are looked at, and values, or mediators, of each that are shown."""

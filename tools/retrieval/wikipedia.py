@@ -14,8 +14,8 @@ import httpx
 
 from triplewise.tools.core.errors import ConfigurationError, DocumentsUnavailableError
 from triplewise.tools.core.facts import Passage
-from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.names import normalise
+from triplewise.tools.kg.protocol import LRUCache
 from triplewise.tools.retrieval.document_files import passages
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.passage_index import SHOWN, PassageIndex

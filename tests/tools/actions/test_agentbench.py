@@ -17,8 +17,9 @@ from triplewise.guidelines import load_guidelines
 from triplewise.nodes.act import read_reply
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory, parse_call
 from triplewise.tools.actions.agentbench_sets import Sets, set_script, to_pyql, unsayable
-from triplewise.tools.core.call import Call
-from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule, script
+from triplewise.tools.actions.pyql import script
+from triplewise.tools.actions.toolset import Call
+from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule
 from triplewise.tools.core.terms import Literal, Term, Triple
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile, load_profile

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from triplewise.tools.actions import TOOLSETS
-from triplewise.tools.actions.toolset import ActionContext
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import ActionContext, Call, Feedback
 from triplewise.tools.kg import open_kg
 
 GRAPH = Path(__file__).parents[2] / "cases" / "queryagent" / "figure7.ttl"

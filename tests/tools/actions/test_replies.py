@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triplewise.tools.actions import TOOLSETS, parse_actions, parse_call, parse_react
-from triplewise.tools.core.call import Call
+from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.errors import ActionError
 
 LEGAL = TOOLSETS["pyql"]

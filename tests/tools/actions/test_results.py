@@ -10,7 +10,7 @@ import pytest
 
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, ReasoningMemory
 from triplewise.tools.actions.pyql import kind_of_value
-from triplewise.tools.core.call import Call
+from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term, text
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import load_profile

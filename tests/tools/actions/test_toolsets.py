@@ -18,7 +18,7 @@ from triplewise.tools.actions import (
     parse_call,
 )
 from triplewise.tools.actions.symbolic import Extraction
-from triplewise.tools.core.call import Call
+from triplewise.tools.actions.toolset import Call
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Triple
 from triplewise.tools.kg.embedded import EmbeddedKG

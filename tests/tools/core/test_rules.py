@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyoxigraph as ox
 import pytest
 
-from triplewise.tools.core.rules import Atom, Constraint, Rule, no_return, script
+from triplewise.tools.actions.pyql import script
+from triplewise.tools.core.rules import Atom, Constraint, Rule, no_return
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.planning.bodies import rule_program

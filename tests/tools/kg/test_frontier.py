@@ -8,9 +8,14 @@ import pytest
 
 from tests.support.words import Words
 from triplewise.tools.core.terms import XSD, Literal, Term
-from triplewise.tools.kg.frontier import Bundle, bundle_sizes, read_bundles
 from triplewise.tools.kg.protocol import Deadline, Direction, Hop, KnowledgeGraph, metered
-from triplewise.tools.retrieval.observation import ObserveSettings, observe
+from triplewise.tools.retrieval.observation import (
+    Bundle,
+    ObserveSettings,
+    bundle_sizes,
+    observe,
+    read_bundles,
+)
 
 from .test_conformance import EX, e
 

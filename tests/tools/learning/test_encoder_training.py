@@ -28,9 +28,8 @@ from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Choice, Trajectory
 from triplewise.tools.planning.bodies import rename
 from triplewise.tools.planning.lexical.score import Scorer, path_similarities, words_of
-from triplewise.tools.retrieval.encoder import EMBEDDED, open_encoder
+from triplewise.tools.retrieval.encoder import EMBEDDED, open_encoder, vectors_of
 from triplewise.tools.retrieval.learned_encoder import ADAPTER, LearnedEncoder
-from triplewise.tools.retrieval.vectors import vectors_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 RELATIONS = ("alpha", "beta", "gamma", "delta")

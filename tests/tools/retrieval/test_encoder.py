@@ -163,7 +163,7 @@ def test_static_vectors_tell_which_texts_are_alike(encoder: EmbeddedEncoder) -> 
 
 @given(st.lists(st.integers(1, 256), max_size=300))
 def test_batches_hold_each_text_once_and_little_padding(lengths: list[int]) -> None:
-    found = list(encoder_module.batches(lengths))
+    found = list(encoder_module.padded_batches(lengths))
     assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
     for batch in found:
         longest = max(lengths[i] for i in batch)

@@ -20,9 +20,9 @@ from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, metered
 from triplewise.tools.retrieval import ranking
+from triplewise.tools.retrieval.encoder import VectorStore, vectors_of
 from triplewise.tools.retrieval.observation import Observation, ObserveSettings, observe
 from triplewise.tools.retrieval.ranking import PairRanker, fit_map, load_map, make_vectors
-from triplewise.tools.retrieval.vectors import VectorStore, vectors_of
 
 EX = "http://example.org/"
 PROFILE = Profile(

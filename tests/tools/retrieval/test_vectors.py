@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from triplewise.tools.kg import open_kg
 from triplewise.tools.kg.open import close_all
-from triplewise.tools.retrieval.vectors import VectorStore, vectors_of
+from triplewise.tools.retrieval.encoder import VectorStore, vectors_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -119,7 +119,7 @@ WRITER = """
 import sys, numpy as np
 from pathlib import Path
 from tests.tools.retrieval.test_vectors import Hashing
-from triplewise.tools.retrieval.vectors import VectorStore
+from triplewise.tools.retrieval.encoder import VectorStore
 folder, first, last = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 store = VectorStore(Hashing(), folder)
 print("ready", flush=True)

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from triplewise.tools.actions.toolset import ActionContext, ReasoningMemory, Toolset
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, ReasoningMemory, Toolset
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import Variable

@@ -15,7 +15,7 @@ from triplewise.tools.actions.repair.failed_step import (
     name_similarity,
 )
 from triplewise.tools.actions.terms import UNNAMED
-from triplewise.tools.core.call import Call
+from triplewise.tools.actions.toolset import Call
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.pyql.text import bare_datatype, write_iri
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.sql.query import Condition, condition_arguments, read, read_condition
 from triplewise.tools.sql.values import fold

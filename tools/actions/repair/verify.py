@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from triplewise.tools.actions.repair.failed_step import FailedStep, Fix, QueryBudget, SpentError
 from triplewise.tools.actions.repair.fixes import candidates
 from triplewise.tools.actions.terms import UNNAMED, relation_names
-from triplewise.tools.actions.toolset import ActionContext, Toolset
-from triplewise.tools.core.call import Call, Feedback
+from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset
 from triplewise.tools.core.errors import ActionError, KGUnavailableError
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg.protocol import Outcome

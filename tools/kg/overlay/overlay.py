@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from triplewise.tools.core.facts import ExtractedFact
-from triplewise.tools.core.lru import LRUCache
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
 from triplewise.tools.kg.adjacency import Adjacency
 from triplewise.tools.kg.embedded import EmbeddedKG
@@ -21,6 +20,7 @@ from triplewise.tools.kg.protocol import (
     Deadline,
     KnowledgeGraph,
     Layer,
+    LRUCache,
     Outcome,
     Result,
     batches,

@@ -28,9 +28,8 @@ from triplewise.tools.planning.bodies import Body, Signature, end_type, signatur
 from triplewise.tools.planning.lexical.question import QuestionView, lexicon, stem
 from triplewise.tools.pyql.program import TEMPORAL
 from triplewise.tools.pyql.text import NUMERIC
-from triplewise.tools.retrieval.encoder import Encoder
+from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.learned_encoder import LearnedEncoder
-from triplewise.tools.retrieval.vectors import vectors_of
 
 _WORD = re.compile(r"[a-z]+")
 _YEAR = re.compile(r"-?\d{4}(-\d\d){0,2}")

@@ -15,7 +15,7 @@ from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, Reasonin
 from triplewise.tools.actions.repair.failed_step import QueryBudget, SpentError
 from triplewise.tools.actions.repair.fixes import readings
 from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes, finds
-from triplewise.tools.core.call import Call
+from triplewise.tools.actions.toolset import Call
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import ReadQuery
 from triplewise.tools.kg.labels import LabelIndex, Name

@@ -17,7 +17,6 @@ from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.core.terms import IRI, RDFS, Term, Triple, Variable, text
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG
-from triplewise.tools.kg.frontier import bundle_sizes, read_bundles
 from triplewise.tools.kg.overlay.overlay import OverlaidKG, overlaid
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import (
@@ -28,6 +27,7 @@ from triplewise.tools.kg.protocol import (
     facts_of,
 )
 from triplewise.tools.pyql.program import Filter, PyQL
+from triplewise.tools.retrieval.observation import bundle_sizes, read_bundles
 
 PROFILE = Profile(
     entity_namespaces=(EX,),
