@@ -119,14 +119,14 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def _policy(steps: Callable[[State, Runtime[Context]], Steps]) -> ModelPhase:
-    """A policy of a model, whose first step is the plan's best rule as a whole where that is asked for."""
+    """A policy of a model, which `fast_path` offers the plan's best rule as a whole, for its yes or no."""
 
     @wraps(steps)
     def first(state: State, runtime: Runtime[Context]) -> Steps:
         context = runtime.context
         if context.fast_path:
-            whole = whole_program(state, action_context(state, context), environment(context).toolset)
-            if whole is not None:
+            toolset = environment(context).toolset
+            if whole := whole_program(state, action_context(state, context), toolset, offered=True):
                 return _recorded(state, *whole)
         if (pending := _pending(state)) is not None:
             call, *rest = pending

@@ -188,7 +188,8 @@ class Context:
     label_batch: bool = _setting(True, "Fetch labels many at once; off is one query a label, as published.")
     reuse_answers: bool = _setting(True, "Ask the KG no query twice for one question; off asks every time.")
     fast_path: bool = _setting(
-        False, "Run a rule that is verified on the KG as one program; steps only if the inspector objects."
+        False,
+        "Run a rule that is verified on the KG as one program; steps if the inspector or the model objects.",
     )
     max_steps: int | None = _setting(None, "Actions a question may take.")
     max_corrections: int = _setting(12, "Corrections a question may take.")

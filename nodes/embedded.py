@@ -34,6 +34,9 @@ WALKED = ("meets", "distinct", "count", "ask", "holds")
 
 GIVE_UP = Call("give_up")
 
+CONFIRM = "If this query says what the question asks, execute(); if not, undo(all) and build another one."
+"""What a model is told of a rule that was run as one program."""
+
 SCRIPTS: Mapping[str, Callable[[Rule], tuple[Call, ...]]] = {"pyql": script, "agentbench": set_script}
 """Toolset -> all the actions that follow a rule, where they can be said beforehand."""
 
@@ -251,12 +254,15 @@ class _Walk:
         return [term] if (term := self._term(form)) is not None else []
 
 
-def whole_program(state: State, actions: ActionContext, toolset: Toolset) -> tuple[str, str, Feedback] | None:
+def whole_program(
+    state: State, actions: ActionContext, toolset: Toolset, offered: bool = False
+) -> tuple[str, str, Feedback] | None:
     """Thought, program and feedback of the best rule, run at once: the setting `fast_path`.
 
     A rule was found in the KG, so its steps hold no surprise: what is left to see is whether its query finds
     something and whether the inspector has anything against the answer. If it has, the step is rolled back
-    like any other and the run goes on step by step, with the same rule or another.
+    like any other and the run goes on step by step, with the same rule or another. `offered` leaves it to a
+    language model whether the query is executed.
 
     None where a step was already made, the actions build no query, or the
     rule finds nothing that can be shown as an answer: then nothing is recorded and the steps begin.
@@ -274,7 +280,14 @@ def whole_program(state: State, actions: ActionContext, toolset: Toolset) -> tup
         return None
     if feedback.answers in ((), ("false",)):
         return None
+    thought = f"The best rule, {rule.text()} ({rule.provenance}), is run as one program."
+    if offered:
+        name, arguments = "ask" if program.boolean else "set_answer", [v.n3() for v in program.answer]
+        told = f"{feedback.observation} {CONFIRM}"
+        feedback = replace(
+            feedback, action=name, arguments=tuple(arguments), finished=False, answers=(), observation=told
+        )
+        return thought, program.text(kg.profile), feedback
     # The rule as an argument tells this run from an `execute()` that a later step makes.
     feedback = replace(feedback, action="execute", arguments=(rule.text(),))
-    thought = f"The best rule, {rule.text()} ({rule.provenance}), is run as one program."
     return thought, f"{program.text(kg.profile)}\nexecute()", feedback

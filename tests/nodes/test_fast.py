@@ -68,12 +68,30 @@ def test_otherwise_nothing_is_recorded(
     assert whole_program(before, action_context(before, context), toolset) is None
 
 
-def test_no_model_is_asked_where_the_rule_answers(context: Context, openai_server: Server) -> None:
-    server = openai_server([])
+@pytest.mark.parametrize(
+    ("replies", "values", "calls"),
+    [
+        (["Thought 2: Yes.\nAction 2: execute()"], ("Q3042",), 1),
+        (
+            [
+                "Thought 2: No, the partner herself.\nAction 2: undo(all)\n"
+                "Action 3: add_fact(Q5879, P451, ?partner)\nAction 4: set_answer(?partner)"
+            ],
+            ("Q96902",),
+            1,
+        ),
+    ],
+    ids=["yes", "no"],
+)
+def test_a_model_says_whether_the_rule_answers(
+    context: Context, openai_server: Server, replies: list[str], values: tuple[str, ...], calls: int
+) -> None:
+    server = openai_server(replies)
     settings = replace(context, fast_path=True, model="openai:scripted", base_url=server.url)
     answer = build_graph("agent", observe="none").invoke(QUESTION, context=settings)["answer"]
-    assert answer.values == ("Q3042",)
-    assert (answer.usage.calls, len(server.chats)) == (0, 0)
+    assert answer.usage.calls == calls
+    assert "If this query says what the question asks, execute()" in str(server.chats[0])
+    assert answer.values == values
 
 
 def test_steps_follow_where_the_inspector_objects(fast: Context) -> None:

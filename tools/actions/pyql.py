@@ -271,11 +271,15 @@ def execute_program(context: ActionContext, program: PyQL) -> Feedback:
     return replace(feedback, program=text, answers=answers, detail=detail, finished=done)
 
 
-@action(example="undo()", aliases=("undo_last", "remove_last"))
+@action(
+    Parameter("what", "text", "all takes back the whole query", False),
+    example="undo()",
+    aliases=("undo_last", "remove_last"),
+)
 def undo(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
     """Take back the last line of the query, when it was accepted but is not what is meant."""
     before, profile = _program(context), context.kg.profile
-    after = before.undo()
+    after = PyQL() if arguments and before.clauses else before.undo()
     left = after.text(profile).splitlines()
     back = [line for line in before.text(profile).splitlines() if line not in left]
     feedback = preview(context, after)
