@@ -87,7 +87,7 @@ def test_a_model_says_whether_the_rule_answers(
     context: Context, openai_server: Server, replies: list[str], values: tuple[str, ...], calls: int
 ) -> None:
     server = openai_server(replies)
-    settings = replace(context, fast_path=True, model="openai:scripted", base_url=server.url)
+    settings = replace(context, fast_path=True, max_actions=4, model="openai:scripted", base_url=server.url)
     answer = build_graph("agent", observe="none").invoke(QUESTION, context=settings)["answer"]
     assert answer.usage.calls == calls
     assert "If this query says what the question asks, execute()" in str(server.chats[0])
