@@ -77,7 +77,7 @@ def test_otherwise_nothing_is_recorded(
                 "Thought 2: No, the partner herself.\nAction 2: undo(all)\n"
                 "Action 3: add_fact(Q5879, P451, ?partner)\nAction 4: set_answer(?partner)"
             ],
-            ("Q96902",),
+            ("Q78495",),
             1,
         ),
     ],
