@@ -37,8 +37,8 @@ def review(state: State, runtime: Runtime[Context]) -> Update:
     rejected = [f for f in waiting if not decisions[f.id]]
     store = environment(context).fact_store
     store.add(waiting)
-    store.accept([f.id for f in accepted])
-    store.reject([f.id for f in rejected])
+    store.decide([f.id for f in accepted], "accepted")
+    store.decide([f.id for f in rejected], "rejected")
     status: dict[str, FactStatus] = {f.id: "accepted" if decisions[f.id] else "rejected" for f in waiting}
     facts = tuple(replace(f, status=status.get(f.id, f.status)) for f in state.facts)
     if not rejected:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -170,8 +170,7 @@ def show_fact(
 @o.unfold
 def accept_facts(store: Store, filters: Filters, ids: Ids = None, every: All = False) -> None:
     """Say yes to facts: runs with `--overlay accepted` see them."""
-    opened = store.open()
-    _decide(opened, opened.accept, "accepted", filters, ids, every)
+    _decide(store.open(), "accepted", filters, ids, every)
 
 
 @commands.command(
@@ -181,17 +180,11 @@ def accept_facts(store: Store, filters: Filters, ids: Ids = None, every: All = F
 @o.unfold
 def reject_facts(store: Store, filters: Filters, ids: Ids = None, every: All = False) -> None:
     """Say no to facts: they are never proposed again."""
-    opened = store.open()
-    _decide(opened, opened.reject, "rejected", filters, ids, every)
+    _decide(store.open(), "rejected", filters, ids, every)
 
 
 def _decide(
-    store: FactStore,
-    decide: Callable[[list[str]], int],
-    word: str,
-    filters: Filters,
-    ids: list[str] | None,
-    every: bool,
+    store: FactStore, status: FactStatus, filters: Filters, ids: list[str] | None, every: bool
 ) -> None:
     """Accept or reject facts, and say what changed.
 
@@ -204,9 +197,9 @@ def _decide(
     if ids and filters != Filters():
         raise ConfigurationError("filters go with --all; beside ids, leave them out")
     facts = [store.get(i) for i in ids] if ids else store.facts(filters.fact_filter(("proposed",)))
-    changed = decide([fact.id for fact in facts]) if facts else 0
+    changed = store.decide([fact.id for fact in facts], status) if facts else 0
     same = f"; {len(facts) - changed} were so before" if len(facts) > changed else ""
-    out().print(f"{changed} {'fact' if changed == 1 else 'facts'} {word}{same}")
+    out().print(f"{changed} {'fact' if changed == 1 else 'facts'} {status}{same}")
 
 
 @commands.command(

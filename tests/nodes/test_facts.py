@@ -49,21 +49,21 @@ def test_a_gap_is_filled_from_a_document(context: Context) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overlay", "decide", "found"),
+    ("overlay", "decided", "found"),
     [
-        ("none", "accept", False),
+        ("none", "accepted", False),
         ("accepted", "", False),
-        ("accepted", "accept", True),
+        ("accepted", "accepted", True),
         ("proposed", "", True),
-        ("proposed", "reject", False),
+        ("proposed", "rejected", False),
     ],
 )
 def test_kept_facts_are_seen_by_other_runs_as_asked_for(
-    context: Context, overlay: Any, decide: str, found: bool
+    context: Context, overlay: Any, decided: Any, found: bool
 ) -> None:
     build_graph("symagent").invoke(GIVEN, context=context)
-    if decide:
-        getattr(store(context), decide)([k.id for k in store(context).facts()])
+    if decided:
+        store(context).decide([k.id for k in store(context).facts()], decided)
     for preset in ("agent", "symagent"):
         state = build_graph(preset).invoke(
             GIVEN, context=replace(context, model="embedded", documents=None, overlay=overlay)
@@ -75,7 +75,7 @@ def test_kept_facts_are_seen_by_other_runs_as_asked_for(
 
 def test_a_rejected_fact_is_never_proposed_again(context: Context) -> None:
     build_graph("symagent").invoke(GIVEN, context=context)
-    store(context).reject([k.id for k in store(context).facts()])
+    store(context).decide([k.id for k in store(context).facts()], "rejected")
     state = build_graph("symagent").invoke(GIVEN, context=context)
     assert state["facts"] == ()
     assert state["answer"].labels != ("Bert Boyle",)
@@ -124,7 +124,7 @@ def test_a_word_that_says_nothing_is_asked_for_again(context: Context) -> None:
 
 def test_nobody_is_asked_about_what_was_accepted_before(context: Context) -> None:
     build_graph("symagent").invoke(GIVEN, context=context)
-    store(context).accept([k.id for k in store(context).facts()])
+    store(context).decide([k.id for k in store(context).facts()], "accepted")
     graph = build_graph("symagent", checkpointer=InMemorySaver())
     state = graph.invoke(GIVEN, CONFIG, context=replace(context, review=True))
     assert state["answer"].labels == ("Bert Boyle",)

@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-import time
 from array import array
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -45,10 +45,8 @@ _PIECE_BYTES = 4 << 20
 _TRIPLE_BYTES = 200
 """Memory that building takes by fact: 80 for its edges, the rest for the nodes that it brings."""
 _BY_QUERIES = "paths will be searched for by queries, which takes longer: %s"
-_LEAST, _MOST = 1 << 12, 1 << 19
+_PIECE = 1 << 15
 """Edges looked at between two looks at the clock."""
-_QUICK, _SLOW = 0.004, 0.02
-"""Seconds for a piece below which the next is larger, and above which it is smaller: a cold disk is slow."""
 _HALF = np.uint64(32)
 _log = logging.getLogger(__name__)
 
@@ -93,17 +91,10 @@ class Adjacency:
 
     def number(self, term: Term) -> int | None:
         """The number of a node; None where it has no edge here."""
-        n3 = term.n3().encode()
-        low, last = 0, len(self.starts) - 1
-        high = last
-        while low < high:
-            middle = (low + high) // 2
-            if self._n3(middle) < n3:
-                low = middle + 1
-            else:
-                high = middle
-        if low < last and self._n3(low) == n3:
-            return low
+        n3, last = term.n3().encode(), len(self.starts) - 1
+        place = bisect_left(range(last), n3, key=self._n3)
+        if place < last and self._n3(place) == n3:
+            return place
         return last + self.new_nodes.index(term) if term in self.new_nodes else None
 
     def term(self, number: int) -> Term:
@@ -307,7 +298,7 @@ class PathSearch:
 
     def __init__(self, graph: Adjacency, allowed: Array | None, deadline: Deadline, limit: int) -> None:
         self._graph, self._allowed, self._deadline, self._limit = graph, allowed, deadline, limit
-        self._piece, self._late = _LEAST, deadline.passed
+        self._late = deadline.passed
 
     def run(self, source: int, target: int, max_hops: int) -> Paths:
         """All simple paths of 1 to `max_hops` hops between two nodes; the outcome tells whether all."""
@@ -382,7 +373,7 @@ class PathSearch:
             if self._deadline.passed:
                 self._late = True
                 return
-            begun, stop = time.perf_counter(), min(done + self._piece, total)
+            stop = min(done + _PIECE, total)
             first, last = np.searchsorted(behind, [done, stop - 1], "right")
             counts = np.diff(np.clip(behind[first : last + 1], done, stop), prepend=done)
             rows = np.repeat(np.arange(first, last + 1), counts)
@@ -391,14 +382,8 @@ class PathSearch:
             if near is not None:
                 places = np.flatnonzero(near[ends])
                 rows, at, ends = rows[places], at[places], ends[places]
-            piece = self._permitted(rows, graph.codes[at], ends.astype(np.int64))
-            seconds = time.perf_counter() - begun
-            if seconds < _QUICK:
-                self._piece = min(self._piece * 2, _MOST)
-            elif seconds > _SLOW:
-                self._piece = max(self._piece // 2, _LEAST)
+            yield self._permitted(rows, graph.codes[at], ends.astype(np.int64))
             done = stop
-            yield piece
         if graph.new_edges is not None:
             beginnings, codes, ends = graph.new_edges
             bounds = (np.searchsorted(beginnings, nodes, side) for side in ("left", "right"))

@@ -398,14 +398,7 @@ class KnowledgeGraph:
             self._answers.keep(sparql, limit, result)
         return result
 
-    def relations(
-        self,
-        node: Term | Variable,
-        where: str = "",
-        *,
-        timeout: float | None = None,
-        limit: int | None = None,
-    ) -> Relations:
+    def relations(self, node: Term | Variable, where: str = "") -> Relations:
         """Distinct relations of a term, or of a query variable bound by the group pattern `where`, sorted.
 
         `where` is SPARQL made by `triplewise.tools.pyql` from terms, never text of a model.
@@ -415,16 +408,17 @@ class KnowledgeGraph:
             sparql = _relations_query(node, where)
         except Refused as refusal:
             return Relations(Outcome.SYNTAX, message=str(refusal))
-        result = self.query(sparql, timeout=timeout, limit=limit)
+        result = self.query(sparql)
         if not result.rows:
             return Relations(result.outcome, message=result.message)
         forward, backward = (
             tuple(sorted(p for p in _iris(result.column(v)) if not self.profile.excludes(p)))
             for v in result.variables
         )
-        if result.outcome is Outcome.TRUNCATED:
-            return Relations(result.outcome, forward, backward, result.message)
-        return Relations(Outcome.ROWS if forward or backward else Outcome.EMPTY, forward, backward)
+        outcome = result.outcome
+        if outcome is Outcome.ROWS and not forward and not backward:
+            outcome = Outcome.EMPTY
+        return Relations(outcome, forward, backward, result.message)
 
     def neighbours(
         self,
@@ -432,7 +426,6 @@ class KnowledgeGraph:
         relation: IRI | None = None,
         direction: Direction = "both",
         *,
-        timeout: float | None = None,
         limit: int | None = None,
     ) -> Neighbours:
         """Triples that leave a node, then those that arrive, each side sorted; optionally of one relation.
@@ -440,11 +433,10 @@ class KnowledgeGraph:
         Without a `relation`, relations that the profile excludes are left out before the cap counts. A cap
         leaves both sides their fair share.
         """
-        deadline = Deadline(self.timeout if timeout is None else timeout)
+        deadline = Deadline(self.timeout)
         limit = self.limit if limit is None else limit
-        sides = [d for d in ("forward", "backward") if direction in (d, "both")]
-        if isinstance(node, Literal):
-            sides = [d for d in sides if d == "backward"]
+        possible = ("backward",) if isinstance(node, Literal) else ("forward", "backward")
+        sides = [d for d in possible if direction in (d, "both")]
         allowed: tuple[IRI, ...] | None = None if relation is None else (relation,)
         if relation is None:
             around = self.query(_relations_query(node, ""), timeout=deadline.left)
@@ -470,7 +462,7 @@ class KnowledgeGraph:
                 for edge, other in result.rows
                 if isinstance(edge, IRI)
                 and other is not None
-                and isinstance(node if side == "forward" else other, IRI)
+                and (side == "forward" or isinstance(other, IRI))
             }
             triples[side] = sorted(facts, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
         out, into = triples["forward"], triples["backward"]
@@ -558,7 +550,11 @@ class KnowledgeGraph:
         self, subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None, deadline: Deadline
     ) -> Result:
         """Rows (subject, predicate, label) in a language or none; in any language if it is None."""
-        sparql = _labels_query(subjects, predicates, language)
+        sparql = f"VALUES ?s {{ {terms_n3(subjects)} }} VALUES ?p {{ {terms_n3(predicates)} }} ?s ?p ?l"
+        if language is not None:
+            tag = Literal(language.lower(), XSD + "string").n3()
+            sparql += f' FILTER(LANG(?l) = {tag} || LANG(?l) = "")'
+        sparql = f"SELECT ?s ?p ?l WHERE {{ {sparql} }}"
         return self.query(sparql, timeout=deadline.left, limit=ROWS_PER_LABEL * BATCH)
 
 
@@ -680,19 +676,6 @@ def _relations_query(node: Term | Variable, where: str) -> str:
     branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} {out} {other} }}"]
     branches.append(f"{{ {bound} {other} {into} {n} }}")
     return f"SELECT DISTINCT {out} {into} WHERE {{ {' UNION '.join(branches)} }}"
-
-
-def _labels_query(subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None) -> str:
-    """Labels of many nodes, in one language or none; in any language if it is None."""
-    chosen = (
-        ""
-        if language is None
-        else f'FILTER(LANG(?l) = {Literal(language.lower(), XSD + "string").n3()} || LANG(?l) = "") '
-    )
-    return (
-        f"SELECT ?s ?p ?l WHERE {{ VALUES ?s {{ {terms_n3(subjects)} }} "
-        f"VALUES ?p {{ {terms_n3(predicates)} }} ?s ?p ?l {chosen}}}"
-    )
 
 
 def terms_n3(terms: Iterable[Term]) -> str:

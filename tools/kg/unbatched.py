@@ -19,16 +19,9 @@ class UnbatchedLabels(Layer):
         super().__init__(origin)
         self._offered = memory_of(origin, "relations offered")
 
-    def relations(
-        self,
-        node: Term | Variable,
-        where: str = "",
-        *,
-        timeout: float | None = None,
-        limit: int | None = None,
-    ) -> Relations:
+    def relations(self, node: Term | Variable, where: str = "") -> Relations:
         """Distinct relations, which are noted as offered."""
-        around = self.origin.relations(node, where, timeout=timeout, limit=limit)
+        around = self.origin.relations(node, where)
         for relation in (*around.forward, *around.backward):
             self._offered[self.profile.label_subject(relation)] = True
         return around

@@ -80,7 +80,7 @@ def test_all_simple_paths_in_order_or_the_first_of_them(
     every = triples_of(edges)
     allowed = {t for t in every if not used.excludes(t.relation)}
     expected = brute_force(allowed, e(0), node(target), hops)
-    with patch.multiple(adjacency, _LEAST=piece, _MOST=piece):
+    with patch.object(adjacency, "_PIECE", piece):
         store = store_of(every)
         kg = EmbeddedKG(store, used, "t", adjacency=lambda: build_adjacency(store, built))
         paths = kg.paths(e(0), node(target), hops, limit=limit, timeout=60)

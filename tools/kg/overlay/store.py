@@ -42,7 +42,7 @@ CREATE INDEX IF NOT EXISTS facts_status ON facts(status);
 CREATE INDEX IF NOT EXISTS readings_fact ON readings(fact);
 """
 _VERSION = 1
-_FACTS = "SELECT id, triple, labels, conflicts, status, added, decided FROM facts"
+_FACT = "id, triple, labels, conflicts, status, added, decided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +99,19 @@ class FactFilter:
     def matches(self, stored: StoredFact) -> bool:
         """Whether a fact is meant."""
         fact, readings = stored.fact, stored.readings
-        texts = [fact.triple.n3(), *fact.labels.values(), *(r.sentence for r in readings)]
+        searched = (
+            (self.text, [fact.triple.n3(), *fact.labels.values(), *(r.sentence for r in readings)]),
+            (self.document, [name for r in readings for name in (r.document, r.source)]),
+            (self.question, [r.question for r in readings]),
+        )
         return (
             (not self.status or fact.status in self.status)
             and fact.confidence >= self.least
             and (not self.conflicting or bool(fact.conflicts))
-            and _within(self.text, texts)
-            and _within(self.document, [part for r in readings for part in (r.document, r.source)])
-            and _within(self.question, [r.question for r in readings])
+            and all(
+                any(part.casefold() in text.casefold() for text in texts) for part, texts in searched if part
+            )
         )
-
-
-def _within(part: str, texts: Iterable[str]) -> bool:
-    return not part or any(part.casefold() in text.casefold() for text in texts)
 
 
 class FactStore:
@@ -139,17 +139,12 @@ class FactStore:
         status = "SELECT status FROM facts WHERE id = ?"
         with self._changing() as connection:
             for fact in given:
+                labels, conflicts = (
+                    json.dumps(value, ensure_ascii=False) for value in (fact.labels, fact.conflicts)
+                )
                 connection.execute(
-                    "INSERT INTO facts (id, triple, labels, conflicts, status, added)"
-                    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-                    (
-                        fact.id,
-                        fact.triple.n3(),
-                        json.dumps(fact.labels, ensure_ascii=False),
-                        json.dumps(fact.conflicts, ensure_ascii=False),
-                        fact.status,
-                        now(),
-                    ),
+                    f"INSERT OR IGNORE INTO facts ({_FACT}) VALUES (?, ?, ?, ?, ?, ?, '')",
+                    (fact.id, fact.triple.n3(), labels, conflicts, fact.status, now()),
                 )
                 connection.execute(
                     f"INSERT OR IGNORE INTO readings (fact, {_READING}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -161,23 +156,18 @@ class FactStore:
 
     def facts(self, chosen: FactFilter | None = None) -> list[StoredFact]:
         """Return the facts that are meant, oldest first."""
-        chosen = chosen or FactFilter()
         if not self.path.exists():
             return []
+        readings: dict[str, list[Reading]] = {}
         with self._connected() as connection:
-            if chosen.status:
-                marks = ", ".join("?" * len(chosen.status))
-                where, values = f" WHERE status IN ({marks})", chosen.status
-            else:
-                where, values = "", ()
-            rows = connection.execute(f"{_FACTS}{where} ORDER BY added, rowid", values).fetchall()
-            readings: dict[str, list[Reading]] = {row[0]: [] for row in rows}
-            every = f"SELECT fact, {_READING} FROM readings ORDER BY time, rowid"
-            for fact, *rest in connection.execute(every):
-                if fact in readings:
-                    readings[fact].append(Reading(*rest))
+            connection.execute("BEGIN")
+            rows = connection.execute(f"SELECT {_FACT} FROM facts ORDER BY added, rowid").fetchall()
+            for fact, *rest in connection.execute(
+                f"SELECT fact, {_READING} FROM readings ORDER BY time, rowid"
+            ):
+                readings.setdefault(fact, []).append(Reading(*rest))
         stored = [_stored(row, readings[row[0]]) for row in rows]
-        return [fact for fact in stored if chosen.matches(fact)]
+        return [fact for fact in stored if chosen is None or chosen.matches(fact)]
 
     def get(self, prefix: str) -> StoredFact:
         """The fact whose id begins so.
@@ -186,27 +176,20 @@ class FactStore:
             ConfigurationError: there is none, or several; names what there is.
         """
         prefix = prefix.strip().lower()
-        matches = [k for k in self.facts() if prefix and k.id.startswith(prefix)]
+        facts = self.facts()
+        matches = [k for k in facts if prefix and k.id.startswith(prefix)]
         if len(matches) == 1:
             return matches[0]
+        shown = ", ".join(k.id for k in (matches or facts)[:SHOWN_IDS])
         if not matches:
-            ids = [k.id for k in self.facts()]
-            listed = f"; there are {len(ids)}, e.g. {', '.join(ids[:SHOWN_IDS])}" if ids else ""
+            listed = f"; there are {len(facts)}, e.g. {shown}" if facts else ""
             raise ConfigurationError(f"no fact has an id that begins with {prefix!r} in {self.path}{listed}")
-        shown = ", ".join(k.id for k in matches[:SHOWN_IDS])
         raise ConfigurationError(
             f"{prefix!r} begins the ids of {len(matches)} facts: {shown}; write more of it"
         )
 
-    def accept(self, ids: Iterable[str]) -> int:
-        """Say yes to facts by full id; how many changed."""
-        return self._decide(ids, "accepted")
-
-    def reject(self, ids: Iterable[str]) -> int:
-        """Say no to facts by full id: they are never proposed again. How many changed."""
-        return self._decide(ids, "rejected")
-
-    def _decide(self, ids: Iterable[str], status: FactStatus) -> int:
+    def decide(self, ids: Iterable[str], status: FactStatus) -> int:
+        """Accept or reject facts by full id; how many changed. Rejected ones are never proposed again."""
         changed = 0
         with self._changing() as connection:
             for batch in batches(dict.fromkeys(ids), 500):
@@ -308,11 +291,6 @@ def ntriples(facts: Iterable[StoredFact]) -> Iterator[str]:
         yield from (t.n3() for t in _names(stored))
 
 
-def jsonl(facts: Iterable[StoredFact]) -> Iterator[str]:
-    """One JSON object a fact, with all its readings."""
-    return (json.dumps(as_json(stored), ensure_ascii=False) for stored in facts)
-
-
 def as_json(stored: StoredFact) -> dict[str, object]:
     """A fact as plain JSON; terms as N-Triples writes them."""
     fact, triple = stored.fact, stored.fact.triple
@@ -366,7 +344,7 @@ def _names(stored: StoredFact) -> Iterator[Triple]:
 
 FORMATS: Mapping[str, Callable[[Iterable[StoredFact]], Iterator[str]]] = {
     "nt": ntriples,
-    "jsonl": jsonl,
+    "jsonl": lambda facts: (json.dumps(as_json(f), ensure_ascii=False) for f in facts),
     "nquads": nquads,
 }
 """Name of a format -> the lines of a file in it."""

@@ -55,7 +55,7 @@ def test_facts_come_back_as_they_were(store: FactStore) -> None:
 
 def test_read_again_is_one_more_reading_and_keeps_the_status(store: FactStore) -> None:
     store.add([FACT])
-    store.reject([FACT.id])
+    store.decide([FACT.id], "rejected")
     again = replace(FACT, source="other.txt", confidence=0.8)
     assert [f.status for f in store.add([again, FACT])] == ["rejected", "rejected"]
     (kept,) = store.facts()
