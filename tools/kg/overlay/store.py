@@ -1,7 +1,7 @@
 """Facts read from documents, stored in one SQLite file per KG, with where each was read (SymAgent 4.2.1).
 
 Several processes may use a file at once, and one that is killed leaves it whole: every change is one
-transaction of a database in WAL mode.
+transaction.
 """
 
 from __future__ import annotations
@@ -227,7 +227,6 @@ class FactStore:
                 tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
                 if {name for (name,) in tables} - {"facts", "readings"}:
                     raise sqlite3.DatabaseError("it is some other program's database")
-                connection.execute("PRAGMA journal_mode = WAL")
                 connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {_VERSION};COMMIT;")
             yield connection
         except sqlite3.DatabaseError as error:
