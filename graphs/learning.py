@@ -33,18 +33,20 @@ from triplewise.graphs.cli.runs import open_saver
 from triplewise.graphs.presets import find_preset
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
-from triplewise.nodes.learning.config import (
+from triplewise.nodes.learning import (
     TRAJECTORIES,
     VALIDATED,
     LearningConfig,
     LearningContext,
     LearningState,
     Progress,
+    explore,
     learner_for,
+    merge,
+    refine,
+    update,
+    validate,
 )
-from triplewise.nodes.learning.explore import explore, refine
-from triplewise.nodes.learning.merge import merge
-from triplewise.nodes.learning.update import update, validate
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import exclusive
 from triplewise.tools.learning.learner import Learner

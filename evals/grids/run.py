@@ -26,7 +26,7 @@ from triplewise.evals.grids.grid import GridFile, Learn, Thin
 from triplewise.evals.kgs import prepared
 from triplewise.evals.training import seeds_of
 from triplewise.graphs import learning as self_learning
-from triplewise.nodes.learning.config import LearningConfig
+from triplewise.nodes.learning import LearningConfig
 from triplewise.tools.core.errors import TriplewiseError
 from triplewise.tools.kg.rdf import Progress
 from triplewise.tools.kg.subset.incomplete import MANIFEST, IncompleteSpec, TopicQuestion, make_incomplete

@@ -13,7 +13,7 @@ from triplewise.graphs.cli.console import columns, examples, out, progress_bars,
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from triplewise.nodes.learning.config import LearningConfig, Progress
+    from triplewise.nodes.learning import LearningConfig, Progress
 
 PATHS = {"kg", "profile", "prompt", "seeds", "documents", "facts", "prices", "encoder", "db"}
 """Settings that may name a file or a folder."""
@@ -121,7 +121,7 @@ def learn(
     """
     import yaml
 
-    from triplewise.nodes.learning.config import LearningConfig
+    from triplewise.nodes.learning import LearningConfig
 
     if resume and questions is not None:
         raise ConfigurationError("--resume takes its questions and settings from the folder; leave them out")

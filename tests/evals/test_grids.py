@@ -26,7 +26,7 @@ from triplewise.evals.grids.grid import GridFile, load_grid, shipped
 from triplewise.evals.grids.run import Outcome, run_grid
 from triplewise.evals.report.published import published
 from triplewise.evals.training import Seeds
-from triplewise.nodes.learning.config import LearningConfig, LearningState
+from triplewise.nodes.learning import LearningConfig, LearningState
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 

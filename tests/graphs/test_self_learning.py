@@ -17,8 +17,7 @@ import pytest
 from tests.support.films import FILMS, write_graph, write_questions
 from tests.support.learning_kills import NoteLearner
 from triplewise.graphs.learning import build_self_learning, learn
-from triplewise.nodes.learning.config import LearningConfig, LearningState, Progress
-from triplewise.nodes.learning.update import reason_to_stop
+from triplewise.nodes.learning import LearningConfig, LearningState, Progress, reason_to_stop
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.learning.trajectory import Trajectory, read_trajectories, write_trajectories
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triplewise.nodes.learning.merge import merge_collections, merge_pair, rewarded
+from triplewise.nodes.learning import merge_collections, merge_pair, rewarded
 from triplewise.tools.learning.trajectory import Origin, Trajectory, Turn
 
 rewards = st.one_of(st.just(0.0), st.just(1.0), st.floats(0, 1))

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.graphs.learning import learn
-from triplewise.nodes.learning import merge as merging
-from triplewise.nodes.learning.attempts import Attempts
-from triplewise.nodes.learning.config import LearningConfig, Progress
+from triplewise.nodes import learning
+from triplewise.nodes.learning import Attempts, LearningConfig, Progress
 from triplewise.tools.learning.questions import Question
 from triplewise.tools.learning.trajectory import Journal, Trajectory, write_line
 
@@ -95,7 +94,7 @@ def child(folder: Path, point: str) -> None:
     if kind == "torn":
         tear(int(numbers[0]))
     if kind == "merge":
-        vars(merging)["write_trajectories"] = fatal_merge
+        vars(learning)["write_trajectories"] = fatal_merge
 
     def report(progress: Progress) -> None:
         if [kind, *map(int, numbers)] == [progress.phase, progress.iteration, progress.done]:

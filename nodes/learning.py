@@ -1,0 +1,509 @@
+"""Self-learning (SymAgent 4.3): explore, refine, merge, update, validate.
+
+The policy answers every question and is rewarded (explore), and makes each attempt anew (refine, 4.3.1). The
+better ones become the training set (merge, equation 7), the policy is trained on it (update, equation 8), and
+learning ends where it no longer gains (validate, 4.3.2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextvars import Context as Isolated
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, ConfigDict, Field
+
+from triplewise.nodes.act import opening, prompt_values, turns_of
+from triplewise.nodes.context import Context
+from triplewise.nodes.environment import Phase, environment
+from triplewise.nodes.models import api_key_for, base_url_for, is_openai, split_model
+from triplewise.nodes.plan import settings_of
+from triplewise.nodes.prompting import load_prompt
+from triplewise.nodes.state import Answer, State, Step
+from triplewise.tools.actions.toolset import Feedback
+from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.learning.exploration import Explorer
+from triplewise.tools.learning.learner import (
+    POLICIES,
+    Json,
+    Learner,
+    Policy,
+    encoder_learner,
+    model_learner,
+)
+from triplewise.tools.learning.model_training import LoraSettings
+from triplewise.tools.learning.questions import Question, reward_of, short_answers
+from triplewise.tools.learning.trajectory import (
+    Journal,
+    Origin,
+    Trajectory,
+    read_trajectories,
+    write_trajectories,
+)
+from triplewise.tools.linking.linker import link
+
+JOBS = {"embedded": 1, "model": 8}
+TRAJECTORIES, VALIDATED = "trajectories.jsonl", "validated.jsonl"
+
+Recipe = Literal["full", "no-refine", "no-merge", "distilled"]
+"""How the training set is made (SymAgent, table 4).
+
+`full`: explored and refined trajectories, merged. `no-refine`: nothing is refined; the explored ones by
+rejection sampling, which keeps those with a reward. `no-merge`: the refined ones directly, with a reward,
+whatever the explored ones were worth. `distilled`: another model's, with a reward.
+"""
+RECIPES: tuple[Recipe, ...] = ("full", "no-refine", "no-merge", "distilled")
+
+BuildAgent: TypeAlias = Callable[..., Any]
+"""`build_graph`: preset and swapped phases to an agent. It is handed in, since graphs stand above nodes."""
+Update = dict[str, Any]
+"""What a phase changes in the state."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LearningConfig:
+    """What is to be learned, all plain JSON: kept in the folder, so that a run can go on from it alone.
+
+    Attributes:
+        questions: JSON lines to explore. validation: JSON lines to validate on; "" holds out `share` of them.
+        policy: what learns. preset, context: the agent, as `build_graph` and `Context` take them.
+        recipe: how the training set is made (table 4). distill: trajectories of another model, for that one.
+        iterations: most rounds (table 6: 2). epsilon: a gain in mean F1 on the validation questions below
+            this is negligible and ends the run; 0.001 is less than one question in most sets.
+        attempts: a language model's attempts at each question when exploring, of which the best is kept.
+        jobs: questions at a time; 0 is the policy's own number. Results do not depend on it.
+        learner: settings of what updates the policy, e.g. those of LoRA.
+    """
+
+    questions: str
+    validation: str = ""
+    share: float = 0.1
+    policy: Policy = "embedded"
+    preset: str = "agent"
+    context: dict[str, Json] = field(default_factory=dict)
+    recipe: Recipe = "full"
+    distill: str = ""
+    iterations: int = 2
+    epsilon: float = 0.001
+    attempts: int = 1
+    jobs: int = 0
+    seed: int = 0
+    learner: dict[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise ConfigurationError.unknown("policy", self.policy, POLICIES)
+        if self.recipe not in RECIPES:
+            raise ConfigurationError.unknown("variant", self.recipe, RECIPES)
+        if (self.recipe == "distilled") != bool(self.distill):
+            raise ConfigurationError("variant distilled goes with a file of another model's trajectories")
+        if self.iterations < 1 or self.attempts < 1:
+            raise ConfigurationError("iterations and attempts must be 1 at least")
+
+    @property
+    def rounds(self) -> int:
+        """Most iterations: another model's trajectories are the same each time, so once is enough."""
+        return 1 if self.recipe == "distilled" else self.iterations
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a phase is.
+
+    `reward` is the mean so far, where the phase has rewards; `doing` says more, where there is more to say.
+    """
+
+    phase: str
+    iteration: int
+    done: int
+    total: int | None
+    reward: float | None = None
+    doing: str = ""
+
+
+@dataclass(frozen=True)
+class LearningContext:
+    """What a run of self-learning is given.
+
+    Attributes:
+        config: what is to be learned. folder: where everything is kept.
+        questions, validation: read from the configuration's files.
+        journal: explored, refined and distilled trajectories. validated: attempts at validation questions.
+        learner: updates the policy.
+        build: makes agents. defaults: settings of the configuration's preset.
+        report: called with the progress of a phase.
+    """
+
+    config: LearningConfig
+    folder: Path
+    questions: Sequence[Question]
+    validation: Sequence[Question]
+    journal: Journal
+    validated: Journal
+    learner: Learner
+    build: BuildAgent
+    defaults: Mapping[str, Any]
+    report: Callable[[Progress], object] = lambda progress: None
+
+    def training_file(self, iteration: int) -> Path:
+        """Return where the training set of an iteration lies."""
+        return self.folder / f"training-{iteration + 1}.jsonl"
+
+
+class LearningState(BaseModel):
+    """The state of self-learning, plain JSON. What is large (trajectories, weights) lies in the folder."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    iteration: int = Field(default=0, description="Updates of the policy so far.")
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="Settings of a run that the newest policy needs."
+    )
+    best: dict[str, Any] = Field(
+        default_factory=dict, description="The same of the policy that validated best."
+    )
+    scores: list[dict[str, Any]] = Field(
+        default_factory=list, description="Validation of each policy, the one before learning first."
+    )
+    rounds: list[dict[str, Any]] = Field(
+        default_factory=list, description="What each iteration explored, refined, kept and trained."
+    )
+    stopped: str = Field(default="", description="Why the run ended, in words; empty while it goes on.")
+
+    def with_figures(self, **figures: Json) -> list[dict[str, Any]]:
+        """Return the rounds with figures added to the present one."""
+        earlier, present = self.rounds[: self.iteration], self.rounds[self.iteration :]
+        return [*earlier, {"iteration": self.iteration, **(present[0] if present else {}), **figures}]
+
+
+def learner_for(config: LearningConfig, context: Context, kg: KnowledgeGraph) -> Learner:
+    """Return what updates the policy. Raises `ConfigurationError` on settings that cannot work."""
+    if config.policy == "embedded":
+        return encoder_learner(kg, context.encoder, config.seed)
+    if context.calling != "react" or context.history != "chat":
+        raise ConfigurationError(
+            "the model policy learns from conversations of Thought and Action texts: it needs the settings "
+            "calling=react and history=chat"
+        )
+    lora = {"seed": config.seed, **config.learner}
+    provider, name = split_model(context.model)
+    if provider != "openai":
+        raise ConfigurationError(f"the model policy needs openai:NAME, served by vLLM, got {context.model!r}")
+    base = str(lora.pop("base_model", "") or name)
+    url = base_url_for(context.base_url)
+    if is_openai(url):
+        raise ConfigurationError(
+            "the model policy needs --base-url: the server (vLLM) that serves the model and its adapters"
+        )
+    return model_learner(base, url, api_key_for(context.api_key_env, url), LoraSettings.of(lora))
+
+
+class Attempts:
+    """Makes attempts with one policy.
+
+    Args:
+        learning: the run. state: how far it is; its settings are those of the policy.
+        origin: of the trajectories made.
+    """
+
+    def __init__(self, learning: LearningContext, state: LearningState, origin: Origin) -> None:
+        self.learning, self.iteration, self.origin = learning, state.iteration, origin
+        self.context = Context(**{**learning.config.context, **state.settings}).resolved(learning.defaults)
+        self._environment = environment(self.context)
+
+    def explorer(self) -> Explorer:
+        """Return what explores with the embedded policy."""
+        env = self._environment
+        return Explorer(env.kg, env.encoder, settings_of(self.context), iteration=self.iteration)
+
+    def run(self, question: Question, *, earlier: str | None = None) -> Trajectory:
+        """Run the agent on a question; a model is shown `earlier`, an attempt to improve on."""
+        kg = self._environment.kg
+        if question.entities and self.context.db is None:
+            try:
+                link(question.question, kg, given=question.entities, encoder=self._environment.encoder)
+            except ConfigurationError as error:  # the graph has not an entity that the question comes with
+                return self._unrewarded(question, f"crashed: {error}")
+        state = self._final_state(question, replace(self.context, earlier=earlier))
+        answer: Answer = state.answer or Answer("not_found")
+        reward = reward_of(answer.values, answer.labels, short_answers(kg, question.answers))
+        trajectory = replace(
+            self._unrewarded(question, answer.status),
+            entities={e.mention or e.label: e.id for e in state.linked},
+            predicted=reward.predicted,
+            reward=reward.recall,
+            f1=reward.f1,
+            turns=turns_of(state.steps),
+        )
+        return trajectory if self.context.embedded else self._opened(trajectory, state)
+
+    def _unrewarded(self, question: Question, status: str) -> Trajectory:
+        """Return a trajectory of these attempts that found nothing."""
+        return Trajectory(
+            id=question.id,
+            question=question.question,
+            entities={m: i for m, i in question.entities.items() if i},
+            answers=question.answers,
+            iteration=self.iteration,
+            origin=self.origin,
+            policy=self.context.encoder if self.context.embedded else self.context.model,
+            status=status,
+        )
+
+    def with_prompt(self, trajectory: Trajectory) -> Trajectory:
+        """Return another model's trajectory with what this agent's model is shown of the question."""
+        question = Question(trajectory.id, trajectory.question, dict(trajectory.entities), trajectory.answers)
+        return self._opened(trajectory, self._final_state(question, self.context, act=_stop))
+
+    def _opened(self, trajectory: Trajectory, state: State) -> Trajectory:
+        """Add what a model was shown before its first step, without any earlier attempt."""
+        shown = opening(self._environment.prompt, prompt_values(state, self.context))
+        return replace(trajectory, system=shown.system, prompt=shown.prompt)
+
+    def _final_state(self, question: Question, context: Context, **phases: Phase) -> State:
+        # Without checkpoints: what is done is in the journal.
+        agent = self.learning.build(self.learning.config.preset, checkpointer=False, **phases)
+        request = {"question": question.question, "entities": dict(question.entities)}
+        # In a context of its own: inside a node's, the agent would take itself for a part of this graph.
+        return State.model_validate(dict(Isolated().run(agent.invoke, request, context=context)))
+
+    def of_all(
+        self, attempt: Callable[[Question], Trajectory], journal: Journal, questions: Sequence[Question]
+    ) -> dict[str, float | int]:
+        """Attempt every question that the journal has no trajectory of, and return the means over all.
+
+        Every trajectory is in the journal before it counts as done. An error is kept as the status of a
+        trajectory without reward, so that one question does not end the learning of thousands; not so those
+        that any question would meet: `RunError`, a service failed, and `UserError`, a setting or file that
+        cannot work. These are raised once the attempts under way have ended.
+        """
+        done = journal.of(self.iteration, self.origin)
+        count, total_reward = len(done), sum(t.reward for t in done.values())
+
+        def report() -> None:
+            mean = total_reward / count if count else None
+            self.learning.report(Progress(self.origin, self.iteration, count, len(questions), mean))
+
+        def work(question: Question) -> Trajectory:
+            trajectory = self._guarded(attempt, question)
+            journal.append(trajectory)
+            return trajectory
+
+        report()
+        config = self.learning.config
+        with ThreadPoolExecutor(config.jobs or JOBS[config.policy], thread_name_prefix="attempt") as pool:
+            futures = [pool.submit(work, question) for question in questions if question.id not in done]
+            try:
+                for future in as_completed(futures):
+                    count, total_reward = count + 1, total_reward + future.result().reward
+                    report()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return figures(journal.of(self.iteration, self.origin))
+
+    def _guarded(self, attempt: Callable[[Question], Trajectory], question: Question) -> Trajectory:
+        try:
+            trajectory = attempt(question)
+        except (RunError, UserError):
+            raise
+        except Exception as error:  # noqa: BLE001 - reported and counted
+            trajectory = self._unrewarded(question, f"crashed: {error!r}")
+        if trajectory.status.startswith("crashed"):
+            _log.warning("question %s: %s", question.id, trajectory.status)
+        return trajectory
+
+
+def _stop(state: State, runtime: Runtime[Context]) -> Update:
+    """End before anything is done."""
+    feedback = Feedback(action="give_up", finished=True)
+    return {"steps": (Step(1, "", "give_up()", feedback, ""),)}
+
+
+def figures(trajectories: Mapping[str, Trajectory]) -> dict[str, float | int]:
+    """Return means over trajectories (0 without any): reward, F1, share with a reward; and their number."""
+    count = len(trajectories) or 1
+    return {
+        "questions": len(trajectories),
+        "reward": sum(t.reward for t in trajectories.values()) / count,
+        "f1": sum(t.f1 for t in trajectories.values()) / count,
+        "rewarded": sum(t.reward > 0 for t in trajectories.values()) / count,
+        "crashed": sum(t.status.startswith("crashed") for t in trajectories.values()),
+    }
+
+
+def explore(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
+    """Make self-explored trajectories with their rewards (equation 6), one a question.
+
+    The embedded policy follows its first rule. A language model makes some attempts, none after one that is
+    perfect; the best by reward, then F1, then length is kept, the earliest of equals.
+    """
+    learning = runtime.context
+    attempts = Attempts(learning, state, "explored")
+
+    def attempt(question: Question) -> Trajectory:
+        made: list[Trajectory] = []
+        while len(made) < learning.config.attempts and not (made and made[-1].f1 == 1.0):
+            made.append(attempts.run(question))
+        return max(made, key=lambda t: (t.reward, t.f1, -len(t.turns)))
+
+    embedded = learning.config.policy == "embedded"
+    make = attempts.explorer().explore if embedded else attempt
+    figures = attempts.of_all(make, learning.journal, learning.questions)
+    return {"rounds": state.with_figures(explored=figures)}
+
+
+def refine(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
+    """Make refined trajectories, one for every explored one, given that one and its reward.
+
+    The policy is never shown a gold answer. A language model reads its earlier attempt in the prompt. The
+    embedded policy has no words to reflect on, so it does what they would come to: it follows rules that it
+    had not chosen.
+    """
+    learning = runtime.context
+    explored = learning.journal.of(state.iteration, "explored")
+    attempts = Attempts(learning, state, "refined")
+    explorer = attempts.explorer() if learning.config.policy == "embedded" else None
+    prompt = load_prompt("_refine")
+
+    def attempt(question: Question) -> Trajectory:
+        earlier = explored[question.id]
+        if explorer is not None:
+            return explorer.refine(question, earlier)
+        text = prompt.render(
+            "earlier", turns=earlier.turns, answers=list(earlier.predicted), reward=earlier.reward
+        )
+        return attempts.run(question, earlier=text)
+
+    figures = attempts.of_all(attempt, learning.journal, learning.questions)
+    return {"rounds": state.with_figures(refined=figures)}
+
+
+def merge_pair(explored: Trajectory, refined: Trajectory) -> Trajectory | None:
+    """Return the better of two attempts at one question; None is `filtered` (equation 7).
+
+    The higher reward; of equal rewards above 0 the shorter trajectory. The equation does not say which if
+    they are as long: the one of higher F1, since a recall of 1 is also had by answering everything.
+    """
+    if explored.reward > refined.reward:
+        return explored
+    if explored.reward < refined.reward:
+        return refined
+    if explored.reward > 0:
+        return min(explored, refined, key=lambda t: (len(t.turns), -t.f1))
+    return None
+
+
+def merge_collections(
+    explored: Mapping[str, Trajectory], refined: Mapping[str, Trajectory]
+) -> list[Trajectory]:
+    """Equation 7 over two collections about the same questions, question id -> trajectory."""
+    merged = (merge_pair(explored[key], refined[key]) for key in explored)
+    return [t for t in merged if t is not None]
+
+
+def rewarded(trajectories: Iterable[Trajectory]) -> list[Trajectory]:
+    """Rejection sampling: the trajectories with a reward above 0."""
+    return [t for t in trajectories if t.reward > 0]
+
+
+def merge(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
+    """Write the training set of this iteration, in the order of the questions."""
+    learning, recipe = runtime.context, runtime.context.config.recipe
+
+    def collection(origin: Origin) -> dict[str, Trajectory]:
+        made = learning.journal.of(state.iteration, origin)  # in any order: threads finish so
+        return {q.id: made[q.id] for q in learning.questions}
+
+    if recipe == "distilled":
+        training = rewarded(_distilled(learning, state))
+    elif recipe == "no-refine":
+        training = rewarded(collection("explored").values())
+    elif recipe == "no-merge":
+        training = rewarded(collection("refined").values())
+    else:
+        training = merge_collections(collection("explored"), collection("refined"))
+    write_trajectories(learning.training_file(state.iteration), training)
+    refined = sum(t.origin == "refined" for t in training)
+    return {"rounds": state.with_figures(kept=len(training), kept_refined=refined)}
+
+
+def _distilled(learning: LearningContext, state: LearningState) -> list[Trajectory]:
+    """Return another model's trajectories as this policy's training set.
+
+    The reward is what their answers are worth; the one they came with where they do not say these.
+    """
+    attempts = Attempts(learning, state, "distilled")
+    trajectories = []
+    for given in read_trajectories(Path(learning.config.distill)):
+        trajectory = replace(given, origin="distilled", iteration=state.iteration)
+        if given.predicted:
+            reward = reward_of(given.predicted, given.predicted, given.answers)
+            trajectory = replace(trajectory, reward=reward.recall, f1=reward.f1)
+        if learning.config.policy == "model" and not given.prompt:
+            trajectory = attempts.with_prompt(trajectory)
+        trajectories.append(trajectory)
+    return trajectories
+
+
+def update(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
+    """Train the policy on its training set (equation 8); without anything to learn from, the run ends."""
+    learning = runtime.context
+    file = learning.training_file(state.iteration)
+    trajectories = read_trajectories(file)
+    if not trajectories:
+        return {"stopped": "no attempt found any right answer, so there is nothing to learn from"}
+
+    def report(doing: str, done: int, total: int | None) -> None:
+        learning.report(Progress("update", state.iteration, done, total, doing=doing))
+
+    # A policy is named by what it is made of: vectors and caches that go by its name are never stale.
+    ingredients = file.read_bytes() + repr(sorted(state.settings.items())).encode()
+    digest = hashlib.sha256(ingredients).hexdigest()[:8]
+    changed = learning.learner(
+        trajectories,
+        learning.folder / f"policy-{state.iteration + 1}-{digest}",
+        state.iteration,
+        state.settings,
+        report,
+    )
+    return {
+        "settings": {**state.settings, **changed},
+        "iteration": state.iteration + 1,
+        "rounds": state.with_figures(trained=len(trajectories)),
+    }
+
+
+def validate(state: LearningState, runtime: Runtime[LearningContext]) -> Update:
+    """Score the present policy on questions held out, remember the best, and say whether it is time to stop.
+
+    It is run before anything was learned too: that score is what the first gain is measured by.
+    """
+    learning = runtime.context
+    attempts = Attempts(learning, state, "validated")
+    figures = attempts.of_all(attempts.run, learning.validated, learning.validation)
+    scores = [*state.scores, {"iteration": state.iteration, **figures}]
+    leads = all(figures["f1"] > earlier["f1"] for earlier in state.scores)
+    return {
+        "scores": scores,
+        "best": state.settings if leads else state.best,
+        "stopped": reason_to_stop(scores, learning.config.rounds, learning.config.epsilon),
+    }
+
+
+def reason_to_stop(scores: list[dict[str, float]], rounds: int, epsilon: float) -> str:
+    """Return why to stop after these validations, in words; "" to go on."""
+    if len(scores) > 1 and (gain := scores[-1]["f1"] - scores[-2]["f1"]) < epsilon:
+        return f"the gain in validation F1 is negligible ({gain:+.4f}, less than {epsilon:g})"
+    if len(scores) > rounds:
+        return f"all {rounds} iterations are done" if rounds > 1 else "the iteration is done"
+    return ""
