@@ -110,7 +110,7 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
         require_model(context, "writing SPARQL")
     if context.fast_path and (whole := whole_program(state, action_context(state, context), env.toolset)):
         return _recorded(state, *whole)
-    choice = decide(state, env.kg, env.toolset.name, context.walk_width)
+    choice = decide(state, env.kg, env.toolset.name)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
     if choice.call != GIVE_UP:
         return {"attempt": choice.attempt, **carry_out(state, context, choice.thought, choice.call, "")}
@@ -128,8 +128,10 @@ def _policy(steps: Callable[[State, Runtime[Context]], Steps]) -> ModelPhase:
             toolset = environment(context).toolset
             if whole := whole_program(state, action_context(state, context), toolset, offered=True):
                 return _recorded(state, *whole)
-        if (pending := _pending(state)) is not None:
-            call, *rest = pending
+        # What speaks against the query so far, a note of the inspector, is shown before it is executed.
+        noted = state.verdict is not None and bool(state.verdict.note)
+        if state.pending and not (noted and state.pending[0].name == EXECUTE):
+            call, *rest = state.pending
             return {**(yield from _carry_out(state, context, "", call, "")), "pending": tuple(rest)}
         return (yield from steps(state, runtime))
 
@@ -138,17 +140,6 @@ def _policy(steps: Callable[[State, Runtime[Context]], Steps]) -> ModelPhase:
 
 ANSWERS, EXECUTE = ("set_answer", "ask"), "execute"
 """Actions that say what a query returns, and the one that runs it for good."""
-
-
-def _pending(state: State) -> tuple[Call, ...] | None:
-    """Return what is left of the last reply's actions; None where the model is to be asked.
-
-    What speaks against the query so far, a note of the inspector, is shown before the query is executed.
-    """
-    noted = state.verdict is not None and bool(state.verdict.note)
-    if not state.pending or (noted and state.pending[0].name == EXECUTE):
-        return None
-    return state.pending
 
 
 def _in_turn(
@@ -357,15 +348,20 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
     if any(s.feedback.action == "undo" for s in valid):
         # It takes back variables that the steps before it have shown.
         bound = {v: None for v in bound if v in re.findall(r"\?\w+", state.program)}
+    short = environment(context).kg.profile.short
+    # Hints show nodes and relations around the entities, and what else a mention may mean.
+    ends = (n for s in state.observation for n in (s.triple.subject, s.triple.object) if isinstance(n, IRI))
+    meanings = (c.id for e in state.linked for c in e.candidates)
+    hinted = (t.relation for s in state.observation for t in (s.triple, s.through) if t is not None)
+    searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
     return ReasoningMemory(
         # Nodes that the plan names besides the linked entities, such as the class a question asks for.
         linked={**{node: node for node in (*anchors, *others)}, **{e.id: e.label for e in state.linked}},
         looked_up=shown,
         bound=tuple(bound),
         seen=frozenset(i for s in valid for ids in s.feedback.ids.values() for i in ids)
-        | frozenset(state.focus)
-        | _shown_ids(state, context),
-        shown=_shown_relations(state, context),
+        | {*state.focus, *map(short, ends), *meanings},
+        shown=frozenset((*map(short, hinted), *searched)),
         tried=dict(Counter(calls)),
         failed=frozenset(call for _, call in failed),
         doubted=frozenset(call for at, call in failed if at == state.program or (at, call) in last),
@@ -375,21 +371,6 @@ def reasoning_memory(state: State, context: Context) -> ReasoningMemory:
         calls=tuple(calls),
         planned=tuple(dict.fromkeys(r for rule in state.rules for r in rule.relations)),
     )
-
-
-def _shown_ids(state: State, context: Context) -> frozenset[str]:
-    """Return the ids that hints have shown: other meanings of mentions, and observed nodes."""
-    short = environment(context).kg.profile.short
-    ends = (n for s in state.observation for n in (s.triple.subject, s.triple.object) if isinstance(n, IRI))
-    return frozenset(map(short, ends)) | {c.id for e in state.linked for c in e.candidates}
-
-
-def _shown_relations(state: State, context: Context) -> frozenset[str]:
-    """Return the short ids of relations that hints, or a search, have shown."""
-    short = environment(context).kg.profile.short
-    hinted = (t.relation for s in state.observation for t in (s.triple, s.through) if t is not None)
-    searched = (i for s in state.steps for i in s.feedback.ids.get("search", ()))
-    return frozenset(map(short, hinted)) | frozenset(searched)
 
 
 def _call_text(step: Step) -> str:
@@ -454,11 +435,13 @@ def action_context(state: State, context: Context) -> ActionContext:
     )
 
 
+@ModelPhase
 def auto(state: State, runtime: Runtime[Context]) -> Steps:
     """Follow the policy that the context asks for: Thought/Action text, native tool calls, or no model."""
+    if runtime.context.embedded:
+        return embedded(state, runtime)
     policy = tools if runtime.context.calling == "tools" else react
     return (yield from policy.steps(state, runtime))
 
 
-act = ModelPhase(auto, without_model=embedded)
-VARIANTS: dict[str, Phase] = {"auto": act, "react": react, "tools": tools, "embedded": embedded}
+VARIANTS: dict[str, Phase] = {"auto": auto, "react": react, "tools": tools, "embedded": embedded}

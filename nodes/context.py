@@ -125,10 +125,6 @@ class Context:
     plan_beam: int = _setting(12, "Partial rule bodies kept at each hop when there are no seeds.")
     plan_rules: int = _setting(8, "Rules handed to the agent.")
     plan_seed: int = _setting(1, "Seed of the samples that mining draws where a cap is exceeded.")
-    plan_samples: int = _setting(4, "Seed questions mined of those that share one structure.")
-    plan_answers: int = _setting(2, "Answers of a seed question that closed paths are searched to.")
-    plan_frontier: int = _setting(4_000, "Nodes of a half path; a larger one is not followed.")
-    plan_paths: int = _setting(24, "Closed paths of a seed question that are evaluated, shortest first.")
     observe_depth: int = _setting(3, "Hop depth D of an observation (ODA, section 2.1).")
     observe_width: int = _setting(50, "Top N triples kept at each hop (ODA, section 2.1).")
     observe_keep: float = _setting(10.0, "Top P percent whose tails are observed next (ODA, section 2.1).")
@@ -143,9 +139,6 @@ class Context:
     observe_seed: int = _setting(1, "Seed of the samples an observation draws.")
     reflect_limit: int = _setting(15, "Most reflected triples an iteration, K (ODA, section 2.3).")
     reflect_seed: int = _setting(1, "Seed of the random reflection (ablation, ODA 4.2).")
-    walk_width: int = _setting(
-        200, "Entities that the policy without a model looks at at one hop, where one action looks at many."
-    )
     path_hops: int = _setting(3, "Longest path that get_path looks for, in triples (at most 4).")
     path_limit: int = _setting(100, "Most paths of one get_path, shortest first.")
     path_seconds: float | None = _setting(

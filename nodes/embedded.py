@@ -29,6 +29,9 @@ from triplewise.tools.pyql.text import read_term, write_node
 FAN_OUT = 12
 """Most entities expanded at one hop where each is looked at alone."""
 
+WIDTH = 200
+"""Most entities looked at at one hop, where one action looks at many."""
+
 WALKED = ("meets", "distinct", "count", "ask", "holds")
 """Constraints that walking from entity to entity can meet; the others need a query."""
 
@@ -76,12 +79,9 @@ class Choice:
     attempt: int
 
 
-def decide(state: State, kg: KnowledgeGraph, toolset: str, width: int = 200) -> Choice:
-    """Return the next action: `give_up` once no rule is left.
-
-    width: most entities looked at at one hop, where one action looks at many.
-    """
-    walk = _Walk(state, kg, toolset, width)
+def decide(state: State, kg: KnowledgeGraph, toolset: str) -> Choice:
+    """Return the next action: `give_up` once no rule is left."""
+    walk = _Walk(state, kg, toolset)
     for attempt, rule in enumerate(state.rules):
         kinds = [c.kind for c in rule.constraints]
         obstacle = ""
@@ -157,8 +157,8 @@ class _Walk:
     `next_look` is the first call still needed to go on; while there is one, answers are not complete.
     """
 
-    def __init__(self, state: State, kg: KnowledgeGraph, toolset: str, width: int) -> None:
-        self._profile, self._toolset, self._width = kg.profile, toolset, width
+    def __init__(self, state: State, kg: KnowledgeGraph, toolset: str) -> None:
+        self._profile, self._toolset = kg.profile, toolset
         self._calls = {s.call for s in state.steps}
         # In ODA a policy reasons from what memory keeps; a run that reflects nothing goes by what it saw.
         if toolset == "explore" and state.memory:
@@ -235,7 +235,7 @@ class _Walk:
         else:
             relation = self._profile.expand(atom.relation, relation=True)
             written = atom.relation if relation is None else short(relation)
-            unseen = [n for n in nodes[: self._width] if (short(n), written) not in self._searched]
+            unseen = [n for n in nodes[:WIDTH] if (short(n), written) not in self._searched]
             forms = [write_node(n, self._profile) for n in unseen]
             if len(forms) == 1:
                 looks = [Call("search_neighbor", (forms[0], atom.relation))]

@@ -14,15 +14,13 @@ run with `ainvoke` it waits without holding one.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache, update_wrapper
-from inspect import iscoroutinefunction
+from inspect import iscoroutine, iscoroutinefunction
 from pathlib import Path
-from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from uuid import uuid4
@@ -40,7 +38,7 @@ from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile, open_kg
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.overlay.store import FactFilter, FactStore, open_facts
-from triplewise.tools.kg.protocol import AnswerCache
+from triplewise.tools.kg.protocol import AnswerCache, LRUCache
 from triplewise.tools.kg.unbatched import UnbatchedLabels
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
@@ -289,15 +287,7 @@ class Environment:
         """How far mining goes."""
         from triplewise.tools.planning.seeds import Caps
 
-        context = self.context
-        return Caps(
-            hops=context.plan_hops,
-            samples=context.plan_samples,
-            answers=context.plan_answers,
-            frontier=context.plan_frontier,
-            bodies=context.plan_paths,
-            seed=context.plan_seed,
-        )
+        return Caps(hops=self.context.plan_hops, seed=self.context.plan_seed)
 
     @cached_property
     def seeds(self) -> SeedIndex | None:
@@ -330,62 +320,15 @@ def environment(source: Runtime[Context] | Context) -> Environment:
     return attached or Environment(context)
 
 
-class LiveRuns:
-    """The environments of the runs that are being worked on, the least recent ones let go beyond `LIVE_RUNS`.
-
-    A run is known by the id in its state and by LangGraph's control object, which is another one for every
-    invocation: two runs of one question share nothing, and a run that is resumed asks the KG anew.
-    """
-
-    def __init__(self) -> None:
-        self._live: OrderedDict[tuple[str, Any], Environment] = OrderedDict()
-        self._lock = Lock()
-
-    def take(self, run: str, runtime: Runtime[Context], settings: Mapping[str, Any]) -> Environment:
-        """Return the environment of a run; made now if it begins, or is resumed.
-
-        Args:
-            run: its id, "" for one that begins. settings: of the preset.
-        """
-        with self._lock:
-            live = self._live.pop((run, runtime.control), None)
-        if live is not None:
-            return live
-        context = (runtime.context or Context()).resolved(settings)
-        return Environment(context, AnswerCache() if context.reuse_answers else None)
-
-    def hold(self, run: str, runtime: Runtime[Context], environment: Environment) -> str:
-        """Hold the environment of a run until its next phase; returns the id of the run."""
-        run = run or uuid4().hex
-        with self._lock:
-            self._live[run, runtime.control] = environment
-            while len(self._live) > LIVE_RUNS:
-                self._live.popitem(last=False)
-        return run
-
-
-_runs = LiveRuns()
-
-
 class ModelPhase:
-    """A phase that asks a model.
+    """A phase that asks a model, made from its generator function."""
 
-    Args:
-        steps: its generator function. without_model: what takes its place in a run without a model.
-    """
-
-    def __init__(
-        self,
-        steps: Callable[[State, Runtime[Context]], Steps],
-        without_model: Callable[[State, Runtime[Context]], Update] | None = None,
-    ) -> None:
-        self.steps, self.without_model = steps, without_model
+    def __init__(self, steps: Callable[[State, Runtime[Context]], Steps]) -> None:
+        self.steps = steps
         update_wrapper(self, steps)
 
     def __call__(self, state: State, runtime: Runtime[Context]) -> Update:
         """Run the phase, waiting in this thread."""
-        if self.without_model is not None and runtime.context.embedded:
-            return self.without_model(state, runtime)
         steps, ask = self.steps(state, runtime), environment(runtime).ask
         try:
             call = next(steps)
@@ -395,20 +338,23 @@ class ModelPhase:
             return cast(Update, end.value)
 
 
+_live_runs: LRUCache[tuple[str, Any], Environment] = LRUCache(LIVE_RUNS)
+"""The environments of the runs that are being worked on.
+
+A run is known by the id in its state and by LangGraph's control object, which is another one for every
+invocation: two runs of one question share nothing, and a run that is resumed asks the KG anew.
+"""
+
+
 @dataclass
 class _Run:
-    """One phase of one run while it is carried out."""
+    """One phase of one run while it is carried out; `runtime` has the settings of the preset filled in."""
 
     state: State
-    given: Runtime[Context]
+    runtime: Runtime[Context]
     environment: Environment
     queries: int
     start: float = field(default_factory=perf_counter)
-
-    @property
-    def runtime(self) -> Runtime[Context]:
-        """What the phase is given: the caller's, with the settings of the preset filled in."""
-        return self.given.override(context=self.environment.context)
 
 
 class PhaseNode(Runnable[State, Update]):
@@ -421,7 +367,6 @@ class PhaseNode(Runnable[State, Update]):
     def __init__(self, phase: Phase, settings: Mapping[str, Any]) -> None:
         self.phase, self.settings = phase, settings
         self.name = getattr(phase, "__name__", type(phase).__name__)
-        self._is_async = iscoroutinefunction(phase) or iscoroutinefunction(type(phase).__call__)
 
     def invoke(
         self,
@@ -434,25 +379,23 @@ class PhaseNode(Runnable[State, Update]):
         """Run the phase in this thread, as `graph.invoke` does."""
         run = self._begin(input, runtime or get_runtime(Context))
         try:
-            if self._is_async:
+            update: Any = self.phase(input, run.runtime)
+            if iscoroutine(update):
                 from triplewise.nodes.models import on_loop
 
-                coroutine: Any = self.phase(input, run.runtime)
-                update: Update = on_loop(coroutine).result()
-            else:
-                update = cast(Update, self._callable(run)(input, run.runtime))
+                update = on_loop(update).result()
         except OutOfTimeError:
             update = {}  # The next inspection ends the run.
         return self._end(run, update)
 
     async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         """Run the phase for `graph.ainvoke`; nothing that takes long runs on the event loop."""
-        run = self._begin(input, get_runtime(Context))
+        run, phase = self._begin(input, get_runtime(Context)), self.phase
         try:
-            if self._is_async:
-                update = await cast(Awaitable[Update], self.phase(input, run.runtime))
-            elif isinstance(phase := self._callable(run), ModelPhase):
+            if isinstance(phase, ModelPhase):
                 update = await _advance(phase.steps(input, run.runtime), run.environment)
+            elif iscoroutinefunction(phase) or iscoroutinefunction(type(phase).__call__):
+                update = await cast(Awaitable[Update], phase(input, run.runtime))
             else:
                 update = cast(Update, await _in_thread(phase, input, run.runtime))
         except OutOfTimeError:
@@ -460,19 +403,16 @@ class PhaseNode(Runnable[State, Update]):
         return self._end(run, update)
 
     def _begin(self, state: State, runtime: Runtime[Context]) -> _Run:
-        env = _runs.take(state.run, runtime, self.settings)
+        """Return the run with its environment, a new one where it begins or resumes."""
+        env = _live_runs.pop((state.run, runtime.control), None)
+        if env is None:
+            context = (runtime.context or Context()).resolved(self.settings)
+            env = Environment(context, AnswerCache() if context.reuse_answers else None)
         env.begin_phase(state)
-        return _Run(state, runtime, env, env.meter.queries)
-
-    def _callable(self, run: _Run) -> Phase:
-        """Return the phase, or what takes its place without a model."""
-        phase, context = self.phase, run.environment.context
-        if isinstance(phase, ModelPhase) and phase.without_model and context.embedded:
-            return phase.without_model
-        return phase
+        return _Run(state, runtime.override(context=env.context), env, env.meter.queries)
 
     def _end(self, run: _Run, update: Update) -> Update:
-        """Return the update with what the phase cost."""
+        """Return the update with what the phase cost; the environment is held until the next phase."""
         if unknown := sorted(set(update) - set(State.model_fields)):
             legal = ", ".join(State.model_fields)
             raise ConfigurationError(
@@ -483,8 +423,9 @@ class PhaseNode(Runnable[State, Update]):
         usage = update.get("usage", run.state.usage) + env.usage + cost
         if (answer := update.get("answer")) is not None:
             return {**update, "usage": usage, "answer": replace(answer, usage=usage)}
-        held = _runs.hold(update.get("run", run.state.run), run.given, env)
-        return {**update, "usage": usage, "run": held}
+        id_ = update.get("run", run.state.run) or uuid4().hex
+        _live_runs[id_, run.runtime.control] = env
+        return {**update, "usage": usage, "run": id_}
 
 
 async def _advance(steps: Steps, env: Environment) -> Update:

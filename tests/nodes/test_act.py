@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
 from triplewise.nodes.act import (
-    act,
+    auto,
     carry_out,
     prompt_values,
     react,
@@ -123,7 +123,7 @@ def test_a_model_is_cut_off_before_it_makes_up_an_observation(
 def test_without_a_rule_the_policy_gives_up_and_says_so(
     runtime: Runtime[Context], state: Callable[..., State]
 ) -> None:
-    update = act(state(GOETHE), runtime)
+    update = auto(state(GOETHE), runtime)
     (step,) = update["steps"]
     assert (step.call, step.feedback.finished) == ("give_up()", True)
 

@@ -28,11 +28,11 @@ def kg(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeGraph:
     return open_kg(path, profile=load_profile("generic"))
 
 
-def walk(kg: KnowledgeGraph, rule: Rule, width: int = 200) -> list[Step]:
+def walk(kg: KnowledgeGraph, rule: Rule) -> list[Step]:
     """All steps of the policy on one rule."""
     state = State(question="Who?", rules=(rule,))
     while True:
-        choice: Choice = decide(state, kg, "symbolic", width)
+        choice: Choice = decide(state, kg, "symbolic")
         bench = ActionContext(kg, "Who?")
         feedback = TOOLSETS["symbolic"].execute(bench, choice.call)
         step = Step(len(state.steps) + 1, choice.thought, choice.call.text(), feedback, feedback.observation)
@@ -71,6 +71,8 @@ def test_there_and_back_does_not_end_where_it_began(kg: KnowledgeGraph) -> None:
     assert answers(three) == {"dora"}, "from a film back to a writer, but not to the one it was reached by"
 
 
-def test_no_more_entities_than_asked_for_are_looked_at(kg: KnowledgeGraph) -> None:
-    steps = walk(kg, body("writer", "^writer", "director"), 1)
-    assert actions(steps).count("search_each") == 0
+def test_no_more_entities_than_the_limit_are_looked_at(
+    kg: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triplewise.nodes.embedded.WIDTH", 1)
+    assert actions(walk(kg, body("writer", "^writer", "director"))).count("search_each") == 0

@@ -158,7 +158,10 @@ def _typed(value: str, datatype: str) -> Literal:
 
 def bare_datatype(form: str) -> str | None:
     """The datatype of a bare number, date or boolean (`5`, `2014-07-31`, `true`); None for all else."""
-    return next((XSD + name for pattern, name in _BARE if pattern.fullmatch(form)), None)
+    for pattern, name in _BARE:
+        if pattern.fullmatch(form):
+            return XSD + name
+    return None
 
 
 def read_bare(form: str) -> Literal | None:
