@@ -67,8 +67,6 @@ def carry_out(state: State, context: Context, thought: str, call: Call | ActionE
         )
     else:
         feedback = environment(context).toolset.execute(action_context(state, context), call)
-        # Outcomes are words of an enum, which strict checkpoints would refuse to read back.
-        feedback = replace(feedback, outcome=str(feedback.outcome))
         written = call.text()
     return _recorded(state, thought, written, feedback)
 
@@ -90,7 +88,8 @@ def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> U
         number=len(state.steps) + 1,
         thought=thought,
         call=written,
-        feedback=feedback,
+        # Outcomes are words of an enum, which strict checkpoints would refuse to read back.
+        feedback=replace(feedback, outcome=str(feedback.outcome)),
         observation=feedback.observation,
         program_before=state.program,
     )
@@ -112,10 +111,11 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
         return _recorded(state, *whole)
     choice = decide(state, env.kg, env.toolset.name)
     state = state.model_copy(update={"program": choice.program, "attempt": choice.attempt})
-    if choice.call != GIVE_UP:
-        return {"attempt": choice.attempt, **carry_out(state, context, choice.thought, choice.call, "")}
-    feedback = Feedback(action=GIVE_UP.name, observation=choice.thought, finished=True)
-    return {"attempt": choice.attempt, **_recorded(state, choice.thought, GIVE_UP.text(), feedback)}
+    if choice.call == GIVE_UP:
+        feedback = Feedback(action=GIVE_UP.name, observation=choice.thought, finished=True)
+    else:
+        feedback = env.toolset.execute(action_context(state, context), choice.call)
+    return {"attempt": choice.attempt, **_recorded(state, choice.thought, choice.call.text(), feedback)}
 
 
 def _policy(steps: Callable[[State, Runtime[Context]], Steps]) -> ModelPhase:

@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Context, State, build_graph
-from triplewise.nodes.act import act, action_context
+from triplewise.nodes.act import action_context, auto
 from triplewise.nodes.embedded import whole_program
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.inspect import eraser
@@ -37,7 +37,7 @@ def fast(context: Context) -> Context:
 
 
 def test_the_best_rule_is_one_step_with_its_program_in_lines(fast: Context, state: Make) -> None:
-    update = act(state(GOETHE, rules=(RULE, EMPTY)), Runtime(context=fast))
+    update = auto(state(GOETHE, rules=(RULE, EMPTY)), Runtime(context=fast))
     (step,) = update["steps"]
     assert step.call.splitlines() == [
         "add_fact(Q5879, P451, ?partner)",
