@@ -149,7 +149,7 @@ class GraphReader:
     def facts(self, sources: Sequence[Path], profile: Profile | None) -> Iterator[ox.Quad]:
         """All facts of the sources. `profile` says what ids the names of a text file become."""
         for number, path in enumerate(sources):
-            with open_file(path) as stream:
+            with Stream(path) as stream:
                 yield from (
                     self._text(path, stream, profile) if is_text(path) else self._rdf(path, stream, number)
                 )
@@ -164,7 +164,7 @@ class GraphReader:
             profile.alias_predicates or _ALIAS,
         )
         for path in sources:
-            with open_file(path) as stream:
+            with Stream(path) as stream:
                 for line, text in self._lines(path, stream):
                     fields = [field.strip() for field in text.split("\t")]
                     iri = profile.expand(fields[0]) if fields[0] else None
@@ -211,8 +211,6 @@ class GraphReader:
                 if error.lineno is None or "end of file" in str(error):
                     return
                 continue
-            except OSError as error:
-                raise DataError(f"cannot be read to its end: {error}", path) from error
             self.prefixes.update({k: v for k, v in (parser.prefixes or {}).items() if k})
             return
 
@@ -239,14 +237,11 @@ class GraphReader:
 
     def _lines(self, path: Path, stream: Stream) -> Iterator[tuple[int, str]]:
         """Numbered lines of a text file that are not empty."""
-        try:
-            for number, text in numbered_lines(stream):
-                if text.strip():
-                    yield number, text
-                if number % _EVERY == 0:
-                    self.tell(f"reading {path.name}", stream.position, stream.size)
-        except OSError as error:
-            raise DataError(f"cannot be read to its end: {error}", path) from error
+        for number, text in numbered_lines(stream):
+            if text.strip():
+                yield number, text
+            if number % _EVERY == 0:
+                self.tell(f"reading {path.name}", stream.position, stream.size)
 
     def _count(self, quad: ox.Quad, path: Path, stream: Stream) -> ox.Quad:
         self.triples += 1
@@ -315,13 +310,20 @@ def describer(store: ox.Store, profile: Profile) -> Callable[[str], str]:
 
 
 class Stream:
-    """A decompressed file that knows how far into the file on disk it is."""
+    """A file that is read decompressed, by its suffix, and knows how far into the file on disk it is.
+
+    Raises `DataError` where the file cannot be read, also by `read`.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._raw = path.open("rb")
+        self._path = path
+        try:
+            self._raw = path.open("rb")
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror or error}", path) from error
         self.size = path.stat().st_size
         self._inner: Any = self._raw
-        self._failures: tuple[type[Exception], ...] = (EOFError, zlib.error)
+        self._failures: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
         match path.name.lower().rpartition(".")[2]:
             case "gz":
                 self._inner = gzip.GzipFile(fileobj=self._raw)
@@ -331,7 +333,7 @@ class Stream:
                 import zstandard
 
                 self._inner = zstandard.ZstdDecompressor().stream_reader(self._raw, read_across_frames=True)
-                self._failures = (zstandard.ZstdError,)
+                self._failures = (OSError, zstandard.ZstdError)
 
     @property
     def position(self) -> int:
@@ -339,11 +341,11 @@ class Stream:
         return self._raw.tell()
 
     def read(self, size: int = -1, /) -> bytes:
-        """Decompressed bytes. Raises OSError for a broken archive, whatever its library raises."""
+        """Decompressed bytes."""
         try:
             return bytes(self._inner.read(size))
         except self._failures as error:
-            raise OSError(f"broken archive: {error}") from error
+            raise DataError(f"cannot be read to its end: {error}", self._path) from error
 
     def __enter__(self) -> Self:
         return self
@@ -351,18 +353,6 @@ class Stream:
     def __exit__(self, *_: object) -> None:
         self._inner.close()
         self._raw.close()
-
-
-def open_file(path: Path) -> Stream:
-    """Open a file for reading, decompressed by its suffix.
-
-    Raises:
-        DataError: no such file, or not one that can be read.
-    """
-    try:
-        return Stream(path)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", path) from error
 
 
 def line_blocks(stream: Stream, size: int = BLOCK) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.kg.rdf import line_blocks, open_file, readable_lines
+from triplewise.tools.kg.rdf import Stream, line_blocks, readable_lines
 
 ENGINES = ("duckdb", "spark")
 BLOCK = 64 << 20
@@ -66,15 +66,12 @@ class DuckDB:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        with open_file(path) as stream:
-            try:
-                for block in line_blocks(stream, BLOCK):
-                    lines = pa.array(readable_lines(block).decode().removesuffix("\n").split("\n"))
-                    trimmed = pc.utf8_trim(lines, characters=" \t\r\n")
-                    self._con.register("lines", pa.table({"n": range(len(lines)), "line": trimmed}))
-                    yield Lines(len(lines), stream.position)
-            except OSError as error:
-                raise DataError(f"cannot be read to its end: {error}", path) from error
+        with Stream(path) as stream:
+            for block in line_blocks(stream, BLOCK):
+                lines = pa.array(readable_lines(block).decode().removesuffix("\n").split("\n"))
+                trimmed = pc.utf8_trim(lines, characters=" \t\r\n")
+                self._con.register("lines", pa.table({"n": range(len(lines)), "line": trimmed}))
+                yield Lines(len(lines), stream.position)
 
     def name_table(self, name: str, *folders: Path) -> None:
         """Give the Parquet files below some folders a name in queries."""

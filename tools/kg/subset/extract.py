@@ -26,7 +26,7 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.load import SUBSET_MANIFEST
 from triplewise.tools.kg.profile import Profile, load_profile
-from triplewise.tools.kg.rdf import Progress, numbered_lines, open_file, safe_iri
+from triplewise.tools.kg.rdf import Progress, Stream, numbered_lines, safe_iri
 from triplewise.tools.kg.subset.engines import ENGINES, DuckDB, Engine, Spark
 from triplewise.tools.kg.subset.staging import (
     STAGED,
@@ -476,28 +476,25 @@ def read_seed_ids(path: Path, profile: Profile) -> tuple[tuple[IRI, ...], tuple[
 
 def _entries(path: Path) -> Iterator[tuple[str, ...]]:
     """Each entity of a file, as the forms to try in order."""
-    with open_file(path) as stream:
-        try:
-            for number, raw in numbered_lines(stream):
-                line = raw.strip()
-                if not line.startswith("{"):
-                    if line and not line.startswith("#"):
-                        yield (line.split(" #")[0].split("\t")[0].strip(),)
-                    continue
-                try:
-                    record = json.loads(line)
-                except ValueError as error:
-                    raise DataError(f"no JSON ({error})", path, number) from error
-                key = next((key for key in SEED_KEYS if record.get(key) is not None), None)
-                if key is None:
-                    raise DataError(f"a record without any of: {', '.join(SEED_KEYS)}", path, number)
-                if isinstance(value := record[key], dict):
-                    for left, right in value.items():
-                        yield (str(right), str(left)) if isinstance(right, str) else (str(left),)
-                else:
-                    yield from ((str(form),) for form in (value if isinstance(value, list) else [value]))
-        except OSError as error:
-            raise DataError(f"cannot be read to its end: {error}", path) from error
+    with Stream(path) as stream:
+        for number, raw in numbered_lines(stream):
+            line = raw.strip()
+            if not line.startswith("{"):
+                if line and not line.startswith("#"):
+                    yield (line.split(" #")[0].split("\t")[0].strip(),)
+                continue
+            try:
+                record = json.loads(line)
+            except ValueError as error:
+                raise DataError(f"no JSON ({error})", path, number) from error
+            key = next((key for key in SEED_KEYS if record.get(key) is not None), None)
+            if key is None:
+                raise DataError(f"a record without any of: {', '.join(SEED_KEYS)}", path, number)
+            if isinstance(value := record[key], dict):
+                for left, right in value.items():
+                    yield (str(right), str(left)) if isinstance(right, str) else (str(left),)
+            else:
+                yield from ((str(form),) for form in (value if isinstance(value, list) else [value]))
 
 
 def _iri(term: str) -> IRI:

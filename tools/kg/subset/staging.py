@@ -261,7 +261,7 @@ def _stage_triples(
             progress(f"staging {path.name}", block.position, path.stat().st_size)
     at, text, message = first
     if bad_lines and at is None:  # the engine read the file in no order
-        with rdf.open_file(path) as stream:
+        with rdf.Stream(path) as stream:
             at = next((n for n, line in rdf.numbered_lines(stream) if line.strip() == text.strip()), None)
     return {
         "triples": triples,
