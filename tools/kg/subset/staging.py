@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Facts = dict[str, Any]
+Staged = tuple[int, int | None, int, int | None, str]
+_STAGED = ("triples", "lines", "bad_lines", "first_bad", "message")
+"""What is remembered of a staged dump; see `Source`."""
 DONE = "done.json"
 _CHARACTER = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f][0-9A-Fa-f])"
 _IRI = (
@@ -75,7 +78,10 @@ class Steps:
 
     def facts(self, name: str) -> Facts | None:
         """What is remembered of a finished step; None if it is not finished."""
-        return read_json(self.folder / name / DONE)
+        try:
+            return dict(json.loads((self.folder / name / DONE).read_text(encoding="utf-8")))
+        except OSError:
+            return None
 
     def step(self, name: str, make: Callable[[Path], Facts]) -> Facts:
         """Do a step unless it is done.
@@ -124,15 +130,6 @@ class Steps:
             except OSError as error:
                 raise DataError(f"cannot be written: {error.strerror or error}", self.folder) from error
             yield
-
-
-def read_json(path: Path) -> Facts | None:
-    """A JSON object; None if there is none, or no whole one."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return dict(value) if isinstance(value, dict) else None
 
 
 def write_json(path: Path, facts: Facts) -> None:
@@ -193,12 +190,12 @@ def stage(
 
         def make(folder: Path, path: Path = path, number: int = number) -> Facts:
             if rdf.is_label_table(path):
-                facts = _stage_labels(folder, path, profile)
+                staged = _stage_labels(folder, path, profile)
             else:
-                facts = _stage_triples(folder, engine, path, number, progress)
-            if not facts["triples"]:
+                staged = _stage_triples(folder, engine, path, number, progress)
+            if not staged[0]:
                 raise DataError("no triple in it", path)
-            return facts
+            return dict(zip(_STAGED, staged, strict=True))
 
         facts = steps.step(place, make)
         if progress is not None:
@@ -224,7 +221,7 @@ def rows(folder: Path) -> Iterator[tuple[Any, ...]]:
 
 def _stage_triples(
     folder: Path, engine: Engine, path: Path, number: int, progress: rdf.Progress | None
-) -> Facts:
+) -> Staged:
     """Stage N-Triples part by part."""
     lines: int | None = 0
     triples = bad_lines = 0
@@ -237,10 +234,9 @@ def _stage_triples(
                 if (triple := parse_line(line, number)) is not None:
                     yield triple
             except ValueError as error:
+                if not bad_lines:
+                    first = (None if place is None else before + place + 1, line, str(error))
                 bad_lines += 1
-                at = None if place is None else before + place + 1
-                if bad_lines == 1 or (at is not None and first[0] is not None and at < first[0]):
-                    first = (at, line, str(error))
 
     for part, block in enumerate(engine.lines(path)):
         plain, others = folder / f"{part:06}" / "plain", folder / f"{part:06}" / "others"
@@ -249,7 +245,8 @@ def _stage_triples(
         condition = engine.matches("line", PLAIN)
         engine.write(_TRIPLES.format(condition=condition), plain)
         if row_count(plain) != block.count:
-            engine.write(f"SELECT n, line FROM lines WHERE line <> '' AND NOT {condition}", others)
+            unread = f"SELECT n, line FROM lines WHERE line <> '' AND NOT {condition} ORDER BY n"
+            engine.write(unread, others)
         _write_rows(plain / "rest.parquet", parsed(others, lines or 0))
         shutil.rmtree(others)
         triples += row_count(plain)
@@ -263,28 +260,16 @@ def _stage_triples(
     if bad_lines and at is None:  # the engine read the file in no order
         with rdf.Stream(path) as stream:
             at = next((n for n, line in rdf.numbered_lines(stream) if line.strip() == text.strip()), None)
-    return {
-        "triples": triples,
-        "lines": lines,
-        "bad_lines": bad_lines,
-        "first_bad": at,
-        "message": message,
-    }
+    return triples, lines, bad_lines, at, message
 
 
-def _stage_labels(folder: Path, path: Path, profile: Profile) -> Facts:
+def _stage_labels(folder: Path, path: Path, profile: Profile) -> Staged:
     """Stage a table of labels as the facts that `triplewise kg load` would make of it."""
     reader = rdf.GraphReader(on_error="skip")
     facts = ((str(q.subject), str(q.predicate), str(q.object)) for q in reader.labels([path], profile))
     triples = _write_rows(folder / "labels.parquet", facts)
-    first = reader.broken[0] if reader.broken else None
-    return {
-        "triples": triples,
-        "lines": None,
-        "bad_lines": reader.broken_count,
-        "first_bad": first and first.line,
-        "message": first.message if first else "",
-    }
+    at, message = (reader.broken[0].line, reader.broken[0].message) if reader.broken else (None, "")
+    return triples, None, reader.broken_count, at, message
 
 
 def _write_rows(path: Path, triples: Iterator[tuple[str, str, str]]) -> int:
