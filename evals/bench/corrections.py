@@ -25,7 +25,7 @@ from triplewise.nodes.environment import environment
 from triplewise.tools.actions import ActionContext, Call
 from triplewise.tools.actions.repair.verify import find_fixes, finds
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.kg import KnowledgeGraph, metered
+from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import Reader, apply, read_iri
@@ -134,7 +134,7 @@ class Breaker:
         if finds(feedback) and len(new) < 2:
             return None
         start, profile = time.perf_counter(), self.kg.profile
-        with metered(context.kg) as meter:
+        with context.kg.meter.block() as meter:
             fixes = find_fixes(context, TOOLSET, feedback, budget=BUDGET, most=OFFERS, encoder=self.encoder)
         seconds = time.perf_counter() - start
         program = PyQL.parse(context.program, profile)

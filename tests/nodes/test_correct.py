@@ -20,7 +20,6 @@ from triplewise.nodes.inspect import unchecked
 from triplewise.nodes.state import Step, Verdict
 from triplewise.tools.actions import parse_call
 from triplewise.tools.actions.toolset import Feedback
-from triplewise.tools.kg.protocol import metered
 
 from .conftest import GOETHE, WILD
 
@@ -128,7 +127,7 @@ def test_fixes_that_are_switched_off_take_no_query(
     changed: dict[str, Any], turned: State, context: Context
 ) -> None:
     runtime = Runtime(context=replace(context, **{"model": "openai:scripted", **changed}))
-    with metered(environment(runtime).kg) as meter:
+    with environment(runtime).kg.meter.block() as meter:
         update = VARIANTS["eraser"](turned, runtime)
     assert (update["corrections"][0].fixes, meter.queries) == ((), 0)
     assert "tried on the graph" not in update["steps"][-1].observation
@@ -137,7 +136,7 @@ def test_fixes_that_are_switched_off_take_no_query(
 @pytest.mark.parametrize("budget", [1, 2, 3, 5, 12])
 def test_fixes_keep_to_their_budget(budget: int, turned: State, context: Context) -> None:
     runtime = scripted(context, repair_queries=budget, repair_offers=1)
-    with metered(environment(runtime).kg) as meter:
+    with environment(runtime).kg.meter.block() as meter:
         fixes = verified_fixes(turned, runtime.context)
     assert meter.queries <= budget
     assert len(fixes) <= 1

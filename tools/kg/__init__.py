@@ -6,46 +6,24 @@ is imported when it is first used, so that a process that only wants terms or a 
 
 from __future__ import annotations
 
-from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variable, text
+from triplewise.tools.core.terms import IRI, Literal, Triple
 from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.open import open_kg
-from triplewise.tools.kg.profile import Profile, RelationText, load_profile, profile_names
-from triplewise.tools.kg.protocol import (
-    Deadline,
-    Hop,
-    KnowledgeGraph,
-    Meter,
-    Neighbours,
-    Outcome,
-    Paths,
-    Relations,
-    Result,
-    metered,
-)
+from triplewise.tools.kg.profile import Profile, load_profile
+from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Meter, Outcome, Result
 
 __all__ = [
     "IRI",
     "Deadline",
-    "Hop",
     "KnowledgeGraph",
     "Literal",
     "Meter",
-    "Neighbours",
-    "Node",
     "Outcome",
-    "Paths",
     "Profile",
-    "RelationText",
-    "Relations",
     "Result",
-    "Term",
     "Triple",
-    "Variable",
     "load_profile",
-    "metered",
     "open_kg",
-    "profile_names",
     "readable",
     "readable_text",
-    "text",
 ]

@@ -12,7 +12,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
@@ -631,11 +631,6 @@ def memory_of(kg: KnowledgeGraph, topic: str) -> LRUCache[Any, Any]:
     """A cache for what is found out about a KG, kept as long as it is; the values must not hold the KG."""
     with _lock:
         return _memories.setdefault(kg.shared, {}).setdefault(topic, LRUCache(MEMORY))
-
-
-def metered(kg: KnowledgeGraph) -> AbstractContextManager[Meter]:
-    """Count every query that is asked of a KG inside the block, whoever asks it."""
-    return kg.meter.block()
 
 
 def best_labels(profile: Profile, result: Result) -> dict[IRI, str]:

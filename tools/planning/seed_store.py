@@ -24,7 +24,7 @@ from threading import Lock
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.core.files import exclusive, is_writable
 from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, is_store
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of, metered
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of
 from triplewise.tools.planning.bodies import Signature
 from triplewise.tools.planning.mining import Miner
 from triplewise.tools.planning.seeds import (
@@ -304,7 +304,7 @@ def _mine(
             if digest in done:
                 before += 1
                 continue
-            with metered(miner.kg) as meter:
+            with miner.kg.meter.block() as meter:
                 mined = miner.of_seed(seed)
             if meter.outcomes.get(Outcome.UNAVAILABLE):
                 raise KGUnavailableError("the graph does not answer; run the same command again to go on")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable, text
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Paths, metered
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Paths
 
 EX = "http://example.org/"
 RUNAWAY = (
@@ -132,7 +132,7 @@ class TestQuery:
         ],
     )
     def test_only_reads_reach_a_kg(self, kg: KnowledgeGraph, refused: str) -> None:
-        with metered(kg) as meter:
+        with kg.meter.block() as meter:
             r = kg.query(refused)
         assert r.outcome is Outcome.SYNTAX
         assert "SELECT or ASK" in r.message
@@ -147,7 +147,7 @@ class TestQuery:
         assert kg.query("ASK { ?s ?p ?o }").boolean
 
     def test_queries_are_counted(self, kg: KnowledgeGraph) -> None:
-        with metered(kg) as meter:
+        with kg.meter.block() as meter:
             kg.query("ASK { ?s ?p ?o }")
             kg.query("SELECT ?s { ?s ?p ")
         assert (meter.queries, meter.outcomes) == (2, {"rows": 1, "syntax": 1})
@@ -217,7 +217,7 @@ class TestNeighbours:
 class TestLabels:
     def test_one_query_and_the_right_choice(self, kg: KnowledgeGraph) -> None:
         nodes: list[Term] = [e("call"), e("fang"), e("yukon"), e("london"), text("not a node")]
-        with metered(kg) as meter:
+        with kg.meter.block() as meter:
             labels = kg.labels(nodes)
         assert meter.queries == 1
         assert labels == {
@@ -230,7 +230,7 @@ class TestLabels:
     def test_answers_are_kept(self, kg: KnowledgeGraph) -> None:
         nodes = [e("call"), e("eel"), e("nobody")]
         first = kg.labels(nodes)
-        with metered(kg) as meter:
+        with kg.meter.block() as meter:
             assert kg.labels(nodes) == first
         assert meter.queries == 0
 
@@ -242,7 +242,7 @@ class TestLabels:
 
     def test_many_nodes_in_few_queries(self, kg: KnowledgeGraph) -> None:
         nodes = [e(f"absent{i}") for i in range(1_200)]
-        with metered(kg) as meter:
+        with kg.meter.block() as meter:
             labels = kg.labels([*nodes, e("call")])
         assert labels == {e("call"): "The Call of the Wild"}
         assert meter.queries <= 6
@@ -273,7 +273,7 @@ class TestPaths:
         assert kg.paths(e("call"), e("fang"), 3, timeout=0.0).outcome is Outcome.TIMEOUT
 
     def test_never_a_query_a_node(self, kg: KnowledgeGraph) -> None:
-        with metered(kg) as meter:
+        with kg.meter.block() as meter:
             r = kg.paths(e("member000"), e("member001"), 4)
         assert routes(r) == [["memberOf>", "memberOf<"]]
         assert meter.queries <= 12

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.words import Words
 from triplewise.tools.core.terms import XSD, Literal, Term
-from triplewise.tools.kg.protocol import Deadline, Direction, Hop, KnowledgeGraph, metered
+from triplewise.tools.kg.protocol import Deadline, Direction, Hop, KnowledgeGraph
 from triplewise.tools.retrieval.observation import (
     Bundle,
     ObserveSettings,
@@ -39,7 +39,7 @@ def names(found: list[Hop]) -> list[str]:
 
 
 def test_sizes_of_many_nodes_with_one_query(kg: KnowledgeGraph) -> None:
-    with metered(kg) as meter:
+    with kg.meter.block() as meter:
         found = sizes(kg, "london", "hub", "yukon", "nobody")
     assert meter.queries == 1
     assert found == {
@@ -64,7 +64,7 @@ def test_directions_and_literals(kg: KnowledgeGraph) -> None:
 
 def test_whole_bundles_come_sorted_with_one_query(kg: KnowledgeGraph) -> None:
     known = sizes(kg, "london", "call")
-    with metered(kg) as meter:
+    with kg.meter.block() as meter:
         facts = read(kg, known, known)
     assert meter.queries == 1
     assert len(facts) == sum(known.values())

@@ -7,7 +7,6 @@ import pytest
 from triplewise.tools.actions import TOOLSETS, ActionContext, parse_call
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
-from triplewise.tools.kg.protocol import metered
 from triplewise.tools.linking.search import Match, MatchKind, search_kg
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
@@ -54,7 +53,7 @@ def test_a_name_brings_no_far_fetched_relations(demo: KnowledgeGraph, encoder: E
 
 def test_a_search_again_asks_for_no_vocabulary_again(demo: KnowledgeGraph, encoder: Encoder) -> None:
     search_kg(demo, "capital", encoder=encoder)
-    with metered(demo) as meter:
+    with demo.meter.block() as meter:
         search_kg(demo, "mouth", ["relation", "class"], encoder)
     assert meter.queries == 0
 

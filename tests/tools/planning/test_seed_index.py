@@ -11,7 +11,6 @@ import pytest
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg
 from triplewise.tools.kg.load import load_kg
-from triplewise.tools.kg.protocol import metered
 from triplewise.tools.planning.mining import Miner
 from triplewise.tools.planning.seed_store import index_seeds, seeds_for
 from triplewise.tools.planning.seeds import Caps
@@ -74,7 +73,7 @@ def test_what_is_kept_is_not_mined_again(store: Path, seeds: str) -> None:
         index = seeds_for(str(store), kg, path, CAPS)
         assert index is not None
         match = index.search("who directed Dune?", [(13, 17)])[0]
-        with metered(kg) as meter:
+        with kg.meter.block() as meter:
             mined = Miner(kg, CAPS, index.mined(CAPS, "")).mine(match.seeds)
         assert meter.queries == 0
         assert mined == Miner(kg, CAPS).mine(match.seeds)

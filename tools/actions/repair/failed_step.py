@@ -18,7 +18,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import Variable
 from triplewise.tools.kg.labels import similarity
-from triplewise.tools.kg.protocol import KnowledgeGraph, Layer, Outcome, Result, metered
+from triplewise.tools.kg.protocol import KnowledgeGraph, Layer, Outcome, Result
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.program import PyQL, fresh
 from triplewise.tools.pyql.text import read_iri, read_variable
@@ -70,7 +70,7 @@ class QueryBudget(Layer):
             if self.left < 1:
                 raise SpentError(f"no query is left of {self.budget}")
             seconds = self.timeout if timeout is None else min(timeout, self.timeout)
-            with metered(self.origin) as meter:
+            with self.origin.meter.block() as meter:
                 result = self._results[key] = self.origin.query(sparql, timeout=seconds, limit=limit)
             self.used += meter.queries
             if not result.outcome.ok:
