@@ -18,16 +18,19 @@ from triplewise.nodes.state import Correction, State
 from triplewise.tools.actions.repair.sql import SqlFix, sql_fixes
 from triplewise.tools.actions.repair.verify import VerifiedFix, find_fixes
 
+LOOKUPS = frozenset({"search", "get_relation"})
+"""Actions that show something and leave the program as it is."""
 RETRY = "Please check again and re-generate only Thought {n} and Action {n}."
 
 
 def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix | SqlFix] = ()) -> Update:
     """Show `observation` for the last step and go back to the program before it.
 
-    What the same reply wanted besides is dropped, and said to be.
+    What the same reply wanted besides is dropped, and said to be; but for look-ups behind one that failed.
     """
     verdict, step = state.verdict, state.last
-    if dropped := "; ".join(call.text() for call in state.pending):
+    kept = tuple(call for call in state.pending if {call.name, step.feedback.action} <= LOOKUPS)
+    if dropped := "; ".join(call.text() for call in state.pending if call not in kept):
         observation = f"{observation} Not carried out after it: {dropped}."
     assert verdict is not None, "correct runs after inspect"
     failed = replace(step, observation=observation, guideline=verdict.guideline, rolled_back=True)
@@ -43,7 +46,7 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix | Sql
         "steps": (*state.steps[:-1], failed),
         "corrections": (*state.corrections, record),
         "program": step.program_before,
-        "pending": (),
+        "pending": kept,
     }
 
 

@@ -67,4 +67,9 @@ def around_lines(state: State, context: Context, spent: Sequence[str]) -> list[s
         budget //= LATER
     budget -= sum(map(len, spent))
     facts = [NearbyFact(s.triple, s.through) for s in state.observation]
-    return within(kg, grouped_lines(kg, facts, state.observed), budget)
+    totals = {}
+    for topic in state.observed:  # asked before, by the observation
+        if (node := kg.profile.expand(topic)) is not None and (around := kg.relations(node)).outcome.ok:
+            totals[topic] = len(around.forward) + len(around.backward)
+    groups = {topic: [] for topic in totals} | grouped_lines(kg, facts, state.observed)
+    return within(kg, groups, budget, totals)

@@ -34,7 +34,7 @@ def read_sparql(written: str, profile: Profile) -> str:
     whole = "".join(part if quoted else _SHORT.sub(iri, part) for part, quoted in _split(written))
     legal = {**STANDARD, **profile.prefixes}
     bare = "".join(part for part, quoted in _split(whole) if not quoted)
-    declared = {name.lower() for name in re.findall(r"(?i)\bPREFIX\s+([\w-]*)\s*:", bare)}
+    declared = {name.lower() for name in re.findall(r"(?i)(?<![\w?$:])PREFIX\s+([\w-]*)\s*:", bare)}
     used = dict.fromkeys(m["prefix"] for m in _PREFIXED.finditer(bare))
     header = [f"PREFIX {p}: <{legal[p]}>\n" for p in used if p in legal and p.lower() not in declared]
     return "".join(header) + whole.strip()

@@ -177,11 +177,19 @@ def _shown(value: str, within: Sequence[str]) -> str:
     return f"{{{'; '.join(within[:HELD])}}}" if within else value
 
 
-def within(kg: KnowledgeGraph, groups: Mapping[str, Sequence[str]], characters: int) -> list[str]:
+def within(
+    kg: KnowledgeGraph,
+    groups: Mapping[str, Sequence[str]],
+    characters: int,
+    totals: Mapping[str, int] | None = None,
+) -> list[str]:
     """Return grouped lines under their topics, a line of each topic in turn until the characters are spent.
 
-    The last line says how many were left out.
+    Args:
+        totals: how many relations a topic has in all, where that is known: its heading says what is left out.
+            Of other topics the last line does.
     """
+    totals = totals or {}
     labels = kg.labels([node for topic in groups if (node := kg.profile.expand(topic)) is not None])
     names = {kg.profile.short(node): label for node, label in labels.items()}
     chosen: dict[str, list[str]] = {topic: [] for topic in groups}
@@ -189,12 +197,18 @@ def within(kg: KnowledgeGraph, groups: Mapping[str, Sequence[str]], characters: 
     in_turn = zip_longest(*([(topic, line) for line in lines] for topic, lines in groups.items()))
     for topic, line in filter(None, chain.from_iterable(in_turn)):
         characters -= len(line)
-        if characters < 0:
-            left += 1
-        else:
+        if characters >= 0:
             chosen[topic].append(line)
+        else:
+            left += topic not in totals
     shown = []
     for topic, lines in chosen.items():
         head = topic if names.get(topic, topic) == topic else f"{names[topic]} [{topic}]"
-        shown += [f"Around {head}:", *lines] if lines else []
+        if totals.get(topic) == 0:
+            shown.append(f"Around {head}: the graph has no facts about it.")
+        elif topic in totals:
+            part = "all its" if len(lines) >= totals[topic] else f"{len(lines)} of its {totals[topic]}"
+            shown += [f"Around {head}, {part} relations:", *lines] if lines else []
+        else:
+            shown += [f"Around {head}:", *lines] if lines else []
     return [*shown, *([f"... and {left} more relations"] if left else [])]

@@ -86,3 +86,8 @@ def test_a_run_is_answered_with_its_query_and_proof(openai_server: Server) -> No
 def test_it_needs_a_model() -> None:
     with pytest.raises(ConfigurationError, match="needs a language model"):
         build_graph("agent-sparql").invoke({"question": "What is the capital of Germany?"}, context=Context())
+
+
+def test_a_variable_called_prefix_declares_none() -> None:
+    text = read_sparql("SELECT ?prefix WHERE { ?prefix rdf:type ?t }", open_kg("demo").profile)
+    assert text.startswith("PREFIX rdf: <")
