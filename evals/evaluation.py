@@ -86,7 +86,9 @@ def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
             settings[key] = value
         else:
             raise ConfigurationError.unknown("name to set", key, names_of(name, system))
-    Context(**settings)
+    Context(
+        **{k: v for k, v in settings.items() if k != "documents"}
+    )  # their reader is named by the evaluation
     for key, values in (("phases", phases), ("settings", settings)):
         if values:
             arguments[key] = {**(arguments.get(key) or {}), **values}

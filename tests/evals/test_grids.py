@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from tests.support.openai_server import Messages, OpenAIServer
 from triplewise.evals.data import graph
-from triplewise.evals.evaluation import scores_of
+from triplewise.evals.evaluation import scores_of, task_arguments
 from triplewise.evals.grids import run as grid_run
 from triplewise.evals.grids.cells import Cell, Choices, cells_of
 from triplewise.evals.grids.command import line, register
@@ -72,6 +72,11 @@ def test_a_shipped_grid_mirrors_its_table_with_legal_names(name: str) -> None:
         reasons = ["no documents", "models that others", "the same"]
         reasons += ["needs a language model"] * (model == "embedded")
         assert all(not c.why_not or c.why_not.startswith(tuple(reasons)) for c in cells)
+
+
+def test_a_cell_may_have_documents_whose_reader_the_run_names() -> None:
+    given = {"preset": "symagent", "documents": "folder"}
+    assert task_arguments("metaqa", given)["settings"] == {"documents": "folder"}
 
 
 def write(tmp_path: Path, text: str = GRID) -> GridFile:
