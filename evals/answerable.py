@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 
-from triplewise.evals.data import DataFile, cached_text, checksum, locate
-from triplewise.evals.kgs import LoadedKG
+from triplewise.evals.data import DataFile, LoadedKG, cached_text, checksum, locate
 from triplewise.tools.core.files import Record
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.core.values import Value, normal_text, read_value, same

@@ -24,8 +24,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 import yaml
 
-from triplewise.evals.data import benchmark, data_folder, graph, locate, read_records
-from triplewise.evals.kgs import prepared
+from triplewise.evals.data import benchmark, data_folder, graph, locate, prepared, read_records
 from triplewise.evals.training import training_questions
 from triplewise.tools.core.errors import TriplewiseError
 from triplewise.tools.core.overlap import overlap

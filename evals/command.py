@@ -1,20 +1,24 @@
-"""`triplewise eval`: run a benchmark, print its scores; grids, reports and lists as sub-commands."""
+"""`triplewise eval`: run a benchmark, a grid or all tasks, make reports of logs, list tasks and systems."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from inspect_ai.log import EvalLog
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 from typer.core import TyperGroup
 
-from triplewise.evals import systems
 from triplewise.evals.evaluation import (
     RESUME,
-    TASKS,
     crashes,
     log_path,
     make_task,
@@ -22,12 +26,42 @@ from triplewise.evals.evaluation import (
     run,
     scores_of,
 )
-from triplewise.evals.grids import command as grid
-from triplewise.evals.report import command as report
-from triplewise.evals.tasks import task_list
-from triplewise.graphs.cli.console import examples, out, say
+from triplewise.evals.report import render
+from triplewise.evals.systems import systems
+from triplewise.evals.tasks import TASKS
+from triplewise.evals.tasks.registry import describe
+from triplewise.graphs.cli.console import columns, examples, out, pairs, progress_bars, say
+from triplewise.graphs.page.write import check_place, write_page
+from triplewise.graphs.presets import PRESETS
+from triplewise.tools.core.errors import ConfigurationError, DataError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from triplewise.evals.grids.grid import Cell, GridFile
+    from triplewise.evals.grids.run import Outcome
+    from triplewise.evals.logs import Log
+    from triplewise.graphs.page.model import Table as ReportTable
 
 HELP = ("-h", "--help")
+FAILED, INTERRUPTED = 3, 130
+WIDTH = 180
+"""Columns of tables that go to no terminal."""
+
+BaseURL = Annotated[str | None, typer.Option(metavar="URL", help="OpenAI-compatible server of the model.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A parameter of the task, a phase of the system, or a setting of a run. Repeatable.",
+    ),
+]
+Jobs = Annotated[int, typer.Option(min=1, help="Questions in flight; more than 1 stretches the seconds.")]
+LogDir = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Folder of logs. [dim](the user's state folder)[/dim]")
+]
+AsJSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 class TaskOrCommand(TyperGroup):
@@ -90,35 +124,18 @@ def run_task(
     model: Annotated[
         str | None, typer.Option(metavar="M", help="embedded (no key, no network) or openai:NAME.")
     ] = None,
-    base_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="OpenAI-compatible server of the model.")
-    ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="A parameter of the task, a phase of the system, or a setting of a run. Repeatable.",
-        ),
-    ] = None,
-    jobs: Annotated[
-        int, typer.Option(min=1, help="Questions in flight; more than 1 stretches the seconds.")
-    ] = 1,
-    log_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder for the log. [dim](the user's state folder)[/dim]"),
-    ] = None,
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Begin anew, whatever an earlier run left."),
-    ] = False,
+    base_url: BaseURL = None,
+    sets: Settings = None,
+    jobs: Jobs = 1,
+    log_dir: LogDir = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, whatever an earlier run left.")] = False,
     retry_crashed: Annotated[
         bool,
         typer.Option(
             "--retry-crashed", help="Keep the results of an earlier run; ask only what crashed again."
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
+    as_json: AsJSON = False,
 ) -> None:
     """Run a benchmark and print its scores. The log opens with `inspect view`."""
     options = {"n": limit, "preset": system, "model": model, "base_url": base_url}
@@ -137,11 +154,11 @@ def run_task(
     if log.status != "success":
         reason = log.error.message if log.error else log.status
         say(f"the evaluation failed ({reason}); {RESUME}", "error")
-        raise typer.Exit(3)
+        raise typer.Exit(FAILED)
     if not as_json:
         print_summary(log)
         return
-    summary = {
+    print_json({
         "task": log.eval.task,
         "version": log.eval.task_version,
         "arguments": log.eval.task_args,
@@ -150,8 +167,7 @@ def run_task(
         "crashes": dict(crashes(log)),
         "status": log.status,
         "log": log.location,
-    }
-    typer.echo(json.dumps(summary, indent=2, ensure_ascii=False))
+    })  # fmt: skip
 
 
 def print_summary(log: EvalLog) -> None:
@@ -161,11 +177,337 @@ def print_summary(log: EvalLog) -> None:
     from triplewise.evals.report.page import report_tables
 
     logs = read_logs([log_path(log)])
-    report.show(report_tables(logs))
-    about = logs[0].about.get("note")
-    for line in [*notes(logs), *([f"Note: {about}."] if about else []), f"log: {log_path(log)}"]:
+    show(report_tables(logs))
+    note = logs[0].about.get("note")
+    for line in [*notes(logs), *([f"Note: {note}."] if note else []), f"log: {log_path(log)}"]:
         out().print(line, highlight=False, soft_wrap=True, markup=False)
 
 
-for part in (grid, report, task_list, systems):
-    part.register(app)
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def show(tables: Sequence[ReportTable]) -> None:
+    """Print tables on the terminal; as wide as they need where none is."""
+    console = wide_console()
+    for table in tables:
+        console.print(render.terminal(table))
+
+
+def wide_console() -> Console:
+    """Return standard output, wide where it is no terminal."""
+    console = out()
+    if not sys.stdout.isatty():
+        console.width = WIDTH
+    return console
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file and say so. Raises `DataError` where it cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", path) from error
+    say(f"written: {path}")
+
+
+@app.command(
+    "report",
+    epilog=examples(
+        "triplewise eval report runs",
+        "triplewise eval report runs --html report.html --markdown report.md",
+        "triplewise eval report a.eval b.eval --json",
+    ),
+)
+def report(
+    logs: Annotated[list[Path], typer.Argument(metavar="LOGS...", help="Logs, or folders with logs.")],
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page, every question on it.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")
+    ] = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Make tables, tests between systems, and plots from logs of `triplewise eval` and `eval grid`.
+
+    Logs of a grid become its table, with the published figures beside ours; all others a table of task by
+    system. Every figure has its confidence interval.
+    """
+    from triplewise.evals.logs import read_logs
+    from triplewise.evals.report.labels import notes
+    from triplewise.evals.report.page import TITLE, report_page, report_tables, subtitle
+
+    for path in filter(None, (html, markdown)):  # before logs are read
+        check_place(path)
+    chosen = read_logs(logs, traces=html is not None)
+    if html:
+        page = report_page(chosen)
+        write_page(html, page)
+        say(f"written: {html}")
+    tables = page.tables if html else report_tables(chosen)
+    if markdown:
+        write_text(markdown, render.as_markdown(TITLE, [subtitle(chosen), *notes(chosen)], tables))
+    if as_json:
+        print_json([render.plain(table) for table in tables])
+    elif not html and not markdown:
+        show(tables)
+
+
+@app.command(
+    "tasks",
+    epilog=examples("triplewise eval tasks", "triplewise eval tasks webqsp", "triplewise eval tasks --json"),
+)
+def list_tasks(
+    name: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Tell all of one task.")] = None,
+    as_json: AsJSON = False,
+) -> None:
+    """List the benchmarks: questions, graph, and which share of them the graph can answer."""
+    tasks = [describe(task) for task in (TASKS if name is None else [name])]
+    if as_json:
+        print_json(tasks)
+        return
+    if name is not None:
+
+        def in_lines(value: Any) -> str:
+            if isinstance(value, dict):
+                return "\n".join(f"{key or 'all'}: {part}" for key, part in value.items())
+            return "\n".join(value) if isinstance(value, list) else str(value)
+
+        out().print(pairs(tasks[0]["title"], [(key, in_lines(value)) for key, value in tasks[0].items()]))
+        return
+    rows = []
+    for task in tasks:
+        about_task = f"{task['title']}; {task['graph']}; system {task['system']}"
+        for number, (which, asked) in enumerate(task["asked"].items()):
+            counts = [asked[key] for key in ("answerable", "observed") if asked[key] is not None]
+            first, *rest = (f"{100 * count / asked['questions']:.1f} %" for count in counts)
+            what = filter(None, ["" if number else about_task, f"--set {which}" if which else ""])
+            share = " ".join([first, *(f"({other})" for other in rest)])
+            rows.append(("" if number else task["name"], f"{asked['questions']:,}", share, "\n".join(what)))
+    out().print(columns(("task", "questions", "answerable", "what is asked, of what"), rows))
+    out().print(
+        "answerable: what the graph that comes with it can answer, in brackets without the facts that were "
+        "made from gold answers. `triplewise eval tasks TASK` tells the rest."
+    )
+
+
+@app.command(
+    "systems", epilog=examples("triplewise eval systems", "triplewise eval metaqa --system rog --limit 20")
+)
+def list_systems(as_json: AsJSON = False) -> None:
+    """List presets and baselines: what they do, the paper they follow, and what can be set."""
+    listed = systems()
+    if as_json:
+        print_json(listed)
+        return
+    rows = []
+    for system in listed:
+        parameters = system["parameters"] if system["kind"] == "baseline" else {}
+        own = ", ".join(f"{name}={value}" for name, value in parameters.items())
+        needs = "needs a language model" if system["needs_model"] else ""
+        about_system = "; ".join(filter(None, (system["source"], own, needs)))
+        rows.append((system["name"], Text(f"{system['summary']}\n{about_system}")))
+    out().print(columns(("system", "what it does"), rows))
+    phases = ", ".join(PRESETS["agent"].phases)
+    out().print(f"Set with --set NAME=VALUE; the phases of a preset are {phases}.")
+
+
+@app.command(
+    "grid",
+    epilog=examples(
+        "triplewise eval grid",
+        "triplewise eval grid queryagent-table-3 --dry-run",
+        "triplewise eval grid oda-table-3 --limit 50",
+        "triplewise eval grid queryagent-table-3 --model openai:NAME --jobs 8",
+        "triplewise eval grid oda-table-4 --model GPT4=openai:gpt-4o --model GPT3.5=openai:gpt-4o-mini",
+        "triplewise eval grid mine.yaml --only 'w*/GrailQA' --set plan_hops=2",
+    ),
+)
+def grid(
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="A YAML file, or the name of a shipped grid.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Most questions a cell. [dim](what the grid says)[/dim]")
+    ] = None,
+    train: Annotated[
+        int | None, typer.Option(min=1, help="Most training questions where a cell learns first.")
+    ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="[NAME=]M",
+            help="embedded, or openai:NAME; with NAME= for the rows of one backbone (* for any). Repeatable.",
+        ),
+    ] = None,
+    base_url: BaseURL = None,
+    sets: Settings = None,
+    seeds: Annotated[
+        list[int] | None,
+        typer.Option("--seed", min=1, help="Seeds in the place of the grid's own. Repeatable."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROW/COLUMN", help="Only these cells; patterns with * and ?. Repeatable."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cells and run nothing.")] = False,
+    jobs: Jobs = 1,
+    log_dir: LogDir = None,
+) -> None:
+    """Run a grid of ablations: rows (a system and what is swapped in it) on columns (benchmarks).
+
+    FILE is a YAML file (evals/README.md has its form), or the name of a shipped grid; without it the shipped
+    ones are listed. What --set gives goes to all cells that have such a name. Each cell leaves one log. Run
+    again, the grid goes on: cells whose log is complete with the same configuration, data and code are not
+    run again, one that was interrupted goes on where it was. A cell that fails is listed, and the grid goes
+    on.
+    """
+    from triplewise.evals.grids.grid import EMBEDDED, Choices, cells_of, load_grid, shipped
+    from triplewise.evals.report.grids import grid_tables
+
+    if file is None:
+        grids = [load_grid(name).grid for name in shipped()]
+        rows = [(grid.name, str(len(grid.rows)), str(len(grid.columns)), grid.title) for grid in grids]
+        wide_console().print(columns(("name", "rows", "columns", "what"), rows, "Shipped grids"))
+        return
+    loaded = load_grid(file)
+    backbones: dict[str, str] = {}
+    for model in models or ():
+        name, equals, value = model.partition("=")
+        name, value = (name, value) if equals else ("", model)
+        if name in backbones:
+            raise ConfigurationError(
+                f"--model is given twice for {name or 'all rows'}; NAME=openai:MODEL is for one's rows"
+            )
+        backbones[name] = value
+    choices = Choices(
+        model=backbones.pop("", EMBEDDED),
+        backbones=backbones,
+        limit=limit,
+        train=train,
+        given=parse_settings(sets or ()) | ({"base_url": base_url} if base_url else {}),
+        only=only or (),
+        seeds=seeds or (),
+    )
+    cells = cells_of(loaded, choices)
+    if dry_run:
+        wide_console().print(_plan(loaded, cells))
+        return
+    outcomes, logs = _run(loaded, cells, log_dir, jobs)
+    if logs:
+        show(grid_tables(logs))
+    _end(cells, outcomes)
+
+
+@app.command(
+    "results",
+    epilog=examples(
+        "triplewise eval results",
+        "triplewise eval results --limit 1000 --log-dir runs/results --out RESULTS.md",
+    ),
+)
+def results(
+    limit: Annotated[int, typer.Option(min=0, help="Questions of each task, 0 for all.")] = 200,
+    log_dir: LogDir = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the tables are written.")] = Path(
+        "RESULTS.md"
+    ),
+    tasks: Annotated[
+        list[str] | None, typer.Option("--task", metavar="NAME", help="Only this task. Repeatable.")
+    ] = None,
+) -> None:
+    """Run every shipped task with the embedded default, no key needed, and write the tables of the runs.
+
+    These are the cells of the grid `results`, which goes on where it was as any grid does.
+    """
+    from triplewise.evals.grids.grid import Choices, cells_of, load_grid
+    from triplewise.evals.report.page import results_text
+
+    check_place(out)
+    if unknown := set(tasks or ()) - set(TASKS):
+        raise ConfigurationError.unknown("task", unknown.pop(), TASKS)
+    loaded = load_grid("results")
+    cells = [c for c in cells_of(loaded, Choices(limit=limit)) if not tasks or c.spec.task in tasks]
+    outcomes, logs = _run(loaded, cells, log_dir, jobs=1)
+    if logs:
+        failures = [f"{outcome.cell.column}: {outcome.why}" for outcome in outcomes if outcome.why]
+        write_text(out, results_text(logs, failures, limit))
+    _end(cells, outcomes)
+
+
+def _run(
+    file: GridFile, cells: Sequence[Cell], log_dir: Path | None, jobs: int
+) -> tuple[list[Outcome], list[Log]]:
+    """Run the cells, a line on stderr for each, until an interrupt; return also the logs of what was run."""
+    from triplewise.evals.grids.run import run_grid
+    from triplewise.evals.logs import read_logs
+
+    outcomes: list[Outcome] = []
+    with suppress(KeyboardInterrupt), progress_bars() as report:
+
+        def notify(stage: str) -> None:
+            report("cells", len(outcomes), len(cells), escape(stage))
+
+        for outcome in run_grid(file, cells, log_dir=log_dir, jobs=jobs, notify=notify):
+            outcomes.append(outcome)
+            if outcome.state != "skipped":
+                say(f"{len(outcomes)}/{len(cells)} {line(outcome)}")
+    logs = [log_path(outcome.log) for outcome in outcomes if outcome.log]
+    return outcomes, read_logs(logs) if logs else []
+
+
+def _end(cells: Sequence[Cell], outcomes: Sequence[Outcome]) -> None:
+    """Say what was skipped, what failed, where the logs are. Raises `typer.Exit` where something is wrong."""
+    for row, why in dict.fromkeys((o.cell.row.row, o.why) for o in outcomes if o.state == "skipped"):
+        names = dict.fromkeys(o.cell.column for o in outcomes if (o.cell.row.row, o.why) == (row, why))
+        say(f"skipped: {row} / {', '.join(names)}: {why}", "notice")
+    failed = [outcome for outcome in outcomes if outcome.state == "failed"]
+    for outcome in failed:
+        say(line(outcome), "error")
+    for folder in sorted({log_path(outcome.log).parent.parent for outcome in outcomes if outcome.log}):
+        say(f"logs: {folder} (triplewise eval report makes a page of them)")
+    if len(outcomes) < len(cells):
+        say(f"interrupted: {len(cells) - len(outcomes)} cells left; run the same again to go on", "notice")
+        raise typer.Exit(INTERRUPTED)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _plan(file: GridFile, cells: Sequence[Cell]) -> Table:
+    """Return a table of the cells that would be run, with what is special about each."""
+    rows = []
+    for cell in cells:
+        spec = cell.spec
+        given = [f"{name}={value}" for name, value in spec.set.items() if not name.endswith("_seed")]
+        given += ["incomplete graph"] * bool(spec.thin) + ["self-learning"] * bool(spec.learn)
+        limit = "task's own" if spec.limit is None else "all" if spec.limit == 0 else str(spec.limit)
+        runs = "yes" if not cell.why_not else f"no: {cell.why_not}"
+        names = (
+            cell.row.row,
+            cell.column,
+            str(cell.seed),
+            f"{spec.system or 'its own'} on {spec.task}",
+            cell.model,
+        )
+        rows.append([Text(text) for text in (*names, ", ".join(given), limit, runs)])
+    run = sum(not cell.why_not for cell in cells)
+    heads = ("row", "column", "seed", "system", "model", "with", "limit", "runs")
+    return columns(heads, rows, f"{file.grid.title}: {run} of {len(cells)} cells to run")
+
+
+def line(outcome: Outcome) -> str:
+    """Return what became of a cell, in a line."""
+    from triplewise.evals.report.labels import measure
+
+    cell = outcome.cell
+    if outcome.log is None or outcome.state == "failed":
+        return f"{cell.name}: {outcome.state}: {outcome.why}"
+    scores, of = scores_of(outcome.log), measure(cell.metrics[0])
+    crashed = int(scores.get("crashed.total", 0))
+    asked = f"{outcome.log.results.total_samples if outcome.log.results else 0} questions"
+    asked += f", {crashed} crashed" if crashed else ""
+    took = f"{outcome.seconds:.1f} s" if outcome.state == "done" else outcome.state
+    return f"{cell.name}: {of.name} {of.text(scores.get(f'{of.name}.mean', math.nan))} ({asked}, {took})"

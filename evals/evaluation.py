@@ -32,17 +32,15 @@ from inspect_ai.log import (
 from inspect_ai.util import store_from_events
 from platformdirs import user_state_path
 
-from triplewise.evals import tasks
 from triplewise.evals.baselines import BASELINES
 from triplewise.evals.data import checksum
 from triplewise.evals.provenance import code_checksum
-from triplewise.evals.record import CRASHED
+from triplewise.evals.solver import CRASHED
 from triplewise.evals.systems import parts_of
+from triplewise.evals.tasks import TASKS
 from triplewise.graphs.presets import PRESETS, VARIANTS
 from triplewise.nodes.context import Context
 from triplewise.tools.core.errors import ConfigurationError
-
-TASKS: Mapping[str, Callable[..., Task]] = {name: getattr(tasks, name) for name in tasks.__all__}
 
 _ELSEWHERE = ("base_url", "api_key_env")
 """Settings that say where a model is, not which."""

@@ -17,7 +17,7 @@ from zipfile import BadZipFile
 import pandas as pd
 from inspect_ai.log import EvalSample, read_eval_log, read_eval_log_samples
 
-from triplewise.evals.record import Run, error_class
+from triplewise.evals.solver import Run, error_class
 from triplewise.tools.core.errors import DataError
 
 SUFFIX = ".eval"

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Collection
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from langgraph.graph.state import CompiledStateGraph
-from rich.text import Text
 
 from triplewise.evals.baselines import BASELINES
 from triplewise.graphs import PRESETS, Context, State, build_graph
-from triplewise.graphs.cli.console import columns, examples, out
 from triplewise.graphs.presets import VARIANTS
 from triplewise.tools.actions import MODEL_TOOLSETS
 from triplewise.tools.core.errors import ConfigurationError
@@ -97,31 +93,3 @@ def systems() -> list[dict[str, Any]]:
         for name, baseline in BASELINES.items()
     ]
     return [*presets, *baselines]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command `systems` to the app."""
-    app.command(
-        "systems",
-        epilog=examples("triplewise eval systems", "triplewise eval metaqa --system rog --limit 20"),
-    )(list_systems)
-
-
-def list_systems(
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON, settings too.")] = False,
-) -> None:
-    """List presets and baselines: what they do, the paper they follow, and what can be set."""
-    listed = systems()
-    if as_json:
-        typer.echo(json.dumps(listed, indent=2, ensure_ascii=False))
-        return
-    rows = []
-    for system in listed:
-        parameters = system["parameters"] if system["kind"] == "baseline" else {}
-        own = ", ".join(f"{name}={value}" for name, value in parameters.items())
-        needs = "needs a language model" if system["needs_model"] else ""
-        about = "; ".join(filter(None, (system["source"], own, needs)))
-        rows.append((system["name"], Text(f"{system['summary']}\n{about}")))
-    out().print(columns(("system", "what it does"), rows))
-    phases = ", ".join(PRESETS["agent"].phases)
-    out().print(f"Set with --set NAME=VALUE; the phases of a preset are {phases}.")

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from triplewise.evals.data import Benchmark, DataFile, cached_text, checksum, locate, read_records
-from triplewise.evals.kgs import LoadedKG
+from triplewise.evals.data import Benchmark, DataFile, LoadedKG, cached_text, checksum, locate, read_records
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import Record
 from triplewise.tools.core.terms import IRI

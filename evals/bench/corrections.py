@@ -18,8 +18,7 @@ import numpy as np
 import typer
 
 from triplewise.evals.bench.gold_programs import GRAPHS, TOOLSET, Fact, gold_questions, gold_steps
-from triplewise.evals.data import graph
-from triplewise.evals.kgs import prepared
+from triplewise.evals.data import graph, prepared
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import environment
 from triplewise.tools.actions import ActionContext, Call

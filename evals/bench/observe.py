@@ -20,8 +20,7 @@ import numpy as np
 import typer
 
 from triplewise.evals.bench.gold_programs import question_records
-from triplewise.evals.data import graph
-from triplewise.evals.kgs import prepared
+from triplewise.evals.data import graph, prepared
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import Deadline, KnowledgeGraph

@@ -21,8 +21,7 @@ import numpy as np
 import typer
 
 from triplewise.evals.bench.gold_programs import PREFIX, query_iri, question_records
-from triplewise.evals.data import graph
-from triplewise.evals.kgs import prepared
+from triplewise.evals.data import graph, prepared
 from triplewise.tools.kg import KnowledgeGraph, open_kg
 from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts
 from triplewise.tools.retrieval.encoder import EmbeddedEncoder, Encoder, VectorStore

@@ -20,8 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from triplewise.evals.bench.gold_programs import GRAPHS, Fact, gold_questions
-from triplewise.evals.data import DATA_VARIABLE, graph
-from triplewise.evals.kgs import prepared
+from triplewise.evals.data import DATA_VARIABLE, graph, prepared
 from triplewise.evals.scripted_model import MODEL, OpenAIServer
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.nodes.state import Input

@@ -10,8 +10,17 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from triplewise.evals.logs import QUALITY, Log
-from triplewise.evals.report.labels import graph_mark, groups, notes
-from triplewise.evals.report.measures import NOTHING, Measure, figure, figure_cell, measure, number_cell
+from triplewise.evals.report.labels import (
+    NOTHING,
+    Measure,
+    figure,
+    figure_cell,
+    graph_mark,
+    groups,
+    measure,
+    notes,
+    number_cell,
+)
 from triplewise.evals.report.published import PublishedTable, published
 from triplewise.evals.report.tables import INTERVALS, NOT_TRIVIAL, comparison_rows, comparisons, task_tables
 from triplewise.evals.statistics import Interval

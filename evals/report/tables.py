@@ -9,15 +9,19 @@ from dataclasses import replace
 import pandas as pd
 
 from triplewise.evals.logs import LENIENT, QUALITY, Log
-from triplewise.evals.report.labels import graph_mark, graph_note, groups, model_note, system_labels
-from triplewise.evals.report.measures import (
+from triplewise.evals.report.labels import (
     COST,
     NOTHING,
     Measure,
     figure,
     figure_cell,
+    graph_mark,
+    graph_note,
+    groups,
     measure,
+    model_note,
     number_cell,
+    system_labels,
 )
 from triplewise.evals.statistics import LEVEL, RESAMPLES, Comparison, Scores, compare, corrected
 from triplewise.graphs.page.model import Cell, Table

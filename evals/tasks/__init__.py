@@ -1,12 +1,12 @@
 """The benchmarks as Inspect AI tasks: `metaqa(hops=2)`, `inspect eval triplewise/metaqa --model none`.
 
-What they ask stands in one table, `registry.BENCHMARK_TASKS`; every entry becomes a task function here.
+What they ask stands in one table, `registry.BENCHMARK_TASKS`; every entry becomes a function in `TASKS`.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from inspect_ai import Task, task
@@ -35,19 +35,5 @@ def task_function(name: str) -> Callable[..., Task]:
     return task(build)
 
 
-agentbench_kg = task_function("agentbench_kg")
-ck25 = task_function("ck25")
-creak = task_function("creak")
-cwq = task_function("cwq")
-grailqa = task_function("grailqa")
-graphq = task_function("graphq")
-metaqa = task_function("metaqa")
-qald10 = task_function("qald10")
-simplequestions = task_function("simplequestions")
-trex = task_function("trex")
-webqsp = task_function("webqsp")
-wikisql = task_function("wikisql")
-wikiwebquestions = task_function("wikiwebquestions")
-zeroshot_re = task_function("zeroshot_re")
-
-__all__ = [*BENCHMARK_TASKS]
+TASKS: Mapping[str, Callable[..., Task]] = {name: task_function(name) for name in BENCHMARK_TASKS}
+"""Name of a benchmark -> the function that makes its task."""

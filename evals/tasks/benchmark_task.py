@@ -16,14 +16,15 @@ from triplewise.evals.answerable import Reach, answerable_ids
 from triplewise.evals.data import (
     Benchmark,
     DataFile,
+    LoadedKG,
     changed_files,
     checksum,
     graph,
     locate,
     own_file,
+    prepared,
     read_records,
 )
-from triplewise.evals.kgs import LoadedKG, prepared
 from triplewise.evals.provenance import of_system
 from triplewise.evals.published_formats import is_published, read_published
 from triplewise.evals.solver import agent, context_of

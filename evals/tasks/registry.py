@@ -11,11 +11,11 @@ from functools import cache
 from statistics import fmean, mode
 from typing import Any
 
+from triplewise.evals.answer_names import GOLD_NAMES
 from triplewise.evals.answerable import Reach
-from triplewise.evals.data import Benchmark, benchmarks, locate
-from triplewise.evals.kgs import LoadedKG
-from triplewise.evals.scorers import GOLD_NAMES, GOLD_ROWS, SINGLE_GOLD
-from triplewise.evals.tasks.benchmark_task import BenchmarkTask, Question
+from triplewise.evals.data import Benchmark, LoadedKG, benchmarks, graph, locate
+from triplewise.evals.scorers import GOLD_ROWS, SINGLE_GOLD
+from triplewise.evals.tasks.benchmark_task import AGENT, OWN_TABLES, BenchmarkTask, Question
 from triplewise.evals.tasks.wikisql import over_its_table, read_wikisql, with_databases
 from triplewise.evals.training import Seeds, entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
@@ -348,3 +348,41 @@ BENCHMARK_TASKS: Mapping[str, BenchmarkTask] = {
     for name, own in sorted(benchmarks().items())
 }
 """Name -> task."""
+
+
+def describe(name: str) -> dict[str, Any]:
+    """Return all of one task, as plain JSON; it stands in the catalog, so that no data is read.
+
+    `asked` has, by the task's parameters ("hops=2"; "" where there is one set only), the number of questions,
+    how many the graph can answer, and how many without the facts made from gold answers. `files` is what has
+    to lie in the data folder.
+
+    Raises:
+        ConfigurationError: unknown task.
+    """
+    if name not in BENCHMARK_TASKS:
+        raise ConfigurationError.unknown("task", name, BENCHMARK_TASKS)
+    task = BENCHMARK_TASKS[name]
+    own = task.benchmark
+    kg = graph(own.graph) if own.graph else None
+    kg_files = [*(file for files in kg.facts.values() for file in files), *kg.labels] if kg else []
+    return {
+        "name": name,
+        "title": own.title,
+        "version": task.version,
+        "asked": {which: {"observed": None, **asked} for which, asked in own.counts.items()},
+        "judged": own.answerable_if,
+        "graph": kg.title if kg else OWN_TABLES,
+        "partial": bool(kg and kg.partial),
+        "gold_derived": bool(kg and "gold_derived" in kg.facts),
+        "profile": (kg.profile or "inferred") if kg else "none",
+        "seeds": list(own.seeds),
+        "seeded": bool(task.parameters.get("seeds")),
+        "system": task.preset,
+        "parameters": {key: value for key, value in task.defaults.items() if key not in AGENT},
+        "files": [*own.files, *own.seeds, *(file.name for file in kg_files)],
+        "licence": own.licence,
+        "graph_licence": kg.licence if kg else own.licence,
+        "citation": own.citation,
+        "published": own.published,
+    }

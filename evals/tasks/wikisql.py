@@ -17,8 +17,7 @@ from typing import Any, Literal
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from platformdirs import user_cache_path
 
-from triplewise.evals.data import benchmark, checksum, locate
-from triplewise.evals.kgs import LoadedKG
+from triplewise.evals.data import LoadedKG, benchmark, checksum, locate
 from triplewise.evals.published_formats import is_published, read_tables
 from triplewise.evals.solver import agent
 from triplewise.evals.tasks.benchmark_task import Question

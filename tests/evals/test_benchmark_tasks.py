@@ -15,15 +15,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.util import Store
 from typer.testing import CliRunner
 
-from triplewise.evals import provenance, tasks
-from triplewise.evals.answerable import Reach, answerable_ids
-from triplewise.evals.command import app
-from triplewise.evals.data import benchmark, benchmarks, graph
-from triplewise.evals.evaluation import crashes, run, scores_of
-from triplewise.evals.kgs import prepared
-from triplewise.evals.record import Run
-from triplewise.evals.scorers import compare_rows, rows_of
-from triplewise.evals.tasks import (
+from triplewise.evals import (
     agentbench_kg,
     ck25,
     creak,
@@ -31,6 +23,7 @@ from triplewise.evals.tasks import (
     grailqa,
     graphq,
     metaqa,
+    provenance,
     qald10,
     simplequestions,
     trex,
@@ -38,8 +31,14 @@ from triplewise.evals.tasks import (
     wikiwebquestions,
     zeroshot_re,
 )
-from triplewise.evals.tasks.registry import BENCHMARK_TASKS
-from triplewise.evals.tasks.task_list import describe
+from triplewise.evals.answerable import Reach, answerable_ids
+from triplewise.evals.command import app
+from triplewise.evals.data import benchmark, benchmarks, graph, prepared
+from triplewise.evals.evaluation import crashes, run, scores_of
+from triplewise.evals.scorers import compare_rows, rows_of
+from triplewise.evals.solver import Run
+from triplewise.evals.tasks import TASKS
+from triplewise.evals.tasks.registry import BENCHMARK_TASKS, describe
 from triplewise.evals.training import entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
@@ -429,8 +428,8 @@ def test_what_was_judged_once_stays_until_questions_or_graph_change(sets: Path) 
 
 def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRIPLEWISE_DATA", raising=False)
-    assert sorted(tasks.__all__) == sorted(benchmarks())
-    for name in tasks.__all__:
+    assert sorted(TASKS) == sorted(benchmarks())
+    for name in TASKS:
         info = describe(name)
         assert all(info[key] for key in ("asked", "judged", "licence", "citation", "published"))
         assert all(0 <= asked["answerable"] <= asked["questions"] for asked in info["asked"].values())
@@ -440,7 +439,7 @@ def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (describe("agentbench_kg")["system"], describe("grailqa")["gold_derived"]) == ("agentbench", True)
     listed = CliRunner().invoke(app, ["tasks", "--json"])
     assert listed.exit_code == 0, listed.output
-    assert [info["name"] for info in json.loads(listed.stdout)] == tasks.__all__
+    assert [info["name"] for info in json.loads(listed.stdout)] == list(TASKS)
     assert "74.6 % (0.0 %)" in CliRunner().invoke(app, ["tasks"]).stdout
     one = " ".join(CliRunner().invoke(app, ["tasks", "cwq"]).stdout.split())
     assert "'questions': 3106, 'answerable': 170" in one
@@ -452,7 +451,7 @@ def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_catalog_counts_what_the_files_hold(name: str) -> None:
     for which, counted in benchmark(name).counts.items():
         split = {"split": which.partition("=")[2]} if which else {}
-        about = _about(getattr(tasks, name)(n=1, **split))
+        about = _about(TASKS[name](n=1, **split))
         assert (about["asked"], about["answerable"]) == (counted["questions"], counted["answerable"])
         assert about["changed_files"] == []
     close_all()

@@ -15,9 +15,9 @@ from triplewise.evals.data import (
     checksum,
     graph,
     locate,
+    prepared,
     read_records,
 )
-from triplewise.evals.kgs import prepared
 from triplewise.tools.core.errors import DataError
 
 

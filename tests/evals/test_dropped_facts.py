@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from triplewise.evals.dropped_facts import sentences_of
+from triplewise.evals.grids.run import sentences_of
 from triplewise.tools.core.errors import ConfigurationError
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from triplewise.evals import wikisql
 from triplewise.evals.published_formats import FORMATS, is_published, read_published
-from triplewise.evals.tasks import wikisql
 from triplewise.evals.tasks.registry import with_results
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all, open_kg

@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from inspect_ai.log import list_eval_logs, read_eval_log
 from typer.testing import CliRunner
 
 from tests.support.openai_server import Messages, OpenAIServer
+from triplewise.evals.command import app, line
 from triplewise.evals.data import graph
 from triplewise.evals.evaluation import scores_of, task_arguments
 from triplewise.evals.grids import run as grid_run
-from triplewise.evals.grids.cells import Cell, Choices, cells_of
-from triplewise.evals.grids.command import line, register
-from triplewise.evals.grids.grid import GridFile, load_grid, shipped
+from triplewise.evals.grids.grid import Cell, Choices, GridFile, cells_of, load_grid, shipped
 from triplewise.evals.grids.run import Outcome, run_grid
 from triplewise.evals.report.published import published
 from triplewise.evals.training import Seeds
@@ -350,9 +348,7 @@ def test_crashes_are_counted_and_a_cell_of_nothing_else_has_failed(
 SCRIPT = """
 import sys
 from pathlib import Path
-from triplewise.evals.grids.cells import Choices, cells_of
-from triplewise.evals.grids.grid import load_grid
-from triplewise.evals.grids.command import register
+from triplewise.evals.grids.grid import Choices, cells_of, load_grid
 from triplewise.evals.grids.run import run_grid
 
 file = load_grid(sys.argv[1])
@@ -362,18 +358,7 @@ for outcome in run_grid(file, cells, log_dir=Path(sys.argv[2])):
 """
 
 
-@pytest.fixture
-def app() -> typer.Typer:
-    """The command alone; a group, as `triplewise eval` is one."""
-    app = typer.Typer(pretty_exceptions_enable=False)
-    register(app)
-    app.command("other")(lambda: None)
-    return app
-
-
-def test_the_command_lists_shows_runs_and_tells_what_failed(
-    app: typer.Typer, closed: Path, tmp_path: Path
-) -> None:
+def test_the_command_lists_shows_runs_and_tells_what_failed(closed: Path, tmp_path: Path) -> None:
     asked = CliRunner()
     assert all(name in asked.invoke(app, ["grid"]).output for name in PAPERS)
     text = GRID + "  - {row: no hops, set: {hops: 9}}\n  - {row: words, system: direct}\n"

@@ -17,10 +17,9 @@ from typer.testing import CliRunner
 from tests.evals.reported import CRASHING, logs_in
 from triplewise.evals.command import app
 from triplewise.evals.logs import Log, read_logs
-from triplewise.evals.report.charts import charts
 from triplewise.evals.report.grids import grid_tables
 from triplewise.evals.report.labels import notes, run_names, system_labels
-from triplewise.evals.report.page import report_page, report_tables
+from triplewise.evals.report.page import charts, report_page, report_tables
 from triplewise.evals.report.render import as_markdown, markdown, terminal
 from triplewise.evals.report.tables import crash_table, scores_table, task_tables
 from triplewise.graphs.page.model import Cell, Table

@@ -14,8 +14,7 @@ from triplewise.evals import evaluation
 from triplewise.evals.command import app
 from triplewise.evals.evaluation import TASKS
 from triplewise.evals.grids import run as grid_run
-from triplewise.evals.grids.cells import cells_of
-from triplewise.evals.grids.grid import load_grid
+from triplewise.evals.grids.grid import cells_of, load_grid
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 

@@ -15,7 +15,6 @@ from inspect_ai.model import ModelName
 from inspect_ai.scorer import Score, Scorer, Target
 from inspect_ai.solver import TaskState
 
-from triplewise.evals.record import Run, error_class
 from triplewise.evals.scorers import (
     accuracy,
     denotation,
@@ -26,6 +25,7 @@ from triplewise.evals.scorers import (
     strict,
     verdict,
 )
+from triplewise.evals.solver import Run, error_class
 from triplewise.tools.core.values import read_value
 from triplewise.tools.kg.open import close_all
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from triplewise.evals import run
 from triplewise.evals.baselines import BASELINES
+from triplewise.evals.command import app
 from triplewise.evals.evaluation import make_task
-from triplewise.evals.systems import SOURCES, build_system, register
+from triplewise.evals.systems import SOURCES, build_system
 from triplewise.graphs import PRESETS
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -21,9 +21,6 @@ SYSTEMS = [*PRESETS, *BASELINES]
 
 
 def listed(*arguments: str) -> str:
-    app = typer.Typer()
-    app.callback()(lambda: None)
-    register(app)
     done = CliRunner().invoke(app, ["systems", *arguments])
     assert done.exit_code == 0, done.output
     return done.output

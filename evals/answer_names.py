@@ -8,7 +8,7 @@ from typing import Any
 from anyio import to_thread
 from inspect_ai.solver import TaskState
 
-from triplewise.evals.record import Run
+from triplewise.evals.solver import Run
 from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.core.overlap import overlap
 from triplewise.tools.core.terms import IRI, Literal

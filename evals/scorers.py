@@ -1,0 +1,457 @@
+"""Scorers and metrics of question answering over knowledge graphs, named as the field names them.
+
+Strict by default: see `triplewise.tools.core.values` for when two values are the same. Beside the strict
+figures stands the substring matching of Think-on-Graph's public scripts, and of work that builds on it: an
+answer is right if its text contains a gold answer, or is contained in one. They report the share as "Exact
+Match" or "Hits@1"; it is neither, and has a name of its own so that figures can be compared.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import permutations
+from typing import Any
+
+from anyio import to_thread
+from inspect_ai.scorer import (
+    Metric,
+    SampleScore,
+    Score,
+    Scorer,
+    Target,
+    Value,
+    grouped,
+    mean,
+    metric,
+    scorer,
+    stderr,
+)
+from inspect_ai.solver import TaskState
+
+from triplewise.evals.answer_names import benchmark_names, names_for
+from triplewise.evals.record import ERROR_CLASSES, Run, error_class
+from triplewise.tools.core.overlap import NOTHING, Overlap, best_overlap, overlap, same_multiset
+from triplewise.tools.core.values import Compare, normal_text, read_value, same
+from triplewise.tools.kg import open_kg
+
+
+@metric
+def median() -> Metric:
+    """The median over questions; 0 without any."""
+
+    def middle(scores: list[SampleScore]) -> float:
+        return statistics.median(score.score.as_float() for score in scores) if scores else 0.0
+
+    return middle
+
+
+@metric
+def total() -> Metric:
+    """The sum over questions."""
+
+    def add(scores: list[SampleScore]) -> float:
+        return sum(score.score.as_float() for score in scores)
+
+    return add
+
+
+@metric
+def count() -> Metric:
+    """The number of questions scored."""
+
+    def n(scores: list[SampleScore]) -> int:
+        return len(scores)
+
+    return n
+
+
+@metric
+def by_guideline() -> Metric:
+    """The sum over the questions that each guideline corrected: a question counts for each, and once."""
+
+    def sums(scores: list[SampleScore]) -> Value:
+        sums_by_id: dict[str, float] = defaultdict(float)
+        for score in scores:
+            for guideline in dict.fromkeys((score.score.metadata or {}).get("guidelines", ())):
+                sums_by_id[guideline] += score.score.as_float()
+        return dict(sorted(sums_by_id.items()))
+
+    return sums
+
+
+@metric
+def by_aggregation() -> Metric:
+    """The mean for each function of the gold query (`aggregation` of the samples' metadata)."""
+    return grouped(mean(), "aggregation", all=False)
+
+
+@metric
+def by_conditions() -> Metric:
+    """The mean for each number of conditions of the gold query (`conditions` of the samples' metadata)."""
+    return grouped(mean(), "conditions", all=False)
+
+
+SINGLE_GOLD = "single_gold"
+"""Key of a sample's metadata with the one gold answer that published code takes, where it takes only one."""
+
+
+def substring_figures(
+    run: Run, metadata: Mapping[str, Any], gold: Sequence[str], hit: bool
+) -> dict[str, float]:
+    """What published code would call Hits@1 of one question: its text contains a gold answer or lies in one.
+
+    Spaces and case are left out. As published, "Georgia" is right for "South Georgia", and "a" for nearly all
+    there is. The text of an answer is all its labels in a line, as the published code takes all that a model
+    put into its answer; the gold texts are the gold answers and the benchmark's names of them. A run without
+    an answer has no text and is wrong, although the published code would call an empty answer right; one that
+    answered with an empty text is right here.
+
+    `substring_hits_at_1_single` takes the gold answer in `single_gold` of the metadata alone, as published
+    figures of CWQ do; it is not scored for other questions.
+
+    Args:
+        run, metadata: of the question. gold: its gold answers. hit: whether it is a strict hit, which is a
+            hit here too, also where the texts do not show it.
+    """
+
+    def is_hit(texts: Sequence[str]) -> bool:
+        text, *golds = (t.strip().replace(" ", "").lower() for t in (", ".join(run.labels), *texts))
+        return not run.crashed and bool(run.labels) and any(text in gold or gold in text for gold in golds)
+
+    texts = [*gold, *(name for names in benchmark_names(metadata).values() for name in names)]
+    single = metadata.get(SINGLE_GOLD)
+    return {
+        "substring_hits_at_1": float(hit or is_hit(texts)),
+        "substring_hits_at_1_single": float(is_hit([str(single)])) if single else math.nan,
+    }
+
+
+UNSCORED = float("nan")
+"""What a figure is for a question that it is not taken of: Inspect leaves it out of averages."""
+GOLD_ROWS = "gold_rows"
+"""Key of a sample's metadata with the gold rows: lists of cells, "" where one is unbound."""
+MOST_COLUMNS = 6
+"""Wider results are compared in the order in which their columns stand."""
+MACRO = [mean(), stderr()]
+PART = [mean(), stderr(), count()]
+OVERLAP = {"f1": PART, "hits_at_1": MACRO, "exact_match": MACRO, "precision": [mean()], "recall": [mean()]}
+_SHOWN = 20
+
+
+@scorer(metrics={**OVERLAP, "substring_hits_at_1": MACRO, "substring_hits_at_1_single": PART})
+def strict(compare: Compare = "ids") -> Scorer:
+    """F1 of the answer set, Hits@1 and exact match, each per question, macro-averaged.
+
+    The gold answers are the sample's target, or `gold_sets` of its metadata where several sets are right
+    (the best one counts). Ids are compared with ids, and with names by their labels and aliases, which come
+    from the graph and from `gold_names` of the metadata (id -> names). A question that crashed scores 0.
+    Beside them what published code would call Hits@1, under its own name: see `substring_figures`.
+
+    Args:
+        compare: `ids` compares answer values, `names` their labels as texts.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        run = state.store_as(Run)
+        figures = await strict_overlap(state, target, compare)
+        texts = [str(value) for gold in _gold_sets(state, target) for value in gold]
+        return Score(
+            value={
+                **figures._asdict(),
+                **substring_figures(run, state.metadata, texts, figures.hits_at_1 == 1.0),
+            },
+            answer=shown(run.labels or run.values),
+            explanation=run.ending,
+        )
+
+    return score
+
+
+async def strict_overlap(state: TaskState, target: Sequence[str], compare: Compare = "ids") -> Overlap:
+    """How the answers of a question agree with its gold answers; nothing of a question that crashed."""
+    run, gold_sets = state.store_as(Run), _gold_sets(state, target)
+    if run.crashed:
+        return NOTHING
+    names = await names_for(state, list(dict.fromkeys(str(v) for gold in gold_sets for v in gold)), compare)
+    return best_overlap(run.labels if compare == "names" else run.values, gold_sets, compare, names)
+
+
+def _gold_sets(state: TaskState, target: Sequence[str]) -> Sequence[Sequence[Any]]:
+    """The sets of gold answers, any of which is right."""
+    return state.metadata.get("gold_sets") or [list(target)]
+
+
+@scorer(metrics={"answerable_f1": PART, "answerable_hits_at_1": MACRO})
+def answerable(compare: Compare = "ids") -> Scorer:
+    """What `strict` says of the questions that the graph can answer (`answerable` of the metadata).
+
+    Args:
+        compare: as for `strict`.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        f1 = hits_at_1 = UNSCORED
+        if state.metadata.get("answerable"):
+            _, _, f1, hits_at_1, _ = await strict_overlap(state, target, compare)
+        return Score(value={"answerable_f1": f1, "answerable_hits_at_1": hits_at_1})
+
+    return score
+
+
+@scorer(metrics={"nontrivial_f1": PART, "nontrivial_hits_at_1": MACRO, "nontrivial_accuracy": PART})
+def nontrivial() -> Scorer:
+    """What `strict` and `accuracy` say without the questions that are `trivial` by their metadata.
+
+    Trivial is what a partial graph that knows nothing answers right: "no", 0, or nothing.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        f1 = hits_at_1 = accurate = UNSCORED
+        if not state.metadata.get("trivial"):
+            _, _, f1, hits_at_1, _ = await strict_overlap(state, target)
+            if (gold := list(target)) in YES_NO:
+                accurate = float(is_verdict(state.store_as(Run), gold))
+        figures = {"f1": f1, "hits_at_1": hits_at_1, "accuracy": accurate}
+        return Score(value={f"nontrivial_{name}": figure for name, figure in figures.items()})
+
+    return score
+
+
+YES_NO = (["true"], ["false"])
+"""Gold answers of yes/no questions."""
+
+
+@scorer(metrics=PART)
+def accuracy() -> Scorer:
+    """Share of yes/no questions that were answered right; other questions are not scored."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        if (gold := list(target)) not in YES_NO:
+            return Score.unscored(reason="not a yes/no question")
+        run = state.store_as(Run)
+        return Score(value=float(is_verdict(run, gold)), answer=shown(run.values))
+
+    return score
+
+
+def is_verdict(run: Run, gold: Sequence[str]) -> bool:
+    """Whether a run says true or false, whichever the gold answer is ("yes" is true, "1" is not)."""
+    return not run.crashed and len(run.values) == 1 and overlap(run.values, gold).exact_match == 1.0
+
+
+@scorer(metrics={"denotation": [*PART, by_aggregation(), by_conditions()], "multiset": [mean()]})
+def denotation() -> Scorer:
+    """Denotation accuracy: the answers are the gold answers, as sets, and as multisets.
+
+    Numbers are compared with a tolerance, texts without case and spacing. Samples say in their metadata
+    which `aggregation` and how many `conditions` the gold query has.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        run, gold = state.store_as(Run), list(target)
+        return Score(
+            value={
+                "denotation": float(not run.crashed and overlap(run.values, gold).exact_match == 1.0),
+                "multiset": float(not run.crashed and same_multiset(run.values, gold)),
+            },
+            explanation=run.sparql,
+        )
+
+    return score
+
+
+@scorer(metrics=OVERLAP)
+def rows() -> Scorer:
+    """F1, Hits@1 and exact match of the rows of an answer, each per question, macro-averaged.
+
+    Gold rows of one cell are compared with the answer's values as `strict` does it. Wider ones are compared
+    with the result of the answer's query: all cells of a row have to be right (numbers without
+    tolerance); in which order the columns stand is left open: the one that fits best is taken. An answer
+    without a query has no rows of several cells. A question that crashed scores 0.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        run, gold = state.store_as(Run), state.metadata.get(GOLD_ROWS) or []
+        if all(len(row) < 2 for row in gold):
+            figures = await strict_overlap(state, target)
+        else:
+            figures = compare_rows([] if run.crashed else await to_thread.run_sync(rows_of, run), gold)
+        return Score(value=figures._asdict(), answer=shown(run.labels or run.values), explanation=run.ending)
+
+    return score
+
+
+def rows_of(run: Run) -> list[list[str]]:
+    """The rows that a run's query gives on the graph that was asked; none without query or graph."""
+    if not run.sparql or not run.kg or not run.values:
+        return []
+    kg = open_kg(run.kg, profile=run.profile or None)
+    result = kg.query(run.sparql)
+    return [["" if value is None else kg.profile.short(value) for value in row] for row in result.rows]
+
+
+def compare_rows(given: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> Overlap:
+    """Return how rows agree with gold rows, as sets, in the order of columns that fits best."""
+
+    def key(row: Sequence[str]) -> str:  # the same for cells that are written differently but are the same
+        return "\x1f".join(read_value(cell).key if cell else "" for cell in row)
+
+    width = max((len(row) for row in given), default=0)
+    orders: Any = permutations(range(width)) if width <= MOST_COLUMNS else [tuple(range(width))]
+    gold_keys = [key(row) for row in gold]
+    overlaps = (overlap([key([row[i] for i in order]) for row in given], gold_keys) for order in orders)
+    return max(overlaps, default=NOTHING, key=lambda o: o.f1)
+
+
+def shown(values: Sequence[str]) -> str:
+    """The first answers in one line."""
+    more = len(values) - _SHOWN
+    return "; ".join(values[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+
+
+@scorer(
+    metrics={
+        "hits_at_1": PART,
+        "any_right": [mean()],
+        "all_right": [mean()],
+        "answerable_hits_at_1": PART,
+        "substring_hits_at_1": MACRO,
+        "substring_hits_at_1_single": PART,
+    }
+)
+def slot() -> Scorer:
+    """Hits@1 of slot filling: is the first value one of the accepted ones (the answer and its aliases)?
+
+    Names are compared strictly (case, spacing and Unicode composition apart), also the graph's other names of
+    the answer; dates and numbers by value. `any_right` and `all_right` look at all values given. A question
+    that crashed scores 0. `substring_hits_at_1` is what published code would call Hits@1.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        run = state.store_as(Run)
+        names = {} if run.crashed else await names_for(state, list(target), "names")
+        given = [] if run.crashed else list(zip(run.values, run.labels, strict=True))
+        right = [is_accepted(pair, list(target), names.get(pair[1], ())) for pair in given]
+        first = float(bool(right) and right[0])
+        value = {
+            "hits_at_1": first,
+            "any_right": float(any(right)),
+            "all_right": float(bool(right) and all(right)),
+            "answerable_hits_at_1": first if state.metadata.get("answerable") else UNSCORED,
+            **substring_figures(run, state.metadata, list(target), first == 1.0),
+        }
+        return Score(value=value, answer=shown(run.labels), explanation=run.ending)
+
+    return score
+
+
+def is_accepted(answer: tuple[str, str], accepted: Sequence[str], aliases: Collection[str] = ()) -> bool:
+    """Whether an answer (value, label) is one of the accepted texts: by a name, or that date or number.
+
+    Args:
+        aliases: other names of the answer.
+    """
+    value, label = answer
+    given = read_value(value)
+    dated = given.number is not None or given.date
+    names = {normal_text(name) for name in (label, *aliases)}
+    return any(normal_text(text) in names or (dated and same(given, read_value(text))) for text in accepted)
+
+
+@scorer(
+    metrics={
+        "accuracy": PART,
+        "answerable_accuracy": PART,
+        "proven_accuracy": PART,
+        "proven": [mean()],
+        "majority": [mean()],
+    }
+)
+def verdict() -> Scorer:
+    """Accuracy of fact checking. What is neither true nor false is wrong, and so is a claim that crashed.
+
+    `proven` is the share of the claims for which facts of the graph were given, `proven_accuracy` that of
+    these that were judged right. `majority` is what one gets who always says the set's commoner verdict.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        run = state.store_as(Run)
+        right = float(is_verdict(run, list(target)))
+        value = {
+            "accuracy": right,
+            "answerable_accuracy": right if state.metadata.get("answerable") else UNSCORED,
+            "proven_accuracy": right if run.proof else UNSCORED,
+            "proven": float(run.proof > 0),
+            "majority": float([state.metadata.get("majority")] == list(target)),
+        }
+        return Score(value=value, answer=shown(run.values), explanation=run.ending)
+
+    return score
+
+
+MAIN = ("denotation", "accuracy", "f1", "hits_at_1")
+"""Figures that say whether a question was answered right; the first that was scored counts."""
+
+
+COUNTS = ("queries", "steps", "model_calls", "input_tokens", "output_tokens", "rolled_back", "hallucinated")
+"""Attributes of a run that are figures as they are."""
+MEANS = (*COUNTS, "corrections", "notes", "not_found", "budget_spent")
+
+
+@scorer(
+    metrics={
+        "seconds": [median(), mean()],
+        **{name: [mean()] for name in MEANS},
+        "cost": [mean(), total()],
+        "corrected": [total(), by_guideline()],
+        "corrected_right": [total(), by_guideline()],
+        "crashed": [total()],
+        **{f"error_{name}": [total()] for name in ERROR_CLASSES},
+    }
+)
+def effort() -> Scorer:
+    """What a question cost, how it ended, and of which kind its error was; goes behind the other scorers.
+
+    `seconds`, `queries` and `cost` are TPQ, QPQ and CPQ of QueryAgent's table 4: wall-clock seconds, queries
+    that reached the graph, and USD for model calls at list price (not scored for a model without a known
+    price), each per question. `corrected` counts questions with a correction, `corrected_right` those of
+    them that were answered right, both also by guideline. Errors are classed as in SymAgent's table 5 (see
+    `error_class`, which is also in the score's metadata). Right is what the scorers before this one give 1.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        run, main = state.store_as(Run), main_figure(state.scores or {})
+        error, corrected = error_class(run, main), bool(run.corrections)
+        return Score(
+            value={
+                "seconds": run.seconds,
+                **{name: getattr(run, name) for name in COUNTS},
+                "cost": UNSCORED if run.cost is None else run.cost,
+                "corrections": len(run.corrections),
+                "corrected": float(corrected),
+                "corrected_right": float(corrected and main == 1.0),
+                "notes": len(run.notes),
+                "not_found": float(run.status == "not_found"),
+                "budget_spent": float(run.status == "budget_spent"),
+                "crashed": float(run.crashed),
+                **{f"error_{name}": float(error == name) for name in ERROR_CLASSES},
+            },
+            metadata={"error_class": error, "guidelines": list(dict.fromkeys(run.corrections))},
+        )
+
+    return score
+
+
+def main_figure(scores: Mapping[str, Score]) -> float:
+    """The figure that says whether a question was answered right, 0 to 1; 0 without one."""
+    figures: dict[str, float] = {}
+    for name, score in scores.items():
+        if isinstance(score.value, Mapping):
+            figures.update({key: float(v) for key, v in score.value.items() if isinstance(v, int | float)})
+        elif isinstance(score.value, int | float):
+            figures[name.rpartition("/")[2]] = float(score.value)
+    main = (figures[name] for name in MAIN if name in figures and not math.isnan(figures[name]))
+    return next(main, 0.0)
