@@ -65,8 +65,9 @@ def systems() -> list[dict[str, Any]]:
     of a preset, parameter -> default of a baseline), the settings that it lays over a run's defaults, and
     whether it needs a language model.
     """
-    presets = [
-        {
+    listed: list[dict[str, Any]] = []
+    for name, preset in PRESETS.items():
+        listed.append({
             "name": name,
             "kind": "preset",
             "summary": preset.summary,
@@ -74,22 +75,16 @@ def systems() -> list[dict[str, Any]]:
             "parameters": dict(preset.phases),
             "settings": dict(preset.settings),
             "needs_model": preset.settings["toolset"] in MODEL_TOOLSETS,
-        }
-        for name, preset in PRESETS.items()
-    ]
-    baselines = [
-        {
+        })  # fmt: skip
+    for name, baseline in BASELINES.items():
+        parameters = inspect.signature(baseline.build).parameters
+        listed.append({
             "name": name,
             "kind": "baseline",
             "summary": baseline.summary,
             "source": baseline.source,
-            "parameters": {
-                key: parameter.default
-                for key, parameter in inspect.signature(baseline.build).parameters.items()
-            },
+            "parameters": {key: parameter.default for key, parameter in parameters.items()},
             "settings": {},
             "needs_model": not baseline.embedded,
-        }
-        for name, baseline in BASELINES.items()
-    ]
-    return [*presets, *baselines]
+        })  # fmt: skip
+    return listed

@@ -12,10 +12,13 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines.answering import (
+from triplewise.evals.baselines.loop import (
+    Graph,
     add_step,
     answer_step,
     ask,
+    build_loop,
+    check_number,
     conclude,
     make_answer,
     make_step,
@@ -23,7 +26,6 @@ from triplewise.evals.baselines.answering import (
     named_in,
     plain_question,
 )
-from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.extract import fitting_texts

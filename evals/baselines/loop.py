@@ -7,12 +7,18 @@ START → link → plan → check ─┬─ goes on ─────────�
 
 What a baseline does is its `act`: each run of it adds one step, so that budgets hold between any two calls of
 a model, and the trace of a run shows what was done.
+
+Benchmarks score ids, a model that answers from memory or from texts writes names. They are linked by the
+product's own linker, in the context of the question, to nodes that have such a name or alias in full; a name
+that the graph does not know stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -21,11 +27,23 @@ from langgraph.runtime import Runtime
 from triplewise.evals.baselines import check_model
 from triplewise.graphs.build import RECURSION_LIMIT
 from triplewise.graphs.presets import PRESETS, choose_phases
+from triplewise.nodes.act import read_values
+from triplewise.nodes.answer import labels_of, normal_values, sentence
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Phase, PhaseNode, Update, spent
+from triplewise.nodes.environment import Phase, PhaseNode, Update, environment, spent
+from triplewise.nodes.models import ModelCall, Reply
 from triplewise.nodes.plan import none
-from triplewise.nodes.state import Input, State, Verdict
+from triplewise.nodes.prompting import load_prompt
+from triplewise.nodes.state import Answer, AnswerStatus, Input, State, Step, Verdict
+from triplewise.tools.actions.toolset import Call, Feedback
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.terms import XSD, Term
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import node_labels
+from triplewise.tools.linking.linker import link, without_brackets
+from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of
+from triplewise.tools.reading.values import literal
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
 
@@ -93,3 +111,252 @@ def check_number(name: str, value: object, least: int = 1) -> None:
     """Raise `ConfigurationError` where a parameter is no whole number of `least` or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ConfigurationError(f"{name} must be a whole number above {least - 1}, got {value!r}")
+
+
+MOST = 200
+"""Answers that are read from one reply, and characters above which a text is no name."""
+QUOTED = 120
+"""Characters of a reply that a reason quotes."""
+ANSWER = "answer"
+"""The action that ends a run, and the name under which its step keeps labels and ids."""
+
+_MARK = re.compile(
+    r"^[\s>*_#-]*(?:so\s+)?(?:my\s+|the\s+)?(?:final\s+)?answers?(?:\(s\))?[\s*_]*(?:(?:is|are)[\s*_]*)?[:=][*_]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SENTENCE = re.compile(r"\bthe (?:final )?answers? (?:is|are):?\s+(\S[^\n]*)", re.IGNORECASE)
+_PARTS = re.compile(r"\s*;\s*|,\s+(?:and\s+)?|\s+and\s+")
+_NUMBER = re.compile(r"\s*\(?(\d{1,3})[.)]\s+(?=\S)")
+_ARTICLE = re.compile(r"^(?:the|an?)\s+(?=\S)", re.IGNORECASE)
+_FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
+_ABBREVIATED = re.compile(r"(?:\.\S*|\b\w{1,3})\.$")
+
+
+class Named(NamedTuple):
+    """One answer: a short id, or the text itself where the graph has no such thing; and its text."""
+
+    value: str
+    label: str
+
+
+def named_values(kg: KnowledgeGraph, values: Sequence[str]) -> tuple[Named, ...]:
+    """Return values of the graph with what it calls them."""
+    return tuple(map(Named, values, labels_of(kg, values)))
+
+
+def prompt_path(name: str) -> str:
+    """Return the path of a prompt of this package, `prompts_NAME.yaml`, as the setting `prompt` takes it."""
+    return str(Path(__file__).with_name(f"prompts_{name}.yaml"))
+
+
+def plain_question(state: State) -> str:
+    """Return the question without brackets around its mentions; a slot keeps its `[SEP]`."""
+    return state.question if slot_of(state.question) is not None else without_brackets(state.question)
+
+
+def ask(state: State, context: Context, prompt: str, part: str, **values: Any) -> Reply:
+    """Ask the model a part of a prompt: of the file that the context names, else `prompts_PROMPT.yaml`.
+
+    Raises:
+        ModelUnavailableError: the server gave no usable reply after all retries.
+        ConfigurationError: what the person has to correct (key, model name, address).
+    """
+    about_question = {
+        "question": plain_question(state),
+        "form": form_of(state.question),
+        "decides": decides(state.question),
+        "entities": {e.label: e.id for e in state.linked},
+    }
+    text = load_prompt(context.prompt or prompt_path(prompt)).render(part, **{**about_question, **values})
+    return environment(context).ask(ModelCall.of(text))
+
+
+def read_answers(reply: str, reasoned: bool = False) -> tuple[str, ...]:
+    """Return the answers of a reply as texts, each once: a list in square brackets, or one a line.
+
+    Args:
+        reply: what the model wrote.
+        reasoned: whether reasoning stands before them: then only what follows the last `Answer:` counts, or
+            the last `the answer is` where nothing is marked so.
+    """
+    marks = list(_MARK.finditer(reply))
+    if marks:
+        reply = reply[marks[-1].end() :]
+    elif reasoned:
+        sentences = _SENTENCE.findall(reply)
+        reply = sentences[-1].strip().removesuffix(".") if sentences else ""
+    texts = read_values(_FENCE.sub("", reply).strip().strip("*"))
+    numbers = [_NUMBER.match(text) for text in texts]
+    # Lines numbered from 1 on lose their numbers; `2. Bundesliga` alone is a name.
+    if [m and int(m[1]) for m in numbers] == list(range(1, len(texts) + 1)):
+        texts = tuple(text[m.end() :] for text, m in zip(texts, numbers, strict=True) if m)
+    plain = (text.strip().strip("*_`").strip() for text in texts)
+    plain = (text if _ABBREVIATED.search(text) else text.removesuffix(".") for text in plain)
+    return tuple(dict.fromkeys(text for text in plain if text))[:MOST]
+
+
+def why_no_answer(reply: str) -> str:
+    """Say why a reply is no answer."""
+    words = " ".join(reply.split())
+    if not words:
+        return "the model's reply is empty"
+    if re.search(r"\bunknown\b\W*$", words, re.IGNORECASE):
+        return "the model says that it does not know"
+    shown = words if len(words) <= QUOTED else f"{words[:QUOTED]}..."
+    return f"the model's reply holds no answer: {shown!r}"
+
+
+def name_reply(
+    reply: str,
+    state: State,
+    context: Context,
+    *,
+    reasoned: bool = False,
+    shown: Mapping[str, str] | None = None,
+) -> tuple[tuple[Named, ...], str]:
+    """Return the answers of a reply, and why there are none; see `read_answers` and `name_answers`."""
+    named = name_answers(read_answers(reply, reasoned), state, context, shown)
+    return named, "" if named else why_no_answer(reply)
+
+
+def name_answers(
+    texts: Sequence[str], state: State, context: Context, shown: Mapping[str, str] | None = None
+) -> tuple[Named, ...]:
+    """Return what texts mean on the KG, each value once.
+
+    Yes and no become `true` and `false` where the question wants that. Numbers and dates stay what they are.
+    A text may be a list of which the graph knows every part.
+
+    Args:
+        texts: as a model wrote them. state: the question. context: names KG and encoder.
+        shown: normalised name -> id of nodes that the model was shown; they go before all others of the name.
+    """
+    truth = normal_values(state.question, texts)
+    if truth in (("true",), ("false",)):
+        return (Named(truth[0], truth[0]),)
+    named: dict[str, Named] = {}
+    for text in texts:
+        whole = _linked(text, state, context, shown or {})
+        parts = [] if whole else [part for part in _PARTS.split(text) if part]
+        linked = [_linked(part, state, context, shown or {}) for part in parts] if len(parts) > 1 else []
+        several = [one for one in linked if one is not None]
+        if not several or len(several) < len(linked):
+            several = [whole or Named(text, text)]
+        for one in several:
+            named.setdefault(one.value, one)
+    return tuple(named.values())
+
+
+def _linked(text: str, state: State, context: Context, shown: Mapping[str, str]) -> Named | None:
+    """A text as a node of the KG, a number or a date; None if it is none of them.
+
+    A node counts where it is called so in full: what is merely like it is no answer that was given.
+    """
+    if (id_ := shown.get(normalise(text))) is not None:
+        return Named(id_, text)
+    if value := literal(text, XSD + "date") or literal(text, XSD + "decimal"):
+        return Named(value.value, text)
+    for name in dict.fromkeys((text, _ARTICLE.sub("", text))):
+        if not normalise(name) or len(name) > MOST:
+            continue
+        try:
+            (mention,) = link(
+                plain_question(state),
+                environment(context).kg,
+                given={name: None},
+                encoder=environment(context).encoder,
+            )
+        except ConfigurationError:
+            continue
+        node = next((c for c in mention.candidates if c.kind in ("exact", "alias")), None)
+        if node is not None:
+            # The graph's own spelling, where the two differ in capitals and signs alone.
+            same = normalise(node.label) == normalise(text)
+            return Named(node.id, node.label if same else text)
+    return None
+
+
+def shown_names(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[str, str]:
+    """Return normalised name -> short id of nodes that a model was shown, the first of a name."""
+    nodes, names = list(nodes), dict[str, str]()
+    for exact in (False, True):
+        for node, text in node_labels(kg, nodes, exact).items():
+            names.setdefault(normalise(text), kg.profile.short(node))
+    return names
+
+
+def make_step(state: State, thought: str, call: Call, feedback: Feedback) -> Step:
+    """Return one more step of a run."""
+    return Step(
+        number=len(state.steps) + 1,
+        thought=thought,
+        call=call.text(),
+        feedback=feedback,
+        observation=feedback.observation,
+        program_before=state.program,
+    )
+
+
+def answer_step(state: State, thought: str, named: Sequence[Named], why_none: str = "") -> Step:
+    """Return the step that ends a run with some answers; `why_none` says why there are none."""
+    labels, values = [n.label for n in named], tuple(n.value for n in named)
+    feedback = Feedback(
+        action=ANSWER,
+        arguments=values,
+        message="" if named else why_none,
+        observation=f"The answer is {', '.join(labels)}." if named else why_none,
+        values={ANSWER: labels},
+        ids={ANSWER: list(values)},
+        answers=values,
+        finished=True,
+    )
+    return make_step(state, thought, Call(ANSWER, tuple(labels)), feedback)
+
+
+def add_step(state: State, step: Step, **more: Any) -> Update:
+    """Return an update with one more step."""
+    return {"steps": (*state.steps, step), **more}
+
+
+def named_in(step: Step) -> tuple[Named, ...]:
+    """Return the answers of a step that `answer_step` made."""
+    labels = step.feedback.values.get(ANSWER, [])
+    return tuple(Named(*pair) for pair in zip(step.feedback.answers, labels, strict=True))
+
+
+def last_answer(state: State) -> tuple[tuple[Named, ...], str]:
+    """Return the answers of the step that ended a run, and why there are none; nothing where no step did."""
+    if not state.steps or not state.last.feedback.finished:
+        return (), ""
+    return named_in(state.last), state.last.feedback.message
+
+
+def conclude(state: State, runtime: Runtime[Context]) -> Update:
+    """Answer with what the last step says; nothing in a run whose budget was spent before."""
+    return {"answer": make_answer(state, runtime.context, *last_answer(state))}
+
+
+def make_answer(state: State, context: Context, named: Sequence[Named], reason: str = "") -> Answer:
+    """Return the answer of a run that nothing in the graph proves.
+
+    Args:
+        state: how the run ended. context: whether the world is closed.
+        named: the answers. reason: why there are none, or what else is to be told.
+    """
+    status: AnswerStatus = "answered" if named else "not_found"
+    if state.verdict is not None and state.verdict.status == "spent":
+        so_far = "the answer is what there was so far" if named else "nothing was answered so far"
+        status, reason = "budget_spent", f"{state.verdict.note}; {so_far}"
+    if status == "not_found" and context.closed_world and decides(state.question):
+        assumed = str(denies(state.question)).lower()
+        named, status = [Named(assumed, assumed)], "answered"
+        reason = f"{reason}; assumed, for what is not proven counts as untrue (closed_world)"
+    labels = tuple(n.label for n in named)
+    return Answer(
+        status=status,
+        values=tuple(n.value for n in named),
+        labels=labels,
+        text=sentence(labels) or f"Not found: {reason}.",
+        reason=reason,
+        corrections=state.corrections,
+    )

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines.answering import prompt_path
-from triplewise.evals.baselines.loop import Graph, build_loop
+from triplewise.evals.baselines.loop import Graph, build_loop, prompt_path
 from triplewise.nodes import act as acting
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context

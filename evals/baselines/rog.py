@@ -13,10 +13,13 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines.answering import (
+from triplewise.evals.baselines.loop import (
+    Graph,
     add_step,
     answer_step,
     ask,
+    build_loop,
+    check_number,
     last_answer,
     make_answer,
     make_step,
@@ -24,7 +27,6 @@ from triplewise.evals.baselines.answering import (
     named_values,
     shown_names,
 )
-from triplewise.evals.baselines.loop import Graph, build_loop, check_number
 from triplewise.nodes import answer as answering
 from triplewise.nodes.answer import find_routes
 from triplewise.nodes.context import Context

@@ -16,7 +16,8 @@ Where we differ from the published code, on purpose:
 - Everything random is drawn by `seed`. No call is retried without end: the model client retries a bounded
   number of times and then the question fails, which counts as wrong.
 - Prompts stay bounded: at most `relation_cut` relations a path and 20 entities a relation are offered.
-- Scores of one reply are scaled to sum to 1, and a path's score is the product along it.
+- The model scores the options of one path a call, as in the paper. Scores of one reply are scaled to sum to
+  1, and a path's score is the product along it; where no score can be read the first options are taken.
 - Relations, facts and labels come in one query each a depth, whatever the number of entities.
 - An answer of the model's own knowledge is said to be so; the paths alone prove nothing that is not on them.
 
@@ -27,40 +28,312 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from langgraph.runtime import Runtime
 
-from triplewise.evals.baselines.answering import (
+from triplewise.evals.baselines.loop import (
+    Graph,
     Named,
     add_step,
     answer_step,
+    ask,
+    build_loop,
+    check_number,
     make_answer,
     make_step,
     name_reply,
     named_values,
     shown_names,
 )
-from triplewise.evals.baselines.loop import Graph, build_loop, check_number
-from triplewise.evals.baselines.tog_beam import (
-    Asker,
-    Path,
-    beam_update,
-    chain_of,
-    facts_ahead,
-    path_lines,
-    paths_of,
-    relations_around,
-)
 from triplewise.nodes import answer as answering
 from triplewise.nodes.context import Context
-from triplewise.nodes.environment import Update, environment
-from triplewise.nodes.state import State, Verdict
+from triplewise.nodes.environment import Update, environment, spent
+from triplewise.nodes.state import State, Usage, Verdict
 from triplewise.tools.actions.toolset import Call, Feedback
-from triplewise.tools.kg.protocol import Outcome
-from triplewise.tools.planning.bodies import answers, ground, rule_program, without_topic
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.protocol import Deadline, Hop, Outcome
+from triplewise.tools.kg.vocabulary import node_labels, relation_texts
+from triplewise.tools.planning.bodies import answers, ground, rename, rule_program, without_topic
 from triplewise.tools.planning.lexical.question import decides
+from triplewise.tools.pyql.text import read_relation, read_term, write_node
+from triplewise.tools.retrieval.encoder import vectors_of
+from triplewise.tools.retrieval.observation import Bundle, bundle_sizes, read_bundles
+from triplewise.tools.retrieval.ranking import rank_relations
+
+UNNAMED = "an unnamed node"
+"""How a mediator reads: a node that only joins others and has no name."""
+ENTITIES = 20
+"""Entities looked at behind one relation, as many as the published code shows before it samples."""
+UNREAD = "the reply had no readable score: the first options were taken"
+"""What a step says where a model's reply could not be used."""
+
+
+class Step(NamedTuple):
+    """A relation that a path may go on over; `forward` where the path's end is the subject."""
+
+    relation: IRI
+    forward: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A chain of facts from an entity of the question (Think-on-Graph, section 2.1).
+
+    Attributes:
+        start: the entity. hops: the facts, each with the direction it is walked in.
+        ahead: the relation that was chosen to go on over and has not been walked yet.
+        score: what paths are ordered by.
+    """
+
+    start: Term
+    hops: tuple[Hop, ...] = ()
+    ahead: Step | None = None
+    score: float = 1.0
+
+    @property
+    def nodes(self) -> tuple[Term, ...]:
+        """Its nodes, the start first."""
+        return (self.start, *map(far_end, self.hops))
+
+    @property
+    def end(self) -> Term:
+        """Where it leads so far."""
+        return self.nodes[-1]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Its relations, with the one ahead."""
+        walked = tuple(Step(h.triple.relation, h.forward) for h in self.hops)
+        return walked if self.ahead is None else (*walked, self.ahead)
+
+
+def far_end(hop: Hop) -> Term:
+    """Return the node that a hop leads to."""
+    return hop.triple.object if hop.forward else hop.triple.subject
+
+
+def paths_of(state: State, kg: KnowledgeGraph) -> list[Path]:
+    """Return the beam of a state, best first; at the start, a path of no fact for every linked entity.
+
+    Memory holds the facts of each path and `rules`, in the same order, its chain: the directions and, where
+    it is one longer, the relation ahead.
+    """
+    if not state.rules:
+        starts = dict.fromkeys(read_term(e.id, kg.profile) for e in state.linked)
+        return [Path(start) for start in starts if start is not None]
+    paths = []
+    for rule, facts in zip(state.rules, state.memory, strict=True):
+        start = read_term(rule.anchor, kg.profile)
+        assert start is not None, "anchors are written from terms"
+        hops = tuple(Hop(t, a.forward) for t, a in zip(facts, rule.body, strict=False))
+        ahead = None
+        if len(rule.body) > len(facts):
+            ahead = Step(read_relation(rule.body[-1].relation, kg.profile), rule.body[-1].forward)
+        paths.append(Path(start, hops, ahead, rule.score))
+    return paths
+
+
+def beam_update(paths: Sequence[Path], kg: KnowledgeGraph) -> dict[str, object]:
+    """Return the part of the state that holds a beam."""
+    why = "path kept by its scores"
+    return {
+        "memory": tuple(tuple(h.triple for h in p.hops) for p in paths),
+        "rules": tuple(replace(chain_of(p, kg), score=p.score, provenance=why) for p in paths),
+        "focus": tuple(dict.fromkeys(kg.profile.short(p.end) for p in paths)),
+    }
+
+
+def chain_of(path: Path, kg: KnowledgeGraph) -> Rule:
+    """Return the relations of a path as a rule body from its start (ToG-R's relation chain, section 2.2)."""
+    body = rename(kg, [(kg.profile.short(s.relation), s.forward) for s in path.steps])
+    return Rule(write_node(path.start, kg.profile), body)
+
+
+def step_texts(kg: KnowledgeGraph, steps: Iterable[Step]) -> dict[Step, str]:
+    """Return how relations read in the direction they are walked in."""
+    names = {s: kg.profile.short(s.relation) for s in dict.fromkeys(steps)}
+    texts = relation_texts(kg, names.values())
+    return {s: texts[n].label if s.forward else texts[n].inverse or texts[n].label for s, n in names.items()}
+
+
+def node_texts(kg: KnowledgeGraph, nodes: Iterable[Term]) -> dict[Term, str]:
+    """Return names of nodes, fetched together; mediators read as what they are."""
+    nodes = list(dict.fromkeys(nodes))
+    labels, texts = kg.labels(nodes), node_labels(kg, nodes, exact=False)
+    return {n: UNNAMED if kg.profile.is_mediator(n, labels.get(n)) else texts[n] for n in nodes}
+
+
+def path_lines(kg: KnowledgeGraph, paths: Sequence[Path]) -> list[str]:
+    """Return each path in a line, e.g. `Alien -[directed by]-> Ridley Scott <-[directed by]- Gladiator`."""
+    names = node_texts(kg, (n for p in paths for n in p.nodes))
+    relations = relation_texts(kg, [kg.profile.short(s.relation) for p in paths for s in p.steps])
+    lines = []
+    for path in paths:
+        line, ends = names[path.start], [*(names[n] for n in path.nodes[1:]), "?"]
+        for step, end in zip(path.steps, ends, strict=False):
+            label = relations[kg.profile.short(step.relation)].label
+            line += f" -[{label}]-> {end}" if step.forward else f" <-[{label}]- {end}"
+        lines.append(line)
+    return lines
+
+
+def relations_around(paths: Sequence[Path], question: str, context: Context) -> tuple[list[list[Step]], str]:
+    """Return the relations by which each path may go on, both directions; and what is missing, in words.
+
+    Paths with one end share its relations: the best of them takes all, the others get none. Where an end has
+    more than `relation_cut` relations those most like the question are taken, so that no hub floods a prompt.
+    A relation whose only fact the path has just come over is none.
+    """
+    kg = environment(context).kg
+    sizes, trouble = bundle_sizes(kg, list(dict.fromkeys(p.end for p in paths)), "both", Deadline(kg.timeout))
+    around: dict[Term, list[tuple[Step, int]]] = {}
+    for bundle in sorted(sizes, key=lambda b: b.place):
+        around.setdefault(bundle.node, []).append((Step(bundle.relation, bundle.forward), sizes[bundle]))
+    encoder, ways = environment(context).ranking_encoder, []
+    store = None if encoder is None else vectors_of(kg, encoder)
+    for path in paths:
+        back = Step(path.hops[-1].triple.relation, not path.hops[-1].forward) if path.hops else None
+        steps = [step for step, size in around.pop(path.end, []) if step != back or size > 1]
+        texts = step_texts(kg, steps)
+        ranked = rank_relations(
+            question,
+            [(str(i), texts[step]) for i, step in enumerate(steps)],
+            method=context.ranking,
+            encoder=encoder,
+            cut=context.relation_cut,
+            shuffle_seed=context.shuffle_seed,
+            vectors=None if store is None else lambda words: store.vectors(words, encoder),
+        )
+        ways.append([steps[int(i)] for i in ranked])
+    return ways, trouble
+
+
+def facts_ahead(paths: Sequence[Path], seed: int, context: Context) -> tuple[list[list[Hop]], str]:
+    """Return the facts behind the relation ahead of each path; and what is missing, in words.
+
+    Nodes that the path has been at are left out. Where a relation has more than `ENTITIES` facts a sample is
+    drawn, the same for the same seed from every engine. All paths are read in one query for each twenty
+    relations.
+    """
+    kg = environment(context).kg
+    bundles = [Bundle(p.end, p.ahead.relation, p.ahead.forward) for p in paths if p.ahead is not None]
+    # One more than is shown, for the way back may be among them; the size is not known, so all are sampled.
+    most, sizes = dict.fromkeys(bundles, ENTITIES + 1), dict.fromkeys(bundles, ENTITIES + 2)
+    facts, trouble = read_bundles(kg, most, sizes, seed, Deadline(kg.timeout))
+    behind: dict[Bundle, list[Hop]] = {b: [] for b in bundles}
+    for fact in facts:
+        behind[Bundle(fact.near, fact.triple.relation, fact.forward)].append(fact)
+    return [
+        [h for h in behind[bundle] if far_end(h) not in path.nodes][:ENTITIES]
+        for path, bundle in zip(paths, bundles, strict=True)
+    ], trouble
+
+
+@dataclass(slots=True)
+class Asker:
+    """Asks the model several times within one run of a phase, as often as its question may still be asked.
+
+    The budgets are looked at before every call, since what a phase uses is added to the state only when it
+    has ended.
+
+    Attributes:
+        state: when the phase began. context: of the run. width: options that are kept.
+        over: the budget that is spent, in words; "" while there is some left.
+        notes: what a reader has to know.
+    """
+
+    state: State
+    context: Context
+    width: int = 0
+    over: str = ""
+    notes: list[str] = field(default_factory=list)
+    _start: float = field(default_factory=time.perf_counter)
+
+    def ask(self, part: str, **values: Any) -> str | None:
+        """Return the reply to a part of the prompt; None, and `over` says why, where a budget is spent."""
+        usage = self.state.usage + environment(self.context).usage
+        usage += Usage(seconds=time.perf_counter() - self._start)
+        self.over = spent(self.state.model_copy(update={"usage": usage}), self.context)
+        if self.over:
+            return None
+        return ask(self.state, self.context, "tog", part, **values).text
+
+    def score_relations(self, path: Path, ways: Sequence[Step]) -> list[float]:
+        """Return scores of the path with each relation to go on over."""
+        kg = environment(self.context).kg
+        texts, short = step_texts(kg, ways), kg.profile.short
+        options = path_lines(kg, [Path(path.end, (), way) for way in ways])
+        names = [(texts[w], short(w.relation), f"^{short(w.relation)}") for w in ways]
+        return self._score("relations", path, options, names)
+
+    def score_entities(self, path: Path, hops: Sequence[Hop]) -> list[float]:
+        """Return scores of the path longer by each fact; the model is not asked where all look the same."""
+        kg = environment(self.context).kg
+        ends = list(map(far_end, hops))
+        names = node_texts(kg, ends)
+        if len(hops) == 1 or all(names[e] == UNNAMED for e in ends):
+            return [path.score / len(hops)] * len(hops)
+        both = [(names[e], kg.profile.short(e)) for e in ends]
+        return self._score("entities", path, [names[e] for e in ends], both)
+
+    def _score(
+        self, part: str, path: Path, options: Sequence[str], names: Sequence[Collection[str]]
+    ) -> list[float]:
+        """The path's score times those of a reply for all options; 0 leaves one out."""
+        line = path_lines(environment(self.context).kg, [path])[0]
+        reply = self.ask(part, path=line, options=options, limit=self.width) if options else None
+        if reply is None:
+            return [0.0] * len(options)
+        if not (scores := read_scores(reply, names)):
+            self.notes.append(UNREAD)
+            scores = dict.fromkeys(range(self.width), 1 / self.width)
+        return [path.score * scores.get(i, 0.0) for i in range(len(options))]
+
+
+_OPTION = re.compile(r"\W*(?:option\s*)?#?(\d{1,3})(?!\.?\d)", re.IGNORECASE)
+_SCORE = re.compile(r"(\d*\.?\d+)\s*(?:(%)|/\s*(\d+))?")
+
+
+def read_scores(reply: str, options: Sequence[Collection[str]]) -> dict[int, float]:
+    """Return what a reply says of numbered options: place in `options` -> score, scaled to sum to 1.
+
+    Lines of `number: score` are asked for; models also write names, tables, JSON, percentages and marks out
+    of ten. All are 0 where the reply gives every option it names 0, which says that none helps; {} where it
+    gives no option a score, which says nothing.
+
+    Args:
+        reply: text of a model. options: the names of each, which were offered under numbers from 1.
+    """
+    names = [[_plain(name) for name in of_option] for of_option in options]
+    words = {n for of_option in names for n in of_option if n and not n.isdigit()}
+    longest_first = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    pattern = re.compile(rf"(?<![\w^])(?:{longest_first})(?!\w)")
+    scores: dict[int, float] = {}
+    for line in map(_plain, re.split(r"[\n;}]|,(?=\s*[\"'])", reply)):
+        option, name = _OPTION.match(line), pattern.search(line) if words else None
+        places = [i for i, of_option in enumerate(names) if name and name[0] in of_option]
+        # Of two options with one name, such as both directions of a relation, the number says which.
+        if option and 0 < int(option[1]) <= len(names) and (not places or int(option[1]) - 1 in places):
+            places = [int(option[1]) - 1]
+        mark = name or option
+        if places and mark and (score := _SCORE.search(line, mark.end())):
+            value, percent, most = float(score[1]), score[2], float(score[3] or 0)
+            for place in places:
+                scores.setdefault(place, value / 100 if percent else value / most if most else value)
+    total = sum(scores.values())
+    return {place: score / total if total else 0.0 for place, score in sorted(scores.items())}
+
+
+def _plain(text: str) -> str:
+    """A text as names are compared."""
+    return " ".join(text.replace("_", " ").casefold().split())
+
 
 SUFFICIENT = "the paths suffice"
 """Why the search ended, where the model was content with what it found."""

@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from triplewise.evals.baselines import BASELINES
-from triplewise.evals.evaluation import TASKS, names_of, task_arguments
+from triplewise.evals.evaluation import names_of, task_arguments
 from triplewise.evals.report.published import PublishedTable, published
+from triplewise.evals.tasks import TASKS
 from triplewise.tools.core.errors import ConfigurationError, DataError, UserError
 from triplewise.tools.core.files import YamlDocument, read_yaml
 

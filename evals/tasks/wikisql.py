@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from platformdirs import user_cache_path
 
@@ -68,21 +69,15 @@ def table_databases() -> Path:
 
 def write_table(path: Path, name: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """One table as a SQLite file, every column TEXT as WikiSQL has them; no column name is empty or twice."""
-
-    def quoted(text: str) -> str:
-        return '"' + text.replace('"', '""') + '"'
-
     names: list[str] = []
     for number, given in enumerate(header, 1):
         plain = given.strip() or f"column {number}"
         taken = plain.casefold() in {other.casefold() for other in names}
         names.append(f"{plain} {number}" if taken else plain)
-    columns = ", ".join(f"{quoted(column)} TEXT" for column in names)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("PRAGMA synchronous = OFF")
-        database.execute(f"CREATE TABLE {quoted(f'table {name}')} ({columns})")
-        slots = ", ".join("?" * len(names))
-        database.executemany(f"INSERT INTO {quoted(f'table {name}')} VALUES ({slots})", rows)
+        frame = pd.DataFrame(rows, columns=names)
+        frame.to_sql(f"table {name}", database, index=False, dtype=dict.fromkeys(names, "TEXT"))
 
 
 def read_wikisql(record: Record) -> Question:

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from tests.evals.reported import films_task
 from triplewise.evals import evaluation
 from triplewise.evals.command import app
-from triplewise.evals.evaluation import TASKS
 from triplewise.evals.grids import run as grid_run
 from triplewise.evals.grids.grid import cells_of, load_grid
+from triplewise.evals.tasks import TASKS
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.open import close_all
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.film_library import film_context
-from triplewise.evals.baselines.answering import name_answers, read_answers
+from triplewise.evals.baselines.loop import name_answers, read_answers
 from triplewise.nodes.state import State
 from triplewise.tools.linking.linker import LinkedEntity
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.films import write_graph, write_questions
 from tests.support.openai_server import OpenAIServer
-from triplewise.evals.baselines.binding import draft_text, read_draft
+from triplewise.evals.baselines.kb_binder import draft_text, read_draft
 from triplewise.evals.systems import build_system
 from triplewise.graphs import Answer, Context
 from triplewise.graphs.trace import trace_of
