@@ -59,7 +59,7 @@ def act(state: State, runtime: Runtime[Context]) -> Update:
     """One thought and one action; whatever comes of it is what is observed."""
     if runtime.context.prompt is None:
         environment(runtime).prompt = load_prompt(prompt_path(f"react_{runtime.context.toolset}"))
-    update = acting.act(state, runtime)
+    update = acting.auto(state, runtime)
     *before, step = update["steps"]
     feedback = step.feedback
     seen = step.observation or feedback.message or f"the query returned: {feedback.outcome or 'nothing'}"
