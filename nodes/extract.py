@@ -36,12 +36,12 @@ def extractor(state: State, context: Context) -> ExtractService:
     Raises:
         DataError, ConfigurationError: documents that cannot be opened.
     """
-    _ = environment(context).documents
+    env = environment(context)
+    _ = env.documents
 
     def extract(entity: str, relation: str) -> Extraction:
-        done = complete(entity, relation, state.question, context, environment(context).kg)
-        stored = environment(context).fact_store.add(done.facts)
-        facts = tuple(f for f in stored if f.status != "rejected")
+        done = complete(entity, relation, state.question, context, env.kg)
+        facts = tuple(f for f in env.fact_store.add(done.facts) if f.status != "rejected")
         rejected = len(done.facts) - len(facts)
         reasons = (f"{rejected} that a person has rejected before are left out",) if rejected else ()
         return Extraction(done.passages, facts, (*reasons, *done.reasons))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -37,21 +36,14 @@ class Price(BaseModel):
     output: USD
 
 
-class PriceTable(BaseModel):
-    """A file of prices: model name -> price."""
+class Prices(BaseModel):
+    """List prices by model name, as a file has them."""
 
     models: dict[str, Price]
 
-
-@dataclass(frozen=True)
-class Prices:
-    """List prices by model name."""
-
-    table: Mapping[str, Price]
-
     def cost(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
         """Return the USD of a call; None, never 0, for a model that has no price."""
-        price = self.table.get(model) or self.table.get(_SNAPSHOT.sub("", model))
+        price = self.models.get(model) or self.models.get(_SNAPSHOT.sub("", model))
         if price is None:
             return None
         return (input_tokens * price.input + output_tokens * price.output) / 1_000_000
@@ -66,18 +58,18 @@ def load_prices(path: str | None = None) -> Prices:
     """
     shipped = _read((files("triplewise.nodes") / "pricing.yaml").read_text(encoding="utf-8"), "pricing.yaml")
     if path is None:
-        return Prices(shipped)
+        return shipped
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the price table ({error}); check setting prices", path) from error
-    return Prices({**shipped, **_read(text, path)})
+    return Prices(models={**shipped.models, **_read(text, path).models})
 
 
-def _read(text: str, path: str) -> Mapping[str, Price]:
+def _read(text: str, path: str) -> Prices:
     document = parse_yaml(text, path)
     try:
-        return PriceTable.model_validate(document.value).models
+        return Prices.model_validate(document.value)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

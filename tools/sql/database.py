@@ -34,14 +34,8 @@ from triplewise.tools.sql.values import Value, fold, nearest, plain, read_number
 DISTINCT = 20_000
 """Most distinct values of a column that are compared with a text one by one."""
 ENDINGS = {
-    ".sqlite": "sqlite",
-    ".sqlite3": "sqlite",
-    ".db": "sqlite",
-    ".db3": "sqlite",
-    ".duckdb": "duckdb",
-    ".ddb": "duckdb",
-    ".csv": "duckdb",
-    ".tsv": "duckdb",
+    **dict.fromkeys((".sqlite", ".sqlite3", ".db", ".db3"), "sqlite"),
+    **dict.fromkeys((".duckdb", ".ddb", ".csv", ".tsv"), "duckdb"),
 }
 FORMS = "sqlite:///FILE, duckdb:///FILE, postgresql://USER:PASSWORD@HOST/DATABASE, or the path of a file " + (
     f"that ends in {', '.join(ENDINGS)}"

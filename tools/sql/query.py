@@ -108,15 +108,10 @@ class Rows:
 
 AGGREGATIONS: tuple[str, ...] = get_args(Aggregation)
 SIGNS = {
-    "==": "=",
-    "<>": "!=",
-    "≠": "!=",
-    "≥": ">=",
-    "≤": "<=",
-    "=>": ">=",
-    "=<": "<=",
-    "is": "=",
-    "equals": "=",
+    **dict.fromkeys(("==", "is", "equals"), "="),
+    **dict.fromkeys(("<>", "≠"), "!="),
+    **dict.fromkeys(("≥", "=>"), ">="),
+    **dict.fromkeys(("≤", "=<"), "<="),
 }
 """Ways to write an operator that can only mean one thing."""
 FOLDED = "folded"

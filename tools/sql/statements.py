@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -52,13 +52,12 @@ class Edge:
 class JoinTree:
     """Joined tables: the root, and edges in an order in which each source is joined before.
 
-    `note` says which of several equally short ways was taken. `lost` names tables that no key reaches.
+    `note` says which of several equally short ways was taken.
     """
 
     root: str
     edges: tuple[Edge, ...] = ()
     note: str = ""
-    lost: tuple[str, ...] = ()
 
     def below(self, edge: Edge) -> tuple[Edge, ...]:
         """The edges of the subtree that begins with an edge, that edge first."""
@@ -72,31 +71,32 @@ class JoinTree:
 def join_tree(schema: Schema, tables: Sequence[str]) -> JoinTree:
     """The tables, first one as root, joined along shortest paths of foreign keys.
 
-    Among equally short paths the one whose keys the schema names first is taken, and said so.
+    Among equally short paths the one whose keys the schema names first is taken, and said so. Raises
+    `QueryError` where no key leads to a table.
     """
     root, edges, notes = tables[0], list[Edge](), list[str]()
-    lost = []
     for table in dict.fromkeys(tables[1:]):
         joined = [root, *(e.target for e in edges)]
         if table in joined:
             continue
         paths = _shortest(schema, joined, table)
         if not paths:
-            lost.append(table)
-            continue
+            raise QueryError(Outcome.SYNTAX, f"no foreign key leads from table {root} to {table}")
         edges += paths[0]
         if len(paths) > 1:
             taken, other = (", ".join(e.text() for e in path) for path in paths[:2])
             notes.append(f"{table} is joined by {taken}; an equally short way is {other}.")
-    return JoinTree(root, tuple(edges), " ".join(notes), tuple(lost))
+    return JoinTree(root, tuple(edges), " ".join(notes))
 
 
 def _shortest(schema: Schema, joined: Sequence[str], goal: str) -> list[tuple[Edge, ...]]:
-    """All shortest paths from any joined table to a new one, breadth first."""
+    """All shortest paths from any joined table to a new one, breadth first, in the schema's order."""
+    joins = [_along(key, forward) for key in schema.keys for forward in (True, False)]
     seen = set(joined)
     ends: list[tuple[str, tuple[Edge, ...]]] = [(start, ()) for start in joined]
     while ends:
-        ends = [(e.target, (*path, e)) for end, path in ends for e in _edges(schema, end, seen)]
+        onward = [(end, path, e) for end, path in ends for e in dict.fromkeys(joins) if e.source == end]
+        ends = [(e.target, (*path, e)) for _, path, e in onward if e.target not in seen]
         paths = [path for end, path in ends if end == goal]
         if paths:
             return paths
@@ -104,19 +104,11 @@ def _shortest(schema: Schema, joined: Sequence[str], goal: str) -> list[tuple[Ed
     return []
 
 
-def _edges(schema: Schema, table: str, visited: Iterable[str]) -> list[Edge]:
-    """Joins that lead on from a table, in the schema's order."""
-    joins = (_along(key, forward) for key in schema.keys for forward in (True, False))
-    return list(dict.fromkeys(e for e in joins if e.source == table and e.target not in visited))
-
-
 def _along(key: ForeignKey, forward: bool) -> Edge:
     """A key as a join, from the table that refers (`forward`) or from the one referred to."""
-    pairs = tuple((a.name, b.name) for a, b in zip(key.columns, key.references, strict=True))
-    child, parent = key.columns[0].table, key.references[0].table
-    if forward:
-        return Edge(child, parent, pairs, True)
-    return Edge(parent, child, tuple((b, a) for a, b in pairs), False)
+    sides = (key.columns, key.references) if forward else (key.references, key.columns)
+    pairs = tuple((a.name, b.name) for a, b in zip(*sides, strict=True))
+    return Edge(sides[0][0].table, sides[1][0].table, pairs, to_one=forward)
 
 
 @dataclass(frozen=True)
@@ -146,11 +138,7 @@ class Writer:
         columns = [*([query.answer] if query.answer else []), *(c.column for c in query.conditions)]
         if not columns:
             raise QueryError(Outcome.SYNTAX, "the query names no column yet")
-        tree = join_tree(self.schema, [c.table for c in columns])
-        if tree.lost:
-            lost = ", ".join(tree.lost)
-            raise QueryError(Outcome.SYNTAX, f"no foreign key leads from table {tree.root} to {lost}")
-        return tree
+        return join_tree(self.schema, [c.table for c in columns])
 
     def answer(self, query: SqlQuery) -> Statement:
         """The answer of a query: one value, or one row for each row of the answer's table that fits."""
@@ -219,7 +207,7 @@ class Writer:
         return and_(*pairs)
 
     def _answer(self, query: SqlQuery) -> Expression:
-        """The answer's column under its aggregation. Raises `QueryError` for one there is not."""
+        """The answer's column under its aggregation."""
         assert query.answer is not None
         cell = self.cell(query.answer)
         match query.aggregation:
@@ -228,13 +216,11 @@ class Writer:
             case "COUNT":
                 return func.count(cell)
             case "MAX" | "MIN":
-                best = self._number_or_cell(query.answer)
-                return func.max(best) if query.aggregation == "MAX" else func.min(best)
+                cell = self._number_or_cell(query.answer)
             case "SUM" | "AVG":
-                number = self._number(query.answer)
-                return func.sum(number) if query.aggregation == "SUM" else func.avg(number)
-            case _:
-                raise QueryError(Outcome.SYNTAX, f"there is no aggregation {query.aggregation!r}")
+                cell = self._number(query.answer)
+        aggregate: Expression = getattr(func, query.aggregation.lower())(cell)
+        return aggregate
 
     def _number_or_cell(self, column: Column) -> Expression:
         if column.kind == "number":
