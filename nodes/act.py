@@ -22,7 +22,6 @@ from triplewise.nodes.environment import (
     CUT,
     SILENT,
     Environment,
-    ModelNeeded,
     ModelPhase,
     Phase,
     Steps,
@@ -69,17 +68,6 @@ def carry_out(state: State, context: Context, thought: str, call: Call | ActionE
         feedback = environment(context).toolset.execute(action_context(state, context), call)
         written = call.text()
     return _recorded(state, thought, written, feedback)
-
-
-def _carry_out(state: State, context: Context, thought: str, call: Call | ActionError, written: str) -> Steps:
-    """`carry_out`, for calls that reach a model themselves: they are made again once it has replied."""
-    env = environment(context)
-    while True:
-        try:
-            return carry_out(state, context, thought, call, written)
-        except ModelNeeded as needed:
-            assert env.replies is not None, "only a run that must not wait in its thread says so"
-            env.replies[needed.call.messages] = yield needed.call
 
 
 def _recorded(state: State, thought: str, written: str, feedback: Feedback) -> Update:
@@ -132,7 +120,7 @@ def _policy(steps: Callable[[State, Runtime[Context]], Steps]) -> ModelPhase:
         noted = state.verdict is not None and bool(state.verdict.note)
         if state.pending and not (noted and state.pending[0].name == EXECUTE):
             call, *rest = state.pending
-            return {**(yield from _carry_out(state, context, "", call, "")), "pending": tuple(rest)}
+            return {**carry_out(state, context, "", call, ""), "pending": tuple(rest)}
         return (yield from steps(state, runtime))
 
     return ModelPhase(first)
@@ -144,13 +132,13 @@ ANSWERS, EXECUTE = ("set_answer", "ask"), "execute"
 
 def _in_turn(
     state: State, context: Context, thought: str, calls: Sequence[Call] | ActionError, written: str
-) -> Steps:
+) -> Update:
     """Carry out the first of a reply's actions; the others are pending.
 
     A reply that ends by saying what the query returns need not say that it is to be executed.
     """
     if isinstance(calls, ActionError):
-        return (yield from _carry_out(state, context, thought, calls, written))
+        return carry_out(state, context, thought, calls, written)
     pending = list(calls[1:])
     ends = len(calls) > 1 or bool(state.program)
     if (
@@ -160,8 +148,7 @@ def _in_turn(
         and EXECUTE in environment(context).toolset
     ):
         pending.append(Call(EXECUTE))
-    update = yield from _carry_out(state, context, thought, calls[0], written)
-    return {**update, "pending": tuple(pending)}
+    return {**carry_out(state, context, thought, calls[0], written), "pending": tuple(pending)}
 
 
 def prompt_values(state: State, context: Context) -> dict[str, Any]:
@@ -213,7 +200,7 @@ def react(state: State, runtime: Runtime[Context]) -> Steps:
     if isinstance(calls, ActionError):
         calls = unusable(reply, context) or calls
     calls = yield from _with_values(calls, env, values)
-    return (yield from _in_turn(state, context, thought, calls, written))
+    return _in_turn(state, context, thought, calls, written)
 
 
 def opening(prompt: Prompt, values: Mapping[str, Any]) -> Opening:
@@ -320,7 +307,7 @@ def tools(state: State, runtime: Runtime[Context]) -> Steps:
         given = unusable(reply, context) or given
     given = yield from _with_values(given, env, values)
     written = "; ".join(c.text() for c in calls)
-    return (yield from _in_turn(state, context, reply.text.strip(), given, written))
+    return _in_turn(state, context, reply.text.strip(), given, written)
 
 
 LOOKUPS = ("get_relation", "get_neighbors", "get_relations", "get_attributes")

@@ -59,19 +59,14 @@ Steps: TypeAlias = "Generator[ModelCall, Reply, Update]"
 LIVE_RUNS = 256
 """Runs whose environments are held while they are worked on; beyond that the least recent ones are let go."""
 THREADS = 64
-"""Phases that compute or wait for a KG at the same time under `ainvoke`; waiting for a model takes none."""
+"""Phases that compute or wait for a KG at the same time under `ainvoke`.
+
+Waiting for a model takes none, unless it is an action that asks one: about documents, or for rules.
+"""
 UNUSABLE = CUT, SILENT = "reply_cut", "reply_empty"
 """Errors of replies that the limit of tokens cut, or that hold no text; another try hardly mends that."""
 NO_SEEDS = "none"
 """What the setting `seeds` says where no seeds are wanted, not even those that are kept for the KG."""
-
-
-class ModelNeeded(Exception):  # noqa: N818 - not an error: the phase asks and goes on
-    """An action waits for a model's reply to `call`."""
-
-    def __init__(self, call: ModelCall) -> None:
-        super().__init__("a model has to be asked")
-        self.call = call
 
 
 class Environment:
@@ -85,7 +80,6 @@ class Environment:
         meter: the queries that this run made of KGs and databases.
         usage: what model calls took since the phase at work began.
         facts: read from documents in this run; laid over the KG as far as they may be used.
-        replies: of the model, by the messages asked, while a phase is run without holding a thread.
     """
 
     def __init__(self, context: Context, answers: AnswerCache | None = None) -> None:
@@ -94,7 +88,6 @@ class Environment:
         self.meter = Meter()
         self.usage = Usage()
         self.facts: tuple[ExtractedFact, ...] = ()
-        self.replies: dict[tuple[tuple[str, str], ...], Reply] | None = None
         self._answers = answers
         self._ends: float | None = None
         self._kg: tuple[tuple[ExtractedFact, ...], KnowledgeGraph] | None = None
@@ -105,14 +98,7 @@ class Environment:
         self._ends = perf_counter() + self.context.max_seconds - state.usage.seconds
 
     def ask(self, call: ModelCall) -> Reply:
-        """Return a model's reply, waiting for it in this thread.
-
-        Raises `ModelNeeded` where the run must not hold a thread: the phase then asks, and does it again.
-        """
-        if self.replies is not None and call.messages in self.replies:
-            return self.replies[call.messages]
-        if self.replies is not None:
-            raise ModelNeeded(call)
+        """Return a model's reply, waiting for it in this thread."""
         reply = self.model.reply(call, self._seconds_left())
         self.record(reply.usage)
         return reply
@@ -437,14 +423,10 @@ async def _advance(steps: Steps, env: Environment) -> Update:
         except StopIteration as end:
             return None, end.value
 
-    env.replies = {}
-    try:
-        call, update = await _in_thread(send, None)
-        while call is not None:
-            call, update = await _in_thread(send, await env.ask_async(call))
-        return update
-    finally:
-        env.replies = None
+    call, update = await _in_thread(send, None)
+    while call is not None:
+        call, update = await _in_thread(send, await env.ask_async(call))
+    return update
 
 
 @cache
