@@ -149,7 +149,13 @@ def _vocabulary(
         )
         shown |= cosines >= cosines.mean() + OUTLYING * cosines.std()
         scores = fuse([words, cosines])
-    order = [i for i in np.argsort(-scores, kind="stable") if fill or shown[i]][:limit]
+    order = [i for i in np.argsort(-scores, kind="stable") if fill or shown[i]]
+    # Forms of one relation (Wikidata's p:, ps:, pq:) are one match: the one with the shortest id.
+    forms: dict[tuple[str, str], int] = {}
+    for i in order:
+        form = (entries[i].id.rpartition(":")[2], entries[i].names[0].partition(" (")[0])
+        forms[form] = min(forms.get(form, i), i, key=lambda j: len(entries[j].id))
+    order = list(forms.values())[:limit]
     return [
         Match(
             entries[i].id,
