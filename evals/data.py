@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib import resources
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from platformdirs import user_cache_path
@@ -64,7 +64,8 @@ class Benchmark:
     """A set of questions: its files by path, the graph it is asked of, licence and citation.
 
     Attributes:
-        seeds: files of training questions, which may be shown to the agent.
+        seeds: files of training questions, which may be shown to the agent. seeds_answered: whether they
+            have answers; else the answers are what their gold queries find on the graph.
         counts: by the task's parameters ("hops=2"; "" where there is one set only) how many `questions`, how
             many `answerable`, and how many without the facts made from gold answers (`observed`).
         answerable_if: what it takes for a question to count as answerable.
@@ -82,65 +83,50 @@ class Benchmark:
     counts: Mapping[str, Mapping[str, int]]
     answerable_if: str
     task: Mapping[str, Any]
+    seeds_answered: bool = False
+
+
+class Catalog(NamedTuple):
+    """The catalog: what tasks' parameters mean, graphs and benchmarks, each by name."""
+
+    parameters: Mapping[str, str]
+    graphs: Mapping[str, Graph]
+    benchmarks: Mapping[str, Benchmark]
 
 
 @cache
-def _entries() -> Mapping[str, Mapping[str, Any]]:
-    """The catalog as it is written."""
-    text = (resources.files("triplewise.evals") / "catalog.yaml").read_text(encoding="utf-8")
-    entries: Mapping[str, Mapping[str, Any]] = yaml.safe_load(text)
-    return entries
+def catalog() -> Catalog:
+    """Return the catalog, read from `catalog.yaml`."""
+    entries = yaml.safe_load((files("triplewise.evals") / "catalog.yaml").read_text(encoding="utf-8"))
 
+    def data_files(of: Mapping[str, str], entry: Mapping[str, Any]) -> tuple[DataFile, ...]:
+        names = entry.get("published_as", {})
+        return tuple(DataFile(n, sum_, entry["published"], tuple(names.get(n, ()))) for n, sum_ in of.items())
 
-def parameter_docs() -> Mapping[str, str]:
-    """Return the descriptions of tasks' parameters, by name."""
-    return _entries()["parameters"]
-
-
-@cache
-def _catalog() -> tuple[Mapping[str, Graph], Mapping[str, Benchmark]]:
-    """Graphs and benchmarks of the catalog, by name."""
-    entries = _entries()
-    graphs, all_benchmarks = {}, {}
+    graphs, benchmarks = {}, {}
     for name, entry in entries["graphs"].items():
-        facts = {part: _files(files, entry) for part, files in entry["facts"].items()}
-        labels = _files(entry.get("labels", {}), entry)
+        facts = {part: data_files(of, entry) for part, of in entry["facts"].items()}
+        labels = data_files(entry.get("labels", {}), entry)
         about = {key: entry[key] for key in ("title", "licence", "partial")}
         graphs[name] = Graph(name, profile=entry.get("profile", ""), facts=facts, labels=labels, **about)
     for name, entry in entries["benchmarks"].items():
         about = {key: value for key, value in entry.items() if key != "published_as"}
         for key in ("files", "seeds"):
-            about[key] = {file.name: file for file in _files(entry.get(key, {}), entry)}
-        all_benchmarks[name] = Benchmark(name, **about)
-    return graphs, all_benchmarks
-
-
-def _files(files: Mapping[str, str], entry: Mapping[str, Any]) -> tuple[DataFile, ...]:
-    names = entry.get("published_as", {})
-    return tuple(
-        DataFile(name, sha256, entry["published"], tuple(names.get(name, ())))
-        for name, sha256 in files.items()
-    )
-
-
-def benchmarks() -> Mapping[str, Benchmark]:
-    """The benchmarks of the catalog, by name."""
-    return _catalog()[1]
+            about[key] = {file.name: file for file in data_files(entry.get(key, {}), entry)}
+        benchmarks[name] = Benchmark(name, **about)
+    return Catalog(entries["parameters"], graphs, benchmarks)
 
 
 def graph(name: str) -> Graph:
-    """The files of a KG by its name in the catalog. Raises `ConfigurationError` on an unknown one."""
-    graphs = _catalog()[0]
-    if name not in graphs:
-        raise ConfigurationError.unknown("graph", name, graphs)
-    return graphs[name]
+    """Return the files of a KG by its name in the catalog. Raises `ConfigurationError` on an unknown one."""
+    if name not in catalog().graphs:
+        raise ConfigurationError.unknown("graph", name, catalog().graphs)
+    return catalog().graphs[name]
 
 
 def benchmark(name: str) -> Benchmark:
-    """A benchmark by its name in the catalog. Raises `ConfigurationError` on an unknown one."""
-    if name not in benchmarks():
-        raise ConfigurationError.unknown("benchmark", name, benchmarks())
-    return benchmarks()[name]
+    """Return a benchmark by its name in the catalog."""
+    return catalog().benchmarks[name]
 
 
 def data_folder() -> Path:

@@ -32,7 +32,7 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import TaskState
 
 from triplewise.evals.answer_names import benchmark_names, names_for
-from triplewise.evals.record import ERROR_CLASSES, Run, error_class
+from triplewise.evals.solver import ERROR_CLASSES, Run, error_class
 from triplewise.tools.core.overlap import NOTHING, Overlap, best_overlap, overlap, same_multiset
 from triplewise.tools.core.values import Compare, normal_text, read_value, same
 from triplewise.tools.kg import open_kg

@@ -56,8 +56,11 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
     """
     if isinstance(asked, str):
         return Seeds(asked, note=asked)
-    if not asked:
-        return Seeds()
+    files = list(of.seeds.values())
+    if not asked:  # files with answers may be kept for the graph, and are not to be read then
+        return Seeds("none" if of.seeds_answered else None)
+    if of.seeds_answered:
+        return Seeds(",".join(str(locate(file)) for file in files), files, "all dev questions")
     if not of.seeds:
         raise ConfigurationError(f"{of.name} has no training questions here; pass seeds=FILE with your own")
     if kg.own:
@@ -65,7 +68,6 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
             f"the answers of {of.name}'s training questions are computed on its own graph; for another one "
             "pass seeds=FILE with questions and answers"
         )
-    files = list(of.seeds.values())
     paths = [locate(file) for file in files]
 
     def answered_questions() -> str:

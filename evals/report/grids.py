@@ -22,7 +22,7 @@ from triplewise.evals.report.labels import (
     number_cell,
 )
 from triplewise.evals.report.published import PublishedTable, published
-from triplewise.evals.report.tables import INTERVALS, NOT_TRIVIAL, comparison_rows, comparisons, task_tables
+from triplewise.evals.report.tables import INTERVALS, NOT_TRIVIAL, comparison_table, task_tables
 from triplewise.evals.statistics import Interval
 from triplewise.graphs.page.model import Cell, Table
 from triplewise.guidelines import load_guidelines
@@ -128,7 +128,7 @@ def cell_tables(grid: GridLogs) -> list[Table]:
             rows.append([*head, *map(_printed, values)])
     single = len({column.of.name for column in columns}) == 1
     heads = [column.name if single else f"{column.name} {column.of.heading}" for column in columns]
-    tested: list[list[Cell]] = []
+    families = []
     for name, column in {column.name: column for column in reversed(columns)}.items():
         scores = []
         for row in ours:
@@ -136,11 +136,12 @@ def cell_tables(grid: GridLogs) -> list[Table]:
             # Averaged over seeds; only questions that all seeds were asked.
             if seeds and len(values := pd.concat(seeds, axis=1, join="inner").mean(axis=1)):
                 scores.append((row, values))
-        tested = comparison_rows(name, column.of, scores) + tested
+        families.insert(0, (name, column.of, scores))
     note = _note(grid, f"Ours: {INTERVALS} ± is the standard deviation over seeds.")
-    tables = [Table(grid.title, ["Method", "Figures", *heads], rows, note)]
     title = f"{grid.title}: differences between rows"
-    return tables + ([comparisons(title, "Column", tested, " ".join(notes(grid.logs)))] if tested else [])
+    compared = comparison_table(title, "Column", families, " ".join(notes(grid.logs)))
+    tables = [Table(grid.title, ["Method", "Figures", *heads], rows, note), compared]
+    return [table for table in tables if table.rows]
 
 
 def guideline_table(grid: GridLogs, layout: str) -> Table:

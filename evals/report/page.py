@@ -18,6 +18,9 @@ from triplewise.evals.report.tables import crash_table, task_tables
 from triplewise.graphs.page.model import Chart, Page, Question, RunBlock, Table
 
 TITLE = "Evaluation report"
+_SHAPES = ("circle", "square", "triangle-up", "diamond")
+_LOG_RATIO = 20
+"""A cost this many times another is shown on a logarithmic scale."""
 
 
 def report_tables(logs: Sequence[Log]) -> list[Table]:
@@ -119,37 +122,30 @@ def _question(row: pd.Series[Any], metric: str) -> Question:
     )
 
 
-_SHAPES = ("circle", "square", "triangle-up", "diamond")
-_LOG_RATIO = 20
-"""A cost this many times another is shown on a logarithmic scale."""
-
-
 def charts(logs: Sequence[Log]) -> list[Chart]:
     """Return all plots for which the logs have something to show; grids stand apart."""
     parts = groups(logs, lambda log: log.cell.get("title") or log.cell.get("name") or "")
     drawn: list[Chart] = []
     for title, part in parts.items():
-        labels = system_labels(part)
-        named = [
-            (log, str(log.cell.get("column") or log.name), str(log.cell.get("row") or labels[log.path]))
-            for log in part
-        ]
         of = f" ({title or 'no grid'})" if len(parts) > 1 else ""
-        drawn += [replace(chart, title=f"{chart.title}{of}") for chart in cost_charts(named)]
+        drawn += [replace(chart, title=f"{chart.title}{of}") for chart in cost_charts(part)]
     return drawn
 
 
-Named = Sequence[tuple[Log, str, str]]
-"""Logs, each with its task and system, or its column and row in a grid."""
-
-
-def cost_charts(named: Named) -> Iterator[Chart]:
+def cost_charts(logs: Sequence[Log]) -> Iterator[Chart]:
     """Draw accuracy against each kind of cost that was spent at all, with its interval."""
-    rows = []
-    for log, task, system in named:
-        value, of = figure([log], measure(log.metric)), measure(log.metric)
+    rows, labels = [], system_labels(logs)
+    for log in logs:
+        task, system = log.cell.get("column") or log.name, log.cell.get("row") or labels[log.path]
+        of = measure(log.metric)
+        value = figure([log], of)
         low, high = (round(100 * end, 2) if value.known else None for end in (value.low, value.high))
-        row = {"task": task, "system": system, "measure": of.heading, "score": round(100 * value.mean, 2)}
+        row = {
+            "task": str(task),
+            "system": str(system),
+            "measure": of.heading,
+            "score": round(100 * value.mean, 2),
+        }
         rows.append(row | {"low": low, "high": high} | {kind.name: log.mean(kind.name) for kind in COST})
     points = pd.DataFrame(rows)
     for kind in COST:

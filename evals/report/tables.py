@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -41,7 +41,13 @@ def task_tables(logs: Sequence[Log]) -> list[Table]:
     rows = sorted(logs, key=lambda log: (log.name, log.system, log.created))
     if not rows:
         return []
-    tables = [scores_table(rows), effort_table(rows), comparison_table(rows)]
+    labels = system_labels(rows)
+    families = [
+        (name, of := measure(same[0].metric), [(labels[log.path], log.scores(of.name)) for log in same])
+        for name, same in groups(rows, lambda log: log.name).items()
+    ]
+    compared = comparison_table("Differences between systems", "Task", families, model_note(rows))
+    tables = [scores_table(rows), effort_table(rows), compared]
     return [table for table in tables if table.rows]
 
 
@@ -134,19 +140,16 @@ def crash_table(logs: Sequence[Log]) -> Table:
     )
 
 
-def comparison_table(logs: Sequence[Log]) -> Table:
-    """Return systems of one task tested against each other on the questions that both were asked."""
-    labels = system_labels(logs)
-    rows: list[list[Cell]] = []
-    for name, same in groups(logs, lambda log: log.name).items():
-        of = measure(same[0].metric)
-        scores = [(labels[log.path], log.scores(of.name)) for log in same]
-        rows += comparison_rows(name, of, scores)
-    return comparisons("Differences between systems", "Task", rows, model_note(logs))
+Family = tuple[str, Measure, Sequence[tuple[str, Scores]]]
+"""What systems are compared on (a task, a column), the measure, and each system's scores."""
 
 
-def comparisons(title: str, where: str, rows: list[list[Cell]], note: str) -> Table:
-    """Return rows of comparisons as a table; `where` heads its first column."""
+def comparison_table(title: str, where: str, families: Iterable[Family], note: str) -> Table:
+    """Return systems tested against each other on the questions that both were asked.
+
+    `where` heads the first column, which names the families; Holm's correction is within each.
+    """
+    rows = [row for family in families for row in comparison_rows(*family)]
     columns = [where, "First", "Second", "Measure", "Pairs", "First minus second", "p", "p (Holm)", "Test"]
     return Table(
         title,

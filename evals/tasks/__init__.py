@@ -11,7 +11,7 @@ from typing import Any
 
 from inspect_ai import Task, task
 
-from triplewise.evals.data import parameter_docs
+from triplewise.evals.data import catalog
 from triplewise.evals.tasks.registry import BENCHMARK_TASKS
 
 
@@ -27,7 +27,7 @@ def task_function(name: str) -> Callable[..., Task]:
         for parameter, default in of.defaults.items()
     ]
     signature = inspect.Signature(parameters, return_annotation=Task)
-    docs = parameter_docs()
+    docs = catalog().parameters
     arguments = "\n".join(f"    {parameter}: {docs[parameter]}" for parameter in of.defaults)
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"{of.about}\n\nArgs:\n{arguments}\n\nRaises what `BenchmarkTask.build` raises."

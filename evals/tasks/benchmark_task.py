@@ -28,7 +28,7 @@ from triplewise.evals.data import (
 from triplewise.evals.provenance import of_system
 from triplewise.evals.published_formats import is_published, read_published
 from triplewise.evals.solver import agent, context_of
-from triplewise.evals.training import Seeds, seeds_of
+from triplewise.evals.training import seeds_of
 from triplewise.nodes.sql import require_model
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import Record
@@ -61,11 +61,6 @@ class Question(NamedTuple):
     metadata: Mapping[str, Any] = {}
 
 
-def training_seeds(of: Benchmark, kg: LoadedKG, options: Mapping[str, Any]) -> Seeds:
-    """The benchmark's training questions as seeds, where the task's parameters ask for them."""
-    return seeds_of(of, kg, options.get("seeds", False))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkTask:
     """One benchmark: what it asks, which of it a graph can answer, and how answers are scored.
@@ -88,8 +83,7 @@ class BenchmarkTask:
         scorers: names with their arguments, beside `effort`, which every task has.
         read: what a record asks. judge: says what `flag` says where records have no such key.
         prepare: completes all records from the graph, by the task's parameters, before they are read.
-        more_note: what else a reader has to know, from all records. seeds: the seed questions.
-        solver: asks the system.
+        more_note: what else a reader has to know, from all records. solver: asks the system.
     """
 
     benchmark: Benchmark
@@ -113,7 +107,6 @@ class BenchmarkTask:
     judge: Callable[[Reach, Record], bool] | None = None
     prepare: Callable[[list[Record], LoadedKG, Mapping[str, Any]], list[Record]] | None = None
     more_note: Callable[[Sequence[Record]], str] | None = None
-    seeds: Callable[[Benchmark, LoadedKG, Mapping[str, Any]], Seeds] = training_seeds
     solver: Callable[..., Solver] = agent
 
     @property
@@ -145,8 +138,10 @@ class BenchmarkTask:
             require_model(context_of(settings))
         own, gold_linking = self.benchmark, options.get("linking") == "gold"
         kg = kg_of_task(own, settings, options.get("gold_derived", True))
-        seeds = self.seeds(own, kg, options)
         samples, about_samples, file = self._samples(kg, options)
+        seeds = seeds_of(own, kg, options.get("seeds", False))
+        if file in seeds.files:
+            raise ConfigurationError(f"{file.name} holds seeds: pass seeds=false to be asked its questions")
         settings = {
             **({"kg": kg.path, "profile": None if kg.own else kg.profile or None} if kg.path else {}),
             **({} if seeds.setting is None else {"seeds": seeds.setting}),

@@ -13,11 +13,11 @@ from typing import Any
 
 from triplewise.evals.answer_names import GOLD_NAMES
 from triplewise.evals.answerable import Reach
-from triplewise.evals.data import Benchmark, LoadedKG, benchmarks, graph, locate
+from triplewise.evals.data import LoadedKG, catalog, graph
 from triplewise.evals.scorers import GOLD_ROWS, SINGLE_GOLD
 from triplewise.evals.tasks.benchmark_task import AGENT, OWN_TABLES, BenchmarkTask, Question
 from triplewise.evals.tasks.wikisql import over_its_table, read_wikisql, with_databases
-from triplewise.evals.training import Seeds, entities_of
+from triplewise.evals.training import entities_of
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import Record
 from triplewise.tools.core.terms import IRI
@@ -76,21 +76,6 @@ def read_metaqa(record: Record) -> Question:
         {topic: profile.short(profile.name_iri(topic))},
         {"hops": record.get("hops"), "type": record.get("qtype")},
     )
-
-
-def metaqa_seeds(of: Benchmark, kg: LoadedKG, options: Mapping[str, Any]) -> Seeds:
-    """The dev questions, whose files have answers; without them not even those kept for the graph."""
-    asked = options["seeds"]
-    if isinstance(asked, str):
-        return Seeds(asked, note=asked)
-    if not asked:
-        return Seeds("none")
-    if options["split"] == "dev":
-        raise ConfigurationError(
-            "the dev questions are the seeds: pass seeds=false to be asked the dev split"
-        )
-    files = list(of.seeds.values())
-    return Seeds(",".join(str(locate(file)) for file in files), files, "the dev questions of all hops")
 
 
 # -- over Freebase
@@ -332,7 +317,7 @@ FUNCTIONS: Mapping[str, Mapping[str, Any]] = {
     "cwq": {"read": read_cwq},
     "grailqa": {"read": read_grailqa},
     "graphq": {"read": read_graphq, "judge": judge_graphq},
-    "metaqa": {"read": read_metaqa, "seeds": metaqa_seeds},
+    "metaqa": {"read": read_metaqa},
     "qald10": {"read": read_qald10},
     "simplequestions": {"read": read_simplequestions, "judge": judge_simplequestions},
     "trex": {"read": read_slot, "more_note": slot_note},
@@ -345,7 +330,7 @@ FUNCTIONS: Mapping[str, Mapping[str, Any]] = {
 
 BENCHMARK_TASKS: Mapping[str, BenchmarkTask] = {
     name: BenchmarkTask(benchmark=own, **own.task, **FUNCTIONS[name])
-    for name, own in sorted(benchmarks().items())
+    for name, own in sorted(catalog().benchmarks.items())
 }
 """Name -> task."""
 

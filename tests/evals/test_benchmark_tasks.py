@@ -33,7 +33,7 @@ from triplewise.evals import (
 )
 from triplewise.evals.answerable import Reach, answerable_ids
 from triplewise.evals.command import app
-from triplewise.evals.data import benchmark, benchmarks, graph, prepared
+from triplewise.evals.data import benchmark, catalog, graph, prepared
 from triplewise.evals.evaluation import crashes, run, scores_of
 from triplewise.evals.scorers import compare_rows, rows_of
 from triplewise.evals.solver import Run
@@ -428,7 +428,7 @@ def test_what_was_judged_once_stays_until_questions_or_graph_change(sets: Path) 
 
 def test_tasks_are_listed_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRIPLEWISE_DATA", raising=False)
-    assert sorted(TASKS) == sorted(benchmarks())
+    assert sorted(TASKS) == sorted(catalog().benchmarks)
     for name in TASKS:
         info = describe(name)
         assert all(info[key] for key in ("asked", "judged", "licence", "citation", "published"))
