@@ -60,7 +60,7 @@ def seeds_of(of: Benchmark, kg: LoadedKG, asked: bool | str) -> Seeds:
     if not asked:  # files with answers may be kept for the graph, and are not to be read then
         return Seeds("none" if of.seeds_answered else None)
     if of.seeds_answered:
-        return Seeds(",".join(str(locate(file)) for file in files), files, "all dev questions")
+        return Seeds(",".join(str(locate(file)) for file in files), files, "the dev questions of all hops")
     if not of.seeds:
         raise ConfigurationError(f"{of.name} has no training questions here; pass seeds=FILE with your own")
     if kg.own:
