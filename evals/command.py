@@ -31,7 +31,7 @@ from triplewise.evals.systems import systems
 from triplewise.evals.tasks import TASKS
 from triplewise.evals.tasks.registry import describe
 from triplewise.graphs.cli.console import columns, examples, out, pairs, progress_bars, say
-from triplewise.graphs.page.write import check_place, write_page
+from triplewise.graphs.page import check_place, write_page
 from triplewise.graphs.presets import PRESETS
 from triplewise.tools.core.errors import ConfigurationError, DataError
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from triplewise.evals.grids.grid import Cell, GridFile
     from triplewise.evals.grids.run import Outcome
     from triplewise.evals.logs import Log
-    from triplewise.graphs.page.model import Table as ReportTable
+    from triplewise.graphs.page import Table as ReportTable
 
 HELP = ("-h", "--help")
 FAILED, INTERRUPTED = 3, 130

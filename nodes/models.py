@@ -22,7 +22,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -222,31 +222,27 @@ def _opened_by_provider(
     provider: str, name: str, settings: tuple[tuple[str, Any], ...], prices: str | None
 ) -> ChatModel:
     """Return one model per settings; those that it turns out not to take are left out."""
-    reopen = partial(_open_by_provider, provider, name, dict(settings))
-    return ChatModel(reopen(frozenset()), name, load_prices(prices), reopen=reopen)
-
-
-def _open_by_provider(
-    provider: str, name: str, settings: Mapping[str, Any], dropped: AbstractSet[str]
-) -> BaseChatModel:
-    """Return a chat model of a provider's LangChain package, with the settings that are not dropped."""
     from langchain_core._api import suppress_langchain_deprecation_warning
     from pydantic import ValidationError
 
     # Both have the function; the second comes with langchain-community and warns that it is the older one.
     package = "langchain" if find_spec("langchain") else "langchain_classic"
     open_chat = import_module(f"{package}.chat_models").init_chat_model
-    settings = {setting: value for setting, value in settings.items() if setting not in dropped}
-    try:
-        with suppress_langchain_deprecation_warning():
-            chat: BaseChatModel = open_chat(name, model_provider=provider, **settings)
-            return chat
-    except Exception as error:  # each package reports a missing key by an error of its own
-        if isinstance(error, ValidationError):
-            extra = {str(e["loc"][0]) for e in error.errors() if e["type"] == "extra_forbidden"}
-            if extra & settings.keys():
-                return _open_by_provider(provider, name, settings, extra)
-        raise ConfigurationError(f"{provider}:{name} cannot be opened: {_quote(error)}") from error
+
+    def reopen(dropped: AbstractSet[str]) -> BaseChatModel:
+        left = {setting: value for setting, value in settings if setting not in dropped}
+        try:
+            with suppress_langchain_deprecation_warning():
+                chat: BaseChatModel = open_chat(name, model_provider=provider, **left)
+                return chat
+        except Exception as error:  # each package reports a missing key by an error of its own
+            if isinstance(error, ValidationError):
+                extra = {str(e["loc"][0]) for e in error.errors() if e["type"] == "extra_forbidden"}
+                if extra & left.keys():
+                    return reopen(extra | dropped)
+            raise ConfigurationError(f"{provider}:{name} cannot be opened: {_quote(error)}") from error
+
+    return ChatModel(reopen(frozenset()), name, load_prices(prices), reopen=reopen)
 
 
 def chat_model(chat: BaseChatModel, prices: str | None) -> ChatModel:

@@ -24,7 +24,7 @@ from triplewise.evals.report.labels import (
 from triplewise.evals.report.published import PublishedTable, published
 from triplewise.evals.report.tables import INTERVALS, NOT_TRIVIAL, comparison_table, task_tables
 from triplewise.evals.statistics import Interval
-from triplewise.graphs.page.model import Cell, Table
+from triplewise.graphs.page import Cell, Table
 from triplewise.guidelines import load_guidelines
 
 AVERAGE = "average"

@@ -11,7 +11,7 @@ import pandas as pd
 
 from triplewise.evals.logs import Log
 from triplewise.evals.statistics import Interval, interval_of_seeds
-from triplewise.graphs.page.model import Cell
+from triplewise.graphs.page import Cell
 
 NOTHING = "–"
 

@@ -15,7 +15,7 @@ from triplewise.evals.report.grids import grid_tables
 from triplewise.evals.report.labels import COST, figure, groups, measure, notes, run_names, system_labels
 from triplewise.evals.report.render import escaped, markdown
 from triplewise.evals.report.tables import crash_table, task_tables
-from triplewise.graphs.page.model import Chart, Page, Question, RunBlock, Table
+from triplewise.graphs.page import Chart, Page, Question, RunBlock, Table
 
 TITLE = "Evaluation report"
 _SHAPES = ("circle", "square", "triangle-up", "diamond")

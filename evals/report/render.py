@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from triplewise.graphs.page.model import Cell, Table
-from triplewise.graphs.page.write import footnotes, interval
+from triplewise.graphs.page import Cell, Table, footnotes, interval
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

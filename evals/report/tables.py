@@ -24,7 +24,7 @@ from triplewise.evals.report.labels import (
     system_labels,
 )
 from triplewise.evals.statistics import LEVEL, RESAMPLES, Comparison, Scores, compare, corrected
-from triplewise.graphs.page.model import Cell, Table
+from triplewise.graphs.page import Cell, Table
 
 INTERVALS = (
     f"Ranges are {LEVEL:.0%} confidence intervals over questions (bootstrap, {RESAMPLES:,} resamples; exact "

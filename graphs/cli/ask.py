@@ -102,7 +102,7 @@ def ask(
     from triplewise.graphs.cli.runs import Checkpoints
 
     if trace is not None:
-        from triplewise.graphs.page.write import check_place
+        from triplewise.graphs.page import check_place
 
         check_place(trace)
         trace = trace.absolute()

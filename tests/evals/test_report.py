@@ -22,7 +22,7 @@ from triplewise.evals.report.labels import notes, run_names, system_labels
 from triplewise.evals.report.page import charts, report_page, report_tables
 from triplewise.evals.report.render import as_markdown, markdown, terminal
 from triplewise.evals.report.tables import crash_table, scores_table, task_tables
-from triplewise.graphs.page.model import Cell, Table
+from triplewise.graphs.page import Cell, Table
 from triplewise.tools.core.errors import DataError, UserError
 
 

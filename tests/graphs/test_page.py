@@ -14,8 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triplewise.graphs.page import Cell, Chart, Page, Question, RunBlock, Table, render_page, write_page
-from triplewise.graphs.page.write import CHUNK, interval
+from triplewise.graphs.page import (
+    CHUNK,
+    Cell,
+    Chart,
+    Page,
+    Question,
+    RunBlock,
+    Table,
+    interval,
+    render_page,
+    write_page,
+)
 from triplewise.tools.core.errors import DataError
 
 HOSTILE = '</script><img src=x onerror="window.hacked=1">&amp;<!--'
