@@ -146,7 +146,14 @@ class LabelIndex:
     @classmethod
     def on_disk(cls, folder: Path) -> LabelIndex:
         """Return the index that `build_label_index` wrote into a store's folder."""
-        return cls(lambda: [_disk_names(folder)])
+
+        def names() -> list[_Names]:
+            if not (folder / SQLITE).is_file():
+                raise DataError("the label index is missing; load the graph again", folder / SQLITE)
+            uri = f"{(folder / SQLITE).absolute().as_uri()}?mode=ro&immutable=1"
+            return [_Names(sqlite3.connect(uri, uri=True, check_same_thread=False), folder / FUZZY)]
+
+        return cls(names)
 
     def with_names(self, names: Sequence[Name], popularity: Mapping[str, int] | None = None) -> LabelIndex:
         """Return an index of these names too. This one stays as it is, and must outlive the other."""
@@ -325,13 +332,6 @@ def _memory_names(
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     _insert(connection, names, popularity, description)
     return _Names(connection)
-
-
-def _disk_names(folder: Path) -> _Names:
-    if not (folder / SQLITE).is_file():
-        raise DataError("the label index is missing; load the graph again", folder / SQLITE)
-    uri = f"{(folder / SQLITE).absolute().as_uri()}?mode=ro&immutable=1"
-    return _Names(sqlite3.connect(uri, uri=True, check_same_thread=False), folder / FUZZY)
 
 
 class _Names:

@@ -50,18 +50,21 @@ class OverlaidKG(Layer):
     def __init__(self, origin: KnowledgeGraph, facts: Sequence[ExtractedFact]) -> None:
         self.facts: Mapping[Triple, ExtractedFact] = {f.triple: f for f in facts}
         self._names = {IRI(i): label for f in facts for i, label in f.labels.items()}
-        names = [
+        triples = [
+            *self.facts,
             # Names of minted nodes are facts too, so that queries find them as they find others' names.
-            Triple(node, IRI(predicate), text(label))
-            for predicate in origin.profile.label_predicates[:1]
-            for node, label in self._names.items()
+            *(
+                Triple(node, IRI(predicate), text(label))
+                for predicate in origin.profile.label_predicates[:1]
+                for node, label in self._names.items()
+            ),
         ]
-        blank = {  # SPARQL has no name for them
-            t
-            for t in (*self.facts, *names)
-            if any(isinstance(end, IRI) and end.value.startswith("_:") for end in (t.subject, t.object))
-        }
-        named = [t for t in (*self.facts, *names) if t not in blank]
+
+        def is_blank(node: Term) -> bool:
+            """SPARQL has no name for it."""
+            return isinstance(node, IRI) and node.value.startswith("_:")
+
+        named = [t for t in triples if not is_blank(t.subject) and not is_blank(t.object)]
         self._new = FactIndex(_unknown(origin, named))
         index = origin.index
         if index is not None and self._names:

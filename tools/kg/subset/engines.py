@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.rdf import Stream, line_blocks, readable_lines
@@ -20,17 +20,6 @@ from triplewise.tools.kg.rdf import Stream, line_blocks, readable_lines
 ENGINES = ("duckdb", "spark")
 BLOCK = 64 << 20
 """Bytes of text that DuckDB is given at once: memory use is some times this."""
-
-
-class Lines(NamedTuple):
-    """A part of a dump, which is now the table `lines`: `line`, trimmed, and `n`, its place from 0 or null.
-
-    Attributes:
-        count: how many lines; None if not counted. position: bytes of the file on disk that have been read.
-    """
-
-    count: int | None
-    position: int
 
 
 class DuckDB:
@@ -61,8 +50,12 @@ class DuckDB:
         """The condition that a regular expression finds something in a column."""
         return f"regexp_matches({column}, {_quoted(pattern)})"
 
-    def lines(self, path: Path) -> Iterator[Lines]:
-        """The lines of a file, decompressed here, in parts that fit in memory."""
+    def lines(self, path: Path) -> Iterator[tuple[int | None, int]]:
+        """The lines of a file, decompressed here, part by part as they fit in memory.
+
+        Each part is the table `lines` of `line`, trimmed, and `n`, its place from 0 or null. Yields how many
+        they are (None if not counted), and bytes of the file on disk that have been read.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -71,7 +64,7 @@ class DuckDB:
                 lines = pa.array(readable_lines(block).decode().removesuffix("\n").split("\n"))
                 trimmed = pc.utf8_trim(lines, characters=" \t\r\n")
                 self._con.register("lines", pa.table({"n": range(len(lines)), "line": trimmed}))
-                yield Lines(len(lines), stream.position)
+                yield len(lines), stream.position
 
     def name_table(self, name: str, *folders: Path) -> None:
         """Give the Parquet files below some folders a name in queries."""
@@ -132,7 +125,7 @@ class Spark:
         escaped = _quoted(pattern.replace("\\", "\\\\"), "\\'")
         return f"regexp_like({column}, {escaped})"
 
-    def lines(self, path: Path) -> Iterator[Lines]:
+    def lines(self, path: Path) -> Iterator[tuple[int | None, int]]:
         """The lines of a file in one part: Spark splits it itself (bz2 and plain files, not gz)."""
         if path.name.lower().endswith(".zst"):
             raise DataError(
@@ -141,7 +134,7 @@ class Spark:
         frame = self._session.read.text(path.absolute().as_uri())
         trimmed = r"regexp_replace(value, '[ \\t\\r]+$', '') AS line"
         frame.selectExpr("CAST(NULL AS BIGINT) AS n", trimmed).createOrReplaceTempView("lines")
-        yield Lines(None, path.stat().st_size)
+        yield None, path.stat().st_size
 
     def name_table(self, name: str, *folders: Path) -> None:
         """Give the Parquet files below some folders a name in queries."""

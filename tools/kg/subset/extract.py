@@ -223,7 +223,7 @@ def extract_subset(
         if isinstance(engine, str):
             if engine not in ENGINES:
                 raise ConfigurationError.unknown("engine", engine, ENGINES)
-            engine = Spark() if engine == "spark" else DuckDB(steps.path("spill"), memory, threads)
+            engine = Spark() if engine == "spark" else DuckDB(steps.folder / "spill", memory, threads)
             stack.callback(engine.close)
         report = _Extraction(engine, steps, spec, shape, *entities, progress).run(paths, target)
     shutil.rmtree(target / WORK, ignore_errors=True)
@@ -267,7 +267,12 @@ class _Extraction:
             "putting the hops together", "triples", lambda folder: self._together(folder, len(hops) - 1)
         )
         self._step("labels", "labels", self._labels)
-        files = self._step("writing", "result", self._result)
+        places = {TRIPLES: self._folder("triples/all"), LABELS: self._folder("labels/names")}
+        files = self._step(
+            "writing",
+            "result",
+            lambda folder: {name: _write_ntriples(place, folder / name) for name, place in places.items()},
+        )
         hubs = (  # hop by hop, the largest first
             Hub(number, self.profile.short(_iri(node)), side, neighbours)
             for number in range(1, len(hops))
@@ -380,10 +385,6 @@ class _Extraction:
         )
         return {}
 
-    def _result(self, folder: Path) -> Facts:
-        places = {TRIPLES: "triples/all", LABELS: "labels/names"}
-        return {n: _write_ntriples(self._folder(p), folder / n) for n, p in places.items()}
-
     def _publish(self, report: SubsetReport, files: Facts) -> None:
         """Move the files into place: the old manifest goes first, the new one comes last."""
         target, result = report.path, self._folder("result")
@@ -401,11 +402,11 @@ class _Extraction:
             raise DataError(f"cannot be written: {error.strerror or error}", target) from error
 
     def _folder(self, step: str) -> Path:
-        return self.steps.path(f"hops/{step}")
+        return self.steps.folder / "hops" / step
 
     def _write(self, folder: Path, query: str, **tables: str | Path) -> None:
         """Write what a query yields, over `staged` (all triples) and tables by step or folder."""
-        self.engine.name_table("staged", self.steps.path(STAGED))
+        self.engine.name_table("staged", self.steps.folder / STAGED)
         for name, place in tables.items():
             self.engine.name_table(name, self._folder(place) if isinstance(place, str) else place)
         folder.mkdir(parents=True, exist_ok=True)

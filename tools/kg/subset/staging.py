@@ -72,10 +72,6 @@ class Steps:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def path(self, name: str) -> Path:
-        """Where a step's files are."""
-        return self.folder / name
-
     def facts(self, name: str) -> Facts | None:
         """What is remembered of a finished step; None if it is not finished."""
         try:
@@ -238,13 +234,13 @@ def _stage_triples(
                     first = (None if place is None else before + place + 1, line, str(error))
                 bad_lines += 1
 
-    for part, block in enumerate(engine.lines(path)):
+    for part, (count, position) in enumerate(engine.lines(path)):
         plain, others = folder / f"{part:06}" / "plain", folder / f"{part:06}" / "others"
         for sub in (plain, others):
             sub.mkdir(parents=True)
         condition = engine.matches("line", PLAIN)
         engine.write(_TRIPLES.format(condition=condition), plain)
-        if row_count(plain) != block.count:
+        if row_count(plain) != count:
             unread = f"SELECT n, line FROM lines WHERE line <> '' AND NOT {condition} ORDER BY n"
             engine.write(unread, others)
         _write_rows(plain / "rest.parquet", parsed(others, lines or 0))
@@ -253,9 +249,9 @@ def _stage_triples(
         for file in plain.glob("*.parquet"):
             if not row_count(file):  # DuckDB takes all files to be as large as the first one when it joins
                 file.unlink()
-        lines = None if lines is None or block.count is None else lines + block.count
+        lines = None if lines is None or count is None else lines + count
         if progress is not None:
-            progress(f"staging {path.name}", block.position, path.stat().st_size)
+            progress(f"staging {path.name}", position, path.stat().st_size)
     at, text, message = first
     if bad_lines and at is None:  # the engine read the file in no order
         with rdf.Stream(path) as stream:
