@@ -358,10 +358,10 @@ class _Names:
 
             near: dict[str, None] = {}
             for scorer in (fuzz.ratio, fuzz.token_set_ratio):
-                hits = process.extract(
+                similar = process.extract(
                     norm, self._norms, scorer=scorer, processor=None, limit=limit, score_cutoff=60
                 )
-                near.update(dict.fromkeys(hit[0] for hit in hits))
+                near.update(dict.fromkeys(other for other, *_ in similar))
             return [entry for _, entry in self._select(f"names.norm IN ({_marks(near)})", list(near))]
         import tantivy
 

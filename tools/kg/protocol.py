@@ -433,26 +433,25 @@ class KnowledgeGraph:
         Without a `relation`, relations that the profile excludes are left out before the cap counts. A cap
         leaves both sides their fair share.
         """
-        deadline = Deadline(self.timeout)
-        limit = self.limit if limit is None else limit
-        possible = ("backward",) if isinstance(node, Literal) else ("forward", "backward")
-        sides = [d for d in possible if direction in (d, "both")]
-        allowed: tuple[IRI, ...] | None = None if relation is None else (relation,)
-        if relation is None:
+        deadline, limit = Deadline(self.timeout), self.limit if limit is None else limit
+        allowed, message = "", ""
+        if relation is not None:
+            allowed = f"VALUES ?p {{ {relation.n3()} }} "
+        else:
             around = self.query(_relations_query(node, ""), timeout=deadline.left)
             if not around.outcome.ok:
                 return Neighbours(around.outcome, message=around.message)
             every = dict.fromkeys(p for v in around.variables for p in _iris(around.column(v)))
-            offered = tuple(p for p in every if not self.profile.excludes(p))
-            allowed = None if len(offered) == len(every) else offered
-        triples: dict[str, list[Triple]] = {"forward": [], "backward": []}
-        message = ""
-        values = "" if allowed is None else f"VALUES ?p {{ {terms_n3(allowed)} }} "
-        for side in sides:
+            offered = [p for p in every if not self.profile.excludes(p)]
+            if len(offered) < len(every):
+                allowed = f"VALUES ?p {{ {terms_n3(offered)} }} "
+        triples: dict[Direction, list[Triple]] = {"forward": [], "backward": []}
+        for side in triples:
+            if direction not in (side, "both") or (side == "forward" and isinstance(node, Literal)):
+                continue
             pattern = f"{node.n3()} ?p ?o" if side == "forward" else f"?o ?p {node.n3()}"
-            result = self.query(
-                f"SELECT ?p ?o WHERE {{ {values}{pattern} }}", timeout=deadline.left, limit=limit
-            )
+            sparql = f"SELECT ?p ?o WHERE {{ {allowed}{pattern} }}"
+            result = self.query(sparql, timeout=deadline.left, limit=limit)
             if not result.outcome.ok:
                 return Neighbours(result.outcome, message=result.message)
             if result.outcome is Outcome.TRUNCATED:
@@ -460,9 +459,7 @@ class KnowledgeGraph:
             facts = {
                 Hop.between(node, edge, other, side == "forward").triple
                 for edge, other in result.rows
-                if isinstance(edge, IRI)
-                and other is not None
-                and (side == "forward" or isinstance(other, IRI))
+                if isinstance(edge, IRI) and other and (side == "forward" or isinstance(other, IRI))
             }
             triples[side] = sorted(facts, key=lambda t: (t.relation.value, t.subject.value, t.object.n3()))
         out, into = triples["forward"], triples["backward"]
