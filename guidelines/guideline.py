@@ -36,11 +36,11 @@ from typing import Literal as OneOf
 import yaml
 from jinja2 import Environment, Template, TemplateError
 from jinja2.runtime import Context
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictInt, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictInt
 
-from triplewise.guidelines.language import NAMES, check_template, did_you_mean, environment, situation
+from triplewise.guidelines.language import NAMES, check_template, environment, situation
 from triplewise.tools.actions.toolset import Feedback, ReasoningMemory
-from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.errors import DataError, did_you_mean
 from triplewise.tools.core.files import YamlDocument, parse_yaml, read_yaml
 
 Source = OneOf["kb", "interpreter", "memory", "kb+memory", "interpreter+memory"]
@@ -345,10 +345,7 @@ def _read(env: Environment, document: YamlDocument, checked: bool = False) -> li
     for index, entry in enumerate(document.value or ()):
         if not isinstance(entry, dict):
             raise document.error("a guideline must be a mapping with the key 'id'", index)
-        try:
-            guideline = Guideline.model_validate(entry)
-        except ValidationError as error:
-            raise _refusal(document, index, error) from error
+        guideline = document.read_as(Guideline, index)
         guideline._path, guideline._line = str(document.path), document.line(index) or 0
         guideline._env = env
         if not checked:
@@ -359,13 +356,3 @@ def _read(env: Environment, document: YamlDocument, checked: bool = False) -> li
                         raise document.error(f"{key}: {owner} has {problem}", index, key)
         guidelines.append(guideline)
     return guidelines
-
-
-def _refusal(document: YamlDocument, index: int, error: ValidationError) -> DataError:
-    """The first thing that is wrong with an entry."""
-    first = next((e for e in error.errors() if e["type"] == "extra_forbidden"), error.errors()[0])
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        model = Example if first["loc"][0] == "example" else Guideline
-        message = f"unknown key{did_you_mean(str(first['loc'][-1]), model.model_fields)}"
-    return document.error(f"{'.'.join(map(str, first['loc']))}: {message}", index, *first["loc"])

@@ -20,7 +20,7 @@ from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from triplewise.tools.actions.toolset import Call, Feedback, ReasoningMemory
-from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.errors import DataError, did_you_mean
 from triplewise.tools.core.files import YamlDocument
 from triplewise.tools.planning.lexical.question import lexicon, view
 
@@ -137,13 +137,6 @@ def check_template(
             raise document.error(f"{key}: includes unknown part {included!r}; choose from: {legal}", *place)
     found = tree.find_all(nodes.Getattr)
     return [(node.node.name, node.attr) for node in found if isinstance(node.node, nodes.Name)]
-
-
-def did_you_mean(given: str, legal: Iterable[str]) -> str:
-    """Return what ends a message about an unknown name: the nearest legal one, or all of them."""
-    names = sorted(legal)
-    close = difflib.get_close_matches(given, names, 1)
-    return f"; did you mean {close[0]!r}?" if close else f"; choose from: {', '.join(names)}"
 
 
 def unquoted(argument: str) -> str:

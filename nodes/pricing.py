@@ -9,10 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
-from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.files import parse_yaml
+from triplewise.tools.core.files import parse_yaml, read_yaml
 
 _SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{4})$")
 _MESSAGE_OVERHEAD = 4
@@ -56,22 +55,8 @@ def load_prices(path: str | None = None) -> Prices:
     Raises:
         DataError: the file cannot be read or names no prices; it says where.
     """
-    shipped = _read((files("triplewise.nodes") / "pricing.yaml").read_text(encoding="utf-8"), "pricing.yaml")
+    text = (files("triplewise.nodes") / "pricing.yaml").read_text(encoding="utf-8")
+    shipped = parse_yaml(text, "pricing.yaml").read_as(Prices)
     if path is None:
         return shipped
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read the price table ({error}); check setting prices", path) from error
-    return Prices(models={**shipped.models, **_read(text, path).models})
-
-
-def _read(text: str, path: str) -> Prices:
-    document = parse_yaml(text, path)
-    try:
-        return Prices.model_validate(document.value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        message = f"{place}: {first['msg']}; needs models: {{NAME: {{input: USD, output: USD}}}}"
-        raise document.error(message, *first["loc"]) from error
+    return Prices(models={**shipped.models, **read_yaml(Path(path)).read_as(Prices).models})

@@ -27,7 +27,7 @@ from typing import Annotated, Any
 from jinja2 import DictLoader, Environment, StrictUndefined, TemplateError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
 
 from triplewise.guidelines.language import check_template
 from triplewise.tools.core.errors import ConfigurationError, DataError
@@ -161,12 +161,7 @@ def _environment(parts: Mapping[str, str]) -> Environment:
 
 def _checked_prompt(name: str, document: YamlDocument) -> Prompt:
     """Return the prompt of a file. Raises `DataError` naming file, line and key."""
-    try:
-        file = PromptFile.model_validate(document.value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "prompt"
-        raise document.error(f"{place}: {first['msg']}", *first["loc"]) from error
+    file = document.read_as(PromptFile)
     legal = sorted(set(prompt_names()) - {name})
     if unknown := set(file.extends) - set(legal):
         raise document.error(

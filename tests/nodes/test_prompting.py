@@ -155,9 +155,9 @@ def test_own_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("parts: {system: x\n", r"mine\.yaml:2: not YAML"),
-        ("just words", r"mine\.yaml:1: prompt: "),
+        ("just words", r"mine\.yaml:1: file: "),
         ("description: nothing else", r"mine\.yaml:1: parts: a prompt needs some"),
-        ("parts:\n  a: x\npart:\n  b: y", r"mine\.yaml:3: part: Extra inputs"),
+        ("parts:\n  a: x\npart:\n  b: y", r"mine\.yaml:3: part: unknown key; did you mean 'parts'"),
         ("parts:\n  a: x\n  b: 5", r"mine\.yaml:3: parts\.b: Input should be a valid string"),
         ("parts: [a]", r"mine\.yaml:1: parts: "),
         ("parts:\n  a: |\n    one\n    {% if %}\n", r"mine\.yaml:4: parts\.a: is not valid Jinja"),

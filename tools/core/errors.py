@@ -16,6 +16,7 @@ TriplewiseError
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -86,3 +87,10 @@ class OutOfTimeError(ModelUnavailableError):
 
 class DocumentsUnavailableError(RunError):
     """The service that has the documents did not answer."""
+
+
+def did_you_mean(given: str, legal: Iterable[str]) -> str:
+    """Return what ends a message about an unknown name: the nearest legal one, or all of them."""
+    names = sorted(legal)
+    close = difflib.get_close_matches(given, names, 1)
+    return f"; did you mean {close[0]!r}?" if close else f"; choose from: {', '.join(names)}"

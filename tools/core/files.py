@@ -10,12 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import yaml
 from filelock import FileLock, Timeout
 
-from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.errors import DataError, did_you_mean
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+M = TypeVar("M", bound="BaseModel")
 
 Record = dict[str, Any]
 
@@ -62,6 +67,27 @@ class YamlDocument:
                 node = node.value[key]
         is_block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
         return line + 1 if is_block and line is not None else line
+
+    def read_as(self, kind: type[M], *keys: Any) -> M:
+        """Return what it holds, or the part that keys and indices lead to, as a pydantic model.
+
+        Raises:
+            DataError: the first thing that is wrong, an unknown key before all; names file, line and key.
+        """
+        from pydantic import ValidationError
+
+        part = self.value
+        for key in keys:
+            part = part[key]
+        try:
+            return kind.model_validate(part)
+        except ValidationError as error:
+            first = next((e for e in error.errors() if e["type"] == "extra_forbidden"), error.errors()[0])
+            place, message = first["loc"], first["msg"].removeprefix("Value error, ")
+            if first["type"] == "extra_forbidden":
+                is_own = len(place) == 1
+                message = f"unknown key{did_you_mean(str(place[0]), kind.model_fields) if is_own else ''}"
+            raise self.error(f"{'.'.join(map(str, place)) or 'file'}: {message}", *keys, *place) from error
 
     def error(self, message: str, *keys: object) -> DataError:
         """An error that names the file and the line of what keys and indices lead to."""
