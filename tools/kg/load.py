@@ -101,7 +101,7 @@ def load_kg(
             raise ConfigurationError(f"{target} exists already; {remedy}")
         if profile is None and any(map(rdf.is_text, paths)):
             profile = "names"
-        shape = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
+        shape = None if profile is None else load_profile(profile)
         report = _build(folder, target, paths, tables, shape, GraphReader(shape, on_error, progress))
         if target.exists() and not _is_empty_folder(target):  # the old store goes once the new one stands
             old = target.parent / f".{target.name}.old-{folder.name.rpartition('-')[2]}"

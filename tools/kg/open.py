@@ -121,7 +121,7 @@ def _cached(identity: str, kind: str = "homes") -> Path:
 
 
 def _open(source: str | Path, profile: str | Path | Profile | None) -> KnowledgeGraph:
-    given = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
+    given = None if profile is None else load_profile(profile)
     text, path = str(source), Path(source).expanduser()
     if text == DEMO:
         folder = resources.files("triplewise.tools.kg") / DEMO
@@ -213,7 +213,7 @@ def open_rdflib(graph: Any, profile: str | Path | Profile | None = None) -> Know
     key = (id(graph), len(graph), profile)
     if (earlier := _copies.get(key)) is not None:
         return earlier[1]
-    given = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
+    given = None if profile is None else load_profile(profile)
     with TemporaryDirectory() as folder:
         path = Path(folder, "graph.nt")
         graph.serialize(destination=str(path), format="nt", encoding="utf-8")

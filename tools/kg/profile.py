@@ -261,13 +261,15 @@ class Profile:
         return _any_of(self.mediator_patterns)
 
 
-def load_profile(name_or_path: str | Path) -> Profile:
-    """A packaged profile by name, or one from a YAML file by its path.
+def load_profile(name_or_path: str | Path | Profile) -> Profile:
+    """A packaged profile by name, or one from a YAML file by its path; a profile itself is returned as it is.
 
     Raises:
         ConfigurationError: unknown name; lists the legal ones.
         DataError: a file that cannot be used; names file, line and key.
     """
+    if isinstance(name_or_path, Profile):
+        return name_or_path
     if isinstance(name_or_path, str) and name_or_path in _packaged_texts():
         return _packaged_profile(name_or_path)
     path = Path(name_or_path)

@@ -59,7 +59,7 @@ def test_shuffling_happens_after_the_cut_and_repeats() -> None:
     assert shuffled == rank_relations("aaa", relations, encoder=_Letters(), shuffle_seed=7)
 
 
-def test_mistakes_say_the_mend() -> None:
+def test_mistakes_name_the_remedy() -> None:
     with pytest.raises(ConfigurationError, match="hybrid, none, openai, sentence-transformers"):
         rank_relations("q", RELATIONS, "best")
     with pytest.raises(ConfigurationError, match="needs an encoder"):

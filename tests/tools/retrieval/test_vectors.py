@@ -99,7 +99,7 @@ def test_half_a_write_is_no_vector(tmp_path: Path, which: str, lost: int) -> Non
         encoder = Hashing()
         store = VectorStore(encoder, tmp_path)
         assert right(encoder, texts, store.vectors(texts))
-    assert not encoder.seen  # the first one mended it
+    assert not encoder.seen  # the first one repaired it
 
 
 def test_a_damaged_row_is_embedded_again(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ _LEVEL = 4
 # What a cut computes. Terms are written as N-Triples writes them, and blank nodes have become IRIs: a term is
 # a node if it begins with `<`. The tables are named by `_Extraction._write`.
 _SEEDS = """
-SELECT s AS node FROM staged SEMI JOIN given ON s = node
-UNION SELECT o AS node FROM staged SEMI JOIN given ON o = node ORDER BY node
+SELECT s AS node FROM staged SEMI JOIN listed ON s = node
+UNION SELECT o AS node FROM staged SEMI JOIN listed ON o = node ORDER BY node
 """
 _TOUCHED = """
 SELECT s, p, o, s AS node, 'out' AS side
@@ -204,17 +204,17 @@ def extract_subset(
         raise ConfigurationError("nothing to cut from: name at least one dump by --from")
     for path in paths:
         check_dump(path)
-    shape = profile if isinstance(profile, Profile) else load_profile(profile)
+    shape = load_profile(profile)
     entities = read_seed_ids(Path(seeds), shape)
     target = Path(into).absolute()
     if target.exists() and not target.is_dir():
         raise ConfigurationError(f"{target} is a file; name a folder to make")
-    held = {path.name for path in target.iterdir()} if target.exists() else set()
-    if others := held - {*FILES, WORK}:
+    names = {path.name for path in target.iterdir()} if target.exists() else set()
+    if others := names - {*FILES, WORK}:
         raise ConfigurationError(
             f"{target} is not empty ({', '.join(sorted(others)[:3])}); name one to make, or an empty one"
         )
-    if SUBSET_MANIFEST in held and not overwrite:
+    if SUBSET_MANIFEST in names and not overwrite:
         raise ConfigurationError(f"{target} holds a cut already; give --overwrite, or name another folder")
     target.mkdir(parents=True, exist_ok=True)
     steps = Steps(target / WORK)
@@ -349,8 +349,8 @@ class _Extraction:
         return {"left_out": left_out}
 
     def _known_seeds(self, folder: Path) -> Facts:
-        write_column([iri.n3() for iri in self.seeds], "node", folder / "given")
-        self._write(folder / "frontier", _SEEDS, given=folder / "given")
+        write_column([iri.n3() for iri in self.seeds], "node", folder / "listed")
+        self._write(folder / "frontier", _SEEDS, listed=folder / "listed")
         there = {term for (term,) in rows(folder / "frontier")}
         unknown = [iri for iri in self.seeds if iri.n3() not in there]
         return {

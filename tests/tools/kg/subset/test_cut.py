@@ -156,7 +156,7 @@ def test_a_killed_cut_goes_on_and_gives_the_same(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "broken").iterdir()) == sorted(FILES)
 
 
-def test_mistakes_name_the_mend(tmp_path: Path) -> None:
+def test_mistakes_name_the_remedy(tmp_path: Path) -> None:
     dump = write_facts(tmp_path / "d.nt", random_graph(5))
     seeds = tmp_path / "seeds.txt"
     seeds.write_text(node(1))
