@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph, Result, batches, memory_of, origin_of
+
+T = TypeVar("T")
 
 BATCH = 300
 """Relations asked for at once."""
@@ -148,7 +151,7 @@ def is_single_valued(kg: KnowledgeGraph, relation: IRI) -> bool:
             else None
         )
 
-    return _remembered(kg, "single-valued", relation, ask)
+    return remembered(kg, "single-valued", relation, ask) or False
 
 
 def is_mutual(kg: KnowledgeGraph, relation: IRI) -> bool:
@@ -164,15 +167,16 @@ def is_mutual(kg: KnowledgeGraph, relation: IRI) -> bool:
             return None
         return len(every.rows) >= LEAST_FACTS and len(both.rows) >= MUTUAL_SHARE * len(every.rows)
 
-    return _remembered(kg, "mutual", relation, ask)
+    return remembered(kg, "mutual", relation, ask) or False
 
 
-def _remembered(kg: KnowledgeGraph, topic: str, relation: IRI, ask: Callable[[], bool | None]) -> bool:
-    """What is remembered of a relation, or what the KG answers now; False where it does not."""
+def remembered(kg: KnowledgeGraph, topic: str, key: object, ask: Callable[[], T | None]) -> T | None:
+    """What is remembered under a topic of a KG, or what it answers now; None where it does not."""
     memory = memory_of(kg, topic)
-    if relation not in memory and (answer := ask()) is not None:
-        memory[relation] = answer
-    return bool(memory.get(relation, False))
+    answer: T | None = memory.get(key)
+    if answer is None and (answer := ask()) is not None:
+        memory[key] = answer
+    return answer
 
 
 def node_labels(kg: KnowledgeGraph, terms: Iterable[Term], exact: bool = True) -> dict[Term, str]:

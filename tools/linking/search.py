@@ -8,7 +8,7 @@ labels and descriptions too; the two rankings are fused by rank.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
@@ -17,8 +17,8 @@ import numpy as np
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.labels import similarity
-from triplewise.tools.kg.protocol import KnowledgeGraph, memory_of
-from triplewise.tools.kg.vocabulary import nodes_labelled, relation_descriptions, relation_texts
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import nodes_labelled, relation_descriptions, relation_texts, remembered
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import fuse
 
@@ -202,7 +202,7 @@ def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
             for r, t in texts.items()
         )
 
-    return _remembered(kg, "relations", read)
+    return remembered(kg, "vocabulary", "relations", read) or ()
 
 
 def classes_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
@@ -221,17 +221,7 @@ def classes_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
             Entry(kg.profile.short(c), (labels.get(c) or _words_of(kg.profile.short(c)),)) for c in classes
         )
 
-    return _remembered(kg, "classes with instances", read)
-
-
-def _remembered(
-    kg: KnowledgeGraph, topic: str, read: Callable[[], tuple[Entry, ...] | None]
-) -> tuple[Entry, ...]:
-    """What was read once, unless the KG did not answer."""
-    memory = memory_of(kg, topic)
-    if (entries := memory.get(topic)) is None and (entries := read()) is not None:
-        memory[topic] = entries
-    return entries or ()
+    return remembered(kg, "vocabulary", "classes with instances", read) or ()
 
 
 def _words_of(short: str) -> str:
