@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from triplewise.nodes.act import action_context
+from triplewise.nodes.act import EXECUTE, action_context
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.prompting import load_prompt
@@ -30,7 +30,8 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix | Sql
     """
     verdict, step = state.verdict, state.last
     kept = tuple(call for call in state.pending if {call.name, step.feedback.action} <= LOOKUPS)
-    if dropped := "; ".join(call.text() for call in state.pending if call not in kept):
+    others = [call.text() for call in state.pending if call not in kept and call.name != EXECUTE]
+    if dropped := "; ".join(others):
         observation = f"{observation} Not carried out after it: {dropped}."
     assert verdict is not None, "correct runs after inspect"
     failed = replace(step, observation=observation, guideline=verdict.guideline, rolled_back=True)

@@ -71,5 +71,5 @@ def around_lines(state: State, context: Context, spent: Sequence[str]) -> list[s
     for topic in state.observed:  # asked before, by the observation
         if (node := kg.profile.expand(topic)) is not None and (around := kg.relations(node)).outcome.ok:
             totals[topic] = len(around.forward) + len(around.backward)
-    groups = dict.fromkeys(totals, list[str]()) | grouped_lines(kg, facts, state.observed)
+    groups = {topic: list[str]() for topic in totals} | grouped_lines(kg, facts, state.observed)
     return within(kg, groups, budget, totals)

@@ -18,6 +18,7 @@ from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Tool
 from triplewise.tools.core.errors import ActionError, KGUnavailableError
 from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.planning.lexical.score import thresholds_of
 from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed, fresh
 from triplewise.tools.pyql.text import Reader, apply
 from triplewise.tools.retrieval.encoder import Encoder
@@ -127,9 +128,12 @@ def _rank(step: FailedStep, fixes: Sequence[Fix]) -> list[tuple[float, Fix]]:
     alike = {
         r: TO_QUESTION * q + TO_FAILED * f for r, q, f in zip(relations, to_question, to_failed, strict=True)
     }
-    # That a relation finds something is no reason to offer it: it must be among those that fit
-    # best, or join two nodes that are known.
-    fitting = {"", failed, *step.memory.planned, *sorted(alike, key=lambda r: -alike[r])[:FITTING]}
+    # That a relation finds something is no reason to offer it: it must be among those that fit best, and have
+    # something to do with what was meant, or join two nodes that are known.
+    least = 0.0 if step.encoder is None else thresholds_of(step.encoder).unrelated / 2
+    best = [r for r, q, f in zip(relations, to_question, to_failed, strict=True) if max(q, f) >= least]
+    best.sort(key=lambda r: -alike[r])
+    fitting = {"", failed, *step.memory.planned, *best[:FITTING]}
     scored = [
         (fix.prior + alike.get(fix.relation, 0.0), fix)
         for fix in fixes
