@@ -76,10 +76,6 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _LONGEST_QUOTE = 300
 
 
-class ContextOverflowError(ModelUnavailableError):
-    """The prompt is longer than the model can read: this run cannot go on, others may."""
-
-
 @dataclass(frozen=True, slots=True)
 class ModelCall:
     """What a model is asked: messages, the words that end its reply, or the tools it may call.
@@ -487,7 +483,7 @@ def _status_error(error: openai.APIStatusError, server: Server, tries: str) -> T
     lowered = words.lower()
     if error.code == "context_length_exceeded" or re.search(r"context (length|window|size)", lowered):
         fix = "use a model with a longer context, fewer steps, or a smaller observation"
-        return ContextOverflowError(f"{text}; {fix}")
+        return ModelUnavailableError(f"{text}; {fix}")
     if re.search(r"\btools?\b|tool[_ -](choice|call)|function call", lowered):
         text += '; if this model has no tool calls, use calling="react"'
     return ConfigurationError(text)

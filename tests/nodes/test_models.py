@@ -18,7 +18,7 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
 from tests.support.openai_server import Fault, OpenAIServer
-from triplewise.nodes.models import ChatModel, ContextOverflowError, ModelCall, open_model
+from triplewise.nodes.models import ChatModel, ModelCall, open_model
 from triplewise.tools.core.errors import ConfigurationError, DataError, ModelUnavailableError, OutOfTimeError
 
 Start = Callable[..., OpenAIServer]
@@ -199,7 +199,7 @@ def test_mistakes_of_the_caller_are_told_before_anything_is_sent(
     [
         (
             {"error": "maximum context length is 8", "code": "context_length_exceeded"},
-            ContextOverflowError,
+            ModelUnavailableError,
             "longer context",
         ),
         ({"error": "scripted does not support tools"}, ConfigurationError, 'calling="react"'),
