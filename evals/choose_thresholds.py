@@ -24,8 +24,9 @@ from typing import Annotated, Any, NamedTuple
 import typer
 import yaml
 
-from triplewise.evals.data import benchmark, data_folder, graph, locate, prepared, read_records
+from triplewise.evals.data import Graph, benchmark, data_folder, graph, locate, prepared, read_records
 from triplewise.evals.training import training_questions
+from triplewise.graphs.cli.calibrate import Labelled
 from triplewise.tools.core.errors import TriplewiseError
 from triplewise.tools.core.overlap import overlap
 from triplewise.tools.core.terms import IRI
@@ -55,9 +56,6 @@ HEADER = """\
 """
 _log = logging.getLogger(__name__)
 
-Row = tuple[str, Mapping[str, str | None], Sequence[str]]
-"""A question, its entities (mention -> id; none to have them linked), and its answers."""
-
 
 class Question(NamedTuple):
     """A training question, linked once; its session of the KG remembers what was asked for it before."""
@@ -75,31 +73,43 @@ class Question(NamedTuple):
         return overlap([short(v) if isinstance(v, IRI) else v.value for v in values], self.gold).f1
 
 
-def sets_of_questions() -> Iterator[tuple[str, KnowledgeGraph, list[Row]]]:
-    """Return the sets: name, graph, questions. Raises `DataError` if a file is missing."""
+def sets_of_questions() -> Iterator[tuple[str, Graph | None, KnowledgeGraph, list[Labelled]]]:
+    """Return the sets: name, the benchmark's graph, the graph opened, questions.
+
+    Of the small graphs every other question is for training; the rest is kept apart for reports. Raises
+    `DataError` if a file is missing.
+    """
     data = data_folder()
-    for name in ("webqsp", "wikiwebquestions"):
-        kg = prepared(graph(benchmark(name).graph)).open()
+    for name in ("webqsp", "wikiwebquestions", "qald10"):
+        of = graph(benchmark(name).graph)
+        kg = prepared(of).open()
         (file,) = map(locate, benchmark(name).seeds.values())
-        yield name, kg, [(q.question, q.entities, q.answers) for q in training_questions(file, kg)]
-    kg = prepared(graph(benchmark("metaqa").graph)).open()
+        questions = training_questions(file, kg)
+        yield name, of, kg, [Labelled(q.question, q.entities, (q.answers,)) for q in questions]
+    of = graph(benchmark("metaqa").graph)
+    kg = prepared(of).open()
     for hops in (1, 2, 3):
-        rows: list[Row] = []
+        rows: list[Labelled] = []
         for r in read_records(data / "metaqa" / f"dev_{hops}hop.jsonl.gz"):
             topic = r["topic_entity"]
-            rows.append((r["question"], {topic: kg.profile.short(kg.profile.name_iri(topic))}, r["answers"]))
-        yield f"metaqa {hops}", kg, rows
-    demo = Path(str(files("triplewise.tools.kg.demo"))) / "questions.jsonl"
+            entities = {topic: kg.profile.short(kg.profile.name_iri(topic))}
+            rows.append(Labelled(r["question"], entities, (tuple(r["answers"]),)))
+        yield f"metaqa {hops}", of, kg, rows
+    demo = Path(str(files("triplewise.evals"))) / "demo_training.jsonl"
     own = {"demo": ("demo", demo)}
     for name in ("cars", "units", "elements"):
         folder = data / "strangers"
         own[name] = (str(folder / f"{name}.ttl.gz"), folder / f"{name}.jsonl.gz")
     for name, (source, path) in own.items():
-        yield name, open_kg(source), [(r["question"], {}, r["answers"]) for r in read_records(path)]
+        records = read_records(path)[:: 1 if name == "demo" else 2]
+        # No entities are given: they are linked, as for anybody's question.
+        golds = [(tuple(r["answers"]), *map(tuple, r.get("also") or ())) for r in records]
+        texts = [r["question"] for r in records]
+        yield name, None, open_kg(source), [Labelled(t, {}, g) for t, g in zip(texts, golds, strict=True)]
 
 
 def sample(
-    kg: KnowledgeGraph, rows: Sequence[Row], count: int, seed: int, encoder: Encoder
+    kg: KnowledgeGraph, rows: Sequence[Labelled], count: int, seed: int, encoder: Encoder
 ) -> list[Question]:
     """Return some questions of a set, those whose entities the graph knows."""
     questions = []
@@ -107,7 +117,7 @@ def sample(
         session = kg.session(answers=AnswerCache())
         with suppress(TriplewiseError):
             linked = link(text, session, entities, encoder)
-            iris = {a: kg.profile.expand(a.strip("<>")) for a in gold}
+            iris = {a: kg.profile.expand(a.strip("<>")) for a in gold[0]}
             forms = {kg.profile.short(i) if i else a.partition("^^")[0].strip('"') for a, i in iris.items()}
             questions.append(Question(without_brackets(text), session, linked, frozenset(forms)))
     return questions
@@ -145,7 +155,7 @@ def main(
     """Choose the thresholds of one encoder and write them beside those of others."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     opened = open_encoder(encoder)
-    sets = {name: sample(kg, rows, questions, seed, opened) for name, kg, rows in sets_of_questions()}
+    sets = {name: sample(kg, rows, questions, seed, opened) for name, _, kg, rows in sets_of_questions()}
     best, figures = choose(sets, opened, thresholds_of(opened), rounds)
     path = Path(str(files("triplewise.tools.planning.lexical"))) / "thresholds.yaml"
     written = yaml.safe_load(path.read_text("utf-8"))

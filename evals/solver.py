@@ -143,11 +143,14 @@ T = TypeVar("T")
 
 
 def context_of(settings: Mapping[str, Any]) -> Context:
-    """The context with some settings. Raises `ConfigurationError` on unknown or impossible ones."""
+    """The context with some settings; without `min_confidence`, every answer counts as answered.
+
+    Raises `ConfigurationError` on unknown or impossible ones.
+    """
     known = Context.__dataclass_fields__
     if unknown := set(settings) - set(known):
         raise ConfigurationError.unknown("setting", unknown.pop(), known)
-    return Context(**settings)
+    return Context(**{"min_confidence": 0.0, **settings})
 
 
 @solver

@@ -10,14 +10,16 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
-from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, State
+from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
 from triplewise.nodes.text import contains_name
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.protocol import facts_of
-from triplewise.tools.kg.vocabulary import node_labels, triple_text
+from triplewise.tools.kg.vocabulary import node_labels, relation_texts, triple_text
+from triplewise.tools.planning.bodies import rule_program
+from triplewise.tools.planning.confidence import Calibration, Reading, calibration_for
 from triplewise.tools.planning.lexical.claims import LINKED
 from triplewise.tools.planning.lexical.planner import GUESS
 from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of
@@ -31,6 +33,8 @@ _FALSE = {"false", "no", "incorrect", "wrong", "refuted", "not true"}
 
 PROOF_LIMIT = 50
 """Most facts shown as proof."""
+RIVALS, RIVAL_VALUES = 3, 10
+"""Most other readings that an answer names, and most answers of each."""
 Shape = tuple[tuple[IRI, bool], ...]
 """Relations of a chain, each with whether it is walked from subject to object."""
 
@@ -129,11 +133,22 @@ def _build(
     if status == "not_found" and context.closed_world and decides(state.question):
         values, status = (str(denies(state.question)).lower(),), "answered"
         reason = f"{reason}; assumed, for what the graph does not prove counts as untrue (closed_world)"
+    confidence: float | None = None
+    rivals: tuple[Rival, ...] = ()
+    reading = state.readings[state.attempt] if state.attempt < len(state.readings) else None
+    if reading is not None and status == "answered" and values:
+        calibration = calibration_for(kg, context.calibration)
+        confidence = round(calibration.probability(reading.features), 4)
+        least = context.min_confidence
+        if confidence < (calibration.min_confidence if least is None else least):
+            status, reason = "unsure", "; ".join(filter(None, (reason, doubts(kg, reading))))
+        rivals = rivals_of(state, kg, calibration)
     shown = list(dict.fromkeys(proof))[:PROOF_LIMIT]
     texts = triple_text(kg, shown, exact=False)
     facts = with_documents(kg, [ProofTriple(*fact) for fact in zip(shown, texts, strict=True)])
     labels = labels_of(kg, values)
     text, read = sentence(labels) or f"Not found: {reason}.", sum(bool(fact.fact) for fact in facts)
+    text = f"Not sure, perhaps: {text}" if status == "unsure" else text
     if read:
         were = "was" if read == 1 else "were"
         text += f" {read} of the {len(facts)} facts that prove this {were} read from documents."
@@ -146,8 +161,40 @@ def _build(
         proof=facts,
         reason=reason,
         corrections=state.corrections,
+        confidence=confidence,
+        unaccounted=reading.unaccounted if reading is not None and values else (),
+        rivals=rivals,
     )
     return {"answer": answer}
+
+
+def doubts(kg: KnowledgeGraph, reading: Reading) -> str:
+    """Return in words why a reading is not sure."""
+    texts = relation_texts(kg, reading.unasked)
+    names = [texts[relation].label or relation for relation in reading.unasked]
+    reasons = []
+    if reading.unaccounted:
+        reasons.append(f"the query does not account for {', '.join(map(repr, reading.unaccounted))}")
+    if reading.missing:
+        reasons.append(f"the graph speaks of {reading.missing!r} elsewhere, but not here")
+    if names:
+        reasons.append(f"no word asks for {', '.join(map(repr, names))}")
+    return "; ".join(reasons) or "readings like this one are too often wrong"
+
+
+def rivals_of(state: State, kg: KnowledgeGraph, calibration: Calibration) -> tuple[Rival, ...]:
+    """Return the likeliest readings with other answers than the one followed."""
+    distinct = {frozenset(state.readings[state.attempt].values)}
+    rivals: list[Rival] = []
+    scored = [(calibration.probability(r.features), i) for i, r in enumerate(state.readings) if r.values]
+    for probability, i in sorted(scored, key=lambda pair: (-pair[0], pair[1])):
+        reading = state.readings[i]
+        if len(rivals) == RIVALS or frozenset(reading.values) in distinct:
+            continue
+        distinct.add(frozenset(reading.values))
+        values, sparql = reading.values[:RIVAL_VALUES], rule_program(kg, state.rules[i]).sparql(kg.profile)
+        rivals.append(Rival(reading.rule, values, labels_of(kg, values), sparql, round(probability, 4)))
+    return tuple(rivals)
 
 
 def program(state: State, runtime: Runtime[Context]) -> Update:

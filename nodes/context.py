@@ -18,7 +18,7 @@ OPEN = ("toolset", "prompt", "max_steps")
 RANKINGS = ("none", "hybrid", "sentence-transformers", "openai")
 """Strategies of relation ranking (QueryAgent, table 7)."""
 
-MAY_BE_ZERO = ("temperature", "model_retries", "shuffle_seed")
+MAY_BE_ZERO = ("temperature", "model_retries", "shuffle_seed", "min_confidence")
 """Numbers that need not be above 0."""
 
 _CHOICES = {
@@ -153,6 +153,16 @@ class Context:
         False,
         "Without a model: follow the likeliest rule even where no word of the question speaks of its "
         "relations; the reason says that the answer is a guess.",
+    )
+    min_confidence: float | None = _setting(
+        None,
+        "Probability of being right from which an answer counts as answered; below it, it is unsure. None is "
+        "what the calibration gives for 90 percent precision, 0 takes every answer for answered.",
+    )
+    calibration: str | None = _setting(
+        None,
+        "File of `triplewise calibrate`: how probable it is that an answer is right. None is that of the "
+        "loaded graph, else the one that comes along.",
     )
     relation_cut: int = _setting(40, "Relations offered at once (QueryAgent, appendix B.3).")
     ranking: Literal["none", "hybrid", "sentence-transformers", "openai"] = _setting(

@@ -23,6 +23,7 @@ from triplewise.tools.core.rules import Rule, path_text
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.planning.bodies import grow, node_form
+from triplewise.tools.planning.confidence import read_plan
 from triplewise.tools.planning.lexical.claims import claim_rules
 from triplewise.tools.planning.lexical.planner import Plan, PlanSettings, make_plan
 from triplewise.tools.planning.lexical.question import form_of, slot_of
@@ -61,6 +62,9 @@ def mined(state: State, runtime: Runtime[Context]) -> Update:
         plan = Plan(claim_rules(question, linked, env.kg, env.encoder, context.closed_world))
     else:
         plan = make_plan(question, linked, env.kg, env.encoder, env.seeds, settings_of(context))
+        if context.embedded:
+            readings = read_plan(plan, question, linked, env.kg, env.encoder)
+            return {"rules": plan.rules, "dropped": plan.dropped, "readings": readings}
     return {"rules": plan.rules, "dropped": plan.dropped}
 
 

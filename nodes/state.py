@@ -16,8 +16,9 @@ from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.rules import DroppedRule, Rule
 from triplewise.tools.core.terms import Triple
 from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.planning.confidence import Reading
 
-AnswerStatus = Literal["answered", "not_found", "budget_spent"]
+AnswerStatus = Literal["answered", "unsure", "not_found", "budget_spent"]
 VerdictStatus = Literal["ok", "error", "finished", "spent"]
 
 
@@ -135,11 +136,27 @@ class ProofTriple:
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """Another reading of the question, with some of the answers it gives, its query and its confidence."""
+
+    rule: str
+    values: tuple[str, ...]
+    labels: tuple[str, ...]
+    sparql: str
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The result of a run.
 
     `values` are short ids, literals, or "true"/"false"; `labels` are in the same order. A relational database
     gives `sql` in place of `sparql`, and `rows` (as text) in place of `proof`.
+
+    `confidence` is the calibrated probability that the answer is exactly right; None where nothing could
+    calibrate it (with a language model, for claims and slots). Below the setting `min_confidence` the status
+    is `unsure`. `unaccounted` are the words of the question that the query does not account for, `rivals`
+    other readings with other answers, likeliest first.
     """
 
     status: AnswerStatus
@@ -153,6 +170,9 @@ class Answer:
     reason: str = ""
     corrections: tuple[Correction, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    confidence: float | None = None
+    unaccounted: tuple[str, ...] = ()
+    rivals: tuple[Rival, ...] = ()
 
 
 class Input(BaseModel):
@@ -180,6 +200,9 @@ class State(BaseModel):
     rules: tuple[Rule, ...] = Field(default=(), description="Rules that may answer the question, best first.")
     dropped: tuple[DroppedRule, ...] = Field(
         default=(), description="Rules that were proposed or mined and are no plan, each with the reason."
+    )
+    readings: tuple[Reading, ...] = Field(
+        default=(), description="What the words of the question became in each rule (embedded policy)."
     )
     attempt: int = Field(default=0, description="Index of the rule being followed (embedded policy).")
     focus: tuple[str, ...] = Field(default=(), description="Task-relevant entities (ODA).")

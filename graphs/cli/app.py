@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from triplewise.graphs.cli import ask, facts, guidelines, kg, learn, plan
+from triplewise.graphs.cli import ask, calibrate, facts, guidelines, kg, learn, plan
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import EXIT_CODES, columns, examples, out, pairs, say
 from triplewise.graphs.cli.options import DEFAULT_PRESET
@@ -45,6 +45,7 @@ app = typer.Typer(
 )
 app.command(epilog=f"{ask.EXAMPLES}\n\n{EXIT_CODES}")(ask.ask)
 app.command(epilog=learn.EPILOG)(learn.learn)
+app.command(epilog=calibrate.EXAMPLES)(calibrate.calibrate)
 app.add_typer(kg.commands, name="kg")
 app.add_typer(plan.commands, name="plan")
 app.add_typer(guidelines.commands, name="guidelines")

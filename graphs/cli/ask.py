@@ -28,6 +28,9 @@ EXAMPLES = examples(
     "triplewise ask --resume",
 )
 
+UNSURE = 4
+"""Exit code of a run that has an answer but is not sure of it."""
+
 
 @o.unfold
 def ask(
@@ -161,7 +164,7 @@ def ask(
     finally:
         if store is not None:
             store.close()
-    raise typer.Exit(0 if answer.status == "answered" else 1)
+    raise typer.Exit({"answered": 0, "unsure": UNSURE}.get(answer.status, 1))
 
 
 def review_facts(shown: Mapping[str, Any]) -> dict[str, bool] | str:

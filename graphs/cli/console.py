@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 EXIT_CODES = (
     "Exit codes: 0 answered, 1 not found (or a budget was spent first), 2 something you can fix, "
-    "3 the run failed (a service, a disk), 130 interrupted."
+    "3 the run failed (a service, a disk), 4 not sure (--set min_confidence), 130 interrupted."
 )
 
 

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from triplewise.graphs.cli.console import columns
-from triplewise.nodes.state import Answer, ProofTriple, Step, Usage
+from triplewise.nodes.state import Answer, ProofTriple, Rival, Step, Usage
 from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import IRI, KnowledgeGraph, readable, readable_text
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RULES, VALUES, PROOF, NAMES, LENGTH = 3, 30, 20, 8, 400
 """Most rules, answers, facts of the proof, names in a list, and characters of an observation printed."""
 MARGIN = 9
-HEAD, GOOD, BAD, QUIET = "bold", "bold green", "bold red", "dim"
+HEAD, GOOD, DOUBTFUL, BAD, QUIET = "bold", "bold green", "bold yellow", "bold red", "dim"
 
 
 class Labels:
@@ -231,12 +231,18 @@ class Report:
         shown = list(zip(answer.values, answer.labels, strict=True))[:VALUES]
         if answer.labels in (("true",), ("false",)):
             shown = [("Yes", "Yes") if answer.labels == ("true",) else ("No", "No")]
-        texts = [_tagged(label, value, GOOD) for value, label in shown]
+        unsure = answer.status == "unsure"
+        texts = [_tagged(label, value, DOUBTFUL if unsure else GOOD) for value, label in shown]
+        texts = [Text("not sure; the likeliest reading gives", DOUBTFUL), *texts] if unsure else texts
         self.rows("Answer", texts or [Text("none", BAD)])
         if len(answer.values) > VALUES:
             self.row("", Text(f"and {len(answer.values) - VALUES:,} more; --json or -q give all", QUIET))
         if answer.reason:
             self.row("Why", f"{answer.reason}.")
+        if answer.confidence is not None:
+            self.row("Sure", f"{answer.confidence:.0%}")
+        if unsure and answer.rivals:
+            self.rows("Or", [self._rival(rival) for rival in answer.rivals])
         if query := answer.sparql or answer.sql:
             from rich.syntax import Syntax
 
@@ -257,6 +263,10 @@ class Report:
         self._lines("Corrected", lines)
         self.console.print()
         self.row("Cost", Text(cost(answer.usage), QUIET))
+
+    def _rival(self, rival: Rival) -> Text:
+        """Return another reading in a line."""
+        return self.labels.replace(f"{_first(rival.labels)}  ({rival.confidence:.0%}: {rival.rule})")
 
     def _lines(self, head: str, lines: Iterable[Text]) -> None:
         """Print a heading with lines under it, which are never broken: they are there to be copied."""

@@ -6,7 +6,7 @@ const OUTCOMES = {
   wrong: { sign: "✗", word: "wrong" },
   open: { sign: "·", word: "not judged" },
 };
-const STATUS = { answered: "answered", not_found: "not found", budget_spent: "budget spent", crashed: "crashed" };
+const STATUS = { answered: "answered", unsure: "not sure", not_found: "not found", budget_spent: "budget spent", crashed: "crashed" };
 
 function outcomeOf(question) {
   if (question.score === null || question.score === undefined) return "open";
@@ -52,7 +52,7 @@ function answerCard(question, run, trace, terms) {
     el(
       "div",
       { class: "answers" },
-      el("div", { class: "card" }, el("h2", {}, "Answer"), answerChips(question, trace), reason(trace)),
+      el("div", { class: "card" }, el("h2", {}, "Answer"), answerChips(question, trace), reason(trace), sureness(trace, terms)),
       question.gold.length ? el("div", { class: "card" }, el("h2", {}, "Right answer"), chips(question.gold.map((text) => el("li", {}, terms.names.get(text) || text, terms.names.has(text) ? el("span", { class: "id" }, " ", text) : null)))) : null,
     ),
     entities(trace, terms),
@@ -85,6 +85,13 @@ function judged(question, label, id) {
 function reason(trace) {
   if (!trace.reason) return null;
   return el("p", { class: "why" }, trace.reason.replace(/^./, (c) => c.toUpperCase()).replace(/([^.!?])$/, "$1."));
+}
+
+function sureness(trace, terms) {
+  if (typeof trace.confidence !== "number") return null;
+  const percent = (share) => `${Math.round(share * 100)} %`;
+  const rivals = (trace.rivals || []).map((r) => el("li", {}, r.labels.join(", "), ` (${percent(r.confidence)}) `, el("span", { class: "rule" }, terms.rule(r.rule))));
+  return [el("p", { class: "under" }, `Sure by ${percent(trace.confidence)}`), rivals.length ? el("details", {}, el("summary", {}, count(rivals.length, "other reading")), el("ol", {}, rivals)) : null];
 }
 
 function entities(trace, terms) {

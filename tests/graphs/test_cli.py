@@ -17,6 +17,7 @@ from tests.graphs.conftest import Cli
 from tests.support.openai_server import OpenAIServer
 
 QUESTION = "Where was Goethe's unmarried partner born?"
+LETTERS = list(enumerate("ABCDEFGHIJ"))
 FILMS = """\
 @prefix : <http://films.example/> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
@@ -49,6 +50,48 @@ def test_ask_shows_phases_answer_query_and_proof(cli: Cli) -> None:
     ):
         assert part in done.out
     assert done.err == ""
+
+
+def test_an_answer_that_is_not_sure_says_so_and_has_an_exit_code_of_its_own(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = "What is the population density of Mexico?"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = cli("ask", question)
+    assert shown.code == 4
+    assert "not sure; the likeliest reading gives" in shown.out
+    assert "does not account for 'density'" in shown.out
+    assert "\x1b[1;32m124" not in shown.out  # nothing in green
+    monkeypatch.delenv("FORCE_COLOR")
+    told = json.loads(cli("ask", question, "--json").out)
+    assert (told["status"], told["unaccounted"]) == ("unsure", ["density"])
+    assert cli("ask", question, "-q", "--set", f"min_confidence={told['confidence'] - 0.01}").code == 0
+    assert cli("ask", question, "-q", "--set", "min_confidence=1").code == 4
+    assert "4 not sure" in cli("ask", "--help").out.replace("\n", " ")
+
+
+def test_calibrate_learns_from_ones_own_questions(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triplewise.tools.learning.calibration.LEAST", 12)
+    facts = [
+        f':f{i} rdfs:label "Film {c}x" ; :director :d{i} . :d{i} rdfs:label "Dee {c}" .' for i, c in LETTERS
+    ]
+    (tmp_path / "films.ttl").write_text(FILMS + "\n".join(facts))
+    questions = [
+        *({"question": f"Who is the director of Film {c}x?", "answers": [f"Dee {c}"]} for _, c in LETTERS),
+        *({"question": f"Who is the deputy director of Film {c}x?", "answers": []} for _, c in LETTERS),
+    ]
+    path, kept = tmp_path / "questions.jsonl", tmp_path / "own.yaml"
+    path.write_text("".join(json.dumps(q) + "\n" for q in questions))
+    films = str(tmp_path / "films.ttl")
+    assert "--out" in cli("calibrate", str(path), "--kg", films).err
+    done = cli("calibrate", str(path), "--kg", films, "--out", str(kept))
+    assert done.code == 0, done.err
+    assert yaml.safe_load(kept.read_text())["provenance"]["count"] == len(questions)
+    own = ("--kg", films, "-q", "--set", f"calibration={kept}")
+    assert cli("ask", "Who is the director of Film Ax?", *own).code == 0
+    assert cli("ask", "Who is the deputy director of Film Ax?", *own).code == 4
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,11 @@ class Rule:
         return counted or (self.body[-1].variable if self.body else either)
 
     @property
+    def key(self) -> tuple[object, ...]:
+        """What it says, whatever it is worth and wherever it comes from."""
+        return self.anchor, self.body, self.constraints
+
+    @property
     def relations(self) -> tuple[str, ...]:
         """Short ids of all its relations, in order of appearance."""
         atoms = (*self.body, *(a for c in self.constraints for a in c.atoms))

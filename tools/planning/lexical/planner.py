@@ -86,10 +86,14 @@ class PlanSettings:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The rules of a question, best first, and those that were thought of and dropped, with the reasons."""
+    """The rules of a question, best first, and those that were thought of and dropped, with the reasons.
+
+    `search` is what found them around the linked entities; None where seed questions gave them all.
+    """
 
     rules: tuple[Rule, ...] = ()
     dropped: tuple[DroppedRule, ...] = ()
+    search: Search | None = None
 
 
 def make_plan(
@@ -107,6 +111,7 @@ def make_plan(
     settings = settings or PlanSettings()
     rules: list[Rule] = []
     reasons: list[DroppedRule] = []
+    search: Search | None = None
     if seeds is not None and linked:
         mined = seed_rules(question, linked, kg, encoder, seeds, settings.mining, settings.seed_count)
         rules, reasons = _with_grounding(kg, mined, settings)
@@ -116,9 +121,9 @@ def make_plan(
         reasons += search.dropped
     distinct: dict[tuple[object, ...], Rule] = {}
     for rule in rules:
-        distinct.setdefault((rule.anchor, rule.body, rule.constraints), rule)
+        distinct.setdefault(rule.key, rule)
     best = share_places(list(distinct.values()), settings.rules)
-    return Plan(tuple(best), tuple(dict.fromkeys(reasons)))
+    return Plan(tuple(best), tuple(dict.fromkeys(reasons)), search)
 
 
 def prepare(
@@ -195,6 +200,7 @@ class Search:
         view: the question. topics: argument forms of the linked entities, in the order of the question.
         classes: nodes that the expected noun names as a class of the KG.
         dropped: rules that were tried and are none, with the reason.
+        fit: judges the values of rules. values: those of the rules that were run, some of each.
     """
 
     def __init__(
@@ -209,8 +215,9 @@ class Search:
         self.view, self.topics, self.classes = view, tuple(topics), tuple(classes)
         self.kg, self.encoder, self.settings = kg, encoder, settings
         self.dropped: list[DroppedRule] = []
+        self.values: dict[tuple[object, ...], tuple[Term, ...]] = {}
         self._weights = thresholds_of(encoder)
-        self._fit = ValueFit(kg, encoder, view, classes)
+        self.fit = ValueFit(kg, encoder, view, classes)
         self._bodies: dict[str, list[tuple[Body, float]]] = {}
         self._scorers: dict[str, Scorer] = {}
         self._reached: dict[tuple[str, Body], frozenset[Term]] = {}
@@ -273,6 +280,7 @@ class Search:
             anchor = self.kg.profile.expand(rule.anchor)
             values = [v for v in answers(self.kg, rule, SAMPLE) if v != anchor]
             if (result := self._weigh(rule, values)) is not None:
+                self.values.setdefault(result.key, tuple(values))
                 weighed.append(result)
         return sorted(weighed, key=lambda r: -r.score)
 
@@ -283,7 +291,7 @@ class Search:
         """
         if not values:
             return self._drop(rule, NOWHERE)
-        if self._fit.contradicts(values):
+        if self.fit.contradicts(values):
             kind = self.view.kind
             return self._drop(rule, f"what is asked for is a {kind}, and it leads to something else")
         named = bool(rule.body) and self.scorer(rule.anchor).names(rule.body)
@@ -295,8 +303,10 @@ class Search:
             if members and self.view.determined:
                 values = [*members, *values]
                 kinds = types_of(self.kg, others[:SAMPLE]).values() if others else ()
-                rule = typed if others and not any(map(self._fit.is_asked, kinds)) else rule
-        fit = self._fit.of(values, named)
+                if others and not any(map(self.fit.is_asked, kinds)):
+                    rule = typed
+                    self.values[rule.key] = tuple(members)
+        fit = self.fit.of(values, named)
         weights, scorer = self._weights, self.scorer(rule.anchor)
         chains = [rule.body, *(c.atoms for c in rule.constraints if c.atoms)]
         if rule.body and not self.view.constrained:

@@ -37,7 +37,7 @@ _LATE_ORDER = re.compile(r",\s*(?:please\s+)?(?:name|list|tell)\s+(?:all|the|me|
 def lexicon() -> dict[str, Any]:
     """Return the word lists."""
     data: dict[str, Any] = yaml.safe_load(files(__package__).joinpath("english.yaml").read_text("utf-8"))
-    for name in ("stopwords", "asking", "orders", "verbs", "prepositions", "denials"):
+    for name in ("stopwords", "asking", "orders", "verbs", "prepositions", "denials", "measures"):
         data[name] = frozenset(data[name].split())
     data["forms"] = {form: lemma for lemma, forms in data["lemmas"].items() for form in forms}
     return data
@@ -178,6 +178,8 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
     superlative = None if most else reader.superlative()
     comparative = () if comparisons else reader.comparative() or reader.before_mention()
     expected, kind = reader.expected()
+    if not kind and not counting and expected.removesuffix("s") in lexicon()["dates"]:
+        kind = "time"
     at = low.index(expected) if expected in low else -1
     before = low[at - 1] if at > 0 and low[at - 1] not in stop and low[at - 1] != MENTION else ""
     is_class = any(w in ("which", "what", "many") for w in low[max(0, at - 2) : max(at, 0)])

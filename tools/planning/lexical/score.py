@@ -20,7 +20,7 @@ import numpy as np
 import yaml
 
 from triplewise.tools.core.rules import Atom
-from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term
 from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
@@ -171,6 +171,9 @@ class _Reading:
 class Scorer:
     """Scores rule bodies for one question.
 
+    Attributes:
+        words: the content words with their places; -1 for a quantity that "how tall" asks for.
+
     Args:
         topic: where the bodies start; a noun before its mention that only says its type needs no relation.
         by_class: the expected noun names a class of the KG: then the types of the values decide, and
@@ -185,7 +188,7 @@ class Scorer:
         topic: str = "",
         by_class: bool = False,
     ) -> None:
-        self._kg, self._encoder, self._view, self._by_class = kg, encoder, view, by_class
+        self._kg, self._encoder, self._view, self.by_class = kg, encoder, view, by_class
         self._weights = thresholds_of(encoder)
         self._readings: dict[tuple[str, bool], _Reading] = {}
         self.words = self._question_words(topic)
@@ -240,7 +243,7 @@ class Scorer:
         for step, row, end, type_ in zip(new, table, ends, declared, strict=True):
             relation, forward = step
             fit = 0.0
-            if end and not self._by_class:
+            if end and not self.by_class:
                 fit = weights.end * (by_noun.get(end) or 0.0)
                 fit += weights.hint * (kinds[end] == self._kind)
             iri = self._kg.profile.expand(relation, relation=True)
@@ -263,12 +266,17 @@ class Scorer:
         matrix = np.stack([self._reading(a).words for a in body])
         if self._noun >= 0:
             matrix[:-1, self._noun] = 0.0
-            if self._by_class:
+            if self.by_class:
                 matrix[-1, self._noun] *= self._weights.same
-        if self._by_class and matrix.size:
+        if self.by_class and matrix.size:
             # "which river in France": a preposition says the relation to the topic.
             matrix[0] = np.maximum(matrix[0], self._weights.weak * (matrix[0] == matrix[0].max()))
         return matrix
+
+    def table(self, body: Body) -> np.ndarray:
+        """Return the similarity of each relation of a body (rows) with each of `words`."""
+        self._read([body])
+        return np.stack([self._reading(a).words for a in body])
 
     def partial(self, bodies: Sequence[Body]) -> list[float]:
         """Return scores of bodies that may still grow: the far end does not count."""
@@ -293,7 +301,7 @@ class Scorer:
         own, chosen = _assign(matrix)
         best = matrix.max(axis=0)
         if self._noun >= 0:
-            named = weights.spoken if self._by_class else self._reading(body[-1]).named
+            named = weights.spoken if self.by_class else self._reading(body[-1]).named
             best[self._noun] = max(best[self._noun], named)
         value = weights.word * float(best.sum()) + weights.relation * (own - weights.floor * len(body))
         returns = sum(a.relation == b.relation and a.forward != b.forward for a, b in pairwise(body))
@@ -439,6 +447,8 @@ class ValueFit:
         Plain text, or a name with a digit, may be either in an unknown writing.
         """
         sample, kind = values[:SAMPLE], self._view.kind
+        if kind and all(isinstance(v, Literal) and v.datatype == XSD + "boolean" for v in sample):
+            return True
         if kind in ("person", "place"):
             return all(isinstance(v, Literal) and v.datatype in NUMERIC | TEMPORAL for v in sample)
         if kind not in ("time", "number") or self._view.counting:

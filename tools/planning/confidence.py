@@ -1,0 +1,301 @@
+"""How sure a reading of a question is: its evidence as features, and a calibrated probability of being right.
+
+A reading is a rule and what each word of the question became in it (`accounting.py`). The probability is a
+logistic regression on the features below, trained on questions of several graphs (`evals/calibration.py`) and
+shipped as `calibration.yaml`; `triplewise calibrate` trains it on questions of one's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term
+from triplewise.tools.kg.open import is_store
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.planning.bodies import node_form, run
+from triplewise.tools.planning.lexical.accounting import Accounting, WordUse
+from triplewise.tools.planning.lexical.planner import (
+    GUESS,
+    SAMPLE,
+    Plan,
+    PlanSettings,
+    Search,
+    has_gap,
+    prepare,
+)
+from triplewise.tools.retrieval.encoder import Encoder
+
+FILE = "calibration.yaml"
+"""Name of the data file, in this package and beside the profile of a loaded graph."""
+COMPARED = 4
+"""Rules that are run for their values where the planner has not done so already."""
+
+LESS, EITHER, MORE = -1, 0, 1
+FEATURES: Mapping[str, tuple[int, str]] = {
+    "accounted": (MORE, "mean share of the content words and operators that became something"),
+    "weakest": (MORE, "the smallest of these shares"),
+    "lost": (LESS, "words that became nothing, at most 4"),
+    "numbers": (LESS, "numbers that became nothing, at most 2"),
+    "operators": (LESS, "operators that the rule has no clause for, at most 2"),
+    "mentions": (LESS, "linked mentions that the rule leaves out, at most 2"),
+    "names": (LESS, "whether words written like names are linked to nothing"),
+    "elsewhere": (LESS, "how much better a relation elsewhere in the graph says a word, at most"),
+    "support": (MORE, "similarity of the least supported relation with a word of its own"),
+    "support_mean": (MORE, "mean over the rule's relations of the best similarity with any word"),
+    "unasked": (LESS, "relations that no word asks for, at most 3"),
+    "score": (MORE, "the rule's score over the number of its relations and words"),
+    "margin": (MORE, "its lead over the next rule that has other answers and leaves no more out, -1 to 1"),
+    "alone": (MORE, "whether there is no such rule"),
+    "agreement": (MORE, "share of the rules with known answers that have the same"),
+    "linking": (MORE, "score of the least certain mention that the rule uses"),
+    "homonyms": (LESS, "score of its best runner-up over its own"),
+    "inexact": (LESS, "mentions that are not written as the label or an alias is"),
+    "fit": (MORE, "how well the kind of the answers is what is asked for, -1 to 1"),
+    "many": (LESS, "logarithm of the number of answers"),
+    "plural": (LESS, "whether several answers stand against a singular, or one against a plural"),
+    "hops": (EITHER, "relations of the chain beyond the first"),
+    "constraints": (EITHER, "further relations: other topics, compared quantities"),
+    "seed": (MORE, "F1 over its seeds of a rule from seed questions, else 0"),
+    "from_seed": (EITHER, "whether the rule is from seed questions"),
+    "guess": (LESS, "whether no word speaks for the rule, or the graph has a gap in it"),
+    "fallback": (LESS, "rules that failed before this one, at most 3"),
+    "members": (LESS, "whether the rule is all members of a class"),
+    "boolean": (EITHER, "whether the answer is yes or no"),
+    "denied": (EITHER, "whether the answer is no"),
+    "words": (EITHER, "logarithm of the number of content words and operators"),
+}
+"""The features, one by one: whether more of it makes an answer surer, and what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A rule's reading of a question.
+
+    Attributes:
+        rule: the rule in one line.
+        values: some of its answers, as ids and literals.
+        words: what each content word and operator became.
+        unasked: relations of the rule that no word asks for.
+        missing: a word that a relation elsewhere in the graph says, which is missing here; "" for none.
+        features: the evidence, by the names of `FEATURES`.
+    """
+
+    rule: str
+    values: tuple[str, ...] = ()
+    words: tuple[WordUse, ...] = ()
+    unasked: tuple[str, ...] = ()
+    missing: str = ""
+    features: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def unaccounted(self) -> tuple[str, ...]:
+        """The words that became nothing."""
+        return tuple(w.text for w in self.words if w.lost)
+
+
+def read_plan(
+    plan: Plan, question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, encoder: Encoder
+) -> tuple[Reading, ...]:
+    """Return the readings of a plan's rules, in their order. Rules whose values are not known yet are run."""
+    if not plan.rules:
+        return ()
+    search = plan.search or prepare(question, linked, kg, encoder, PlanSettings())
+    return _Reader(search, plan.rules, linked).readings()
+
+
+class _Reader:
+    """Reads the rules of one plan."""
+
+    def __init__(self, search: Search, rules: Sequence[Rule], linked: Sequence[LinkedEntity]) -> None:
+        self._search, self._rules, self._kg, self._view = search, rules, search.kg, search.view
+        self._accounting = Accounting(search)
+        self._linked = {node_form(self._kg, e.id): e for e in linked}
+        self._values: list[tuple[Term, ...] | None] = [search.values.get(rule.key) for rule in rules]
+        for i in range(min(COMPARED, len(rules))):
+            if self._values[i] is None:
+                result = run(self._kg, rules[i], SAMPLE)
+                no_or_yes = (
+                    (Literal(str(result.boolean).lower(), XSD + "boolean"),)
+                    if result.boolean is not None
+                    else ()
+                )
+                self._values[i] = result.column(result.variables[0]) if result.rows else no_or_yes
+
+    def readings(self) -> tuple[Reading, ...]:
+        """Return one for each rule."""
+        parts = [self._account(i) for i in range(len(self._rules))]
+        left_out = [sum(w.lost for w in words) + mentions for words, _, mentions in parts]
+        return tuple(self._read(i, *part, left_out) for i, part in enumerate(parts))
+
+    def _account(self, index: int) -> tuple[list[WordUse], float, int]:
+        """Return what the words became in a rule, the fit of its answers, and the mentions it leaves out."""
+        rule, values = self._rules[index], self._values[index] or ()
+        things, fit = self._accounting.things(rule, values), 0.0
+        if things and not any(c.kind == "ask" for c in rule.constraints):
+            names = bool(rule.body) and self._search.scorer(rule.anchor).names(rule.body)
+            fit = self._search.fit.of(things, names)
+        mentions = sum(topic not in _nodes(rule) for topic in self._search.topics)
+        return self._accounting.words(rule, values, fit), fit, mentions
+
+    def _read(
+        self, index: int, words: list[WordUse], fit: float, mentions: int, left_out: Sequence[int]
+    ) -> Reading:
+        """Return the reading of one rule; `left_out`: words and mentions that each rule leaves out."""
+        rule, values = self._rules[index], self._values[index] or ()
+        scorer, short = self._search.scorer(rule.anchor), self._kg.profile.short
+        is_boolean = any(c.kind == "ask" for c in rule.constraints)
+        asked = self._accounting.asked(rule)
+        best = [similarity for _, similarity in asked] or [1.0]
+        unasked = tuple(a.relation for a, s in asked if s < self._accounting.thresholds.weak)
+        texts = tuple(short(v) if isinstance(v, IRI) else v.value for v in values)
+        entities = [e for form, e in self._linked.items() if form in _nodes(rule)]
+        candidates = [e.candidates for e in entities if e.candidates]
+        lost, noun = [w for w in words if w.lost], self._view.expected
+        plural = noun.endswith("s") and not noun.endswith(("ss", "us", "is"))
+        number = 0.0
+        if noun and not is_boolean and not self._view.counting:
+            number = float(len(values) > 1) if not plural else 0.5 * (len(values) == 1)
+        elsewhere = max(words, key=lambda w: w.elsewhere, default=WordUse("", "", 1.0))
+        from_seed = rule.support > 0
+        total = rule.precision + rule.recall
+        features = {
+            "accounted": float(np.mean([w.share for w in words])) if words else 1.0,
+            "weakest": min((w.share for w in words), default=1.0),
+            "lost": min(len(lost), 4),
+            "numbers": min(sum(w.text[0].isdigit() for w in lost), 2),
+            "operators": min(sum(w.operator for w in lost), 2),
+            "mentions": min(mentions, 2),
+            "names": float(bool(self._view.unlinked)),
+            "elsewhere": elsewhere.elsewhere,
+            "support": scorer.support(tuple(rule.body)) if rule.body else min(best),
+            "support_mean": float(np.mean(best)),
+            "unasked": min(len(unasked), 3),
+            "score": rule.score / (1 + len(asked) + len(words)),
+            **self._rivalry(index, left_out),
+            "linking": min((c[0].score for c in candidates), default=1.0),
+            "homonyms": max((c[1].score / c[0].score for c in candidates if len(c) > 1), default=0.0),
+            "inexact": sum(c[0].kind not in ("given", "exact", "alias") for c in candidates),
+            "fit": fit,
+            "many": math.log1p(len(values)),
+            "plural": number,
+            "hops": max(len(rule.body) - 1, 0),
+            "constraints": sum(bool(c.atoms) for c in rule.constraints),
+            "seed": 2 * rule.precision * rule.recall / total if from_seed and total else 0.0,
+            "from_seed": float(from_seed),
+            "guess": float(rule.provenance == GUESS or has_gap(rule)),
+            "fallback": min(index, 3),
+            "members": float(bool(rule.body) and rule.anchor not in self._search.topics),
+            "boolean": float(is_boolean),
+            "denied": float(texts == ("false",)),
+            "words": math.log1p(len(words)),
+        }
+        return Reading(
+            rule.text(),
+            texts,
+            tuple(words),
+            unasked,
+            elsewhere.text if elsewhere.elsewhere > 0 else "",
+            {name: round(float(value), 4) for name, value in features.items()},
+        )
+
+    def _rivalry(self, index: int, left_out: Sequence[int]) -> dict[str, float]:
+        """Return how far a rule is ahead of the next with other answers, and how many agree with it.
+
+        A rule that leaves more out is no rival.
+        """
+        own, score = frozenset(self._values[index] or ()), self._rules[index].score
+        others = [i for i, values in enumerate(self._values) if i != index and values]
+        agree = [i for i in others if frozenset(self._values[i] or ()) == own]
+        rivals = [i for i in others if i not in agree and left_out[i] <= left_out[index]]
+        margins = [score - self._rules[i].score for i in rivals]
+        return {
+            "margin": float(np.clip(min(margins), -1.0, 1.0)) if margins else 0.0,
+            "alone": float(not margins),
+            "agreement": len(agree) / len(others) if others else 0.5,
+        }
+
+
+def _nodes(rule: Rule) -> set[str]:
+    """Return the nodes that a rule names, as it writes them."""
+    return {rule.anchor, *(part for c in rule.constraints for part in (c.variable, c.value, c.operator))}
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A logistic regression on features, as the data file holds it.
+
+    Attributes:
+        weights: of each feature, after its mean was taken away and it was divided by its scale.
+        min_confidence: from where an answer counts as answered.
+        provenance: what it was trained on, and figures.
+    """
+
+    weights: Mapping[str, float]
+    means: Mapping[str, float]
+    scales: Mapping[str, float]
+    bias: float
+    min_confidence: float
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def probability(self, features: Mapping[str, float]) -> float:
+        """Return how probable it is that an answer with such features is exactly right."""
+        z = self.bias + sum(
+            weight * (features[name] - self.means[name]) / self.scales[name]
+            for name, weight in self.weights.items()
+        )
+        return 1 / (1 + math.exp(-max(min(z, 30.0), -30.0)))
+
+    def write(self, path: Path) -> None:
+        """Write the data file."""
+        header = "# How features of a reading become a probability: `Calibration` in `confidence.py`.\n"
+        path.write_text(header + yaml.safe_dump(asdict(self), sort_keys=False), "utf-8")
+
+
+def read_calibration(text: str, path: Path) -> Calibration:
+    """Return the calibration of a data file. Raises `DataError` where it is none, or of other features."""
+    try:
+        calibration = Calibration(**yaml.safe_load(text))
+        calibration.probability(dict.fromkeys(FEATURES, 0.0))
+    except (TypeError, KeyError, ValueError, AttributeError, ZeroDivisionError, yaml.YAMLError) as error:
+        raise DataError(
+            f"no calibration of this version ({error}); run `triplewise calibrate` again", path
+        ) from error
+    return calibration
+
+
+@lru_cache(maxsize=1)
+def shipped() -> Calibration:
+    """Return the calibration that comes with the package."""
+    path = files(__package__).joinpath(FILE)
+    return read_calibration(path.read_text("utf-8"), Path(str(path)))
+
+
+def own_file(kg: KnowledgeGraph) -> Path | None:
+    """Return where a graph's own calibration lies: beside the profile of a loaded folder, else nowhere."""
+    return next((folder / FILE for folder in kg.cache_dirs if is_store(folder)), None)
+
+
+def calibration_for(kg: KnowledgeGraph, file: str | None = None) -> Calibration:
+    """Return the calibration of a file, else of the graph where it was calibrated, else the shipped one.
+
+    Raises `DataError` where the file cannot be read.
+    """
+    path = Path(file) if file is not None else own_file(kg)
+    if path is None or (file is None and not path.is_file()):
+        return shipped()
+    try:
+        return read_calibration(path.read_text("utf-8"), path)
+    except OSError as error:
+        raise DataError(error.strerror or str(error), path) from error
