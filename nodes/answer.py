@@ -135,14 +135,15 @@ def _build(
         reason = f"{reason}; assumed, for what the graph does not prove counts as untrue (closed_world)"
     confidence: float | None = None
     rivals: tuple[Rival, ...] = ()
-    reading = state.readings[state.attempt] if state.attempt < len(state.readings) else None
+    readings = {reading.rule: reading for reading in state.readings}  # rules may have been edited since
+    reading = readings.get(rule.text()) if rule is not None else None
     if reading is not None and status == "answered" and values:
         calibration = calibration_for(kg, context.calibration)
         confidence = round(calibration.probability(reading.features), 4)
         least = context.min_confidence
         if confidence < (calibration.min_confidence if least is None else least):
             status, reason = "unsure", "; ".join(filter(None, (reason, doubts(kg, reading))))
-        rivals = rivals_of(state, kg, calibration)
+        rivals = rivals_of(reading, state, kg, calibration)
     shown = list(dict.fromkeys(proof))[:PROOF_LIMIT]
     texts = triple_text(kg, shown, exact=False)
     facts = with_documents(kg, [ProofTriple(*fact) for fact in zip(shown, texts, strict=True)])
@@ -182,17 +183,19 @@ def doubts(kg: KnowledgeGraph, reading: Reading) -> str:
     return "; ".join(reasons) or "readings like this one are too often wrong"
 
 
-def rivals_of(state: State, kg: KnowledgeGraph, calibration: Calibration) -> tuple[Rival, ...]:
-    """Return the likeliest readings with other answers than the one followed."""
-    distinct = {frozenset(state.readings[state.attempt].values)}
-    rivals: list[Rival] = []
-    scored = [(calibration.probability(r.features), i) for i, r in enumerate(state.readings) if r.values]
-    for probability, i in sorted(scored, key=lambda pair: (-pair[0], pair[1])):
-        reading = state.readings[i]
-        if len(rivals) == RIVALS or frozenset(reading.values) in distinct:
+def rivals_of(
+    chosen: Reading, state: State, kg: KnowledgeGraph, calibration: Calibration
+) -> tuple[Rival, ...]:
+    """Return the likeliest readings with other answers than the one that was chosen."""
+    distinct, rivals = {frozenset(chosen.values)}, list[Rival]()
+    rules = {rule.text(): rule for rule in state.rules}
+    scored = [(calibration.probability(r.features), r) for r in state.readings if r.values]
+    for probability, reading in sorted(scored, key=lambda pair: -pair[0]):
+        rule = rules.get(reading.rule)
+        if len(rivals) == RIVALS or rule is None or frozenset(reading.values) in distinct:
             continue
         distinct.add(frozenset(reading.values))
-        values, sparql = reading.values[:RIVAL_VALUES], rule_program(kg, state.rules[i]).sparql(kg.profile)
+        values, sparql = reading.values[:RIVAL_VALUES], rule_program(kg, rule).sparql(kg.profile)
         rivals.append(Rival(reading.rule, values, labels_of(kg, values), sparql, round(probability, 4)))
     return tuple(rivals)
 

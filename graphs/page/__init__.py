@@ -98,7 +98,7 @@ class Question:
     Attributes:
         id: unique in its run. question: in plain language.
         gold: right answers as text; empty where nobody knows them. answer: what was answered, as labels.
-        status: answered, not_found, budget_spent, or crashed.
+        status: answered, unsure, not_found, budget_spent, or crashed.
         score: in [0, 1] by the task's own metric; None where there is no gold.
         error_class: why it went wrong, "" if it did not.
         tags: to filter by, e.g. `2-hop` or `guideline: fact_empty`.
