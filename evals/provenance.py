@@ -34,6 +34,7 @@ LAYERS = ("tools", "guidelines", "nodes", "graphs", "evals")
 CODE_SUFFIXES = (".py", ".yaml", ".jinja", ".gz")
 PRESENTATION = (
     "evals/report/",
+    "evals/command.py",
     "evals/logs.py",
     "evals/statistics.py",
     "evals/grids/",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 from tests.support.openai_server import Messages, OpenAIServer
 from triplewise.evals.command import app, line
 from triplewise.evals.data import graph
+from triplewise.evals.dropped_facts import sentences_of
 from triplewise.evals.evaluation import scores_of, task_arguments
 from triplewise.evals.grids import run as grid_run
 from triplewise.evals.grids.grid import Cell, Choices, GridFile, cells_of, load_grid, shipped
@@ -421,3 +423,14 @@ def broken_off(file: GridFile, logs: Path) -> None:
             server.closing.set()
             assert process.wait(60) != 0
             assert process.stdout.read() == ""
+
+
+def test_sentences_of_dropped_facts_share_no_word_with_the_relation_they_state() -> None:
+    for relation, sentences in sentences_of("metaqa").items():
+        for sentence in sentences:
+            words = {word[:5] for word in re.findall(r"[a-z]{4,}", sentence.lower())}
+            assert "{s}" in sentence
+            assert "{o}" in sentence
+            assert not words & {word[:5] for word in relation.split("_") if len(word) > 3}, sentence
+    with pytest.raises(ConfigurationError, match="MetaQA's relations only"):
+        sentences_of("wikidata")
