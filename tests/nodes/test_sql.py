@@ -249,3 +249,32 @@ def test_nothing_but_null_is_no_result(db: str) -> None:
     assert select(db, "SELECT MAX(year) FROM film WHERE year > 3000").outcome == "empty"
     far = select(db, "SELECT title FROM film WHERE title = 'Blue Moon'")
     assert sql_fixes(open_database(db), "", far, budget=5, most=2) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "missing"),
+    [
+        ("title LIKE 'R%d%r'", []),
+        ("title LIKE 'R_d%'", []),
+        ("title = 'red river' COLLATE NOCASE", []),
+        ("LOWER(title) = 'red river'", []),
+        ("title LIKE '%Rover%'", ["%Rover%"]),
+    ],
+)
+def test_patterns_and_other_capitals_are_texts_that_rows_hold(
+    db: str, condition: str, missing: list[str]
+) -> None:
+    found = select(db, f"SELECT COUNT(*) FROM film WHERE {condition}")
+    assert [m["text"] for m in found.detail.get("missing", [])] == missing
+
+
+def test_numbers_stored_as_texts_are_told_where_their_order_counts(tmp_path: Path) -> None:
+    path = tmp_path / "races.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        "CREATE TABLE race (team TEXT, points TEXT); INSERT INTO race VALUES ('a', '9'), ('b', '10');"
+    )
+    connection.close()
+    url = f"sqlite:///{path}"
+    assert select(url, "SELECT team FROM race WHERE points < 45").detail == {"as_text": ["race.points"]}
+    assert select(url, "SELECT team FROM race WHERE CAST(points AS REAL) < 9.5").detail == {}

@@ -14,7 +14,7 @@ from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter,
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.query import Rows
-from triplewise.tools.sql.values import fold, nearest
+from triplewise.tools.sql.values import nearest
 
 if TYPE_CHECKING:
     from triplewise.tools.sql.database import RelationalDatabase
@@ -69,16 +69,21 @@ def _run(select: Select, database: RelationalDatabase) -> Rows:
 
 
 def _of_texts(select: Select, database: RelationalDatabase) -> dict[str, object]:
-    """The texts of a SELECT that stand in no row, each with the nearest ones: what guidelines need of it."""
+    """What guidelines need of a SELECT: its texts that stand in no row, each with the nearest ones.
+
+    And columns whose numbers are stored as texts, which have another order.
+    """
+    from sqlglot import exp
+
     missing = []
     for literal, column in select.texts(database.schema):
         near = [str(v) for v in database.find(column, literal.name.strip("%"))]
-        matched = (
-            any(fold(literal.name.strip("%")) in fold(v) for v in near) if "%" in literal.name else False
-        )
-        if literal.name not in near and not matched:
+        parent = literal.parent
+        is_exact = isinstance(parent, exp.EQ | exp.NEQ | exp.In) and isinstance(parent.this, exp.Column)
+        if literal.name not in near if is_exact else not database.holds_like(column, literal.name):
             missing.append({"text": literal.name, "column": column.id, "nearest": near})
-    return {"missing": missing} if missing else {}
+    as_text = [c.id for c in select.ordered(database.schema) if database.keeps_as_text(c)]
+    return {k: v for k, v in (("missing", missing), ("as_text", as_text)) if v}
 
 
 @action(

@@ -9,6 +9,7 @@ It is read-only twice: the connection cannot write, and nothing but a SELECT bui
 
 from __future__ import annotations
 
+import re
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -176,6 +177,24 @@ class RelationalDatabase:
             return nearest(text, self._values_like(column, text), limit)
         except QueryError:
             return []
+
+    def holds_like(self, column: Column, pattern: str) -> bool:
+        """Whether a value of a column is like a pattern with % and _, or a text in other capitals."""
+        parts = re.split("([%_])", fold(pattern))
+        regex = "".join({"%": ".*", "_": "."}.get(part, re.escape(part)) for part in parts)
+        try:
+            return any(re.fullmatch(regex, fold(str(v)), re.DOTALL) for v in self._values_of(column))
+        except QueryError:
+            return True
+
+    def keeps_as_text(self, column: Column) -> bool:
+        """Whether a column holds numbers as texts of several lengths: "9" comes after "10"."""
+        if column.kind != "number" or column in self._writer.native:
+            return False
+        try:
+            return len({len(str(v)) for v in self._values_of(column) if isinstance(v, str)}) > 1
+        except QueryError:
+            return False
 
     def read_select(self, text: str) -> Select:
         """The SELECT that a model wrote, checked. Raises `ActionError`, see `triplewise.tools.sql.select`."""

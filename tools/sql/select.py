@@ -24,6 +24,9 @@ NEAREST = 5
 """Names that are offered for one that there is not."""
 _DIALECTS = {"postgresql": "postgres"}
 _FORBIDDEN = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Lock, exp.Set, exp.Pragma)
+_ORDERING = (
+    exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.Ordered, exp.Max, exp.Min
+)  # fmt: skip
 _FILE_READERS = ("read_", "glob", "pg_read", "pg_ls", "lo_", "dblink", "load_extension", "readfile")
 
 
@@ -49,6 +52,19 @@ class Select:
         """The statement with a limit of rows, where it has none of its own."""
         return self.text if self.tree.args.get("limit") else self.tree.limit(most).sql(dialect=self.dialect)
 
+    def ordered(self, schema: Schema) -> list[Column]:
+        """Return the columns whose order counts as they are stored: compared by size, or sorted."""
+        ids = {(c.table.lower(), c.name.lower()): c for c in schema.columns}
+        found: dict[Column, None] = {}
+        for scope in traverse_scope(self.tree):
+            tables = {alias: s.name.lower() for alias, s in scope.sources.items() if isinstance(s, exp.Table)}
+            for node in scope.find_all(*_ORDERING):
+                for column in (c for c in node.args.values() if isinstance(c, exp.Column)):
+                    own = [tables[column.table]] if column.table in tables else list(tables.values())
+                    known = (ids.get((table, column.name.lower())) for table in own)
+                    found |= dict.fromkeys([c for c in known if c is not None][:1])
+        return list(found)
+
     def texts(self, schema: Schema) -> list[tuple[exp.Literal, Column]]:
         """Return the texts that columns are compared with, each with its column."""
         columns = {(c.table.lower(), c.name.lower()): c for c in schema.columns}
@@ -58,7 +74,8 @@ class Select:
             for node in scope.find_all(exp.EQ, exp.NEQ, exp.Like, exp.ILike, exp.In):
                 column = node.this.find(exp.Column)
                 options = node.expressions if isinstance(node, exp.In) else [node.args.get("expression")]
-                for literal in options:
+                for option in options:
+                    literal = option.this if isinstance(option, exp.Collate | exp.Lower) else option
                     if column is None or not isinstance(literal, exp.Literal) or not literal.is_string:
                         continue
                     own = [tables[column.table]] if column.table in tables else list(tables.values())
