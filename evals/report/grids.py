@@ -22,7 +22,7 @@ from triplewise.evals.report.labels import (
     number_cell,
 )
 from triplewise.evals.report.published import PublishedTable, published
-from triplewise.evals.report.tables import INTERVALS, NOT_TRIVIAL, comparison_table, task_tables
+from triplewise.evals.report.tables import INTERVALS, NOT_TRIVIAL, Family, comparison_table, task_tables
 from triplewise.evals.statistics import Interval
 from triplewise.graphs.page import Cell, Table
 from triplewise.guidelines import load_guidelines
@@ -128,7 +128,7 @@ def cell_tables(grid: GridLogs) -> list[Table]:
             rows.append([*head, *map(_printed, values)])
     single = len({column.of.name for column in columns}) == 1
     heads = [column.name if single else f"{column.name} {column.of.heading}" for column in columns]
-    families = []
+    families = list[Family]()
     for name, column in {column.name: column for column in reversed(columns)}.items():
         scores = []
         for row in ours:
