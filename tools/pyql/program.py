@@ -46,7 +46,7 @@ class _Named:
         match self:
             case Fact(start, _, end) | Filter(start, _, end):
                 nodes = (start, end)
-            case Typed(variable) | Extreme(variable) | TimeWindow(variable):
+            case Typed(variable) | OneOf(variable) | Extreme(variable) | TimeWindow(variable):
                 return (variable,)
             case Aggregate(of, output, per=per):
                 nodes = (of, per, output)
@@ -68,7 +68,7 @@ class _Named:
     def binds(self) -> tuple[Variable, ...]:
         """Variables the clause makes visible to later clauses."""
         match self:
-            case Fact() | Typed() | Optional():
+            case Fact() | Typed() | OneOf() | Optional():
                 return self.mentions
             case Aggregate(output=output) | Value(output=output):
                 return (output,)
@@ -93,6 +93,14 @@ class Typed(_Named):
 
     variable: Variable
     type: IRI
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(_Named):
+    """The variable is one of some nodes: a union of equations about a variable that nothing else binds."""
+
+    variable: Variable
+    nodes: tuple[IRI, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +206,9 @@ class TimeWindow(_Named):
     end: str = ""
 
 
-Clause: TypeAlias = Fact | Typed | Filter | Extreme | Aggregate | Value | Optional | Union | Not | TimeWindow
+Clause: TypeAlias = (
+    Fact | Typed | OneOf | Filter | Extreme | Aggregate | Value | Optional | Union | Not | TimeWindow
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +226,7 @@ def _uses(clauses: Iterable[Clause], entities: set[Variable], values: set[Variab
         match clause:
             case Fact(subject=Variable() as subject) | Optional(Fact(subject=Variable() as subject)):
                 entities.add(subject)
-            case Typed(variable=variable) | TimeWindow(mediator=variable):
+            case Typed(variable=variable) | OneOf(variable=variable) | TimeWindow(mediator=variable):
                 entities.add(variable)
             case Aggregate(output=output):
                 values.add(output)
@@ -391,8 +401,15 @@ class PyQL:
     def add_union(self, *alternatives: Iterable[PatternItem]) -> PyQL:
         """Keep the solutions that meet at least one of several patterns.
 
-        A filter in a pattern may compare variables that are bound before the union, and be all of it.
+        A filter in a pattern may compare variables that are bound before the union, and be all of it. Where
+        all say which node one new variable is, they bind it.
         """
+        alternatives = tuple(tuple(items) for items in alternatives)
+        equal = [i for items in alternatives for i in items if isinstance(i, Filter) and i.operator == "="]
+        nodes = tuple(dict.fromkeys(i.right for i in equal if isinstance(i.right, IRI)))
+        new = {i.left for i in equal if isinstance(i.left, Variable)} - set(self.variables)
+        if len(new) == 1 and len(equal) == len(nodes) == sum(map(len, alternatives)) > 1:
+            return self._with(OneOf(new.pop(), nodes))
         patterns = tuple(dict.fromkeys([self._pattern(a, set(), self.variables) for a in alternatives]))
         if len(patterns) < 2:
             _refuse("bad_pattern", "add_union needs two different alternatives or more")

@@ -26,6 +26,7 @@ from triplewise.tools.pyql.program import (
     Filter,
     Kind,
     Not,
+    OneOf,
     Operation,
     Optional,
     Pattern,
@@ -136,6 +137,10 @@ class Writer:
             match clause:
                 case Fact() | Typed() | Filter():
                     self.blocks += self._items((clause,))
+                case OneOf(variable, nodes):
+                    listed = " ".join(map(self.names, nodes))
+                    one = frozenset((variable,))
+                    self.blocks.append(Block((f"VALUES {variable.n3()} {{ {listed} }}",), one, one, one))
                 case Union():
                     self.blocks.append(self._union(clause))
                 case Not():

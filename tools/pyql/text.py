@@ -26,6 +26,7 @@ from triplewise.tools.pyql.program import (
     Filter,
     Kind,
     Not,
+    OneOf,
     Operation,
     Optional,
     Pattern,
@@ -370,6 +371,9 @@ def write_clause(clause: Clause, profile: Profile | None) -> str:
             return _call("add_value", clause.output.n3(), write_expression(clause.expression), clause.kind)
         case Optional():
             return f"add_optional({write_item(clause.fact, profile)})"
+        case OneOf(variable, nodes):
+            equal = (f"({variable.n3()}, =, {write_iri(node, profile)})" for node in nodes)
+            return _call("add_union", *equal)
         case Union():
             return _call("add_union", *(write_pattern(p, profile) for p in clause.alternatives))
         case Not():

@@ -337,3 +337,11 @@ def test_following_rules(bench: ActionContext) -> None:
     assert (read.facts, read.triples) == ((FACT,), (FACT.triple,))
     assert "No documents" in SYMBOLIC.execute(bench, Call("wiki_search", ("Q17", "P36"))).observation
     assert SYMBOLIC.execute(bench, Call("finish", ("Tokyo", "Aragorn"))).answers == ("Q1490", "Aragorn")
+
+
+def test_a_union_of_nodes_binds_a_new_variable(bench: ActionContext) -> None:
+    one_of = "add_union((?c, =, Q17), (?c, =, Q142))"
+    feedback = run(bench, one_of, "add_fact(?c, P36, ?capital)", "set_answer(?capital)", "execute()")
+    assert set(feedback.values["capital"]) == {"Tokyo", "Paris"}
+    assert feedback.program.splitlines()[0] == one_of
+    assert run(bench, "add_union((?c, =, Q17), (?d, =, Q142))").error == "unknown_variable"
