@@ -39,7 +39,7 @@ def load(
         typer.Argument(
             metavar="SOURCES...",
             help="RDF files (.nt .ttl .rdf .trig, also .gz .zst .bz2), subject|relation|object .txt, "
-            "labels.tsv, folders made by `triplewise kg cut`.",
+            "labels.tsv, folders of RDF files or made by `triplewise kg cut`.",
         ),
     ],
     into: Into,
@@ -149,25 +149,33 @@ def info(source: Source, profile: o.Profile = None) -> None:
 
 @commands.command(
     epilog=examples(
+        "triplewise kg profile films.ttl",
         "triplewise kg profile films.ttl --out films.yaml",
         'triplewise ask "Who directed Alien?" --kg films.ttl --profile films.yaml',
     )
 )
 def profile(
     source: Source,
-    into: Annotated[Path, typer.Option("--out", metavar="FILE", help="The YAML file to write.")],
+    into: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="The YAML file to write. [dim](the terminal)[/dim]"),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write the profile of a graph as YAML, to edit and use with --profile."""
+    """Show the profile of a graph as YAML, each key explained, or write it to edit and use with --profile."""
     from triplewise.tools.kg import open_kg
     from triplewise.tools.kg.embedded import EmbeddedKG
     from triplewise.tools.kg.infer import infer_profile
 
-    if into.exists() and not force:
+    if into is not None and into.exists() and not force:
         raise ConfigurationError(f"{into} exists already; choose another file or give --force")
     kg = open_kg(source)
     generic = kg.profile.name == "generic" and not isinstance(kg, EmbeddedKG)
-    (infer_profile(kg) if generic else kg.profile).dump(into)
+    shape = infer_profile(kg) if generic else kg.profile
+    if into is None:
+        typer.echo(shape.yaml(), nl=False)
+        return
+    shape.dump(into)
     say(f"wrote {into}; edit it, then: triplewise ask ... --kg {source} --profile {into}")
 
 

@@ -16,7 +16,9 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 if TYPE_CHECKING:
     from triplewise.graphs.cli.runs import RunRequest
 
-KG_FORMS = "demo, a folder made by `triplewise kg load`, an RDF file, or the URL of a SPARQL endpoint"
+KG_FORMS = (
+    "demo, an RDF file, a folder of them or one made by `triplewise kg load`, or the URL of a SPARQL endpoint"
+)
 DEFAULT_PRESET = "agent"
 
 Kg = Annotated[str | None, typer.Option(metavar="KG", help=f"Knowledge graph: {KG_FORMS}. [dim](demo)[/dim]")]

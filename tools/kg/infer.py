@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from triplewise.tools.core.terms import IRI, RDF, RDFS, Literal, Term
-from triplewise.tools.kg.profile import Profile, load_profile, local_name
+from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term
+from triplewise.tools.kg.profile import (
+    BLANK,
+    Profile,
+    load_profile,
+    local_name,
+    namespace,
+    node_name,
+    profile_names,
+    split_words,
+)
 
 if TYPE_CHECKING:
     import pyoxigraph as ox
@@ -18,7 +28,16 @@ if TYPE_CHECKING:
 Rows = list[tuple[Term | None, ...]]
 Select = Callable[[str], Rows]
 
+_STRING = XSD + "string"
 _SAMPLE = 100_000
+_VALUES = 300
+"""Values of a predicate that are looked at."""
+_MOST = 200
+"""Predicates, the most frequent first, that are looked at."""
+_OWN, _THEIRS = 0.1, 0.6
+"""Least share of a known graph's own relations, and of facts and nodes that lie in its namespaces."""
+_ENOUGH = 0.5
+"""Least share of names that have to be words, and of nodes that a nameless label predicate has to name."""
 _SKOS, _FREEBASE = "http://www.w3.org/2004/02/skos/core#", "http://rdf.freebase.com/ns/"
 _LABELS = (
     RDFS + "label",
@@ -41,9 +60,20 @@ _DESCRIPTIONS = (
     "https://schema.org/description",
     RDFS + "comment",
     "http://purl.org/dc/terms/description",
+    "http://purl.org/dc/elements/1.1/description",
+    _SKOS + "definition",
 )
 _TYPES = (RDF + "type", "http://www.wikidata.org/prop/direct/P31", _FREEBASE + "type.object.type")
+_NAMES = {"name", "label", "title"}
+"""Words that the name of a label predicate ends with."""
+_PARTS = {"first", "last", "given", "family", "middle", "sur", "job", "file", "user", "domain"}
+"""Words before them that tell that it is no name of the thing, or a part of it."""
+_OTHERS = {"alt", "alternate", "alternative", "other", "nick", "short", "former", "hidden", "native"}
+"""Words before them that tell that it is a further name."""
 _SPACE = "REPLACE(STR({0}), '[^/#:]*$', '')"
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_LETTERS = re.compile(r"[^\W\d_]{3,}")
+_NO_NAME = re.compile(r"\S*(?:\d|[/:@_])\S*")
 
 
 def infer_profile(
@@ -51,9 +81,11 @@ def infer_profile(
 ) -> Profile:
     """The profile of a graph, from what it holds.
 
-    Finds the label predicate (a known one, else the textual literal predicate that most nodes have once),
-    alias, description and type predicates, the namespaces of entities and relations (made short only where
-    the short forms stay unambiguous), and whether nodes without a label are mediators.
+    A graph of a known shape (Wikidata, Freebase, DBpedia) gets the packaged profile. Of any other the label
+    predicates and their language are found (known ones, those that are called a name and hold words, else
+    one that reads like a name), alias, description and type predicates, the namespaces of entities and
+    relations (made short only where the short forms stay unambiguous), whether nodes without a label are
+    mediators, and whether their ids can be read as names.
 
     Args:
         source: a store or an opened KG. Queries that fail or time out leave the generic default.
@@ -70,8 +102,15 @@ def infer_profile(
 
     facts = select("SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p ORDER BY DESC(?n) LIMIT 5000")
     counts = {p.value: int(_number(n)) for p, n in facts if isinstance(p, IRI)}
-    labels = tuple(p for p in _LABELS if p in counts) or _textual(select)
-    entity_spaces, relation_spaces, all_prefixes = _namespaces(select, counts, prefixes or {})
+    nodes = _namespace_counts(select, "?s ?p ?x")
+    samples = {p: _Values.of(select, p) for p in list(counts)[:_MOST]}
+    readable = _ids_are_names(select, "?node ?p ?o")
+    labels, aliases = _label_predicates(select, samples, counts, nodes, readable)
+    language = _language([samples[p] for p in labels if p in samples])
+    if (base := known_shape(counts, nodes)) is not None:
+        own = tuple(p for p in base.label_predicates if p in counts)
+        return base if own or not labels else replace(base, label_predicates=labels, language=language)
+    entity_spaces, relation_spaces, all_prefixes = _namespaces(select, nodes, counts, prefixes or {})
     types = tuple(p for p in _TYPES if p in counts) or (RDF + "type",)
     mediators = bool(labels) and _unlabelled_are_mediators(select, labels, types[0])
     shown = " ".join(f"<{p}>" for p in list(counts)[:300])
@@ -83,50 +122,158 @@ def infer_profile(
         base,
         name=name,
         label_predicates=labels or base.label_predicates,
-        alias_predicates=tuple(p for p in _ALIASES if p in counts),
+        alias_predicates=aliases,
         description_predicates=tuple(p for p in _DESCRIPTIONS if p in counts),
         type_predicates=types,
         unlabelled_is_mediator=mediators,
         unlabelled_pattern="|".join(f"^{re.escape(s)}" for s in entity_spaces) if mediators else "",
+        entity_text="local" if readable and not mediators else "label",
         excluded_relations=tuple(
             dict.fromkeys([*base.excluded_relations, *(f"^{re.escape(label)}$" for label in labels)])
         ),
+        language=language,
         relation_text="label" if label and any(_number(n) > enough for (n,) in select(labelled)) else "local",
+        relation_schema=any(p in counts for p in (RDFS + "domain", RDFS + "range", RDFS + "comment")),
         entity_namespaces=entity_spaces,
         relation_namespaces=relation_spaces,
         prefixes=all_prefixes,
     )
 
 
-def _textual(select: Select) -> tuple[str, ...]:
-    """The literal predicate that reads like a name: textual, short, about one a node, mostly distinct."""
+def known_shape(relations: Mapping[str, int], nodes: Mapping[str, int]) -> Profile | None:
+    """The packaged profile of a graph whose facts and nodes lie in its namespaces; None for any other.
+
+    Args:
+        relations: facts by IRI of their relation. nodes: nodes, or facts of them, by namespace.
+    """
+    standard = tuple(load_profile("generic").prefixes.values())
+
+    def share(counts: Mapping[str, int], spaces: tuple[str, ...]) -> float:
+        own = {iri: n for iri, n in counts.items() if not iri.startswith((*standard, BLANK))}
+        return sum(n for iri, n in own.items() if iri.startswith(spaces)) / (sum(own.values()) or 1)
+
+    for profile in map(load_profile, profile_names()):
+        spaces = tuple(space for space in profile.prefixes.values() if space not in standard)
+        inside = min(share(relations, spaces), share(nodes, spaces)) if spaces else 0.0
+        if inside >= _THEIRS and share(relations, profile.relation_namespaces) >= _OWN:
+            return profile
+    return None
+
+
+def endpoint_profile(kg: KnowledgeGraph) -> Profile:
+    """The packaged profile that an endpoint's first facts show, else the generic one. One query."""
+    result = kg.query("SELECT ?s ?p WHERE { ?s ?p ?o }", limit=_VALUES)
+    spaces = Counter(namespace(s.value) for s, _ in result.rows if isinstance(s, IRI))
+    return known_shape(Counter(p.value for _, p in result.rows if isinstance(p, IRI)), spaces) or kg.profile
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """Some values of a predicate.
+
+    Attributes:
+        texts: those that are texts. share: what share of all values they are.
+        nodes: subjects and languages of the texts; more texts than these means several names a thing.
+    """
+
+    texts: tuple[Literal, ...]
+    share: float
+    nodes: int
+
+    @classmethod
+    def of(cls, select: Select, predicate: str) -> _Values:
+        """The first values of a predicate."""
+        rows = select(f"SELECT ?s ?o WHERE {{ ?s <{predicate}> ?o }} LIMIT {_VALUES}")
+        texts = [(s, o) for s, o in rows if isinstance(o, Literal) and (o.language or o.datatype == _STRING)]
+        nodes = {(s, text.language) for s, text in texts}
+        return cls(tuple(text for _, text in texts), len(texts) / (len(rows) or 1), len(nodes))
+
+    @property
+    def are_names(self) -> bool:
+        """Whether they are short, of words, and about one a node and language."""
+        if self.share < 0.9 or len(self.texts) > 1.3 * self.nodes:
+            return False
+        words = [
+            _WORD.search(t.value) and len(t.value) <= 120 and not _NO_NAME.fullmatch(t.value)
+            for t in self.texts
+        ]
+        return sum(map(bool, words)) >= _ENOUGH * len(words)
+
+    @property
+    def are_distinct(self) -> bool:
+        """Whether nearly each is another, and they are no longer than names."""
+        lengths = sum(len(t.value) for t in self.texts)
+        distinct = {t.value for t in self.texts}
+        return len(distinct) >= 0.8 * len(self.texts) and lengths <= 60 * len(self.texts)
+
+
+def _label_predicates(
+    select: Select,
+    samples: Mapping[str, _Values],
+    counts: Mapping[str, int],
+    nodes: Mapping[str, int],
+    readable: bool,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The label predicates and the alias predicates of a graph, each in order of preference.
+
+    Known ones; those called a name that hold words, where nodes have no better; in a graph with neither,
+    whose ids cannot be read, the distinct texts that most nodes have, texts with a language first.
+    """
+    labels, aliases = [p for p in _LABELS if p in counts], [p for p in _ALIASES if p in counts]
+    for predicate, values in samples.items():
+        *before, last = split_words(local_name(predicate)).split()
+        if predicate in (*labels, *aliases) or last not in _NAMES or not values.are_names:
+            continue
+        if _OTHERS.intersection(before):
+            aliases.append(predicate)
+        elif not _PARTS.intersection(before):
+            unnamed = " ".join(f"FILTER NOT EXISTS {{ ?s <{label}> ?any }}" for label in labels)
+            sparql = f"SELECT DISTINCT ?s WHERE {{ ?s <{predicate}> ?o {unnamed} }} LIMIT {_VALUES}"
+            if len(select(sparql)) >= min(_ENOUGH * counts[predicate], _VALUES):
+                labels.append(predicate)
+    if not labels and not readable:
+        total = sum(n for space, n in nodes.items() if space != BLANK)
+        rest = [
+            (any(text.language for text in values.texts), counts[predicate], predicate)
+            for predicate, values in samples.items()
+            if values.are_names and values.are_distinct and counts[predicate] >= _ENOUGH * total
+        ]
+        labels = [max(rest)[2]] if rest else []
+    return tuple(labels), tuple(aliases)
+
+
+def _language(labels: Sequence[_Values]) -> str:
+    """The language of most labels: English where half of the nodes have it, or no language."""
+    tags = Counter(text.language.partition("-")[0].lower() for values in labels for text in values.texts)
+    nodes = sum(values.nodes for values in labels) / max(len([tag for tag in tags if tag]), 1)
+    if not tags or tags["en"] + tags[""] + tags["mul"] >= _ENOUGH * nodes:
+        return load_profile("generic").language
+    return max(tags, key=lambda tag: tags[tag])
+
+
+def _ids_are_names(select: Select, pattern: str) -> bool:
+    """Whether most local names of some nodes are words of their own: no numbers, codes or "item 17"."""
     rows = select(
-        "SELECT ?p (COUNT(DISTINCT ?s) AS ?nodes) (COUNT(?o) AS ?all) (COUNT(DISTINCT ?o) AS ?values)"
-        " (AVG(STRLEN(STR(?o))) AS ?length) WHERE { ?s ?p ?o FILTER(isLiteral(?o) && "
-        "(LANG(?o) != '' || DATATYPE(?o) = <http://www.w3.org/2001/XMLSchema#string>)) } GROUP BY ?p"
+        f"SELECT DISTINCT ?node WHERE {{ {pattern} FILTER(isIRI(?node) && !STRSTARTS(STR(?node), '{BLANK}'))"
+        f" }} LIMIT {_VALUES}"
     )
-    names = []
-    for predicate, *numbers in rows:
-        nodes, count, values, length = map(_number, numbers)
-        functional = nodes and count / nodes < 1.3 and values / count > 0.5 and 2 <= length <= 80
-        if isinstance(predicate, IRI) and functional:
-            named = re.search(r"(name|label|title)$", predicate.value, re.IGNORECASE) is not None
-            names.append((named, nodes, predicate.value))
-    return (max(names)[2],) if names else ()
+    names = [node_name(node.value) for (node,) in rows if isinstance(node, IRI)]
+    words = [frozenset(_LETTERS.findall(name)) for name in names]
+    spoken = [w for w, name in zip(words, names, strict=True) if 2 * sum(map(len, w)) >= len(name) > 0]
+    return bool(names) and min(len(spoken), 2 * len(set(spoken))) >= _ENOUGH * len(names)
 
 
 def _namespaces(
-    select: Select, counts: Mapping[str, int], declared: Mapping[str, str]
+    select: Select, nodes: Mapping[str, int], counts: Mapping[str, int], declared: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
     """Namespaces shown bare, for entities and for relations, and prefixes for all others.
 
     A prefix is the one that the graph's file declares, else made from the namespace's last word.
     """
-    nodes = _namespace_counts(select, "?s ?p ?x")
     objects = _namespace_counts(select, "?s ?p ?x FILTER(isIRI(?x))", "?x")
     relations: dict[str, int] = {}
     for predicate, count in counts.items():
-        space = re.sub(r"[^/#:]*$", "", predicate)
+        space = namespace(predicate)
         relations[space] = relations.get(space, 0) + count
     prefixes = dict(load_profile("generic").prefixes)
     standard = set(prefixes.values())
@@ -136,7 +283,7 @@ def _namespaces(
     shared = theirs and (theirs[0] in entity or not (theirs[0] in nodes or theirs[0] in objects))
     by_space = {space: prefix for prefix, space in declared.items() if prefix}
     for space in dict.fromkeys([*nodes, *relations, *objects]):
-        if space in standard or space.startswith("urn:triplewise:blank:"):
+        if space in standard or space.startswith(BLANK):
             continue
         wish = by_space.get(space) or re.sub(r"\W+", "", local_name(space)).lower()[:12] or "ns"
         wish = wish if wish[0].isalpha() else f"ns{wish}"
@@ -159,7 +306,7 @@ def _namespace_counts(select: Select, pattern: str, variable: str = "?s") -> dic
 
 
 def _unlabelled_are_mediators(select: Select, labels: tuple[str, ...], kind: str) -> bool:
-    """Whether some classes never have labels while most others nearly always do.
+    """Whether some classes never have labels, nor ids that are names, while most others nearly always do.
 
     Without classes: whether nearly all nodes that have facts have a label too.
     """
@@ -173,7 +320,9 @@ def _unlabelled_are_mediators(select: Select, labels: tuple[str, ...], kind: str
         total = sum(n for _, n in shares)
         named = sum(n for share, n in shares if share >= 0.9)
         nameless = sum(n for share, n in shares if share == 0)
-        return nameless > 0 and named + nameless >= 0.8 * total and named > nameless * 0.2
+        if not (nameless > 0 and named + nameless >= 0.8 * total and named > nameless * 0.2):
+            return False
+        return not _ids_are_names(select, f"?node <{kind}> ?c FILTER NOT EXISTS {{ ?node {label} ?l }}")
     rows = select(
         f"SELECT (COUNT(DISTINCT ?s) AS ?n) (COUNT(DISTINCT ?named) AS ?m) WHERE {{ {{ SELECT DISTINCT ?s "
         f"WHERE {{ ?s ?p ?o }} LIMIT {_SAMPLE} }} OPTIONAL {{ ?s {label} ?l BIND(?s AS ?named) }} }}"

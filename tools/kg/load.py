@@ -74,7 +74,7 @@ def load_kg(
     Args:
         sources: N-Triples, N-Quads, Turtle, TriG, RDF/XML, `subject|relation|object` text (.txt) and label
             tables (.tsv: id, label[, description[, aliases separated by |]]); plain, .gz, .zst or
-            .bz2; or folders made by `triplewise kg cut`.
+            .bz2; or folders: those made by `triplewise kg cut`, or of RDF files.
         into: the folder to make.
         profile: name, YAML path, or profile; inferred from the graph if None.
         labels: further label tables. Labels become facts of the graph, so that any query sees them.
@@ -114,17 +114,20 @@ def load_kg(
 
 
 def subset_files(folder: Path) -> list[Path]:
-    """The files of a folder made by `triplewise kg cut`.
+    """The files of a folder made by `triplewise kg cut`, or the RDF files of any other.
 
     Raises:
-        DataError: another folder, an extraction that was broken off, or one whose files have changed.
+        DataError: no RDF files, an extraction that was broken off, or one whose files have changed.
     """
+    if not (folder / SUBSET_MANIFEST).exists() and not (folder / ".work").exists():
+        if files := rdf.rdf_files(folder):
+            return files
+        raise DataError(f"a folder without RDF files ({' '.join(rdf.FORMATS)})", folder)
     try:
         files = json.loads((folder / SUBSET_MANIFEST).read_text(encoding="utf-8"))["files"]
         sizes = {folder / name: int(facts["bytes"]) for name, facts in files.items()}
     except FileNotFoundError as error:
-        begun = (folder / ".work").exists()
-        remedy = "run the same `triplewise kg cut` again" if begun else "name the files in it"
+        remedy = "run the same `triplewise kg cut` again"
         raise DataError(f"a folder without a finished cut; {remedy}", folder) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"cannot be read ({error!r}); cut again", folder / SUBSET_MANIFEST) from error
@@ -173,6 +176,7 @@ def _build(
         "format": FORMAT,
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "profile": profile.name,
+        "names_by": profile.naming(),  # what is in the index; the profile may be edited later
         "triples": triples,
         "names": names,
         "broken_lines": reader.broken_count,

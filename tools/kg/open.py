@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import threading
 from collections.abc import Sequence
@@ -19,19 +20,27 @@ from triplewise.tools.kg.profile import Profile, load_profile, profile_names
 from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache
 
 if TYPE_CHECKING:
+    import pyoxigraph as ox
+
     from triplewise.tools.kg.adjacency import Adjacency
+    from triplewise.tools.kg.labels import LabelIndex
 
 FORMAT = 1
 STORE, ADJACENCY, PROFILE, MANIFEST = "store", "adjacency", "profile.yaml", "manifest.json"
 """What a store folder holds, and the version of it."""
+REINDEXED = 300_000
+"""Triples of a store up to which its names are indexed anew, in memory, when its profile was changed."""
 DEMO = "demo"
 MEMORY_BYTES = 32 * 2**20
 """Files up to this size (as they lie on disk) are opened in memory; larger ones are loaded to disk once."""
 OPENED = 8
 """Graphs that a process keeps open; others go once nobody uses them any longer."""
+FIRST_LOOK = 5.0
+"""Seconds that an endpoint has to show its first facts, by which a known graph is recognised."""
 SMALL = "graphs in memory"
 """What small graphs keep in the cache is kept together: it stays good when a file changes or moves."""
 
+_log = logging.getLogger(__name__)
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _opened: LRUCache[tuple[object, ...], Future[KnowledgeGraph]] = LRUCache(OPENED)
 _lock = threading.Lock()
@@ -48,10 +57,10 @@ def open_kg(
 
     Args:
         source: `demo` (the graph that comes with the package), a folder made by `triplewise kg load`, a graph
-            file (up to 32 MiB in memory; a larger one is loaded into the user's cache folder the first time),
-            or the http(s) URL of a SPARQL 1.1 endpoint.
-        profile: name, YAML path, or profile. By default the one stored with a folder, inferred for a file,
-            told by the URL for an endpoint (else `generic`).
+            file or a folder of RDF files (up to 32 MiB in memory; more is loaded into the user's cache folder
+            the first time), or the http(s) URL of a SPARQL 1.1 endpoint.
+        profile: name, YAML path, or profile. By default the one stored with a loaded folder, inferred for
+            files, told by the URL or the first facts of an endpoint (else `generic`).
         timeout: seconds that a query may take. limit: rows that it may return. Graphs opened with other ones
             share all else.
 
@@ -62,8 +71,8 @@ def open_kg(
     text, path = str(source), Path(source)
     key: tuple[object, ...] = (text, profile if isinstance(profile, Profile) else str(profile))
     if text != DEMO and not _URL.match(text) and path.exists():  # the same path may hold another graph later
-        written = path / MANIFEST if is_store(path) else path
-        key = (str(path.resolve()), written.stat().st_mtime_ns, *key[1:])
+        written = [path / MANIFEST, path / PROFILE] if is_store(path) else graph_files(path)
+        key = (str(path.resolve()), *(f.stat().st_mtime_ns for f in written if f.exists()), *key[1:])
     with _lock:
         future = _opened.get(key)
         if new := future is None or (future.done() and future.result().closed):
@@ -101,7 +110,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         raise DataError(
-            "no store of triplewise (no manifest.json); make one with `triplewise kg load`", folder
+            "no RDF files, and no store of triplewise (no manifest.json); make one with `triplewise kg load`",
+            folder,
         )
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -138,13 +148,30 @@ def _open(source: str | Path, profile: str | Path | Profile | None) -> Knowledge
         fits = (p for p in packaged if any(re.search(host, text, re.IGNORECASE) for host in p.endpoint_hosts))
         shape = given or next(fits, load_profile("generic"))
         endpoint = EndpointKG(text, shape)
+        if given is None and not shape.endpoint_hosts:
+            from triplewise.tools.kg.infer import endpoint_profile
+
+            endpoint.profile = endpoint_profile(endpoint.session(timeout=FIRST_LOOK))
         endpoint.cache_dirs = (_cached(endpoint.name),)  # its URL without any login
         return endpoint
-    if path.is_dir():
+    if path.is_dir() and (is_store(path) or not (files := graph_files(path))):
         return _open_folder(path, given)
+    if path.is_dir():
+        return _open_files(path, files, given)
     if path.is_file():
         return _open_file(path, given)
-    raise DataError(f"no such knowledge graph; give {DEMO!r}, a folder, a file, or an http(s) URL", path)
+    raise DataError(
+        f"no such knowledge graph; give {DEMO!r}, a file, a folder of them or of a loaded graph, "
+        "or an http(s) URL",
+        path,
+    )
+
+
+def graph_files(path: Path) -> list[Path]:
+    """A file itself, or the RDF files of a folder."""
+    from triplewise.tools.kg.rdf import rdf_files
+
+    return rdf_files(path) if path.is_dir() else [path]
 
 
 def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
@@ -153,12 +180,24 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
     from triplewise.tools.kg.embedded import EmbeddedKG
     from triplewise.tools.kg.labels import LabelIndex
 
-    triples = int(read_manifest(path)["triples"])
+    manifest = read_manifest(path)
+    triples = int(manifest["triples"])
     profile = given or load_profile(path / PROFILE)
     try:
         store = ox.Store.read_only(str(path / STORE))
     except OSError as error:
         raise DataError(f"the store is damaged ({error}); load the graph again", path) from error
+
+    index = LabelIndex.on_disk(path)
+    if manifest.get("names_by") not in (None, profile.naming()):
+        if triples <= REINDEXED:
+            index = _index_of(store, profile)
+        else:
+            _log.warning(
+                "the names in %s were indexed by another profile, and entities are found by those; to index "
+                "them by this one: triplewise kg load SOURCES --into %s --replace --profile FILE",
+                *(path.name, path),
+            )
 
     def adjacency() -> Adjacency | None:
         from triplewise.tools.kg.adjacency import open_adjacency  # brings numpy
@@ -169,11 +208,24 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
         store,
         profile,
         path.name,
-        index=LabelIndex.on_disk(path),
+        index=index,
         adjacency=adjacency,
     )
     kg.cache_dirs = (path.resolve(), _cached(str(path.resolve())))
     return kg
+
+
+def _index_of(store: ox.Store, profile: Profile) -> LabelIndex:
+    """An index in memory of the names of a store."""
+    from triplewise.tools.kg.labels import LabelIndex
+    from triplewise.tools.kg.rdf import GraphReader, describer, node_names
+
+    reader = GraphReader(profile)
+    for quad in store:
+        reader.count(quad)
+    return LabelIndex.in_memory(
+        lambda: node_names(store, profile, reader), reader.popularity, describer(store, profile)
+    )
 
 
 def _open_file(path: Path, given: Profile | None) -> KnowledgeGraph:
@@ -186,15 +238,21 @@ def _open_file(path: Path, given: Profile | None) -> KnowledgeGraph:
         )
     if given is None and rdf.is_text(path):
         given = load_profile("names")
-    if (facts := path.stat()).st_size <= MEMORY_BYTES:
-        return _in_memory([path], [], given, path.name)
+    return _open_files(path, [path], given)
+
+
+def _open_files(path: Path, files: Sequence[Path], given: Profile | None) -> KnowledgeGraph:
+    """Open the files of a graph; `path` is the file, or the folder that holds them."""
+    stamps = [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    if sum(size for size, _ in stamps) <= MEMORY_BYTES:
+        return _in_memory(files, [], given, path.name)
     from triplewise.tools.kg.load import load_kg
 
-    profile = given.name if given else ""
-    folder = _cached(f"{path.resolve()}\0{facts.st_size}\0{facts.st_mtime_ns}\0{profile}", "kg")
+    parts = [str(path.resolve()), *(f"{size}\0{time}" for size, time in stamps), given.name if given else ""]
+    folder = _cached("\0".join(parts), "kg")
     if not is_store(folder):
         try:
-            load_kg([path], folder, profile=given)
+            load_kg(files, folder, profile=given)
         except ConfigurationError:  # another process has loaded it while this one waited
             if not is_store(folder):
                 raise

@@ -6,8 +6,10 @@ in `infer`.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property, lru_cache
@@ -27,7 +29,15 @@ _REGULAR_EXPRESSIONS = (
     *("excluded_relations", "mediator_patterns", "entity_pattern", "relation_pattern"),
     *("unlabelled_pattern", "linkable_pattern", "endpoint_hosts"),
 )
+_YEAR = re.compile(r"(?<=[^\W_])(?=(?:1[5-9]|20)\d\d$)")
+BLANK = "urn:triplewise:blank:"
+"""Blank nodes of files become IRIs of this namespace."""
+_OF_NAMES = (
+    *("label_predicates", "alias_predicates", "description_predicates", "language", "label_at"),
+    *("entity_text", "linkable_pattern", "mediator_patterns"),
+)
 _HEADER = "# A triplewise profile: how this graph is shaped. Edit it, then pass its path as the profile.\n"
+_EXPLANATION = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 _NO_OTHER_KEYS = {"extra": "forbid"}
 _PLAIN_IN_IRI = frozenset("-._~!$&'()*+,;=:@/")
 
@@ -54,22 +64,31 @@ class Profile:
         name: profile name.
         entity_namespaces: namespaces whose local names are shown as short entity ids (`Q42`, `m.0crbvqz`).
         relation_namespaces: namespaces whose local names are shown as short relation ids (`P19`).
-        entity_pattern, relation_pattern: regular expressions; only local names that match in full are shown
-            bare, all others with their prefix ("" for any).
+        label_predicates: full IRIs of what gives a node its name, in order of preference.
+        alias_predicates: the same for further names.
+        description_predicates: the same for what tells nodes of one name apart.
+        type_predicates: instance-of predicates.
+        subclass_predicates: subclass-of predicates.
+        excluded_relations: regular expressions over full IRIs of relations that are never asked about.
+        mediator_patterns: regular expressions over full IRIs of nodes that only join others and are no
+            answer (CVT, statements, blank nodes).
+        unlabelled_is_mediator: whether an entity without a label counts as a mediator.
+        language: preferred label language.
+        entity_text: `label` (nodes are known by labels only), or `local` (a node without one is known by the
+            words of its id).
+        relation_text: `label` (fetched from the KG), `dotted` (Freebase), or `local` (words of the id).
+        relation_schema: whether rdfs:comment, domain and range of relations are in the graph, and help.
+        relations: readable text per relation (key: short id or full IRI; value: the text, or label, inverse,
+            aliases, description, subject_type, object_type).
         prefixes: prefix -> namespace, for the short forms of everything else (`p:P19`, `rdf:type`).
+        entity_pattern: a regular expression; only local names that match in full are shown as short entity
+            ids, all others with their prefix ("" for any).
+        relation_pattern: the same for short relation ids.
         percent_names: whether ids are names, percent-encoded in the IRI and shown decoded.
-        label_predicates: in order of preference. alias_predicates, description_predicates: likewise.
         label_at: namespace of a relation -> namespace of the node that carries its label.
         relation_notes: namespace -> note added to the reading of its relations ("qualifier").
-        type_predicates: instance-of predicates. subclass_predicates: subclass-of predicates.
-        excluded_relations: regular expressions over full IRIs, never offered to the agent.
-        mediator_patterns: regular expressions over full IRIs of mediator nodes (CVT, statements, blank-like).
-        unlabelled_is_mediator: whether an entity without a label counts as a mediator.
-        unlabelled_pattern: full IRIs that this holds for ("" for all).
+        unlabelled_pattern: full IRIs that `unlabelled_is_mediator` holds for ("" for all).
         linkable_pattern: full IRIs of the nodes that a question can be about ("" for all but relations).
-        language: preferred label language.
-        relations: readable text per relation (key: short id or full IRI).
-        relation_text: `label` (fetched from the KG), `dotted` (Freebase), or `local` (local name split).
         reciprocal: whether nearly every relation has an inverse of its own name in the graph, so that all can
             be followed from subject to object.
         literal_dates: `typed` (xsd:date and relatives) or `string` (the graph keeps dates as plain strings).
@@ -90,7 +109,9 @@ class Profile:
     mediator_patterns: tuple[str, ...] = ()
     unlabelled_is_mediator: bool = False
     language: str = "en"
+    entity_text: OneOf["label", "local"] = "label"
     relation_text: OneOf["label", "dotted", "local"] = "local"
+    relation_schema: bool = False
     relations: dict[str, RelationText] = field(default_factory=dict)
     prefixes: dict[str, str] = field(default_factory=dict)
     entity_pattern: str = ""
@@ -106,6 +127,11 @@ class Profile:
 
     def __hash__(self) -> int:
         return hash((self.name, self.entity_namespaces, self.relation_namespaces, self.label_predicates))
+
+    def naming(self) -> dict[str, Any]:
+        """The keys that decide which names an index holds, with their values as JSON gives them back."""
+        values: dict[str, Any] = json.loads(json.dumps({key: getattr(self, key) for key in _OF_NAMES}))
+        return values
 
     def short(self, term: Term) -> str:
         """The short form shown to people and models: `Q42`, `P19`, `m.0crbvqz`, a literal's text.
@@ -177,6 +203,12 @@ class Profile:
             return False
         return re.search(self.linkable_pattern, iri) is not None
 
+    def local_text(self, iri: IRI) -> str:
+        """The name that an IRI itself tells where ids are names (`entity_text`), else ""."""
+        if self.entity_text != "local" or (self._mediator and self._mediator.search(iri.value)):
+            return ""
+        return node_name(iri.value)
+
     def label_subject(self, iri: IRI) -> IRI:
         """The node that carries the label of `iri`: itself, but for relations named in `label_at`."""
         namespace = _longest(self.label_at, iri.value)
@@ -207,16 +239,26 @@ class Profile:
         Raises:
             DataError: the file cannot be written.
         """
+        try:
+            Path(path).write_text(self.yaml(), encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"the profile cannot be written: {error.strerror}", path) from error
+
+    def yaml(self) -> str:
+        """The profile as YAML, each key explained in a comment."""
         import yaml
 
         values = asdict(self)
         values["relations"] = {k: {a: b for a, b in v.items() if b} for k, v in values["relations"].items()}
         plain = json.loads(json.dumps(values))  # lists for tuples: YAML has no tuples
-        text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110)
-        try:
-            Path(path).write_text(_HEADER + text, encoding="utf-8")
-        except OSError as error:
-            raise DataError(f"the profile cannot be written: {error.strerror}", path) from error
+        explained = dict(_EXPLANATION.findall(inspect.getdoc(Profile) or ""))
+        parts = [_HEADER]
+        for key, value in plain.items():
+            if key in explained:
+                words = " ".join(explained[key].split())
+                parts.append(textwrap.fill(words, 110, initial_indent="# ", subsequent_indent="# ") + "\n")
+            parts.append(yaml.safe_dump({key: value}, sort_keys=False, allow_unicode=True, width=110))
+        return "".join(parts)
 
     def _candidate_forms(self, iri: IRI) -> Iterator[tuple[str, bool]]:
         """Short forms to try, best first, with the position each of them is for."""
@@ -356,6 +398,17 @@ def split_words(local: str) -> str:
     spaced = _CAMEL.sub(" ", re.sub(r"[_\-./]+", " ", unquote(local)))
     words = (word if word.isupper() and len(word) > 1 else word.lower() for word in spaced.split())
     return " ".join(words) or local
+
+
+def node_name(iri: str) -> str:
+    """The local name of an IRI as a name: `fiatStradaCustom1979` becomes `Fiat Strada Custom 1979`."""
+    spaced = _CAMEL.sub(" ", re.sub(r"[_./]+", " ", unquote(local_name(iri))))
+    return " ".join(word[:1].upper() + word[1:] for word in _YEAR.sub(" ", spaced).split())
+
+
+def namespace(iri: str) -> str:
+    """An IRI up to its local name."""
+    return re.sub(r"[^/#:]*$", "", iri)
 
 
 def local_name(iri: str) -> str:

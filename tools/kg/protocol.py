@@ -476,8 +476,8 @@ class KnowledgeGraph:
         """Labels of many nodes: cached ones at once, the others with one query for up to 500 of them.
 
         The profile's language wins, then no language, then any (with one more query for the nodes that
-        have nothing better); among equals the profile's first label predicate. Failed queries leave
-        nothing behind in the cache.
+        have nothing better); among equals the profile's first label predicate. Where ids are names, they
+        stand for missing labels. Failed queries leave nothing behind in the cache.
         """
         nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
         labels = {t: label for t in nodes if (label := self._labels.get(t)) is not None}
@@ -487,7 +487,7 @@ class KnowledgeGraph:
             fetched, complete = self._fetch_labels(dict.fromkeys(subjects.values()), deadline)
             for term, subject in subjects.items():
                 if subject in fetched or complete:
-                    labels[term] = self._labels[term] = fetched.get(subject, "")
+                    labels[term] = self._labels[term] = fetched.get(subject) or self.profile.local_text(term)
         return {t: label for t in nodes if (label := labels.get(t))}
 
     def paths(

@@ -25,7 +25,7 @@ import pyoxigraph as ox
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple
 from triplewise.tools.kg.labels import Name
-from triplewise.tools.kg.profile import Profile, local_name, split_words
+from triplewise.tools.kg.profile import BLANK, Profile, node_name
 from triplewise.tools.kg.protocol import is_datatype
 
 OnError = OneOf["skip", "stop"]
@@ -43,14 +43,14 @@ FORMATS = {
 }
 TEXT, LABELS = (".txt", ".psv"), (".tsv",)
 COMPRESSIONS = (".gz", ".zst", ".bz2")
-BLANK = "urn:triplewise:blank:"
-"""Blank nodes of files become IRIs of this namespace."""
 BLOCK = 1 << 18
 """Bytes of text that are decompressed at once."""
 
 _BROKEN_SHOWN = 100
 _EVERY = 20_000
 _MANY = 3_000_000
+_BEFORE_NUMBER = re.compile(r"(?<=[^\W\d_])(?=\d)")
+_AROUND_NUMBER = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 _ILLEGAL = re.compile(r'[\x00-\x20<>"{}|^`\\]')
 _TEXT_TYPES = frozenset({XSD + "string", RDF + "langString"})
 _DESCRIPTION = ("http://schema.org/description",)
@@ -244,6 +244,15 @@ class GraphReader:
                 self.tell(f"reading {path.name}", stream.position, stream.size)
 
     def _count(self, quad: ox.Quad, path: Path, stream: Stream) -> ox.Quad:
+        self.count(quad)
+        if self.triples % _EVERY == 0:
+            self.tell(f"reading {path.name}", stream.position, stream.size)
+            if len(self.popularity) > _MANY:
+                self.popularity = Counter({k: n for k, n in self.popularity.items() if n > 1})
+        return quad
+
+    def count(self, quad: ox.Quad) -> None:
+        """Take account of a fact."""
         self.triples += 1
         relation, value = quad.predicate.value, quad.object
         self.predicates.add(relation)
@@ -255,11 +264,6 @@ class GraphReader:
             # Texts, which are mostly names and descriptions, make nobody known; but the node is there.
             counts = isinstance(value, ox.Literal) and value.datatype.value not in _TEXT_TYPES
             self.popularity[quad.subject.value] += counts  # type: ignore[union-attr]
-        if self.triples % _EVERY == 0:
-            self.tell(f"reading {path.name}", stream.position, stream.size)
-            if len(self.popularity) > _MANY:
-                self.popularity = Counter({k: n for k, n in self.popularity.items() if n > 1})
-        return quad
 
     def _reject(self, path: Path, line: int | None, message: str) -> None:
         if self._on_error == "stop":
@@ -272,12 +276,13 @@ class GraphReader:
 def node_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterator[Name]:
     """The names of a store's nodes, in order of preference: labels, then aliases.
 
-    In the profile's language or in none; relations and what the profile does not link are left out. A graph
-    without any label is indexed by the words of its ids.
+    In the profile's language or in none; relations and what the profile does not link are left out. Nodes
+    without a name are indexed by the words of their ids, in a graph of such ids or without any label.
     """
     relations = {profile.label_subject(safe_iri(p)).value for p in reader.predicates} | reader.predicates
     languages = {"", "mul", profile.language}
-    labelled = False
+    labelled: set[str] = set()
+    by_id = profile.entity_text == "local"
     for alias, predicates in ((False, profile.label_predicates), (True, profile.alias_predicates)):
         for predicate in predicates:
             for quad in store.quads_for_pattern(None, ox.NamedNode(predicate), None, None):
@@ -287,12 +292,16 @@ def node_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterat
                 if (value.language or "").lower().partition("-")[0] not in languages:
                     continue
                 if subject.value not in relations and profile.linkable(subject.value):
-                    labelled = True
+                    if by_id or not labelled:
+                        labelled.add(subject.value)
                     yield Name(subject.value, value.value, alias)
-    if not labelled:
-        for iri in reader.popularity:
-            if iri not in relations and profile.linkable(iri):
-                yield Name(iri, split_words(local_name(iri)))
+    for iri in reader.popularity if by_id or not labelled else ():
+        if iri not in relations and iri not in labelled and profile.linkable(iri):
+            name = node_name(iri)
+            yield Name(iri, name)
+            # "volvo264gl" may be written with spaces around its number.
+            for other in {_BEFORE_NUMBER.sub(" ", name), _AROUND_NUMBER.sub(" ", name)} - {name}:
+                yield Name(iri, other, alias=True)
 
 
 def describer(store: ox.Store, profile: Profile) -> Callable[[str], str]:
@@ -409,6 +418,13 @@ def check_format(path: Path) -> None:
     if _suffix(path) not in (*FORMATS, *TEXT, *LABELS):
         legal = ", ".join([*FORMATS, *TEXT, *LABELS])
         raise DataError(f"unknown format; known suffixes (also with .gz, .zst or .bz2): {legal}", path)
+
+
+def rdf_files(folder: Path) -> list[Path]:
+    """The RDF files in a folder and the folders in it, but hidden ones; .xml and tables may be anything."""
+    suffixes = FORMATS.keys() - {".xml"}
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and _suffix(path) in suffixes)
+    return [path for path in files if not any(p.startswith(".") for p in path.relative_to(folder).parts)]
 
 
 def is_label_table(path: Path) -> bool:

@@ -10,10 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
+from triplewise.tools.core.terms import IRI, RDFS, Literal, Term, Triple, text
 from triplewise.tools.kg.literals import readable
-from triplewise.tools.kg.profile import RelationText
-from triplewise.tools.kg.protocol import KnowledgeGraph, Result, batches, memory_of, origin_of
+from triplewise.tools.kg.profile import RelationText, local_name, split_words
+from triplewise.tools.kg.protocol import (
+    KnowledgeGraph,
+    Result,
+    batches,
+    is_datatype,
+    memory_of,
+    origin_of,
+    terms_n3,
+)
 
 T = TypeVar("T")
 
@@ -40,16 +48,44 @@ def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, Re
         aliases: dict[IRI, list[str]] = {}
         for subject, alias in _texts_of(kg, subjects.values(), kg.profile.alias_predicates):
             aliases.setdefault(subject, []).append(alias)
+        schema = _schema_of(kg, subjects.values()) if kg.profile.relation_schema else {}
         for name, iri in new.items():
             if iri is None:
                 texts[name] = RelationText(label=name)
             else:
-                subject = subjects[iri]
-                own = kg.profile.relation_label(iri, labels.get(subject))
+                subject, label = subjects[iri], labels.get(subjects[iri])
+                is_label = label != kg.profile.local_text(subject)
+                own = replace(
+                    kg.profile.relation_label(iri, label if is_label else None), **schema.get(subject, {})
+                )
                 more = [a for a in aliases.get(subject, ()) if a not in own.aliases][:ALIASES]
                 texts[name] = replace(own, aliases=(*own.aliases, *more))
             memory[name] = texts[name]
     return {r: text_of for r, text_of in texts.items() if text_of is not None}
+
+
+def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[str, str]]:
+    """What an ontology says of relations: fields of their `RelationText`, each where it is said once."""
+    keys = {
+        RDFS + "comment": "description",
+        RDFS + "domain": "subject_type",
+        RDFS + "range": "object_type",
+    }
+    links, values = terms_n3(map(IRI, keys)), terms_n3(dict.fromkeys(relations))
+    facts = kg.query(f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {values} }} VALUES ?p {{ {links} }} ?s ?p ?o }}")
+    labels, schema = kg.labels(o for *_, o in facts.rows if isinstance(o, IRI)), dict[IRI, dict[str, str]]()
+    for subject, predicate, value in facts.rows:
+        if not isinstance(subject, IRI) or not isinstance(predicate, IRI) or value is None:
+            continue
+        if isinstance(value, IRI):
+            is_class = not is_datatype(value) and kg.profile.linkable(value.value)
+            says = (labels.get(value) or split_words(local_name(value.value))).lower() if is_class else ""
+        else:
+            says = value.value if getattr(value, "language", "") in ("", kg.profile.language) else ""
+        if says:
+            own = schema.setdefault(subject, {})
+            own[keys[predicate.value]] = says if keys[predicate.value] not in own else ""
+    return schema
 
 
 def relation_descriptions(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, str]:

@@ -319,7 +319,8 @@ class _Linker:
 
     def _exists(self, term: Term) -> bool:
         """Return whether the graph has a term; an engine that cannot say keeps the caller's word."""
-        if term in self.kg.labels([term]):  # what has a label exists, and the label is needed anyway
+        by_id = self.kg.profile.entity_text == "local"  # ids read as names, whether or not they exist
+        if not by_id and term in self.kg.labels([term]):  # what has a label exists; it is needed anyway
             return True
         node = term.n3()
         subject = "" if isinstance(term, Literal) else f"{{ {node} ?p ?o }} UNION "

@@ -23,7 +23,7 @@ from threading import Lock
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.core.files import exclusive, is_writable
-from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, is_store
+from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, graph_files, is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of
 from triplewise.tools.planning.bodies import Signature
 from triplewise.tools.planning.mining import Miner
@@ -154,7 +154,7 @@ def _file_prefix(kg: str) -> str:
 
 
 def kg_fingerprint(source: str, kg: KnowledgeGraph) -> str:
-    """Return a checksum that changes when a graph does: of its manifest, or of its file.
+    """Return a checksum that changes when a graph does: of its manifest, or of its files.
 
     Of a large file size and time count; of an endpoint only the address is known: after it has changed, index
     the seeds again.
@@ -166,8 +166,8 @@ def kg_fingerprint(source: str, kg: KnowledgeGraph) -> str:
         )
     elif path.is_dir() and is_store(path):
         content = (path / MANIFEST).read_bytes()
-    elif path.is_file():
-        content = _file_fingerprint(path, path.stat().st_mtime_ns)
+    elif path.exists() and (files := graph_files(path)):
+        content = b"".join(_file_fingerprint(file, file.stat().st_mtime_ns) for file in files)
     else:
         content = kg.name.encode()
     return hashlib.sha256(content + b"\0" + kg.profile.name.encode()).hexdigest()

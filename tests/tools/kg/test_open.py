@@ -100,8 +100,9 @@ def test_a_graph_without_labels_is_found_by_its_ids(tmp_path: Path) -> None:
 def test_what_is_no_graph_is_told(tmp_path: Path, company: Path) -> None:
     with pytest.raises(DataError, match="no such knowledge graph; give 'demo'"):
         open_kg(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"no store of triplewise .*triplewise kg load"):
-        open_kg(tmp_path)
+        open_kg(tmp_path / "empty")
     with pytest.raises(ConfigurationError, match="unknown profile"):
         open_kg(company, profile="wiki")
     (tmp_path / "bad.nt").write_text("<http://a/b> oops\n")
