@@ -288,6 +288,10 @@ def test_kg_load_info_profile_and_ask(cli: Cli, films: Path, tmp_path: Path) -> 
     again = cli("kg", "load", str(films), "--into", str(folder))
     assert (again.code, "--replace" in again.err) == (2, True)
     assert "place of birth" in cli("kg", "info", str(folder)).out
+    shown = cli("kg", "profile", str(films)).out
+    assert "label_predicates" in yaml.safe_load(shown)
+    assert "\n# type_predicates" not in shown
+    assert "\n# instance-of predicates.\ntype_predicates:" in shown
     assert cli("kg", "profile", str(folder), "--out", str(shape)).code == 0
     assert "label_predicates" in yaml.safe_load(shape.read_text())
     assert "give --force" in cli("kg", "profile", str(folder), "--out", str(shape)).err

@@ -160,11 +160,7 @@ def _open(source: str | Path, profile: str | Path | Profile | None) -> Knowledge
         return _open_files(path, files, given)
     if path.is_file():
         return _open_file(path, given)
-    raise DataError(
-        f"no such knowledge graph; give {DEMO!r}, a file, a folder of them or of a loaded graph, "
-        "or an http(s) URL",
-        path,
-    )
+    raise DataError(f"no such knowledge graph; give {DEMO!r}, a folder, a file, or an http(s) URL", path)
 
 
 def graph_files(path: Path) -> list[Path]:

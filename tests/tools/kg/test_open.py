@@ -7,8 +7,11 @@ import pytest
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg import IRI, KnowledgeGraph, open_kg
 from triplewise.tools.kg import open as opening
-from triplewise.tools.kg.infer import infer_profile
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.infer import endpoint_profile, infer_profile
 from triplewise.tools.kg.load import load_kg
+from triplewise.tools.kg.profile import Profile, load_profile
+from triplewise.tools.kg.vocabulary import relation_texts
 
 COMPANY = """
 @prefix i: <http://c.example/things/> . @prefix v: <http://c.example/words#> .
@@ -95,6 +98,120 @@ def test_a_graph_without_labels_is_found_by_its_ids(tmp_path: Path) -> None:
     assert index is not None
     assert [e.iri.value for e in index.exact("jack london")] == ["http://a/JackLondon"]
     assert [e.iri.value for e in index.exact("White Fang")] == ["http://a/White_Fang"]
+
+
+WORDS = "@prefix x: <http://a/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+
+
+def inferred(turtle: str) -> Profile:
+    store = ox.Store()
+    store.load((WORDS + turtle).encode(), format=ox.RdfFormat.TURTLE)
+    return infer_profile(store)
+
+
+def test_a_folder_of_files_opens_as_one_graph(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "a.ttl").write_text(WORDS + "x:oliveGreen1979 x:madeBy x:greatMotors .")
+    (tmp_path / "more" / "b.nt").write_text(
+        '<http://b/1> <http://www.w3.org/2000/01/rdf-schema#label> "Metre" .\n'
+        "<http://b/1> <http://b/of> <http://b/2> .\n"
+    )
+    (tmp_path / "README.txt").write_text("no graph\n")
+    kg = open_kg(tmp_path)
+    assert kg.index is not None
+    green, metre = IRI("http://a/oliveGreen1979"), IRI("http://b/1")
+    assert [e.iri for e in kg.index.exact("Olive Green 1979")] == [green]
+    assert [e.iri for e in kg.index.exact("metre")] == [metre]
+    assert kg.labels([green, metre]) == {green: "Olive Green 1979", metre: "Metre"}
+    assert load_kg([tmp_path], tmp_path / "kg").triples == 3
+    (tmp_path / "c.ttl").write_text(WORDS + "x:blueBird x:madeBy x:greatMotors .")
+    assert open_kg(tmp_path) is not kg
+
+
+@pytest.mark.parametrize(
+    ("node", "relation", "profile"),
+    [
+        ("http://www.wikidata.org/entity/Q{}", "http://www.wikidata.org/prop/direct/P31", "wikidata"),
+        ("http://rdf.freebase.com/ns/m.0{}", "http://rdf.freebase.com/ns/film.film.genre", "freebase"),
+        ("http://dbpedia.org/resource/Film_{}", "http://dbpedia.org/ontology/genre", "dbpedia"),
+        ("http://a/film{}", "http://dbpedia.org/ontology/genre", "generic"),
+    ],
+)
+def test_a_graph_of_a_known_shape_is_recognised_by_its_data(node: str, relation: str, profile: str) -> None:
+    label = "http://www.w3.org/2000/01/rdf-schema#label"
+    facts = "".join(
+        f'<{node.format(i)}> <{relation}> <{node.format(0)}> ; <{label}> "Film {i}"@en .\n' for i in range(9)
+    )
+    assert inferred(facts).name == profile
+    store = ox.Store()
+    store.load(facts.encode(), format=ox.RdfFormat.TURTLE)
+    assert endpoint_profile(EmbeddedKG(store, load_profile("generic"), "endpoint")).name == profile
+
+
+def test_label_predicates_are_called_a_name_and_hold_words() -> None:
+    tools = "".join(
+        f'x:p{i} x:projectName "Tool number {i}" ; x:commonsCategory "Tools {i}" ; x:fileName "tool{i}.c" ; '
+        f'x:trackerName "T-{i}" ; x:nickName "the {i}th one" ; x:by x:m .\n'
+        for i in range(9)
+    )
+    foaf = 'x:m <http://xmlns.com/foaf/0.1/name> "Ada Stone" ; x:familyName "Stone" .'
+    profile = inferred(tools + foaf)
+    assert profile.label_predicates == ("http://xmlns.com/foaf/0.1/name", "http://a/projectName")
+    assert profile.alias_predicates == ("http://a/nickName",)
+    assert profile.entity_text == "label"
+
+
+def test_a_text_that_is_no_name_names_only_what_has_no_readable_id() -> None:
+    birds = ("Gull", "Tern", "Skua", "Auk", "Puffin", "Gannet", "Fulmar", "Petrel", "Diver")
+    facts = 'x:{} x:commonsCategory "Sea birds {} of Norway" ; x:by x:m .\n'
+    profile = inferred("".join(facts.format(f"n{i}", i) for i in range(9)))
+    assert (profile.label_predicates, profile.entity_text) == (("http://a/commonsCategory",), "label")
+    profile = inferred("".join(facts.format(f"red{bird}", bird) for bird in birds))
+    assert "http://a/commonsCategory" not in profile.label_predicates
+    assert profile.entity_text == "local"
+
+
+def test_labels_in_one_other_language_are_read_in_it() -> None:
+    german = "".join(f'x:{i} rdfs:label "Einheit {i}"@de ; x:p x:0 .\n' for i in range(9))
+    both = german.replace("@de", '@de , "a unit"@en')
+    assert (inferred(german).language, inferred(both).language) == ("de", "en")
+
+
+def test_comments_domains_and_ranges_help_relations_to_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.ttl"
+    path.write_text(
+        WORDS + "x:p rdfs:domain x:MotorCar ; rdfs:range x:Maker ; rdfs:comment 'who built the car' ."
+        "x:q rdfs:domain x:A , x:B . x:Maker rdfs:label 'manufacturer' . x:fiatPanda x:p x:fiat ; x:q 1 ."
+    )
+    texts = relation_texts(open_kg(path), ["p", "q"])
+    text = texts["p"]
+    assert (text.label, text.subject_type, text.object_type) == ("p", "motor car", "manufacturer")
+    assert text.description == "who built the car"
+    assert texts["q"].subject_type == ""  # a domain of two classes says neither
+
+
+def test_a_changed_profile_names_the_nodes_of_a_loaded_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.ttl").write_text(WORDS + 'x:1 rdfs:label "Rot" ; x:code "R 1" ; x:next x:2 .')
+    folder = load_kg([tmp_path / "a.ttl"], tmp_path / "kg").path
+
+    def named(name: str, profile: Path | None = None) -> int:
+        index = open_kg(folder, profile=profile).index
+        assert index is not None
+        return len(index.exact(name))
+
+    assert (named("Rot"), named("R 1")) == (1, 0)
+    by_label, by_code = "- http://www.w3.org/2000/01/rdf-schema#label", "- http://a/code"
+    changed = load_profile(folder / "profile.yaml").yaml().replace(by_label, by_code)
+    (tmp_path / "mine.yaml").write_text(changed)
+    assert (named("Rot", tmp_path / "mine.yaml"), named("R 1", tmp_path / "mine.yaml")) == (0, 1)
+    (folder / "profile.yaml").write_text(changed)
+    assert (named("Rot"), named("R 1")) == (0, 1)
+    monkeypatch.setattr(opening, "REINDEXED", 0)
+    opening.close_all()
+    assert (named("Rot"), named("R 1")) == (1, 0)
+    assert "triplewise kg load" in caplog.text
 
 
 def test_what_is_no_graph_is_told(tmp_path: Path, company: Path) -> None:
