@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.planning.confidence import FEATURES, Calibration
+from triplewise.tools.planning.confidence import FEATURES, Calibration, most_probable
 
 PRECISION = 0.9
 """What share of the answers shown as answered shall be right."""
@@ -81,7 +81,7 @@ def cross_validated(rows: Sequence[Row], strength: float) -> np.ndarray:
         inside, rest = groups == group, groups != group
         coefficients, bias, means, scales = _fit(table[rest], right[rest], weights[rest], strength)
         estimates[inside] = 1 / (1 + np.exp(-bias - ((table[inside] - means) / scales) @ coefficients))
-    return estimates
+    return np.minimum(estimates, [most_probable(row.features) for row in rows])
 
 
 def figures(rows: Sequence[Row], estimates: np.ndarray, least: float) -> dict[str, dict[str, float]]:

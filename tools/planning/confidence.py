@@ -42,6 +42,8 @@ FILE = "calibration.yaml"
 COMPARED = 4
 """Rules that are run for their values where the planner has not done so already."""
 
+TIE = 0.02
+"""A lead over a rival below this is none."""
 LESS, EITHER, MORE = -1, 0, 1
 FEATURES: Mapping[str, tuple[int, str]] = {
     "accounted": (MORE, "mean share of the content words and operators that became something"),
@@ -53,19 +55,15 @@ FEATURES: Mapping[str, tuple[int, str]] = {
     "names": (LESS, "whether words written like names are linked to nothing"),
     "elsewhere": (LESS, "how much better a relation elsewhere in the graph says a word, at most"),
     "support": (MORE, "similarity of the least supported relation with a word of its own"),
-    "support_mean": (MORE, "mean over the rule's relations of the best similarity with any word"),
     "unasked": (LESS, "relations that no word asks for, at most 3"),
     "score": (MORE, "the rule's score over the number of its relations and words"),
     "margin": (MORE, "its lead over the next rule that has other answers and leaves no more out, -1 to 1"),
     "alone": (MORE, "whether there is no such rule"),
     "agreement": (MORE, "share of the rules with known answers that have the same"),
-    "linking": (MORE, "score of the least certain mention that the rule uses"),
     "homonyms": (LESS, "score of its best runner-up over its own"),
-    "inexact": (LESS, "mentions that are not written as the label or an alias is"),
     "fit": (MORE, "how well the kind of the answers is what is asked for, -1 to 1"),
     "many": (LESS, "logarithm of the number of answers"),
     "plural": (LESS, "whether several answers stand against a singular, or one against a plural"),
-    "hops": (EITHER, "relations of the chain beyond the first"),
     "constraints": (EITHER, "further relations: other topics, compared quantities"),
     "seed": (MORE, "F1 over its seeds of a rule from seed questions, else 0"),
     "from_seed": (EITHER, "whether the rule is from seed questions"),
@@ -180,17 +178,13 @@ class _Reader:
             "names": float(bool(self._view.unlinked)),
             "elsewhere": elsewhere.elsewhere,
             "support": scorer.support(tuple(rule.body)) if rule.body else min(best),
-            "support_mean": float(np.mean(best)),
             "unasked": min(len(unasked), 3),
             "score": rule.score / (1 + len(asked) + len(words)),
             **self._rivalry(index, left_out),
-            "linking": min((c[0].score for c in candidates), default=1.0),
             "homonyms": max((c[1].score / c[0].score for c in candidates if len(c) > 1), default=0.0),
-            "inexact": sum(c[0].kind not in ("given", "exact", "alias") for c in candidates),
             "fit": fit,
             "many": math.log1p(len(values)),
             "plural": number,
-            "hops": max(len(rule.body) - 1, 0),
             "constraints": sum(bool(c.atoms) for c in rule.constraints),
             "seed": 2 * rule.precision * rule.recall / total if from_seed and total else 0.0,
             "from_seed": float(from_seed),
@@ -220,8 +214,9 @@ class _Reader:
         agree = [i for i in others if frozenset(self._values[i] or ()) == own]
         rivals = [i for i in others if i not in agree and left_out[i] <= left_out[index]]
         margins = [score - self._rules[i].score for i in rivals]
+        margin = float(np.clip(min(margins, default=0.0), -1.0, 1.0))
         return {
-            "margin": float(np.clip(min(margins), -1.0, 1.0)) if margins else 0.0,
+            "margin": margin,
             "alone": float(not margins),
             "agreement": len(agree) / len(others) if others else 0.5,
         }
@@ -230,6 +225,11 @@ class _Reader:
 def _nodes(rule: Rule) -> set[str]:
     """Return the nodes that a rule names, as it writes them."""
     return {rule.anchor, *(part for c in rule.constraints for part in (c.variable, c.value, c.operator))}
+
+
+def most_probable(features: Mapping[str, float]) -> float:
+    """Return the highest probability that an answer can have: a half where another one is as good."""
+    return 0.5 if not features["alone"] and features["margin"] < TIE else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class Calibration:
             weight * (features[name] - self.means[name]) / self.scales[name]
             for name, weight in self.weights.items()
         )
-        return 1 / (1 + math.exp(-max(min(z, 30.0), -30.0)))
+        return min(1 / (1 + math.exp(-max(min(z, 30.0), -30.0))), most_probable(features))
 
     def write(self, path: Path) -> None:
         """Write the data file."""
