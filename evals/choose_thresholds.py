@@ -28,6 +28,7 @@ from triplewise.evals.data import Graph, benchmark, data_folder, graph, locate, 
 from triplewise.evals.training import training_questions
 from triplewise.graphs.cli.calibrate import Labelled
 from triplewise.tools.core.errors import TriplewiseError
+from triplewise.tools.core.files import Record
 from triplewise.tools.core.overlap import overlap
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph, open_kg
@@ -96,16 +97,22 @@ def sets_of_questions() -> Iterator[tuple[str, Graph | None, KnowledgeGraph, lis
             rows.append(Labelled(r["question"], entities, (tuple(r["answers"]),)))
         yield f"metaqa {hops}", of, kg, rows
     demo = Path(str(files("triplewise.evals"))) / "demo_training.jsonl"
-    own = {"demo": ("demo", demo)}
+    yield "demo", None, open_kg("demo"), labelled(read_records(demo))
+    for name, source, path in small_graphs():
+        yield name, None, open_kg(source), labelled(read_records(path)[::2])
+
+
+def small_graphs() -> Iterator[tuple[str, str, Path]]:
+    """Return name, file and questions of small graphs of other shapes."""
+    folder = data_folder() / "strangers"
     for name in ("cars", "units", "elements"):
-        folder = data / "strangers"
-        own[name] = (str(folder / f"{name}.ttl.gz"), folder / f"{name}.jsonl.gz")
-    for name, (source, path) in own.items():
-        records = read_records(path)[:: 1 if name == "demo" else 2]
-        # No entities are given: they are linked, as for anybody's question.
-        golds = [(tuple(r["answers"]), *map(tuple, r.get("also") or ())) for r in records]
-        texts = [r["question"] for r in records]
-        yield name, None, open_kg(source), [Labelled(t, {}, g) for t, g in zip(texts, golds, strict=True)]
+        yield name, str(folder / f"{name}.ttl.gz"), folder / f"{name}.jsonl.gz"
+
+
+def labelled(records: Sequence[Record]) -> list[Labelled]:
+    """Return questions with all their complete answers; entities are linked, as for anybody's question."""
+    golds = [(tuple(r["answers"]), *map(tuple, r.get("also", ()))) for r in records]
+    return [Labelled(r["question"], {}, gold) for r, gold in zip(records, golds, strict=True)]
 
 
 def sample(

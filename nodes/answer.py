@@ -177,7 +177,7 @@ def doubts(kg: KnowledgeGraph, reading: Reading) -> str:
     if reading.unaccounted:
         reasons.append(f"the query does not account for {', '.join(map(repr, reading.unaccounted))}")
     if reading.missing:
-        reasons.append(f"the graph speaks of {reading.missing!r} elsewhere, but not here")
+        reasons.append(f"others of its kind have a relation for {reading.missing!r}, which is missing here")
     if names:
         reasons.append(f"no word asks for {', '.join(map(repr, names))}")
     return "; ".join(reasons) or "readings like this one are too often wrong"

@@ -42,6 +42,8 @@ FILE = "calibration.yaml"
 COMPARED = 4
 """Rules that are run for their values where the planner has not done so already."""
 
+FAR = 0.15
+"""How much better a relation elsewhere has to say a word to be looked for at other things of the kind."""
 TIE = 0.02
 """A lead over a rival below this is none."""
 LESS, EITHER, MORE = -1, 0, 1
@@ -54,6 +56,7 @@ FEATURES: Mapping[str, tuple[int, str]] = {
     "mentions": (LESS, "linked mentions that the rule leaves out, at most 2"),
     "names": (LESS, "whether words written like names are linked to nothing"),
     "elsewhere": (LESS, "how much better a relation elsewhere in the graph says a word, at most"),
+    "missing": (LESS, "whether things of the topic's kind have that relation, and the topic does not"),
     "support": (MORE, "similarity of the least supported relation with a word of its own"),
     "unasked": (LESS, "relations that no word asks for, at most 3"),
     "score": (MORE, "the rule's score over the number of its relations and words"),
@@ -86,7 +89,7 @@ class Reading:
         values: some of its answers, as ids and literals.
         words: what each content word and operator became.
         unasked: relations of the rule that no word asks for.
-        missing: a word that a relation elsewhere in the graph says, which is missing here; "" for none.
+        missing: a word that a relation of other things of the topic's kind says; "" for none.
         features: the evidence, by the names of `FEATURES`.
     """
 
@@ -166,6 +169,7 @@ class _Reader:
         if noun and not is_boolean and not self._view.counting:
             number = float(len(values) > 1) if not plural else 0.5 * (len(values) == 1)
         elsewhere = max(words, key=lambda w: w.elsewhere, default=WordUse("", "", 1.0))
+        is_missing = elsewhere.elsewhere > FAR and self._accounting.is_missing(elsewhere, rule.anchor)
         from_seed = rule.support > 0
         total = rule.precision + rule.recall
         features = {
@@ -177,6 +181,7 @@ class _Reader:
             "mentions": min(mentions, 2),
             "names": float(bool(self._view.unlinked)),
             "elsewhere": elsewhere.elsewhere,
+            "missing": float(is_missing),
             "support": scorer.support(tuple(rule.body)) if rule.body else min(best),
             "unasked": min(len(unasked), 3),
             "score": rule.score / (1 + len(asked) + len(words)),
@@ -200,7 +205,7 @@ class _Reader:
             texts,
             tuple(words),
             unasked,
-            elsewhere.text if elsewhere.elsewhere > 0 else "",
+            elsewhere.text if is_missing else "",
             {name: round(float(value), 4) for name, value in features.items()},
         )
 

@@ -65,7 +65,7 @@ def test_a_question_that_is_read_to_the_last_word_leaves_none_out(question: str)
 
 
 def test_what_the_graph_says_elsewhere_is_missing_here() -> None:
-    # The sea that it flows into is no country, and the graph has relations to countries.
+    # The sea that it flows into is no country, and other rivers have countries.
     reading = best("Which countries does the Volga flow through?")
     assert reading.missing == "countries"
     assert reading.features["elsewhere"] > 0.2

@@ -25,6 +25,8 @@ from triplewise.tools.planning.lexical.question import lexicon, stem
 from triplewise.tools.planning.lexical.score import SAMPLE, is_number, similarities, thresholds_of
 
 Role: TypeAlias = Literal["relation", "class", "value", "unit", "operator", ""]
+_RELATION: Role = "relation"
+_CLASS: Role = "class"
 LOST = 0.2
 """A word that is accounted for by less than this share became nothing."""
 
@@ -39,6 +41,7 @@ class WordUse:
     Attributes:
         text: as the question has it, in lower case. role: what it became; "" for nothing.
         share: how surely, 0 to 1. elsewhere: how much better a relation elsewhere in the graph says it.
+        relation: short id of that relation.
         operator: whether it asks for an operation.
     """
 
@@ -46,6 +49,7 @@ class WordUse:
     role: Role
     share: float
     elsewhere: float = 0.0
+    relation: str = ""
     operator: bool = False
 
     @property
@@ -76,7 +80,7 @@ class Accounting:
         self.search, self.view, self.kg = search, search.view, search.kg
         self.thresholds = thresholds_of(search.encoder)
         self._low = [t.lower for t in self.view.tokens]
-        self._best: dict[tuple[str, ...], np.ndarray] = {}
+        self._best: dict[tuple[str, ...], list[tuple[float, str]]] = {}
 
     def relations(self, rule: Rule) -> list[Atom]:
         """Return the relations of a rule, each once, without those that only say a class."""
@@ -152,12 +156,12 @@ class Accounting:
             elif is_measure and (before == "in" or before in lexicon()["measures"] or before[:1].isdigit()):
                 uses[i] = WordUse(word, "unit", float(numbers or bool(compared)))
             elif word not in lexicon()["stopwords"] and word != superlative:
-                share, role = similar.get(i, 0.0), "relation"
+                share, role = similar.get(i, 0.0), _RELATION
                 named = 1.0 if stem(word) in classes else max(fit, 0.0) if word == view.expected else 0.0
                 if named > share:
-                    share, role = named, "class"
-                gain = elsewhere.get(i, 0.0) if named < 1.0 else 0.0
-                uses[i] = WordUse(word, role if share >= LOST else "", share, gain)  # type: ignore[arg-type]
+                    share, role = named, _CLASS
+                gain, relation = elsewhere.get(i, (0.0, "")) if named < 1.0 else (0.0, "")
+                uses[i] = WordUse(word, role if share >= LOST else "", share, gain, relation)
         return [uses[i] for i in sorted(uses)]
 
     def _operations(
@@ -194,27 +198,43 @@ class Accounting:
         names += [w for w, i in self.view.words if i in beside - kept]
         return {stem(word) for name in names for word in _WORD.findall(name.lower())}
 
-    def _similar(self, rule: Rule, relations: Sequence[Atom]) -> tuple[dict[int, float], dict[int, float]]:
-        """Return by place how well the rule says a word, and how much better a relation elsewhere does."""
+    def is_missing(self, word: WordUse, anchor: str) -> bool:
+        """Return whether things of the topic's kind have the relation that says a word; one query."""
+        profile = self.kg.profile
+        topic, relation = profile.expand(anchor), profile.expand(word.relation, relation=True)
+        if topic is None or relation is None or not profile.type_predicates:
+            return False
+        type_ = IRI(profile.type_predicates[0]).n3()
+        kind = f"{topic.n3()} {type_} ?c . ?s {type_} ?c . ?s {relation.n3()} ?o"
+        return bool(self.kg.query(f"ASK {{ {kind} }}").boolean)
+
+    def _similar(
+        self, rule: Rule, relations: Sequence[Atom]
+    ) -> tuple[dict[int, float], dict[int, tuple[float, str]]]:
+        """Return by place how well the rule says a word, and what relation elsewhere does so better."""
         scorer, weights = self.search.scorer(rule.anchor), self.thresholds
-        words = [w for w, _ in scorer.words]
+        words, places = [w for w, _ in scorer.words], [i for _, i in scorer.words]
         if not words:
             return {}, {}
-        own = scorer.table(tuple(relations)).max(axis=0) if relations else np.zeros(len(words))
-        weak = own < weights.same - 1e-6
-        best = self._anywhere(words) * weak if weak.any() else own
-        share = np.clip((own - weights.unrelated) / (weights.same - weights.unrelated), 0.0, 1.0)
-        gain = np.clip(best - np.maximum(own, weights.unrelated), 0.0, 1.0) * (best > weights.spoken)
-        places = [i for _, i in scorer.words]
         if -1 in places:  # "how tall": the adjective stands for its quantity
-            at = self._low.index("how") + 1
-            places[places.index(-1)] = at
-        return dict(zip(places, share.tolist(), strict=True)), dict(zip(places, gain.tolist(), strict=True))
+            places[places.index(-1)] = self._low.index("how") + 1
+        own = scorer.table(tuple(relations)).max(axis=0) if relations else np.zeros(len(words))
+        share = np.clip((own - weights.unrelated) / (weights.same - weights.unrelated), 0.0, 1.0)
+        elsewhere: dict[int, tuple[float, str]] = {}
+        if self.kg.index is not None and (own < weights.same - 1e-6).any():
+            for place, similarity, (best, relation) in zip(places, own, self._anywhere(words), strict=True):
+                if similarity < weights.same - 1e-6 and best > weights.spoken:
+                    gain = float(np.clip(best - max(similarity, weights.unrelated), 0.0, 1.0))
+                    elsewhere[place] = gain, relation
+        return dict(zip(places, share.tolist(), strict=True)), elsewhere
 
-    def _anywhere(self, words: Sequence[str]) -> np.ndarray:
-        """Return how well any relation of the graph says each word; 0 where the graph is not at hand."""
+    def _anywhere(self, words: Sequence[str]) -> list[tuple[float, str]]:
+        """Return how well any relation of the graph says each word, and which."""
         if (key := tuple(words)) not in self._best:
-            names = [entry.names for entry in relations_of(self.kg)] if self.kg.index is not None else []
-            table = similarities(self.kg, self.search.encoder, names, words)
-            self._best[key] = table.max(axis=0) if names else np.zeros(len(words))
+            entries = relations_of(self.kg)
+            if not entries:
+                return [(0.0, "")] * len(words)
+            table = similarities(self.kg, self.search.encoder, [entry.names for entry in entries], words)
+            rows = table.argmax(axis=0).tolist()
+            self._best[key] = [(float(table[i, j]), entries[i].id) for j, i in enumerate(rows)]
         return self._best[key]
