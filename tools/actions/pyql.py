@@ -570,7 +570,8 @@ def _topics(
         ):
             if not (turn and out.relation == home.relation and isinstance(start, IRI)):
                 continue
-            if end in program.answer and start in columns.get(end.name, ()):
+            answers = columns.get(end.name, ()) if end in program.answer else ()
+            if start in answers and len(answers) > 1:  # where it is all there is, nothing is to be left out
                 back.append(kg.profile.short(start))
     return [id for id in dict.fromkeys(back) if id in memory.linked]
 
