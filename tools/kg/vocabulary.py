@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from triplewise.tools.core.terms import IRI, RDFS, Literal, Term, Triple, text
 from triplewise.tools.kg.literals import readable
@@ -64,7 +64,7 @@ def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, Re
     return {r: text_of for r, text_of in texts.items() if text_of is not None}
 
 
-def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[str, str]]:
+def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[str, Any]]:
     """What an ontology says of relations: fields of their `RelationText`, each where it is said once."""
     keys = {
         RDFS + "comment": "description",
@@ -73,7 +73,7 @@ def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[s
     }
     links, values = terms_n3(map(IRI, keys)), terms_n3(dict.fromkeys(relations))
     facts = kg.query(f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {values} }} VALUES ?p {{ {links} }} ?s ?p ?o }}")
-    labels, schema = kg.labels(o for *_, o in facts.rows if isinstance(o, IRI)), dict[IRI, dict[str, str]]()
+    labels, schema = kg.labels(o for *_, o in facts.rows if isinstance(o, IRI)), dict[IRI, dict[str, Any]]()
     for subject, predicate, value in facts.rows:
         if not isinstance(subject, IRI) or not isinstance(predicate, IRI) or value is None:
             continue

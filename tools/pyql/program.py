@@ -46,7 +46,7 @@ class _Named:
         match self:
             case Fact(start, _, end) | Filter(start, _, end):
                 nodes = (start, end)
-            case Typed(variable) | OneOf(variable) | Extreme(variable) | TimeWindow(variable):
+            case Typed(variable) | AnyOf(variable) | Extreme(variable) | TimeWindow(variable):
                 return (variable,)
             case Aggregate(of, output, per=per):
                 nodes = (of, per, output)
@@ -68,7 +68,7 @@ class _Named:
     def binds(self) -> tuple[Variable, ...]:
         """Variables the clause makes visible to later clauses."""
         match self:
-            case Fact() | Typed() | OneOf() | Optional():
+            case Fact() | Typed() | AnyOf() | Optional():
                 return self.mentions
             case Aggregate(output=output) | Value(output=output):
                 return (output,)
@@ -96,7 +96,7 @@ class Typed(_Named):
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf(_Named):
+class AnyOf(_Named):
     """The variable is one of some nodes: a union of equations about a variable that nothing else binds."""
 
     variable: Variable
@@ -207,7 +207,7 @@ class TimeWindow(_Named):
 
 
 Clause: TypeAlias = (
-    Fact | Typed | OneOf | Filter | Extreme | Aggregate | Value | Optional | Union | Not | TimeWindow
+    Fact | Typed | AnyOf | Filter | Extreme | Aggregate | Value | Optional | Union | Not | TimeWindow
 )
 
 
@@ -226,7 +226,7 @@ def _uses(clauses: Iterable[Clause], entities: set[Variable], values: set[Variab
         match clause:
             case Fact(subject=Variable() as subject) | Optional(Fact(subject=Variable() as subject)):
                 entities.add(subject)
-            case Typed(variable=variable) | OneOf(variable=variable) | TimeWindow(mediator=variable):
+            case Typed(variable=variable) | AnyOf(variable=variable) | TimeWindow(mediator=variable):
                 entities.add(variable)
             case Aggregate(output=output):
                 values.add(output)
@@ -409,7 +409,7 @@ class PyQL:
         nodes = tuple(dict.fromkeys(i.right for i in equal if isinstance(i.right, IRI)))
         new = {i.left for i in equal if isinstance(i.left, Variable)} - set(self.variables)
         if len(new) == 1 and len(equal) == len(nodes) == sum(map(len, alternatives)) > 1:
-            return self._with(OneOf(new.pop(), nodes))
+            return self._with(AnyOf(new.pop(), nodes))
         patterns = tuple(dict.fromkeys([self._pattern(a, set(), self.variables) for a in alternatives]))
         if len(patterns) < 2:
             _refuse("bad_pattern", "add_union needs two different alternatives or more")

@@ -19,6 +19,7 @@ from triplewise.tools.kg.protocol import Result
 from triplewise.tools.pyql.program import (
     MATCHES,
     Aggregate,
+    AnyOf,
     Clause,
     Expression,
     Extreme,
@@ -26,7 +27,6 @@ from triplewise.tools.pyql.program import (
     Filter,
     Kind,
     Not,
-    OneOf,
     Operation,
     Optional,
     Pattern,
@@ -137,7 +137,7 @@ class Writer:
             match clause:
                 case Fact() | Typed() | Filter():
                     self.blocks += self._items((clause,))
-                case OneOf(variable, nodes):
+                case AnyOf(variable, nodes):
                     listed = " ".join(map(self.names, nodes))
                     one = frozenset((variable,))
                     self.blocks.append(Block((f"VALUES {variable.n3()} {{ {listed} }}",), one, one, one))

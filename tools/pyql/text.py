@@ -19,6 +19,7 @@ from triplewise.tools.pyql.program import (
     OPERATORS,
     TEMPORAL,
     Aggregate,
+    AnyOf,
     Clause,
     Expression,
     Extreme,
@@ -26,7 +27,6 @@ from triplewise.tools.pyql.program import (
     Filter,
     Kind,
     Not,
-    OneOf,
     Operation,
     Optional,
     Pattern,
@@ -371,7 +371,7 @@ def write_clause(clause: Clause, profile: Profile | None) -> str:
             return _call("add_value", clause.output.n3(), write_expression(clause.expression), clause.kind)
         case Optional():
             return f"add_optional({write_item(clause.fact, profile)})"
-        case OneOf(variable, nodes):
+        case AnyOf(variable, nodes):
             equal = (f"({variable.n3()}, =, {write_iri(node, profile)})" for node in nodes)
             return _call("add_union", *equal)
         case Union():
