@@ -131,7 +131,11 @@ class Accounting:
         Args:
             values: some answers of the rule. fit: how well they are what is asked for (`ValueFit.of`).
         """
-        view, relations, numbers = self.view, self.relations(rule), bool(values) and all(map(is_number, values))
+        view, relations, numbers = (
+            self.view,
+            self.relations(rule),
+            bool(values) and all(map(is_number, values)),
+        )
         texts = relation_texts(self.kg, [a.relation for a in relations])
         said = {
             stem(word)
