@@ -404,13 +404,13 @@ class PyQL:
         A filter in a pattern may compare variables that are bound before the union, and be all of it. Where
         all say which node one new variable is, they bind it.
         """
-        alternatives = tuple(tuple(items) for items in alternatives)
-        equal = [i for items in alternatives for i in items if isinstance(i, Filter) and i.operator == "="]
+        branches = [tuple(items) for items in alternatives]
+        equal = [i for items in branches for i in items if isinstance(i, Filter) and i.operator == "="]
         nodes = tuple(dict.fromkeys(i.right for i in equal if isinstance(i.right, IRI)))
         new = {i.left for i in equal if isinstance(i.left, Variable)} - set(self.variables)
-        if len(new) == 1 and len(equal) == len(nodes) == sum(map(len, alternatives)) > 1:
+        if len(new) == 1 and len(equal) == len(nodes) == sum(map(len, branches)) > 1:
             return self._with(AnyOf(new.pop(), nodes))
-        patterns = tuple(dict.fromkeys([self._pattern(a, set(), self.variables) for a in alternatives]))
+        patterns = tuple(dict.fromkeys([self._pattern(a, set(), self.variables) for a in branches]))
         if len(patterns) < 2:
             _refuse("bad_pattern", "add_union needs two different alternatives or more")
         return self._with(Union(patterns))
