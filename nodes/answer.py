@@ -60,9 +60,11 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
     labels = kg.labels(iris.values())
     texts = []
     for value in values:
-        if value in iris:
-            texts.append(labels.get(iris[value], value))
-        elif value.lstrip("-").replace(".", "", 1).isdigit():
+        is_number = value.lstrip("-").replace(".", "", 1).isdigit()
+        label = labels.get(iris[value], "") if value in iris else ""
+        if value in iris and not (is_number and label == kg.profile.local_text(iris[value]) != ""):
+            texts.append(label or value)
+        elif is_number:
             texts.append(readable(Literal(value, XSD + ("decimal" if "." in value else "integer"))))
         else:
             texts.append(readable_text(value))
