@@ -25,7 +25,7 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.planning.bodies import grow, node_form
 from triplewise.tools.planning.confidence import read_plan
 from triplewise.tools.planning.lexical.claims import claim_rules
-from triplewise.tools.planning.lexical.planner import Plan, PlanSettings, make_plan
+from triplewise.tools.planning.lexical.planner import SHOWN_BY_SEEDS, Plan, PlanSettings, make_plan
 from triplewise.tools.planning.lexical.question import form_of, slot_of
 from triplewise.tools.planning.lexical.slots import slot_rules
 from triplewise.tools.planning.proposals import Grounder, demonstrate, parse_bodies, with_proposals
@@ -54,17 +54,19 @@ def mined(state: State, runtime: Runtime[Context]) -> Update:
     """Rules from seed questions where the context names some, else from the neighbourhood. No model call."""
     context, env = runtime.context, environment(runtime)
     question, linked, slot = state.question, state.linked, slot_of(state.question)
-    # Seed questions, where there are any, may be slots and claims themselves: then they plan.
-    by_form = context.embedded and context.seeds is None
-    if by_form and slot is not None:
-        plan = Plan(slot_rules(slot[1], linked, env.kg, env.encoder))
-    elif by_form and form_of(question) == "claim":
-        plan = Plan(claim_rules(question, linked, env.kg, env.encoder, context.closed_world))
-    else:
+    has_form = context.embedded and form_of(question) != "question"
+    plan = Plan()
+    if not has_form or env.seeds is not None:
         plan = make_plan(question, linked, env.kg, env.encoder, env.seeds, settings_of(context))
-        if context.embedded:
-            readings = read_plan(plan, question, linked, env.kg, env.encoder)
-            return {"rules": plan.rules, "dropped": plan.dropped, "readings": readings}
+    # Seed questions may be slots and claims themselves: then they plan.
+    if has_form and not any(rule.evidence >= SHOWN_BY_SEEDS for rule in plan.rules[:1]):
+        if slot is not None:
+            return {"rules": slot_rules(slot[1], linked, env.kg, env.encoder), "dropped": ()}
+        rules = claim_rules(question, linked, env.kg, env.encoder, context.closed_world)
+        return {"rules": rules, "dropped": ()}
+    if context.embedded:
+        readings = read_plan(plan, question, linked, env.kg, env.encoder)
+        return {"rules": plan.rules, "dropped": plan.dropped, "readings": readings}
     return {"rules": plan.rules, "dropped": plan.dropped}
 
 

@@ -73,6 +73,7 @@ class Rule:
         constraints: further conditions, applied in order.
         support: seed questions whose answers it reproduces.
         precision, recall: mean over its seeds, in [0, 1].
+        evidence: how far seed questions speak for it, in [0, 1]: their F1, by how like the question they are.
         score: what rules are ordered by.
         provenance: where it comes from, in words.
     """
@@ -83,6 +84,7 @@ class Rule:
     support: int = 0
     precision: float = 0.0
     recall: float = 0.0
+    evidence: float = 0.0
     score: float = 0.0
     provenance: str = ""
 

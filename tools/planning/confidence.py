@@ -68,7 +68,7 @@ FEATURES: Mapping[str, tuple[int, str]] = {
     "many": (LESS, "logarithm of the number of answers"),
     "plural": (LESS, "whether several answers stand against a singular, or one against a plural"),
     "constraints": (EITHER, "further relations: other topics, compared quantities"),
-    "seed": (MORE, "F1 over its seeds of a rule from seed questions, else 0"),
+    "seed": (MORE, "how far seed questions speak for the rule"),
     "from_seed": (EITHER, "whether the rule is from seed questions"),
     "guess": (LESS, "whether no word speaks for the rule, or the graph has a gap in it"),
     "fallback": (LESS, "rules that failed before this one, at most 3"),
@@ -147,6 +147,7 @@ class _Reader:
         if things and not any(c.kind == "ask" for c in rule.constraints):
             names = bool(rule.body) and self._search.scorer(rule.anchor).names(rule.body)
             fit = self._search.fit.of(things, names)
+            fit += rule.evidence * (1 - fit)
         mentions = sum(topic not in _nodes(rule) for topic in self._search.topics)
         return self._accounting.words(rule, values, fit), fit, mentions
 
@@ -171,7 +172,6 @@ class _Reader:
         elsewhere = max(words, key=lambda w: w.elsewhere, default=WordUse("", "", 1.0))
         is_missing = elsewhere.elsewhere > FAR and self._accounting.is_missing(elsewhere, rule.anchor)
         from_seed = rule.support > 0
-        total = rule.precision + rule.recall
         features = {
             "accounted": float(np.mean([w.share for w in words])) if words else 1.0,
             "weakest": min((w.share for w in words), default=1.0),
@@ -182,7 +182,7 @@ class _Reader:
             "names": float(bool(self._view.unlinked)),
             "elsewhere": elsewhere.elsewhere,
             "missing": float(is_missing),
-            "support": scorer.support(tuple(rule.body)) if rule.body else min(best),
+            "support": max(scorer.support(tuple(rule.body)) if rule.body else min(best), rule.evidence),
             "unasked": min(len(unasked), 3),
             "score": rule.score / (1 + len(asked) + len(words)),
             **self._rivalry(index, left_out),
@@ -191,7 +191,7 @@ class _Reader:
             "many": math.log1p(len(values)),
             "plural": number,
             "constraints": sum(bool(c.atoms) for c in rule.constraints),
-            "seed": 2 * rule.precision * rule.recall / total if from_seed and total else 0.0,
+            "seed": rule.evidence,
             "from_seed": float(from_seed),
             "guess": float(rule.provenance == GUESS or has_gap(rule)),
             "fallback": min(index, 3),

@@ -52,6 +52,12 @@ BETTER = 0.05
 """By how much F1 a condition, or a second topic, must do better than the chain without."""
 SHARPNESS = 4.0
 """How fast the weight of a seed falls with its BM25 score: the power it is raised to."""
+EXACTNESS = 2.0
+"""How fast the evidence of a body falls with its F1: the power it is raised to."""
+DOUBT = 0.5
+"""Seeds whose evidence is withheld: one seed may be met by chance."""
+UNLIKE = 0.05
+"""Seeds whose similarity with the question is below this say nothing about it."""
 ONE_TOPIC = 1.25
 """How many times better than a rule of two topics one must do that leaves out one of them."""
 CHECKED = 3
@@ -301,7 +307,7 @@ def seed_rules(
     caps: Caps,
     count: int,
 ) -> list[Rule]:
-    """Return rules from seed questions: each body weighs its F1 by how like its seeds are to the question.
+    """Return rules from seed questions; their evidence is their F1 by how like the question the seeds are.
 
     The `count` groups of seeds most like it are read. Where seeds show that two topics meet, a rule that
     leaves out one of the question's has to do better.
@@ -312,8 +318,8 @@ def seed_rules(
     for topics, matches in seeds.matches(question, linked, count):
         constraints = Constraints(kg, encoder, view(question, [(e.start, e.end) for e in topics]))
         rules = _weigh_seeds(kg, miner, matches, [node_form(kg, e.id) for e in topics], constraints)
-        if rules and rules[0].score > least:
-            best, least = rules, rules[0].score * (ONE_TOPIC if len(topics) > 1 else 1.0)
+        if rules and rules[0].evidence > least:
+            best, least = rules, rules[0].evidence * (ONE_TOPIC if len(topics) > 1 else 1.0)
     return best
 
 
@@ -326,19 +332,24 @@ def _weigh_seeds(
 ) -> list[Rule]:
     """Return the rules of matched groups of seeds for one topic entity, or for two that meet, best first."""
     scores: dict[Rule, float] = {}
+    similarity: dict[Rule, float] = {}
     reported: dict[Rule, Rule] = {}
     returning: set[Rule] = set()
     total = 0.0
     for match in matches:
+        if match.similarity < UNLIKE:
+            continue
         mined = miner.mine(match.seeds)
-        weight = match.score**SHARPNESS if mined else 0.0
+        weight = match.similarity * match.score**SHARPNESS if mined else 0.0
         total += weight
         for body in (m for m in mined if m.f1 >= LEAST_F1):
             rule = miner.rule(anchors, body.signature, body, constraints)
             if rule is None:
                 continue
             rule = replace(rule, score=0.0)
-            scores[rule] = scores.get(rule, 0.0) + weight * body.f1
+            similarity[rule] = max(similarity.get(rule, 0.0), match.similarity)
+            proof = body.f1**EXACTNESS * body.support / (body.support + DOUBT)
+            scores[rule] = scores.get(rule, 0.0) + weight * proof
             returning |= {rule} if body.keeps_topic else set()
             like = f'{body.support} seed questions like "{match.text}", F1 {body.f1:.2f}'
             figures = replace(rule, support=body.support, precision=body.precision, recall=body.recall)
@@ -346,7 +357,7 @@ def _weigh_seeds(
         if mined and match.score == 1.0 and mined[0].f1 > 0.9 and mined[0].support > 2:
             break
     ranked = sorted(scores, key=lambda r: (-scores[r], len(r.body)))
-    rules = [replace(reported[r], score=scores[r] / total) for r in ranked]
+    rules = [replace(reported[r], evidence=similarity[r] * scores[r] / total) for r in ranked]
     for i, rule in enumerate(ranked[:CHECKED]):
         rules[i] = rules[i] if rule in returning else without_topic(kg, rules[i])
     return rules

@@ -13,6 +13,7 @@ import re
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,7 +25,7 @@ from triplewise.tools.core.terms import XSD, Literal, Term, text
 from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import Signature
-from triplewise.tools.planning.lexical.question import MENTION, masked
+from triplewise.tools.planning.lexical.question import MENTION, lexicon, masked, stem
 from triplewise.tools.retrieval.ranking import Bm25
 
 FOLDER = "seeds"
@@ -97,12 +98,15 @@ class Seed:
     @property
     def spans(self) -> list[tuple[int, int]]:
         """Where its topics stand in the question, with brackets or quotes around them."""
-        spans, question, lower = [], self.question, self.question.lower()
+        spans, question = [], self.question
         for name in self.topics:
-            start = question.find(name)
-            start = lower.find(name.lower()) if start < 0 else start
-            if start >= 0:
-                end = start + len(name)
+            text = re.escape(name)
+            patterns = (text, f"(?i:{text})")
+            # A name of one letter stands in other words too.
+            whole = [rf"(?<!\w){pattern}(?!\w)" for pattern in patterns]
+            match = next(filter(None, (re.search(p, question) for p in (*whole, *patterns))), None)
+            if match is not None:
+                start, end = match.span()
                 wrapped = question[start - 1 : start] + question[end : end + 1] in _WRAPPERS
                 spans.append((start - wrapped, end + wrapped))
         return spans
@@ -142,11 +146,17 @@ MinedSeeds: TypeAlias = MutableMapping[str, Mined]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A group of seeds with the same masked text, and its BM25 score relative to the best one."""
+    """A group of seeds with the same masked text.
+
+    Attributes:
+        score: BM25, relative to the best group. similarity: with the question, whatever other groups there
+            are (`similarity_of`).
+    """
 
     text: str
     seeds: tuple[Seed, ...]
     score: float
+    similarity: float = 1.0
 
 
 class SeedIndex:
@@ -188,7 +198,11 @@ class SeedIndex:
         ranked = {self._texts[i]: float(scores[i]) / best for i in order}
         if wording in self._groups:
             ranked = {wording: 1.0} | {t: score for t, score in ranked.items() if t != wording}
-        return tuple(Match(t, tuple(self._groups[t]), score) for t, score in ranked.items() if score > 0)
+        return tuple(
+            Match(t, tuple(self._groups[t]), score, similarity_of(wording, t))
+            for t, score in ranked.items()
+            if score > 0
+        )
 
     def matches(
         self, question: str, linked: Sequence[LinkedEntity], k: int
@@ -210,6 +224,33 @@ def _terms(masked_text: str) -> list[str]:
     """Return words and word pairs."""
     words = masked_text.split()
     return [*words, *(f"{a} {b}" for a, b in itertools.pairwise(words))] or [""]
+
+
+_STRUCTURE = frozenset(("many", "not", "no", "never", "without", "or"))
+"""Stop words that change what is asked."""
+_KINDS = {"who": "person", "whom": "person", "whose": "person", "when": "time", "where": "place"}
+
+
+@lru_cache(maxsize=4_096)
+def _content(masked_text: str) -> frozenset[str]:
+    """Return what a masked question says: stems of its content words, and pairs of neighbours among them."""
+    words = [_KINDS.get(word, word) for word in masked_text.split()]
+    stop = lexicon()["stopwords"]
+    stems = [w if w == MENTION else stem(w) for w in words if w not in stop or w in _STRUCTURE]
+    pairs = (f"{a} {b}" for a, b in itertools.pairwise(stems))
+    return frozenset((*stems, *pairs)) - {MENTION}
+
+
+def similarity_of(masked_text: str, other: str) -> float:
+    """Return how alike two masked questions are, 0 to 1: the square of the Dice coefficient of their content.
+
+    Only words that say what is asked for count: two questions for the capital and the population of something
+    have nothing in common, however alike they are in form.
+    """
+    if masked_text == other:
+        return 1.0
+    a, b = _content(masked_text), _content(other)
+    return (2 * len(a & b) / (len(a) + len(b))) ** 2 if a and b else 0.0
 
 
 def group_seeds(seeds: Iterable[Seed], name: str = "seeds") -> dict[str, list[Seed]]:

@@ -115,7 +115,8 @@ class Accounting:
                 best |= {a: max(best[a], s) for a, s in zip(atoms, similar, strict=True)}
         if scorer.by_class and rule.body and rule.body[0] in best:
             best[rule.body[0]] = max(best[rule.body[0]], self.thresholds.weak)
-        return list(best.items())
+        # What seed questions show counts as said.
+        return [(a, s + rule.evidence * (1 - s)) for a, s in best.items()]
 
     def things(self, rule: Rule, values: Sequence[Term]) -> Sequence[Term]:
         """Return the answers of a rule; of one that counts, what it counts."""
@@ -161,10 +162,12 @@ class Accounting:
                 uses[i] = WordUse(word, "unit", float(numbers or bool(compared)))
             elif word not in lexicon()["stopwords"] and word != superlative:
                 share, role = similar.get(i, 0.0), _RELATION
+                share += rule.evidence * (1 - share)
                 named = 1.0 if stem(word) in classes else max(fit, 0.0) if word == view.expected else 0.0
                 if named > share:
                     share, role = named, _CLASS
                 gain, relation = elsewhere.get(i, (0.0, "")) if named < 1.0 else (0.0, "")
+                gain *= 1 - rule.evidence
                 uses[i] = WordUse(word, role if share >= LOST else "", share, gain, relation)
         return [uses[i] for i in sorted(uses)]
 

@@ -1,10 +1,12 @@
 """Plan: the rules that may answer a question, best first (SymAgent 4.1).
 
-Where a KG has seed questions, rules come from the closed paths of the seeds most like the question. Without
-seeds they come from the neighbourhood of the linked entities, run and weighed by how well they fit the words:
+Rules come from the neighbourhood of the linked entities, run and weighed by how well they fit the words:
 chains from one topic; chains from two topics that meet, pass through or exclude each other; members of a
 class; and for yes-or-no questions what is to be checked. A graph that lacks a fact may lack all that leads to
 it: where there are documents, a rule with a gap stays alive (SymAgent 4.2.1).
+
+Where a KG has seed questions, the closed paths of those most like the question are rules too, by the same
+measure: what a seed shows counts as said by words, the more the liker the two questions are.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from triplewise.tools.planning.bodies import (
 from triplewise.tools.planning.lexical.constraints import Constraints, comparison_value, is_comparable
 from triplewise.tools.planning.lexical.question import QuestionView, view
 from triplewise.tools.planning.lexical.score import Scorer, ValueFit, is_date, is_number, thresholds_of
-from triplewise.tools.planning.mining import LEAST_F1, seed_rules
+from triplewise.tools.planning.mining import seed_rules
 from triplewise.tools.planning.seeds import Caps, SeedIndex
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -47,6 +49,8 @@ NOWHERE = "it leads nowhere from the entity in this graph"
 UNSAID = "no word of the question speaks of its relations"
 GUESS = f"a guess: {UNSAID}"
 """Provenance of a rule that is followed all the same (`PlanSettings.guess`)."""
+SHOWN_BY_SEEDS, SURE = 0.5, 0.85
+"""Evidence of seeds from which a rule needs no words that say it, and from which no other is looked for."""
 FAR_BEHIND = 10.0
 """What a guess costs: more than any score, so that it comes after every rule that is spoken for."""
 SAMPLE = 60
@@ -88,7 +92,7 @@ class PlanSettings:
 class Plan:
     """The rules of a question, best first, and those that were thought of and dropped, with the reasons.
 
-    `search` is what found them around the linked entities; None where seed questions gave them all.
+    `search` is what weighed them, and found those around the linked entities.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -111,16 +115,16 @@ def make_plan(
     settings = settings or PlanSettings()
     rules: list[Rule] = []
     reasons: list[DroppedRule] = []
-    search: Search | None = None
+    search = prepare(question, linked, kg, encoder, settings)
     if seeds is not None and linked:
         mined = seed_rules(question, linked, kg, encoder, seeds, settings.mining, settings.seed_count)
         rules, reasons = _with_grounding(kg, mined, settings)
-    if not rules or rules[0].score < LEAST_F1:
-        search = prepare(question, linked, kg, encoder, settings)
+        rules = search.weigh_seeds(rules)
+    if not rules or rules[0].evidence < SURE:
         rules += search.rules()
-        reasons += search.dropped
+    reasons += search.dropped
     distinct: dict[tuple[object, ...], Rule] = {}
-    for rule in rules:
+    for rule in sorted(rules, key=lambda r: -r.score):
         distinct.setdefault(rule.key, rule)
     best = share_places(list(distinct.values()), settings.rules)
     return Plan(tuple(best), tuple(dict.fromkeys(reasons)), search)
@@ -233,6 +237,32 @@ class Search:
             rules += self._members()
         return self._apply_constraints(self._execute_and_filter(self.rank(rules)))
 
+    def weigh_seeds(self, rules: Sequence[Rule]) -> list[Rule]:
+        """Return rules of seed questions with their scores among all others, best first.
+
+        The score lies between that of the words alone and a perfect one, by the evidence of the seeds.
+        """
+        scored: list[Rule] = []
+        for rule in rules:
+            if self.view.boolean and rule.evidence < SHOWN_BY_SEEDS:
+                continue
+            scorer = self.scorer(rule.anchor)
+            added = tuple(a for c in rule.constraints for a in c.atoms)
+            (score,) = scorer.scores([(*added, *rule.body)])
+            score += self._weights.join * sum(c.kind == "meets" for c in rule.constraints)
+            most = scorer.perfect(len(rule.body) + len(added))
+            scored.append(replace(rule, score=score + rule.evidence * max(most - score, 0.0)))
+        weighed: list[Rule] = []
+        for rule in self.rank(scored):
+            values = answers(self.kg, rule, SAMPLE)
+            result = rule if has_gap(rule) else self._weigh(rule, values)
+            if result is not None:
+                self.values.setdefault(result.key, tuple(values))
+                conditions = {c.kind for c in result.constraints} - {"distinct", "meets", "type"}
+                is_whole = conditions or result.evidence >= SURE
+                weighed += [result] if is_whole else self._apply_constraints([result])
+        return sorted(weighed, key=lambda r: -r.score)
+
     @cached_property
     def _constraints(self) -> Constraints:
         """What the question asks for besides chains."""
@@ -291,11 +321,12 @@ class Search:
         """
         if not values:
             return self._drop(rule, NOWHERE)
-        if self.fit.contradicts(values):
+        shown = rule.evidence >= SHOWN_BY_SEEDS
+        if self.fit.contradicts(values) and not shown:
             kind = self.view.kind
             return self._drop(rule, f"what is asked for is a {kind}, and it leads to something else")
         named = bool(rule.body) and self.scorer(rule.anchor).names(rule.body)
-        if self.classes and any(isinstance(v, IRI) for v in values):
+        if self.classes and any(isinstance(v, IRI) for v in values) and not shown:
             typed = self._constraints.typed(rule, self.classes)
             inside = set(answers(self.kg, typed, SAMPLE))
             members = [v for v in values if v in inside]
@@ -307,9 +338,10 @@ class Search:
                     rule = typed
                     self.values[rule.key] = tuple(members)
         fit = self.fit.of(values, named)
+        fit += rule.evidence * (1 - fit)
         weights, scorer = self._weights, self.scorer(rule.anchor)
         chains = [rule.body, *(c.atoms for c in rule.constraints if c.atoms)]
-        if rule.body and not self.view.constrained:
+        if rule.body and not self.view.constrained and not shown:
             left = [w for w in scorer.leaves_out(chains) if not find_classes(self.kg, w)]
             if left:
                 words = ", ".join(map(repr, left))
@@ -321,6 +353,7 @@ class Search:
         # does not hold shall end as not found, not as the next best relation.
         least = weights.unrelated if fit >= 1 else weights.spoken
         spoken = support >= least and all(other >= weights.unrelated for other in joined)
+        spoken = spoken or shown
         if spoken or rule.anchor not in self.topics:
             return replace(rule, score=score)
         if self.settings.guess:

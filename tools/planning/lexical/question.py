@@ -195,7 +195,8 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
         expected=expected,
         phrase=f"{before} {expected}" if before else expected,
         kind=kind,
-        boolean=bool(low) and low[0] in lexicon()["auxiliaries"],
+        # "can you name": an order
+        boolean=bool(low) and low[0] in lexicon()["auxiliaries"] and low[1:2] != ["you"],
         counting=counting,
         quantities=quantities,
         superlative=superlative,
@@ -374,7 +375,7 @@ def slot_of(text: str) -> tuple[str, str] | None:
 
 def decides(text: str) -> bool:
     """Whether a text is answered by true or false: a claim, or a question that begins with its verb."""
-    first = re.match(r"\W*([\w'’]+)", text.casefold())
+    first = re.match(r"\W*([\w'’]++)(?! you\b)", text.casefold())
     return form_of(text) == "claim" or bool(first and first[1].replace("’", "'") in lexicon()["verbs"])
 
 

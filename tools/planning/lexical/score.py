@@ -311,6 +311,11 @@ class Scorer:
         disorder = sum(a > b >= 0 for a, b in pairwise(far))
         return value - weights.hint * disorder - sum(self._reading(a).penalty for a in body)
 
+    def perfect(self, relations: int) -> float:
+        """Return the score of so many relations where words say each of them, and they every word."""
+        weights = self._weights
+        return weights.word * len(self.words) + weights.relation * (1 - weights.floor) * relations
+
     def learned(self, body: Body) -> float:
         """Return how surely the encoder has learned that the question asks for a body, else 0.
 
