@@ -56,7 +56,7 @@ EXACTNESS = 2.0
 """How fast the evidence of a body falls with its F1: the power it is raised to."""
 DOUBT = 0.5
 """Seeds whose evidence is withheld: one seed may be met by chance."""
-UNLIKE = 0.05
+UNLIKE = 0.25
 """Seeds whose similarity with the question is below this say nothing about it."""
 ONE_TOPIC = 1.25
 """How many times better than a rule of two topics one must do that leaves out one of them."""
