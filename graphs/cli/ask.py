@@ -42,7 +42,7 @@ def ask(
         str | None,
         typer.Option(
             metavar="URL|FILE",
-            help="Ask a relational database: SQLite, DuckDB, CSV or PostgreSQL. Implies --preset sql.",
+            help="Ask a relational database: SQLite, DuckDB, CSV, PostgreSQL, MySQL. Implies --preset sql.",
         ),
     ] = None,
     preset: o.Preset = None,

@@ -1,4 +1,4 @@
-"""Any SQLite, DuckDB or PostgreSQL database, asked read-only.
+"""Any SQLite, DuckDB, PostgreSQL or MySQL database, asked read-only.
 
 ```python
 database = open_database("sqlite:///films.db", timeout=30, limit=1000)
@@ -25,7 +25,7 @@ from sqlalchemy.engine import URL
 
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.kg.protocol import Meter, Outcome
-from triplewise.tools.sql.engines import QueryError, fetch, open_engine, statement_text
+from triplewise.tools.sql.engines import SERVERS, QueryError, fetch, ignores_case, open_engine, statement_text
 from triplewise.tools.sql.query import Column, Rows, SqlQuery
 from triplewise.tools.sql.schema import reflect_schema
 from triplewise.tools.sql.select import Select, read_select
@@ -38,10 +38,9 @@ ENDINGS = {
     **dict.fromkeys((".sqlite", ".sqlite3", ".db", ".db3"), "sqlite"),
     **dict.fromkeys((".duckdb", ".ddb", ".csv", ".tsv"), "duckdb"),
 }
-FORMS = "sqlite:///FILE, duckdb:///FILE, postgresql://USER:PASSWORD@HOST/DATABASE, or the path of a file " + (
-    f"that ends in {', '.join(ENDINGS)}"
+FORMS = "sqlite:///FILE, duckdb:///FILE, postgresql://USER:PASSWORD@HOST/DATABASE, mysql://... likewise, " + (
+    f"or the path of a file that ends in {', '.join(ENDINGS)}"
 )
-_DRIVERS = {"duckdb": "duckdb", "postgresql": "psycopg"}
 
 
 def open_database(url: str, *, timeout: float = 30.0, limit: int = 10_000) -> RelationalDatabase:
@@ -58,7 +57,7 @@ def open_database(url: str, *, timeout: float = 30.0, limit: int = 10_000) -> Re
         KGUnavailableError: the server cannot be reached, or refuses user or password.
     """
     read = _read_url(url)
-    file = Path(read.database or "") if read.get_backend_name() != "postgresql" else None
+    file = Path(read.database or "") if read.get_backend_name() not in SERVERS else None
     stamp = (file.stat().st_mtime_ns, file.stat().st_size) if file and file.is_file() else None
     return _open(read, timeout, limit, stamp)
 
@@ -71,8 +70,8 @@ def _open(url: URL, timeout: float, limit: int, _stamp: tuple[int, int] | None) 
         database = RelationalDatabase(engine, timeout=timeout, limit=limit)
     except QueryError as error:
         engine.dispose()
-        where = url.render_as_string(hide_password=True)
-        fix = "check host, database, user and password" if engine.name == "postgresql" else "check the file"
+        where = url.set(query={}).render_as_string(hide_password=True)  # a query may hold passwords too
+        fix = "check host, database, user and password" if engine.name in SERVERS else "check the file"
         raise KGUnavailableError(f"{where} cannot be read: {error.message}; {fix}") from None
     except ConfigurationError:
         engine.dispose()
@@ -100,19 +99,20 @@ def _read_url(text: str) -> URL:
         raise ConfigurationError(f"the database URL cannot be read; use {FORMS}") from None
     kind = url.get_backend_name()
     kind = "postgresql" if kind == "postgres" else kind
-    if kind not in ("sqlite", "duckdb", "postgresql"):
+    server = SERVERS.get(kind)
+    if not server and kind not in ("sqlite", "duckdb"):
         raise ConfigurationError(
             f"databases of kind {kind!r} cannot be asked, since it is not proven that they are only read; "
             f"use {FORMS}"
         )
-    driver = _DRIVERS.get(kind)
-    if driver and find_spec(driver) is None:
+    if kind != "postgresql" and url.database in (None, "", ":memory:"):
+        raise ConfigurationError(f"a {kind} URL needs a {'database' if server else 'file'}; use {FORMS}")
+    driver = server.driver if server else kind
+    if kind != "sqlite" and find_spec(driver) is None:
         raise ConfigurationError(
             f"{kind} needs the package {driver}, which is not installed: pip install 'triplewise[sql]'"
         )
-    if kind != "postgresql" and url.database in (None, "", ":memory:"):
-        raise ConfigurationError(f"a {kind} URL needs a file, e.g. {kind}:///folder/data.{kind}")
-    return url.set(drivername="postgresql+psycopg" if kind == "postgresql" else kind)
+    return url.set(drivername=f"{kind}+{driver}" if server else kind)
 
 
 class RelationalDatabase:
@@ -177,6 +177,11 @@ class RelationalDatabase:
             return nearest(text, self._values_like(column, text), limit)
         except QueryError:
             return []
+
+    @property
+    def ignores_case(self) -> bool:
+        """Whether a SELECT takes texts that differ in case or accents as equal."""
+        return ignores_case(self.engine)
 
     def holds_like(self, column: Column, pattern: str) -> bool:
         """Whether a value of a column is like a pattern with % and _, or a text in other capitals."""

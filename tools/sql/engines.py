@@ -1,10 +1,11 @@
-"""SQLite, DuckDB and PostgreSQL through SQLAlchemy: opened so that nothing can be written, asked in time."""
+"""SQLite, DuckDB and servers through SQLAlchemy: opened so that nothing can be written, asked in time."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,57 @@ _DUCK_SETTINGS = {
 }
 
 
+@dataclass(frozen=True)
+class Server:
+    """How one kind of server is opened so that it is only read.
+
+    Attributes:
+        driver: the package that SQLAlchemy speaks to it with.
+        arguments: for the driver, beside those of the URL.
+        setup: statements after which every transaction of a connection only reads.
+        interrupt: ends what a connection of an engine is running.
+        ignores_case: texts that differ in case or accents are equal there.
+    """
+
+    driver: str
+    arguments: Mapping[str, str]
+    setup: tuple[str, ...]
+    interrupt: Callable[[sa.Engine, Any], None]
+    ignores_case: bool = False
+
+
+def _kill_query(engine: sa.Engine, connection: Any) -> None:
+    """End the query of a connection to MySQL, from another one."""
+    with sa.create_engine(engine.url, poolclass=sa.NullPool).connect() as other:
+        other.exec_driver_sql(f"KILL QUERY {connection.thread_id()}")
+
+
+_MYSQL = Server(
+    driver="pymysql",
+    arguments={"program_name": "triplewise"},
+    # What is cast to a text compares exactly, whatever the collation of its column.
+    setup=("SET SESSION TRANSACTION READ ONLY", "SET collation_connection = utf8mb4_bin"),
+    interrupt=_kill_query,
+    ignores_case=True,
+)
+SERVERS = {
+    "postgresql": Server(
+        driver="psycopg",
+        arguments={"application_name": "triplewise"},
+        setup=("SET default_transaction_read_only = on",),
+        interrupt=lambda _, connection: connection.cancel(),
+    ),
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+}
+"""SQLAlchemy's name of a kind of server -> how it is opened."""
+
+
+def ignores_case(engine: sa.Engine) -> bool:
+    """Whether texts that differ in case or accents are equal in a database."""
+    return engine.name in SERVERS and SERVERS[engine.name].ignores_case
+
+
 class QueryError(Exception):
     """A query that gave no rows, with what happened to it in the words of outcomes."""
 
@@ -38,33 +90,37 @@ def open_engine(url: URL, timeout: float) -> sa.Engine:
     """Return the engine of a database; its connections cannot write. Nothing is asked yet.
 
     Args:
-        url: of a SQLite or DuckDB file, of a `.csv` or `.tsv` file (as DuckDB), or of a PostgreSQL database.
+        url: of a SQLite or DuckDB file, of a `.csv` or `.tsv` file (as DuckDB), or of one of `SERVERS`.
         timeout: seconds to wait for a connection to a server.
 
     Raises:
         DataError: there is no such file.
     """
-    if url.get_backend_name() == "postgresql":
-        options = url.query.get("options", "")
-        options = options if isinstance(options, str) else " ".join(options)
-        # Read-only by the transaction, and by default for anything that would begin one of its own.
-        # The user's own options stand before ours, so that ours hold.
-        return sa.create_engine(
+    if server := SERVERS.get(url.get_backend_name()):
+        engine = sa.create_engine(
             url,
-            connect_args={
-                "connect_timeout": max(2, min(10, int(timeout))),
-                "options": f"{options} -c default_transaction_read_only=on".strip(),
-                "application_name": "triplewise",
-            },
+            connect_args={"connect_timeout": max(2, min(10, int(timeout))), **server.arguments},
+            # Where the dialect knows it, each transaction is begun as one that only reads, too.
             execution_options={"postgresql_readonly": True},
             pool_pre_ping=True,
         )
+        sa.event.listen(engine, "connect", lambda connection, _: _set_up(connection, server.setup))
+        return engine
     path = Path(url.database or "")
     if not path.is_file():
         raise DataError("there is no such file; check the path", path)
     if url.get_backend_name() == "sqlite":
         return sa.create_engine("sqlite://", creator=lambda: _connect_sqlite(path), poolclass=QueuePool)
     return sa.create_engine("duckdb://", creator=_duckdb_creator(path))
+
+
+def _set_up(connection: Any, statements: Sequence[str]) -> None:
+    """Run statements on a new connection of a driver, for its whole life."""
+    cursor = connection.cursor()
+    for statement in statements:
+        cursor.execute(statement)
+    cursor.close()
+    connection.commit()
 
 
 def _connect_sqlite(path: Path) -> sqlite3.Connection:
@@ -124,11 +180,14 @@ def fetch(
     try:
         with engine.connect() as connection:
             driver = connection.connection.driver_connection
-            interrupt = driver.cancel if engine.name == "postgresql" else driver.interrupt  # type: ignore[union-attr]
+            server = SERVERS.get(engine.name)
 
             def stop() -> None:
                 is_late.set()
-                interrupt()
+                if server:
+                    server.interrupt(engine, driver)
+                else:
+                    driver.interrupt()  # type: ignore[union-attr]
 
             timer = threading.Timer(timeout, stop)
             timer.daemon = True
@@ -142,6 +201,7 @@ def fetch(
                 return tuple(map(str, result.keys())), [tuple(row) for row in rows]
             finally:
                 timer.cancel()
+                timer.join()  # else it could end the next query of this connection
     except sa.exc.SQLAlchemyError as error:
         if is_late.is_set():
             raise QueryError(Outcome.TIMEOUT, f"no answer within {timeout:g} s") from None
@@ -155,7 +215,8 @@ def fetch(
 
 def first_line(error: Exception) -> str:
     """Return what the database said in its first line, without statement and values."""
-    message = str(getattr(error, "orig", None) or error).strip()
+    cause = getattr(error, "orig", None) or error
+    message = str(cause.args[-1] if cause.args else cause).strip()  # MySQL's has a number before it
     return message.splitlines()[0] if message else type(error).__name__
 
 

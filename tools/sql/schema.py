@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import types
+from sqlalchemy.dialects import mysql
 
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg.protocol import Deadline, Outcome
-from triplewise.tools.sql.engines import QueryError, fetch, first_line
+from triplewise.tools.sql.engines import QueryError, fetch, first_line, ignores_case
 from triplewise.tools.sql.query import Column, ForeignKey, Schema, Table
 from triplewise.tools.sql.values import ColumnKind, Value, kind_of, read_number
 
@@ -58,13 +59,14 @@ def reflect_schema(engine: sa.Engine, timeout: float) -> Reflected:
         columns = []
         for c in table.columns:
             kind, sample = _declared_kind(c.type), cells.get(str(c.name), ())
-            is_loose = engine.name == "sqlite"
+            is_loose = _is_loose(engine, c.type)
             of_cells = _kind(kind, sample, is_loose)
             example = str(sample[0]) if of_cells == "date" and sample else ""
             column = Column(name, str(c.name), of_cells, c.comment or "", example)
             columns.append(column)
             if column.kind == "text":
                 is_native = kind in (None, "text") and all(isinstance(cell, str) for cell in sample)
+                is_native = is_native and not ignores_case(engine)
             else:
                 is_native = column.kind == kind and not (is_loose and any(isinstance(s, str) for s in sample))
             native |= {column} if is_native else set()
@@ -77,21 +79,29 @@ _KINDS: tuple[tuple[tuple[type[types.TypeEngine[Any]], ...], ColumnKind | None],
     ((types.Enum,), "text"),
     ((types.String, types.NullType), None),
     ((types.Boolean,), "boolean"),
-    ((types.Numeric, types.Float, types.Integer), "number"),
+    ((types.Numeric, types.Float, types.Integer, mysql.YEAR), "number"),
     ((types.DateTime, types.Date), "date"),
 )
 
 
 def _declared_kind(declared: types.TypeEngine[Any]) -> ColumnKind | None:
     """Return how cells of a declared type compare; None where that has to be seen from the cells."""
+    if isinstance(declared, mysql.TINYINT) and declared.display_width == 1:
+        return "boolean"
     return next((kind for classes, kind in _KINDS if isinstance(declared, classes)), "other")
+
+
+def _is_loose(engine: sa.Engine, declared: types.TypeEngine[Any]) -> bool:
+    """Whether cells may be of another kind than their type; MySQL's truth values are small numbers."""
+    is_flag = _declared_kind(declared) == "boolean" and not isinstance(declared, types.Boolean)
+    return engine.name == "sqlite" or is_flag
 
 
 def _sample(
     engine: sa.Engine, table: sa.Table, clause: sa.TableClause, timeout: float
 ) -> Mapping[str, Sequence[Value]]:
     """Return cells of the columns that need a look; none if the table cannot be read."""
-    looked = [c.name for c in table.columns if engine.name == "sqlite" or _declared_kind(c.type) is None]
+    looked = [c.name for c in table.columns if _is_loose(engine, c.type) or _declared_kind(c.type) is None]
     try:
         sampled = sa.select(*(clause.c[n] for n in looked)).limit(SAMPLE)
         rows = fetch(engine, sampled, timeout)[1] if looked else []

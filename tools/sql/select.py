@@ -22,12 +22,12 @@ from triplewise.tools.sql.values import nearest
 
 NEAREST = 5
 """Names that are offered for one that there is not."""
-_DIALECTS = {"postgresql": "postgres"}
+_DIALECTS = {"postgresql": "postgres", "mariadb": "mysql"}
 _FORBIDDEN = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Lock, exp.Set, exp.Pragma)
 _ORDERING = (
     exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.Ordered, exp.Max, exp.Min
 )  # fmt: skip
-_FILE_READERS = ("read_", "glob", "pg_read", "pg_ls", "lo_", "dblink", "load_extension", "readfile")
+_FILE_READERS = ("read_", "glob", "pg_read", "pg_ls", "lo_", "dblink", "load_", "readfile")
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,8 @@ class Writer:
     def values(self, column: Column) -> Statement:
         """Distinct values of a column, most frequent first."""
         cell = self.cell(column)
-        cell = cast(cell, Text()) if column.kind == "other" else cell
+        if column.kind == "other" or (column.kind == "text" and column not in self.native):
+            cell = cast(cell, Text())
         grouped = sa.select(cell).where(cell.is_not(None)).group_by(cell)
         return grouped.order_by(func.count().desc(), cell)
 

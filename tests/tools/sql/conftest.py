@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.postgres import Postgres
+from tests.support.sql_servers import MariaDB, Postgres
 from triplewise.tools.sql.database import RelationalDatabase, open_database
 from triplewise.tools.sql.query import Column
 
@@ -49,7 +49,7 @@ def duckdb_file(folder: Path) -> str:
     return f"duckdb:///{path}"
 
 
-@pytest.fixture(scope="session", params=["sqlite", "duckdb", "postgresql"])
+@pytest.fixture(scope="session", params=["sqlite", "duckdb", "postgresql", "mysql"])
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The small database on one engine after the other."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -57,12 +57,16 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         yield sqlite_file(folder)
     elif request.param == "duckdb":
         yield duckdb_file(folder)
-    elif missing := Postgres.missing():
-        pytest.skip(missing)
     else:
-        pytest.importorskip("psycopg")
-        with Postgres(folder) as server:
-            server.load((*TABLES, *ROWS))
+        kind, package = {"postgresql": (Postgres, "psycopg"), "mysql": (MariaDB, "pymysql")}[request.param]
+        pytest.importorskip(package)
+        if missing := kind.missing():
+            pytest.skip(missing)
+        # MySQL reads "names" so only when told to, and wants a length for each text.
+        first = ("SET SESSION sql_mode = 'ANSI_QUOTES'",) if kind is MariaDB else ()
+        statements = [s.replace(" VARCHAR", " VARCHAR(99)") for s in (*first, *TABLES, *ROWS)]
+        with kind(folder) as server:
+            server.load(statements)
             yield server.url
 
 

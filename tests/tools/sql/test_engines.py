@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.database import RelationalDatabase, open_database
 from triplewise.tools.sql.engines import QueryError, fetch
@@ -174,3 +175,28 @@ def test_a_slow_query_ends_as_a_time_out(url: str) -> None:
         fetch(opened.engine, slow, 0.3)
     assert caught.value.outcome is Outcome.TIMEOUT
     assert opened.run(SqlQuery((), Column("film", "title"), "COUNT")).rows == ((4,),)
+
+
+def test_a_select_is_asked_in_the_words_of_the_engine(database: RelationalDatabase) -> None:
+    quote = database.engine.dialect.identifier_preparer.quote
+    person, name = quote("the person"), quote('full "name"')
+
+    def select(text: str) -> list[Any]:
+        rows = database.select(database.read_select(text))
+        assert rows.outcome.ok, rows.message
+        return [row[0] for row in rows.rows]
+
+    assert select(f"SELECT {name} FROM {person} WHERE {name} LIKE '%Lee%'") == ["Ann Lee"]
+    assert select("SELECT COUNT(*) FROM film WHERE title = 'O''Hara; DROP TABLE film --'") == [1]
+    # What a MySQL would run of a comment stays a comment.
+    assert select("SELECT COUNT(*) FROM film /*! WHERE title = 'Alien' */") == [4]
+    same = select("SELECT title FROM film WHERE title = 'ALIEN' ORDER BY id")
+    assert same == (["Alien", "alien"] if database.ignores_case else [])
+    unknown = database.select(database.read_select("SELECT NO_SUCH(title) FROM film"))
+    assert unknown.outcome is Outcome.SYNTAX
+
+
+@pytest.mark.parametrize("text", ["SELECT LOAD_FILE('/etc/passwd')", "SELECT title INTO x FROM film"])
+def test_files_are_not_read_and_nothing_is_made(database: RelationalDatabase, text: str) -> None:
+    with pytest.raises(ActionError):
+        database.read_select(text)

@@ -20,6 +20,8 @@ from triplewise.tools.sql.query import SqlQuery
         ("duckdb:///:memory:", "needs a file"),
         ("oracle://scott:tiger@host/db", "cannot be asked"),
         ("postgresql://u:s3cret@host:port/x", "cannot be read"),
+        ("mysql://u:s3cret@host", "needs a database"),
+        ("mssql://u:s3cret@host/x", "cannot be asked"),
     ],
 )
 def test_bad_urls(url: str, message: str) -> None:
@@ -43,16 +45,18 @@ def test_files_that_are_no_database(tmp_path: Path) -> None:
             open_database(str(tmp_path / name))
 
 
-def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["postgresql", "mysql", "mariadb"])
+def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr("triplewise.tools.sql.database.find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"pip install 'triplewise\[sql\]'"):
-        open_database("postgresql://u:p@127.0.0.1/x")
+        open_database(f"{kind}://u:p@127.0.0.1/x")
 
 
-def test_an_unreachable_server_is_named_without_the_password() -> None:
-    pytest.importorskip("psycopg")
+@pytest.mark.parametrize(("kind", "driver"), [("postgresql", "psycopg"), ("mysql", "pymysql")])
+def test_an_unreachable_server_is_named_without_the_password(kind: str, driver: str) -> None:
+    pytest.importorskip(driver)
     with pytest.raises(KGUnavailableError, match="check host, database, user and password") as caught:
-        open_database("postgresql://u:s3cret@127.0.0.1:1/x", timeout=2)
+        open_database(f"{kind}://u:s3cret@127.0.0.1:1/x?password=0thers3cret", timeout=2)
     assert "s3cret" not in str(caught.value)
 
 
