@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import columns, examples, out, pairs, progress_bars, say
+from triplewise.tools.core.errors import ConfigurationError
 
 SHOWN = 8
 """Dropped rules printed."""
@@ -24,7 +25,7 @@ class QuestionOrCommand(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the command in that a question leaves out."""
-        return super().parse_args(ctx, args if args[:1] == ["index"] else ["question", *args])
+        return super().parse_args(ctx, args if args[:1] in (["index"], ["seeds"]) else ["question", *args])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Leave the command out of the usage line again."""
@@ -149,7 +150,7 @@ def index(
     """
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import environment
-    from triplewise.tools.planning.seed_store import index_seeds
+    from triplewise.tools.planning.seed_store import hold_out, index_seeds
 
     context = Context(**o.RunOptions(kg=kg, profile=profile, settings=settings).context_settings())
     tools = environment(context)
@@ -164,6 +165,8 @@ def index(
                 tools.encoder,
                 again=again,
             )
+            progress("asking some that are held out", 0, None)
+            held_out = hold_out(report.path, tools.kg, tools.encoder, tools.caps)
     except KeyboardInterrupt:
         say("what is done is kept: run the same command again to go on", "notice")
         raise
@@ -178,6 +181,65 @@ def index(
         ("rules", f"{report.bodies:,} different bodies"),
         ("kept in", str(report.path)),
         ("seconds", f"{report.seconds:.1f}"),
+        (
+            "held out",
+            f"{held_out.questions} seeds: F1 {held_out.without:.2f} without the others, "
+            f"{held_out.by_seeds:.2f} with them",
+        ),
         ("use it", f'triplewise ask "..." --kg {context.kg}'),
     ]
     out().print(pairs(f"Indexed the seeds of {context.kg}", rows))
+    if held_out.by_seeds < held_out.without:
+        say(
+            "questions like these are answered worse with the seeds than without: look them through, or "
+            f"remove them by `triplewise plan seeds drop {report.path.stem} --kg {context.kg}`",
+            "notice",
+        )
+
+
+seeds_commands = typer.Typer(help="Show and remove the seed questions that are kept for a graph.")
+commands.add_typer(seeds_commands, name="seeds")
+
+
+@seeds_commands.command("list", epilog=examples("triplewise plan seeds list --kg films"))
+def list_seeds(kg: o.Kg = None, profile: o.Profile = None, settings: o.Settings = None) -> None:
+    """Show the indexes of seed questions that `triplewise plan index` kept for a graph."""
+    from triplewise.tools.planning.seed_store import SeedFile
+
+    rows = []
+    for path in _kept(kg, profile, settings):
+        file = SeedFile(path)
+        seeds = f"{sum(map(len, file.values())):,}"
+        used = "" if rows else "used"
+        rows.append((path.stem, seeds, f"{len(file):,}", f"{len(file.bodies):,}", used, str(path)))
+    heads = ("Name", "Seeds", "Structures", "Mined", "", "File")
+    out().print(columns(heads, rows) if rows else "No seeds are kept for this graph.")
+
+
+@seeds_commands.command("drop", epilog=examples("triplewise plan seeds drop all --kg films"))
+def drop_seeds(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As `list` shows it, or all.")],
+    kg: o.Kg = None,
+    profile: o.Profile = None,
+    settings: o.Settings = None,
+) -> None:
+    """Remove an index of seed questions, or all that are kept for a graph; the files they came from stay."""
+    kept = _kept(kg, profile, settings)
+    dropped = [path for path in kept if name in ("all", path.stem)]
+    if not dropped:
+        names = ", ".join(path.stem for path in kept) or "none"
+        raise ConfigurationError(f"no seeds called {name!r} are kept for this graph; there are: {names}")
+    for path in dropped:
+        path.unlink()
+        path.with_suffix(".lock").unlink(missing_ok=True)
+    say(f"removed: {', '.join(path.stem for path in dropped)}")
+
+
+def _kept(kg: str | None, profile: str | None, settings: list[str] | None) -> list[Path]:
+    """Return the files of seeds that are kept for a graph."""
+    from triplewise.nodes.context import Context
+    from triplewise.nodes.environment import environment
+    from triplewise.tools.planning.seed_store import kept_seeds
+
+    context = Context(**o.RunOptions(kg=kg, profile=profile, settings=settings).context_settings())
+    return kept_seeds(context.name_of("kg"), environment(context).kg)

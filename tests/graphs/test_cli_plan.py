@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.graphs.conftest import Cli
+from triplewise.tools.planning import seed_store
 
 FILMS = """\
 @prefix : <http://films.example/> .
@@ -68,6 +69,25 @@ def test_an_index_serves_later_questions(cli: Cli, films: str, seeds: str) -> No
     assert planned["rules"][0]["support"] == 2
     without = json.loads(cli("plan", "who made Alien?", "--kg", films, "--seeds", "none", "--json").out)
     assert not any(r["support"] for r in without["rules"])
+    assert "2 seeds: F1" in " ".join(done.out.split())
+
+
+def test_what_is_kept_is_shown_and_removed(cli: Cli, films: str, seeds: str) -> None:
+    assert "No seeds" in cli("plan", "seeds", "list", "--kg", films).out
+    cli("plan", "index", seeds, "--kg", films)
+    assert "used" in cli("plan", "seeds", "list", "--kg", films).out
+    assert cli("plan", "seeds", "drop", "other", "--kg", films).code == 2
+    assert cli("plan", "seeds", "drop", "all", "--kg", films).code == 0
+    assert "No seeds" in cli("plan", "seeds", "list", "--kg", films).out
+
+
+def test_seeds_that_lower_what_is_right_are_warned_of(
+    cli: Cli, films: str, seeds: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worse = seed_store.HeldOut(4, without=0.9, by_seeds=0.5)
+    monkeypatch.setattr(seed_store, "hold_out", lambda *args: worse)
+    done = cli("plan", "index", seeds, "--kg", films)
+    assert "worse with the seeds" in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize(

@@ -12,20 +12,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from threading import Lock
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
 from triplewise.tools.core.files import exclusive, is_writable
 from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, graph_files, is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of
-from triplewise.tools.planning.bodies import Signature
+from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.planning.bodies import Signature, answers
+from triplewise.tools.planning.lexical.planner import PlanSettings, make_plan
 from triplewise.tools.planning.mining import Miner
 from triplewise.tools.planning.seeds import (
     FOLDER,
@@ -34,14 +38,18 @@ from triplewise.tools.planning.seeds import (
     Quality,
     Seed,
     SeedIndex,
+    SeedTerms,
     group_seeds,
     read_seeds,
+    same_as,
     seed_files,
     with_names,
 )
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
 FORMAT = 4
+HELD_OUT, FOLDS = 24, 4
+"""Seeds that are asked with the help of the others, and parts in which they are held out."""
 Progress = Callable[[str, int, int | None], None]
 """Called with stage, done, total."""
 
@@ -116,11 +124,7 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
     """
     folders = [folder / FOLDER for folder in kg.cache_dirs if (folder / FOLDER).is_dir()]
     if path is None:
-        if not folders:
-            return None
-        prefix = _file_prefix(kg_fingerprint(source, kg))
-        files = [f for folder in folders for f in folder.glob(f"{prefix}*.jsonl")]
-        latest = max(files, key=lambda f: (f.stat().st_mtime_ns, f.name), default=None)
+        latest = next(iter(kept_seeds(source, kg)), None)
         return None if latest is None else open_index(latest)
     name = _file_name(kg_fingerprint(source, kg), path, caps)
     finished = next((folder / name for folder in folders if (folder / name).is_file()), None)
@@ -132,6 +136,56 @@ def seeds_for(source: str, kg: KnowledgeGraph, path: str | None, caps: Caps) -> 
             indexes[key] = SeedIndex(_grouped(path, kg))  # holds no graph
         index: SeedIndex = indexes[key]
         return index
+
+
+def kept_seeds(source: str, kg: KnowledgeGraph) -> list[Path]:
+    """Return the files of indexed seeds that are kept for a graph, the latest first: that one is used."""
+    folders = [folder / FOLDER for folder in kg.cache_dirs if (folder / FOLDER).is_dir()]
+    if not folders:
+        return []
+    prefix = _file_prefix(kg_fingerprint(source, kg))
+    files = {f for folder in folders for f in folder.glob(f"{prefix}*.jsonl")}
+    return sorted(files, key=lambda f: (f.stat().st_mtime_ns, f.name), reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """What seeds are worth: the mean F1 of first rules for some of them, without and with the others."""
+
+    questions: int
+    without: float
+    by_seeds: float
+
+
+def hold_out(path: Path, kg: KnowledgeGraph, encoder: Encoder, caps: Caps | None = None) -> HeldOut:
+    """Ask a sample of the seeds of an index, those of each fold with the help of the others alone."""
+    file, settings = SeedFile(path), PlanSettings(caps=caps or Caps(), hops=(caps or Caps()).hops)
+    terms, miner = SeedTerms(kg), Miner(kg)
+    groups = {text: list(seeds) for text, seeds in file.items()}
+    seeds = [seed for group in groups.values() for seed in group]
+    sample = random.Random(settings.caps.seed).sample(seeds, min(HELD_OUT, len(seeds)))
+    scores: list[tuple[float, float]] = []
+    for fold in (set(sample[i::FOLDS]) for i in range(FOLDS)):
+        rest = {t: [s for s in group if s not in fold] for t, group in groups.items()}
+        rest = {text: group for text, group in rest.items() if group}
+        index = SeedIndex(rest, file.bodies, file.caps) if rest else None
+        for seed in fold:
+            anchors, gold = miner.anchors(seed), terms.gold(seed)
+            linked = [
+                LinkedEntity(name, *span, node, name, 1.0)
+                for name, node in anchors.items()
+                for span in replace(seed, topics=(name,)).spans[:1] or [(-1, -1)]
+            ]
+            if not linked or not gold or index is None:
+                continue
+            f1 = []
+            for helpers in (None, index):
+                rules = make_plan(seed.question, linked, kg, encoder, helpers, settings).rules
+                values = same_as(gold, answers(kg, rules[0])) if rules else set()
+                f1.append(2 * len(values & gold) / (len(values) + len(gold)))
+            scores.append((f1[0], f1[1]))
+    without, by_seeds = (fmean(column) for column in zip(*scores, strict=True)) if scores else (0.0, 0.0)
+    return HeldOut(len(scores), without, by_seeds)
 
 
 _lock = Lock()
