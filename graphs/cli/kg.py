@@ -50,7 +50,11 @@ def load(
     ] = False,
     vectors: Annotated[
         bool,
-        typer.Option("--vectors", help="Also make the vectors of relations and ends: observing is faster."),
+        typer.Option(
+            "--vectors",
+            help="Also make vectors of relations and ends (observing is faster) and of entities (search "
+            "finds them by meaning).",
+        ),
     ] = False,
 ) -> None:
     """Load files into a folder that opens at once, with an index of its labels.
@@ -87,12 +91,16 @@ def load(
     out().print(pairs(f"Loaded {report.path}", rows))
     if vectors:
         from triplewise.tools.kg import open_kg
+        from triplewise.tools.linking.entity_vectors import make_entity_vectors
         from triplewise.tools.retrieval.encoder import open_encoder
         from triplewise.tools.retrieval.ranking import make_vectors
 
+        kg, encoder = open_kg(report.path), open_encoder()
         with progress_bars() as progress:
-            made = make_vectors(report.path, open_kg(report.path), open_encoder(), progress=progress)
+            made = make_vectors(report.path, kg, encoder, progress=progress)
+            entities = make_entity_vectors(report.path, kg, encoder, progress)
         counts = f"{made.texts:,} relations and ends, {made.new:,} of them new, in {made.seconds:.1f} s"
+        counts += f"; {entities:,} entities"
         out().print(pairs("\nVectors", [("vectors", counts)]))
 
 

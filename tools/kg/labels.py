@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -205,6 +205,14 @@ class LabelIndex:
     def node(self, iri: IRI) -> Entry | None:
         """Return the entry of a node under its preferred label; None if the index has none."""
         return next((e for names in self._names if (e := names.node(iri)) is not None), None)
+
+    def nodes(self) -> Iterator[tuple[int, Entry]]:
+        """Yield the nodes of the KG itself with their numbers, each under its preferred label."""
+        return self._names[0].nodes()
+
+    def numbered(self, numbers: Sequence[int]) -> dict[int, Entry]:
+        """Return nodes by their numbers, see `nodes`."""
+        return dict(self._names[0].nodes(numbers))
 
     def __len__(self) -> int:
         return sum(map(len, self._names))
@@ -402,6 +410,12 @@ class _Names:
         sql = "SELECT iri, label, label, 0, popularity, description FROM nodes WHERE iri = ?"
         row = self._connection.execute(sql, (iri.value,)).fetchone()
         return None if row is None else _entry(*row)
+
+    def nodes(self, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, Entry]]:
+        sql = "SELECT id, iri, label, label, 0, popularity, description FROM nodes"
+        some = "" if numbers is None else f" WHERE id IN ({_marks(numbers)})"
+        for number, *row in self._connection.execute(sql + some, numbers or ()):
+            yield number, _entry(*row)
 
     def __len__(self) -> int:
         return int(self._count)

@@ -2,7 +2,7 @@
 
 One implementation serves the action `search` and `triplewise search`. Names are compared by their words (the
 label index and rapidfuzz). Classes and relations, of which a KG has few, are compared by the vectors of their
-labels and descriptions too; the two rankings are fused by rank.
+labels and descriptions too; the two rankings are fused by rank. So are entities whose vectors `kg load` made.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from typing import Literal as OneOf
 
 import numpy as np
@@ -19,6 +20,7 @@ from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import nodes_labelled, relation_descriptions, relation_texts, remembered
+from triplewise.tools.linking.entity_vectors import nearest_entities
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import fuse
 
@@ -79,14 +81,14 @@ def search_kg(
     matches: list[Match] = []
     for kind in KINDS:
         if kind in kinds and kind == "entity":
-            matches += _entities(kg, text, limit)
+            matches += _entities(kg, text, encoder, limit)
         elif kind in kinds:
             matches += _vocabulary(kg, text, kind, encoder, limit, fill=len(kinds) == 1)
     return tuple(matches)
 
 
-def _entities(kg: KnowledgeGraph, text: str, limit: int) -> list[Match]:
-    """Nodes of this name or a near one."""
+def _entities(kg: KnowledgeGraph, text: str, encoder: Encoder | None, limit: int) -> list[Match]:
+    """Nodes of this name, then near names and nodes of this meaning (where there are vectors) in turn."""
     nodes: dict[IRI, tuple[str, float, str]] = {}
     if kg.index is not None:
         candidates = [*kg.index.search(text, limit=4 * limit, near=True), *kg.index.longer(text, limit)]
@@ -100,7 +102,14 @@ def _entities(kg: KnowledgeGraph, text: str, limit: int) -> list[Match]:
         for node, label in nodes_labelled(kg, forms, aliases=True).rows:
             if isinstance(node, IRI) and isinstance(label, Literal) and kg.profile.linkable(node.value):
                 nodes[node] = (label.value, 1.0, "")
-    chosen = list(nodes)[:limit]
+    alike = nearest_entities(kg, text, encoder, limit) if encoder is not None else []
+    means = {
+        e.iri: (e.label, cosine, e.description) for e, cosine in alike if kg.profile.linkable(e.iri.value)
+    }
+    named = [iri for iri, (_, score, _) in nodes.items() if score >= LEAST_ALIKE]
+    in_turn = chain.from_iterable(zip_longest((iri for iri in nodes if iri not in named), means))
+    nodes = means | nodes
+    chosen = list(dict.fromkeys([*named, *filter(None, in_turn)]))[:limit]
     types = node_types(kg, chosen)
     return [
         Match(kg.profile.short(iri), label, "entity", score, description, types.get(iri, ()))

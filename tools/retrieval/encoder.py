@@ -450,7 +450,7 @@ class VectorStore:
 
     def __init__(self, encoder: Encoder, folder: Path | None = None) -> None:
         self.encoder, self.dimension = encoder, encoder.dimension
-        self.path = None if folder is None else folder / f"{_file_stem(encoder)}.rows"
+        self.path = None if folder is None else folder / f"{file_stem(encoder)}.rows"
         self._is_writable = folder is not None
         self._lock = RLock()
         self._digests = np.empty(0, _DIGEST)
@@ -572,7 +572,7 @@ class VectorStore:
             _log.warning("vectors cannot be kept in %s (%s): they are made again", self.path.parent, reason)
 
 
-def _file_stem(encoder: Encoder) -> str:
+def file_stem(encoder: Encoder) -> str:
     """Return how the names of an encoder's files begin; they change with its weights."""
     folder = Path(encoder.name)
     version = encoder.name
