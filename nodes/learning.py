@@ -319,7 +319,7 @@ class Attempts:
         except Exception as error:  # noqa: BLE001 - reported and counted
             trajectory = self._unrewarded(question, f"crashed: {error!r}")
         if trajectory.status.startswith("crashed"):
-            _log.warning("question %s: %s", question.id, trajectory.status)
+            _log.info("question %s: %s", question.id, trajectory.status)
         return trajectory
 
 

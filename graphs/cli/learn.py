@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PATHS = {"kg", "profile", "prompt", "seeds", "documents", "facts", "prices", "encoder", "db"}
 """Settings that may name a file or a folder."""
+SHOWN_FAILURES = 10
+"""Questions that failed with an error, as they are listed."""
 
 
 EPILOG = (
@@ -165,6 +167,8 @@ def _run(config: LearningConfig | None, into: Path) -> None:
     """
     from triplewise.graphs.learning import SETTINGS
     from triplewise.graphs.learning import learn as run_learning
+    from triplewise.nodes.learning import TRAJECTORIES, VALIDATED
+    from triplewise.tools.learning.trajectory import read_trajectories
 
     try:
         with progress_bars() as show:
@@ -187,6 +191,14 @@ def _run(config: LearningConfig | None, into: Path) -> None:
         rows.append([str(number + 1), *chain(*cells), str(done.get("kept", "-")), gain])
     heads = ("iteration", "explored", "> 0", "refined", "> 0", "kept", "validation F1")
     out().print(columns(heads, rows, right=True))
-    if crashed := sum(done.get("explored", {}).get("crashed", 0) for done in state.rounds):
-        say(f"{crashed} attempts failed with an error: see their `status` in {into}", "notice")
+    failed = {
+        t.id: (t.id, t.question, t.status.removeprefix("crashed: "))
+        for name in (TRAJECTORIES, VALIDATED)
+        for t in read_trajectories(into / name)
+        if t.status.startswith("crashed")
+    }
+    if failed:
+        out().print(columns(("id", "question that failed", "why"), list(failed.values())[:SHOWN_FAILURES]))
+        more = f", the first {SHOWN_FAILURES} of them above" if len(failed) > SHOWN_FAILURES else ""
+        say(f"{len(failed)} questions failed with an error{more}; all are in {into / TRAJECTORIES}", "notice")
     say(f"{state.stopped}; settings of the best policy: {into / SETTINGS}")

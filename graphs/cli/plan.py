@@ -211,8 +211,8 @@ def list_seeds(kg: o.Kg = None, profile: o.Profile = None, settings: o.Settings 
         file = SeedFile(path)
         seeds = f"{sum(map(len, file.values())):,}"
         used = "" if rows else "used"
-        rows.append((path.stem, seeds, f"{len(file):,}", f"{len(file.bodies):,}", used, str(path)))
-    heads = ("Name", "Seeds", "Structures", "Mined", "", "File")
+        rows.append((path.stem, seeds, f"{len(file):,}", f"{len(file.bodies):,}", used))
+    heads = ("Name", "Seeds", "Structures", "Mined", "")
     out().print(columns(heads, rows) if rows else "No seeds are kept for this graph.")
 
 

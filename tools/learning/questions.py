@@ -54,7 +54,7 @@ def split(questions: Sequence[Question], share: float, seed: int) -> tuple[list[
     Raises:
         ConfigurationError: the share leaves nothing on either side.
     """
-    count = round(len(questions) * share)
+    count = max(round(len(questions) * share), 1) if share > 0 else 0
     if not 0 < count < len(questions):
         raise ConfigurationError(
             f"a validation share of {share:g} of {len(questions)} questions leaves nothing on one side; "

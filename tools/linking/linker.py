@@ -203,11 +203,15 @@ class _Linker:
         )
 
     def given(self, mention: str, id_: str | None) -> LinkedEntity:
-        """Return an entity that the caller names."""
+        """Return an entity that the caller names; a mention without an id may be an id itself."""
         start = self.question.text.casefold().find(mention.casefold())
         end = start + len(mention) if start >= 0 else -1
         if id_ is None:
             named = self.named(Span(start, end, mention, normalise(mention)))
+            node = self.kg.profile.expand(mention) if named is None or start < 0 else None
+            label = self.kg.labels([node]).get(node, "") if node is not None else ""
+            if label and node is not None:  # the question has its name, if any
+                return self.given(label, self.kg.profile.short(node))
             if named is None:
                 raise ConfigurationError(
                     f"nothing in {self.kg.name} is called {mention!r}{self._hint(mention)}"

@@ -66,7 +66,7 @@ def test_the_held_out_share_is_seeded_and_in_order() -> None:
     assert split(QUESTIONS, 0.25, seed=2) != (learned, held)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0, 0.01])
+@pytest.mark.parametrize("share", [0.0, 1.0])
 def test_a_share_that_leaves_nothing_is_refused(share: float) -> None:
     with pytest.raises(ConfigurationError, match="leaves nothing on one side"):
         split(QUESTIONS, share, seed=0)

@@ -179,3 +179,11 @@ def test_no_question_breaks_the_linker(question: str) -> None:
     for entity in link(question, names.kg):
         assert entity.candidates
         assert question[entity.start : entity.end] == entity.mention
+
+
+@pytest.mark.parametrize(
+    ("question", "mention"), [("Where was Goethe born?", "Q5879"), ("Who was he?", "Q5879")]
+)
+def test_a_topic_given_by_its_id_alone_is_that_node(question: str, mention: str) -> None:
+    (entity,) = link(question, open_kg("demo"), {mention: None})
+    assert (entity.id, entity.label) == ("Q5879", "Johann Wolfgang von Goethe")
