@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -57,7 +57,7 @@ FEATURES: Mapping[str, tuple[int, str]] = {
     "names": (LESS, "whether words written like names are linked to nothing"),
     "elsewhere": (LESS, "how much better a relation elsewhere in the graph says a word, at most"),
     "missing": (LESS, "whether things of the topic's kind have that relation, and the topic does not"),
-    "support": (MORE, "similarity of the least supported relation with a word of its own"),
+    "support": (MORE, "similarity of the least supported relation with a word that asks for it"),
     "unasked": (LESS, "relations that no word asks for, at most 3"),
     "score": (MORE, "the rule's score over the number of its relations and words"),
     "margin": (MORE, "its lead over the next rule that has other answers and leaves no more out, -1 to 1"),
@@ -75,6 +75,7 @@ FEATURES: Mapping[str, tuple[int, str]] = {
     "members": (LESS, "whether the rule is all members of a class"),
     "boolean": (EITHER, "whether the answer is yes or no"),
     "denied": (EITHER, "whether the answer is no"),
+    "open": (LESS, "whether it is no though the graph links the subject to nothing by that relation"),
     "words": (EITHER, "logarithm of the number of content words and operators"),
 }
 """The features, one by one: whether more of it makes an answer surer, and what it is."""
@@ -159,8 +160,11 @@ class _Reader:
         scorer, short = self._search.scorer(rule.anchor), self._kg.profile.short
         is_boolean = any(c.kind == "ask" for c in rule.constraints)
         asked = self._accounting.asked(rule)
-        best = [similarity for _, similarity in asked] or [1.0]
+        share = float(np.mean([w.share for w in words])) if words else 1.0
+        chain = [scorer.support(rule.body)] if any(a in rule.body for a, _ in asked) else []
+        supports = chain + [similarity for atom, similarity in asked if atom not in rule.body]
         unasked = tuple(a.relation for a, s in asked if s < self._accounting.thresholds.weak)
+        denied = [v.value for v in values] == ["false"]
         texts = tuple(short(v) if isinstance(v, IRI) else v.value for v in values)
         entities = [e for form, e in self._linked.items() if form in _nodes(rule)]
         candidates = [e.candidates for e in entities if e.candidates]
@@ -173,7 +177,7 @@ class _Reader:
         is_missing = elsewhere.elsewhere > FAR and self._accounting.is_missing(elsewhere, rule.anchor)
         from_seed = rule.support > 0
         features = {
-            "accounted": float(np.mean([w.share for w in words])) if words else 1.0,
+            "accounted": share,
             "weakest": min((w.share for w in words), default=1.0),
             "lost": min(len(lost), 4),
             "numbers": min(sum(w.text[0].isdigit() for w in lost), 2),
@@ -182,22 +186,23 @@ class _Reader:
             "names": float(bool(self._view.unlinked)),
             "elsewhere": elsewhere.elsewhere,
             "missing": float(is_missing),
-            "support": max(scorer.support(tuple(rule.body)) if rule.body else min(best), rule.evidence),
+            "support": max(min(supports) if supports else share, rule.evidence),
             "unasked": min(len(unasked), 3),
-            "score": rule.score / (1 + len(asked) + len(words)),
+            "score": rule.score / (1 + len(asked) + len(words)) if asked else 0.0,
             **self._rivalry(index, left_out),
             "homonyms": max((c[1].score / c[0].score for c in candidates if len(c) > 1), default=0.0),
             "fit": fit,
             "many": math.log1p(len(values)),
             "plural": number,
-            "constraints": sum(bool(c.atoms) for c in rule.constraints),
+            "constraints": sum(bool(c.atoms) and c.kind != "holds" for c in rule.constraints),
             "seed": rule.evidence,
             "from_seed": float(from_seed),
             "guess": float(rule.provenance == GUESS or has_gap(rule)),
             "fallback": min(index, 3),
             "members": float(bool(rule.body) and rule.anchor not in self._search.topics),
             "boolean": float(is_boolean),
-            "denied": float(texts == ("false",)),
+            "denied": float(denied),
+            "open": float(denied and self._is_open(rule)),
             "words": math.log1p(len(words)),
         }
         return Reading(
@@ -208,6 +213,15 @@ class _Reader:
             elsewhere.text if is_missing else "",
             {name: round(float(value), 4) for name, value in features.items()},
         )
+
+    def _is_open(self, rule: Rule) -> bool:
+        """Return whether a rule that does not hold leaves the question open: nothing of the kind is known."""
+        stated = next((c for c in rule.constraints if c.kind == "holds"), None)
+        if stated is None:
+            return False
+        (atom,) = stated.atoms
+        subject = stated.variable if atom.forward else stated.value
+        return not self._search.reach(subject, (replace(atom, forward=True),))
 
     def _rivalry(self, index: int, left_out: Sequence[int]) -> dict[str, float]:
         """Return how far a rule is ahead of the next with other answers, and how many agree with it.
@@ -233,8 +247,14 @@ def _nodes(rule: Rule) -> set[str]:
 
 
 def most_probable(features: Mapping[str, float]) -> float:
-    """Return the highest probability that an answer can have: a half where another one is as good."""
-    return 0.5 if not features["alone"] and features["margin"] < TIE else 1.0
+    """Return the highest probability that an answer can have.
+
+    It is a half where another answer is as good, where the rule leaves out a mention, a number or an
+    operator, and where the answer is no only because the graph says nothing.
+    """
+    is_tie = not features["alone"] and features["margin"] < TIE
+    left_out = any(features[name] for name in ("mentions", "numbers", "operators"))
+    return 0.5 if is_tie or left_out or features["open"] else 1.0
 
 
 @dataclass(frozen=True, slots=True)

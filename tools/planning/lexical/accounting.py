@@ -62,11 +62,13 @@ class WordUse:
 def _operators() -> tuple[tuple[re.Pattern[str], frozenset[str]], ...]:
     """Return the operators in order: what they look like, and what carries them out."""
     graded = {word for words in lexicon()["superlatives"].values() for word in words}
-    names = "|".join(sorted(graded, key=len, reverse=True))
-    return tuple(
-        (re.compile(rf"(?<!\S)(?:{words.replace('SUPERLATIVE', names)})(?!\S)"), frozenset(needs))
-        for words, needs in lexicon()["operators"].values()
-    )
+    lists = {"SUPERLATIVE": graded, "COMPARATIVE": lexicon()["comparatives"]}
+    operators = []
+    for words, needs in lexicon()["operators"].values():
+        for name, members in lists.items():
+            words = words.replace(name, "|".join(sorted(members, key=len, reverse=True)))
+        operators.append((re.compile(rf"(?<!\S)(?:{words})(?!\S)"), frozenset(needs)))
+    return tuple(operators)
 
 
 class Accounting:
@@ -107,7 +109,7 @@ class Accounting:
                 dated = any(c.is_date for c in view.comparisons)
                 defaults = lexicon()["default_dates" if dated else "default_numbers"]
                 names = view.comparative[1:] or defaults
-            atoms = [a for a in constraint.atoms if a in best]
+            atoms = [a for a in constraint.atoms or rule.body[-1:] if a in best]
             texts = relation_texts(self.kg, [a.relation for a in atoms])
             groups = [texts_of(texts[a.relation], a.forward) for a in atoms]
             if names and atoms:
@@ -144,9 +146,13 @@ class Accounting:
             for text in texts_of(texts[a.relation], a.forward)
             for word in _WORD.findall(text.lower())
         }
-        clauses = {c.kind for c in rule.constraints} | ({"number"} if numbers else set())
+        clauses = {c.kind for c in rule.constraints}
+        clauses |= {name for name, holds in (("number", numbers), ("relation", relations)) if holds}
         uses, taken = self._operations(clauses, said)
         compared = [c.value for c in rule.constraints if c.kind == "filter"]
+        topic = self.kg.profile.expand(rule.anchor)
+        names = self.kg.labels([topic]).values() if topic is not None else ()
+        named_numbers = {number for name in names for number in _NUMBER.findall(name)}
         classes = self._classes(rule, self.things(rule, values))
         similar, elsewhere = self._similar(rule, relations)
         superlative = view.superlative.word if view.superlative else ""
@@ -157,6 +163,7 @@ class Accounting:
             is_measure = word in lexicon()["measures"] or word in lexicon()["units"]
             if _NUMBER.fullmatch(word):
                 held = any(value.startswith(word.replace(",", "").lstrip("0")) for value in compared)
+                held = held or word in named_numbers
                 uses[i] = WordUse(word, "value" if held else "", float(held))
             elif is_measure and (before == "in" or before in lexicon()["measures"] or before[:1].isdigit()):
                 uses[i] = WordUse(word, "unit", float(numbers or bool(compared)))
@@ -184,18 +191,20 @@ class Accounting:
                 own = {i for i in words if not _NUMBER.fullmatch(self._low[i])}
                 done = bool(needs & set(clauses))
                 # "density", "named after": the relation itself is called so.
-                if taken & own or (not done and any(stem(self._low[i]) in said for i in own)):
+                own = own if done else {i for i in own if stem(self._low[i]) not in said}
+                if taken & own or not own:
                     continue
                 taken |= own
                 name = " ".join(self._low[i] for i in words)
-                uses[words[0]] = WordUse(name, "operator" if done else "", float(done), operator=True)
+                uses[min(own)] = WordUse(name, "operator" if done else "", float(done), operator=True)
         return uses, taken
 
     def _classes(self, rule: Rule, values: Sequence[Term]) -> set[str]:
         """Return the stems of the names of classes: of the answers, those the rule names, the topics' own."""
         nodes = [v for v in values if isinstance(v, IRI)][:SAMPLE]
         names = list(types_of(self.kg, nodes).values()) if nodes else []
-        forms = [c.value for c in rule.constraints if c.kind == "type"]
+        is_class = not rule.body and not self.relations(rule)
+        forms = [c.value for c in rule.constraints if c.kind == "type" or (c.kind == "holds" and is_class)]
         if rule.anchor not in self.search.topics:
             forms.append(rule.anchor)
         iris = [iri for form in forms if (iri := self.kg.profile.expand(form.strip("<>"))) is not None]

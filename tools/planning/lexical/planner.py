@@ -394,7 +394,7 @@ class Search:
         ranked = [body for body, _ in self.bodies(topic)]
         return [b for n in range(1, hops + 1) for b in [b for b in ranked if len(b) == n][:JOINED]]
 
-    def _reach(self, topic: str, body: Body) -> frozenset[Term]:
+    def reach(self, topic: str, body: Body) -> frozenset[Term]:
         """Return what a body reaches from a topic; run once."""
         key = (topic, body)
         if key not in self._reached:
@@ -425,7 +425,7 @@ class Search:
         scorer, join = self.scorer(first), self._weights.join
         for left in self._short(first):
             for right in self._short(second):
-                if self._reach(first, left).isdisjoint(self._reach(second, right)):
+                if self.reach(first, left).isdisjoint(self.reach(second, right)):
                     continue
                 score = scorer.scores([(*right, *left)])[0] + join
                 if signature(left) == signature(right):
@@ -440,7 +440,7 @@ class Search:
             for other in (t for t in self.topics if t != topic):
                 for at in range(1, len(body)):
                     for link in self._short(other, 1)[:4]:
-                        if self._reach(topic, body[:at]).isdisjoint(self._reach(other, link)):
+                        if self.reach(topic, body[:at]).isdisjoint(self.reach(other, link)):
                             continue
                         atom = replace(link[0], variable=body[at - 1].variable)
                         rule = constrained(
@@ -455,7 +455,7 @@ class Search:
         first = next(t for t in self.topics if t != excluded)
         for left in self._short(first):
             for right in self._short(excluded, 1):
-                if self._reach(first, left).isdisjoint(self._reach(excluded, right)):
+                if self.reach(first, left).isdisjoint(self.reach(excluded, right)):
                     continue
                 answer = left[-1].variable
                 atom = replace(right[0], variable=answer)
@@ -541,7 +541,7 @@ class Search:
         for start, end in ((first, second), (second, first)):
             target = self.kg.profile.expand(end)
             for body, score in self.bodies(start)[: JOINED * 2]:
-                linked = target in self._reach(start, body)
+                linked = target in self.reach(start, body)
                 if len(body) == 1:
                     holds = Constraint("holds", start, body, value=end)
                     rule = Rule(start, (), (Constraint("ask"), holds))
@@ -563,7 +563,7 @@ class Search:
         for body, score in self.bodies(topic):
             if len(body) > 2 or len(rules) >= 3:
                 continue
-            ends = self._reach(topic, body)
+            ends = self.reach(topic, body)
             if ends and all(map(test, ends)):
                 check = Constraint("filter", body[-1].variable, (), comparison.operator, value)
                 rule = constrained(ground(topic, body), Constraint("ask"), check)
