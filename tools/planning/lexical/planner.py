@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from triplewise.tools.core.rules import Atom, Constraint, DroppedRule, Rule, dropped, path_text
-from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import find_classes
 from triplewise.tools.linking.linker import LinkedEntity
@@ -36,7 +36,7 @@ from triplewise.tools.planning.bodies import (
     without_topic,
 )
 from triplewise.tools.planning.lexical.constraints import Constraints, comparison_value, is_comparable
-from triplewise.tools.planning.lexical.question import QuestionView, view
+from triplewise.tools.planning.lexical.question import Comparison, QuestionView, view
 from triplewise.tools.planning.lexical.score import Scorer, ValueFit, is_date, is_number, thresholds_of
 from triplewise.tools.planning.mining import seed_rules
 from triplewise.tools.planning.seeds import Caps, SeedIndex
@@ -57,6 +57,8 @@ SAMPLE = 60
 """Values of a rule that are looked at."""
 VALUES = 2_000
 """Most values of a body that are compared for a meeting point."""
+CLASS_DEPTH = 3
+"""Steps up the classes over which a topic is still a member of one."""
 JOINED = 8
 """Bodies of each topic that are tried for a meeting point."""
 
@@ -228,8 +230,10 @@ class Search:
 
     def rules(self) -> list[Rule]:
         """Return rules from the neighbourhood of the linked entities, best first."""
-        if self.view.boolean:
-            return self._boolean()
+        return self._boolean() if self.view.boolean else self._set()
+
+    def _set(self) -> list[Rule]:
+        """Return rules whose answers are a set of nodes or values."""
         rules = self._of_two_topics() if len(self.topics) > 1 else []
         if not (rules and self._excluded):
             for topic in self.topics:
@@ -482,7 +486,8 @@ class Search:
 
     def _members(self) -> list[Rule]:
         """Return all members of the class that the question names, where it names nothing else."""
-        if (self.topics and not self.view.constrained) or self.view.unlinked:
+        free = not self.topics or self.view.constrained or self.view.existential
+        if not free or self.view.unlinked:
             return []
         named = (find_classes(self.kg, word) for word, _ in self.view.words if not self.topics)
         nodes = self.classes or next((nodes for nodes in named if nodes), ())
@@ -498,15 +503,19 @@ class Search:
         return rules
 
     def _boolean(self) -> list[Rule]:
-        """Return what is to be checked: a comparison, a relation of two topics, membership, existence.
+        """Return what is to be checked: a comparison, a relation of two topics, membership, a fact.
 
-        `ask` stands before a filter: that nothing is left is then an answer, and no mistake.
+        The answer is no where the graph has another fact in the place of the one asked about, or denies it.
+        Where it has none there is no rule: that is not known. `ask` stands before a filter: that nothing is
+        left is then an answer, and no mistake.
         """
         view, topics = self.view, self.topics
+        if view.existential:
+            return self._existing()
         if not topics:
             return []
-        if view.comparative and len(topics) > 1 and (rules := self._compared()):
-            return rules
+        if view.comparative and len(topics) > 1:
+            return self._compared(Rule(topics[0], ()), topics[1])
         if view.comparisons:
             return self._own_quantity(topics[0])
         if len(topics) > 1:
@@ -516,30 +525,81 @@ class Search:
             # With an unknown name in the question, that a relation exists proves nothing about the two.
             return members
         chains = self._execute_and_filter(self._chains(topics[0], self.bodies(topics[0])))
-        return [constrained(r, Constraint("ask")) for r in chains]
+        return [checked for rule in chains if (checked := self._stated(rule)) is not None]
+
+    def _stated(self, rule: Rule) -> Rule | None:
+        """Return the check of what a topic's own values say: a truth value, a number, or that there are any."""
+        ask, answer, numbers = Constraint("ask"), rule.answer, self.view.numbers
+        values = self.values.get(rule.key) or answers(self.kg, rule, SAMPLE)
+        if unsaid := self.scorer(rule.anchor).unsaid([rule.body]):
+            return self._drop(rule, f"it does not say {', '.join(map(repr, unsaid))}")
+        if values and all(isinstance(v, Literal) and v.datatype == XSD + "boolean" for v in values):
+            return constrained(rule, ask, Constraint("filter", answer, (), "=", "true"))
+        if len(numbers) == 1 and values and all(map(is_number, values)):
+            return constrained(rule, ask, Constraint("filter", answer, (), "=", numbers[0]))
+        if len(numbers) == 1 and values and all(map(is_date, values)):
+            year = [Comparison(operator, numbers[0], True) for operator in (">=", "<=")]
+            bounds = [Constraint("filter", answer, (), c.operator, comparison_value(c)) for c in year]
+            return constrained(rule, ask, *bounds)
+        if numbers or (self.view.copula and all(map(is_comparable, values))):
+            return self._drop(rule, "its values say neither yes nor no to what is asked")
+        return constrained(rule, ask)
+
+    def _existing(self) -> list[Rule]:
+        """Is there any such member of a class? As for "which ...", and with what is more than another's."""
+        view, members = self.view, self._members()
+        if not view.comparative:
+            rules = [r for r in self._set() if not self._leaves_words_out(r)]
+            return [replace(r, constraints=(Constraint("ask"), *r.constraints)) for r in rules]
+        others = list(self.topics[:1])
+        if not others and view.superlative is not None and members:
+            greatest = [v for r in self._constraints.apply(members[0])[:1] for v in answers(self.kg, r, 1)]
+            others = [node_form(self.kg, self.kg.profile.short(v)) for v in greatest if isinstance(v, IRI)]
+        return [rule for base in members[:1] for other in others for rule in self._compared(base, other)]
+
+    def _leaves_words_out(self, rule: Rule) -> bool:
+        """Return whether a content word became no relation of a rule, nor its class."""
+        chains = [rule.body, *(c.atoms for c in rule.constraints if c.atoms)]
+        unsaid = self.scorer(rule.anchor).unsaid(chains)
+        return bool(self.view.numbers) or any(not find_classes(self.kg, word) for word in unsaid)
 
     def _is_member(self, topic: str) -> list[Rule]:
-        """Is the topic a member of the class named ("Is Mars a planet?")?"""
+        """Is the topic a member of the class named ("Is Mars a planet?"), or of one below it?"""
         kg, words = self.kg, [w for w, _ in self.view.words]
-        named = (find_classes(kg, phrase) for phrase in (" ".join(words[-2:]), *reversed(words)))
-        nodes = next((nodes for nodes in named if nodes), self.classes)
+        if not self.view.copula or not words:
+            return []
+        nodes = find_classes(kg, " ".join(words[-2:])) or find_classes(kg, words[-1])
         if not nodes:
             return []
-        atom = make_atom(kg, kg.profile.short(IRI(kg.profile.type_predicates[0])), True, ())
-        holds = Constraint("holds", topic, (atom,), value=node_form(kg, kg.profile.short(nodes[0])))
-        note = "the class the question names"
-        return [Rule(topic, (), (Constraint("ask"), holds), score=1.0, provenance=note)]
+        profile, note = kg.profile, "the class the question names"
+        value = node_form(kg, profile.short(nodes[0]))
+        atom = make_atom(kg, profile.short(IRI(profile.type_predicates[0])), True, ())
+        holds = Constraint("holds", topic, (atom,), value=value)
+        rule = Rule(topic, (), (Constraint("ask"), holds), score=1.0, provenance=note)
+        kinds, body = frozenset(answers(kg, ground(topic, (atom,)), VALUES)), (atom,)
+        if not kinds:
+            self._drop(rule, "the graph does not say what it is")
+            return []
+        for predicate in profile.subclass_predicates[:1] * CLASS_DEPTH if nodes[0] not in kinds else ():
+            taken = [a.variable for a in body]
+            body = (*body, make_atom(kg, profile.short(IRI(predicate)), True, taken))
+            if nodes[0] in answers(kg, ground(topic, body), VALUES):
+                equal = Constraint("filter", body[-1].variable, (), "=", value)
+                longer = constrained(ground(topic, body), Constraint("ask"), equal)
+                return [replace(longer, score=1.0, provenance=note)]
+        return [rule]
 
     def _linked_pair(self) -> list[Rule]:
         """Does the relation that the question names hold between the two topics?
 
         The relation is chosen by the words among all around both topics, whether or not it links them: where
-        the best one does not, the answer is no.
+        the best one does not, but links the subject to others, the answer is no.
         """
         first, second = self.topics[:2]
         note, rules = "the relation the question names", []
         for start, end in ((first, second), (second, first)):
             target = self.kg.profile.expand(end)
+            ways = {signature(body) for body, _ in self.bodies(end) if len(body) == 1}
             for body, score in self.bodies(start)[: JOINED * 2]:
                 linked = target in self.reach(start, body)
                 if len(body) == 1:
@@ -551,8 +611,13 @@ class Search:
                     rule = constrained(ground(start, body), Constraint("ask"), equal)
                 else:
                     continue
-                score += self._weights.join * linked
-                rules.append(replace(rule, score=score, provenance=note))
+                if not linked and self.scorer(start).support(body) < self._weights.spoken:
+                    self._drop(rule, UNSAID)
+                elif not linked and not (body[0].forward or ((body[0].relation, True),) in ways):
+                    self._drop(rule, "the graph has no such fact of what is asked about, for or against it")
+                else:
+                    score += self._weights.join * linked
+                    rules.append(replace(rule, score=score, provenance=note))
         return sorted(rules, key=lambda r: (-r.score, len(r.body)))[: self.settings.rules]
 
     def _own_quantity(self, topic: str) -> list[Rule]:
@@ -570,17 +635,19 @@ class Search:
                 rules.append(replace(rule, score=score, provenance="the quantity the question compares"))
         return rules
 
-    def _compared(self) -> list[Rule]:
-        """Two topics compared by a quantity both have."""
+    def _compared(self, base: Rule, other: str) -> list[Rule]:
+        """Compare a topic, or what a rule leads to, with another topic by a quantity that both have."""
         operator, *names = self.view.comparative
-        first, second = self.topics[:2]
         rules: list[Rule] = []
-        measured = self._constraints.quantities(Rule(first, ()), names, is_comparable)
+        measured = self._constraints.quantities(base, names, is_comparable)
         for atom, similarity in measured[:2]:
             twin = Atom(atom.relation, True, f"{atom.variable}_2")
+            if not self._reach(other, (twin,)):
+                continue
             # The second chain shares no node with the first: it only binds what is compared with.
-            side = Constraint("meets", twin.variable, (twin,), value=second)
+            side = Constraint("meets", twin.variable, (twin,), value=other)
             check = Constraint("filter", atom.variable, (), operator, f"?{twin.variable}")
-            rule = constrained(ground(first, (atom,)), side, Constraint("ask"), check)
+            chain = ground(base.anchor, (*base.body, atom))
+            rule = constrained(chain, side, Constraint("ask"), check)
             rules.append(replace(rule, score=similarity, provenance="both have the quantity compared"))
         return rules

@@ -95,7 +95,9 @@ class QuestionView:
         expected: noun that names the kind of answer ("languages" in "which languages ..."), or "".
         phrase: the expected noun with the word before it ("feature films").
         kind: person, place, time, number, or "" where the question word does not tell.
-        boolean: asks yes or no. counting: asks how many.
+        boolean: asks yes or no. counting: asks how many. copula: asks whether something is something.
+        existential: asks whether there is any, and is read on as "which ...".
+        numbers: those that no comparison takes.
         quantities: what "how tall" asks for. comparative: operator and quantities of "longer than".
         comparisons: comparisons with numbers or dates.
         most: noun to be counted per answer in "the most ...", or "". least: the direction is the fewest.
@@ -111,6 +113,9 @@ class QuestionView:
     phrase: str = ""
     kind: str = ""
     boolean: bool = False
+    copula: bool = False
+    existential: bool = False
+    numbers: tuple[str, ...] = ()
     counting: bool = False
     quantities: tuple[str, ...] = ()
     superlative: Superlative | None = None
@@ -171,6 +176,11 @@ def masked(question: str, spans: Sequence[tuple[int, int]]) -> str:
 def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
     """Read the structure of a question with linked mentions at `spans`."""
     tokens = tokenize(question, spans)
+    opening = [t.lower for t in tokens[:3]]
+    copula = opening[:1] != [] and opening[0] in lexicon()["copulas"]
+    if existential := copula and opening[1:2] == ["there"]:
+        said = 3 if opening[2:] and opening[2] in lexicon()["any"] else 2
+        tokens = (Token("which", tokens[0].start), *tokens[said:])
     reader = _Reader([t.lower for t in tokens])
     low, stop = reader.low, lexicon()["stopwords"]
     comparisons, counting, quantities = reader.comparisons(), reader.counting(), reader.how()
@@ -196,7 +206,12 @@ def view(question: str, spans: Sequence[tuple[int, int]]) -> QuestionView:
         phrase=f"{before} {expected}" if before else expected,
         kind=kind,
         # "can you name": an order
-        boolean=bool(low) and low[0] in lexicon()["auxiliaries"] and low[1:2] != ["you"],
+        boolean=existential or (bool(low) and low[0] in lexicon()["auxiliaries"] and low[1:2] != ["you"]),
+        copula=copula,
+        existential=existential,
+        numbers=tuple(
+            w.replace(",", "") for i, w in enumerate(low) if i not in reader.used and _NUMBER.fullmatch(w)
+        ),
         counting=counting,
         quantities=quantities,
         superlative=superlative,
@@ -301,6 +316,14 @@ class _Reader:
             if word in lexicon()["comparatives"]:
                 self.used.update((i, i + 1) if self.low[i + 1 : i + 2] == ["than"] else (i,))
                 return tuple(lexicon()["comparatives"][word])
+        for i, (word, than) in enumerate(itertools.pairwise(self.low)):
+            degree = self.low[i - 1] if i else ""
+            if than == "than" and degree in ("more", "less"):
+                self.used.update((i - 1, i, i + 1))
+                return (">" if degree == "more" else "<", word)
+            if than == "than" and word.endswith("er") and len(word) > 4:
+                self.used.update((i, i + 1))
+                return (">", word[:-1], word[:-2])
         return ()
 
     def before_mention(self) -> tuple[str, ...]:

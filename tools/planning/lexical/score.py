@@ -366,6 +366,20 @@ class Scorer:
         left = (best > self._weights.same) & (own < self._weights.weak)
         return tuple(w for i, (w, _) in enumerate(self.words) if left[i] and i != self._noun)
 
+    def unsaid(self, chains: Sequence[Body]) -> tuple[str, ...]:
+        """Return content words that no relation of the chains says, but for the noun that is asked for."""
+        self._read(chains)
+        if not self.words:
+            return ()
+        own = np.stack(
+            [self._reading(a).words for body in chains for a in body] or [np.zeros(len(self.words))]
+        )
+        return tuple(
+            w
+            for i, (w, _) in enumerate(self.words)
+            if own[:, i].max() < self._weights.unrelated and i != self._noun
+        )
+
 
 def _assign(matrix: np.ndarray) -> tuple[float, tuple[int, ...]]:
     """Give each relation (row) a word (column) of its own: the greatest sum, and the words chosen.
