@@ -313,7 +313,8 @@ def _unlabelled_are_mediators(select: Select, labels: tuple[str, ...], kind: str
     label = "|".join(f"<{p}>" for p in labels)
     rows = select(
         f"SELECT ?c (COUNT(DISTINCT ?s) AS ?n) (COUNT(DISTINCT ?named) AS ?m) WHERE {{ ?s <{kind}> ?c "
-        f"OPTIONAL {{ ?s {label} ?l BIND(?s AS ?named) }} }} GROUP BY ?c LIMIT 2000"
+        f"FILTER(!STRSTARTS(STR(?s), '{BLANK}')) OPTIONAL {{ ?s {label} ?l BIND(?s AS ?named) }} }} "
+        "GROUP BY ?c LIMIT 2000"
     )
     shares = [(_number(m) / _number(n), _number(n)) for c, n, m in rows if _number(n)]
     if shares:

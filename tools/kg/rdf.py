@@ -258,8 +258,7 @@ class GraphReader:
         self.predicates.add(relation)
         if isinstance(value, ox.NamedNode):
             self.popularity[quad.subject.value] += 1  # type: ignore[union-attr]
-            if relation not in self._type_predicates:
-                self.popularity[value.value] += 1
+            self.popularity[value.value] += relation not in self._type_predicates
         else:
             # Texts, which are mostly names and descriptions, make nobody known; but the node is there.
             counts = isinstance(value, ox.Literal) and value.datatype.value not in _TEXT_TYPES

@@ -15,6 +15,7 @@ from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import RelationText, local_name, split_words
 from triplewise.tools.kg.protocol import (
     KnowledgeGraph,
+    Outcome,
     Result,
     batches,
     is_datatype,
@@ -27,6 +28,8 @@ T = TypeVar("T")
 
 BATCH = 300
 """Relations asked for at once."""
+LONGER = 20
+"""Names looked at that end with a noun."""
 ALIASES = 12
 """Aliases kept of one relation."""
 SUBJECTS, SAMPLE = 200, 2_000
@@ -146,7 +149,8 @@ def nodes_labelled(kg: KnowledgeGraph, texts: Iterable[str], aliases: bool = Fal
 def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     """Nodes named by a noun that have instances in the KG, those with the preferred label first.
 
-    A KG without a label index is asked for exact labels, in one query.
+    Where none is, the one whose label ends with the noun ("motor car"). A KG without a label index is asked
+    for exact labels, in one query.
     """
     if not noun or not kg.profile.type_predicates:
         return ()
@@ -156,19 +160,30 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     if kg.index is not None:
         entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
         nodes = list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))
+        result, classes = _instantiated(kg, nodes)
+        if not classes and result.outcome.ok:
+            ends = tuple(f" {form}" for form in singulars(noun))
+            longer = [c.entry for form in singulars(noun) for c in kg.index.longer(form, LONGER)]
+            nodes = list(dict.fromkeys(e.iri for e in longer if e.label.lower().endswith(ends)))
+            result, longest = _instantiated(kg, nodes)
+            classes = longest if len(longest) == 1 else ()
     else:
         rows = nodes_labelled(kg, singulars(noun)).rows
-        nodes = sorted({row[0] for row in rows if isinstance(row[0], IRI)})[:20]
+        result, classes = _instantiated(kg, sorted({row[0] for row in rows if isinstance(row[0], IRI)})[:20])
+    if result.outcome.ok:
+        memory[noun] = classes
+    return classes
+
+
+def _instantiated(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> tuple[Result, tuple[IRI, ...]]:
+    """Those of some nodes that have instances, with the result that says so."""
     if not nodes:
-        return ()
+        return Result(Outcome.EMPTY), ()
     links = "|".join(IRI(p).n3() for p in kg.profile.type_predicates)
     values = " ".join(n.n3() for n in nodes)
     result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?c {{ {values} }} ?x {links} ?c }}", limit=20)
     instantiated = {row[0] for row in result.rows}
-    classes = tuple(n for n in nodes if n in instantiated)
-    if result.outcome.ok:
-        memory[noun] = classes
-    return classes
+    return result, tuple(n for n in nodes if n in instantiated)
 
 
 def is_single_valued(kg: KnowledgeGraph, relation: IRI) -> bool:

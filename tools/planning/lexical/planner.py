@@ -36,7 +36,7 @@ from triplewise.tools.planning.bodies import (
     without_topic,
 )
 from triplewise.tools.planning.lexical.constraints import Constraints, comparison_value, is_comparable
-from triplewise.tools.planning.lexical.question import Comparison, QuestionView, view
+from triplewise.tools.planning.lexical.question import Comparison, QuestionView, Token, view
 from triplewise.tools.planning.lexical.score import Scorer, ValueFit, is_date, is_number, thresholds_of
 from triplewise.tools.planning.mining import seed_rules
 from triplewise.tools.planning.seeds import Caps, SeedIndex
@@ -150,7 +150,13 @@ def prepare(
         inside = [e.mention for e in named if noun and noun in e.mention]
         classes = tuple(c for mention in inside for c in find_classes(kg, mention))
     forms = dict.fromkeys(node_form(kg, e.id) for e in topics)
-    return Search(reading, list(forms), classes, kg, encoder, settings)
+    search = Search(reading, list(forms), classes, kg, encoder, settings)
+    if reading.boolean and len(forms) == 1 and (second := search.unlinked_topic()) is not None:
+        token, form = second
+        spans = [*((e.start, e.end) for e in topics), (token.start, token.start + len(token.text))]
+        both = [form for _, form in sorted(zip(spans, (*forms, form), strict=False))]
+        return Search(view(question, sorted(spans)), both, classes, kg, encoder, settings)
+    return search
 
 
 def _with_grounding(
@@ -266,6 +272,17 @@ class Search:
                 is_whole = conditions or result.evidence >= SURE
                 weighed += [result] if is_whole else self._apply_constraints([result])
         return sorted(weighed, key=lambda r: -r.score)
+
+    def unlinked_topic(self) -> tuple[Token, str] | None:
+        """Return the word that no relation around the topic says, and that is the name of one node."""
+        (topic,), index = self.topics, self.kg.index
+        near = [body for body, _ in self.bodies(topic) if len(body) == 1]
+        for word in self.scorer(topic).unsaid(near) if index is not None else ():
+            nodes = list(dict.fromkeys(e.iri for e in index.exact(word) if not e.alias)) if index else []
+            if len(nodes) == 1 and not find_classes(self.kg, word):
+                token = next(t for t in self.view.tokens if t.lower == word)
+                return token, node_form(self.kg, self.kg.profile.short(nodes[0]))
+        return None
 
     @cached_property
     def _constraints(self) -> Constraints:
@@ -528,7 +545,7 @@ class Search:
         return [checked for rule in chains if (checked := self._stated(rule)) is not None]
 
     def _stated(self, rule: Rule) -> Rule | None:
-        """Return the check of what a topic's own values say: a truth value, a number, or that there are any."""
+        """Return the check of what a topic's own values say: truth, a number, or that there are any."""
         ask, answer, numbers = Constraint("ask"), rule.answer, self.view.numbers
         values = self.values.get(rule.key) or answers(self.kg, rule, SAMPLE)
         if unsaid := self.scorer(rule.anchor).unsaid([rule.body]):
@@ -568,8 +585,8 @@ class Search:
         kg, words = self.kg, [w for w, _ in self.view.words]
         if not self.view.copula or not words:
             return []
-        nodes = find_classes(kg, " ".join(words[-2:])) or find_classes(kg, words[-1])
-        if not nodes:
+        nodes = find_classes(kg, " ".join(words)) or find_classes(kg, words[-1])
+        if not nodes or (len(words) > 1 and nodes != find_classes(kg, " ".join(words))):
             return []
         profile, note = kg.profile, "the class the question names"
         value = node_form(kg, profile.short(nodes[0]))
@@ -600,7 +617,12 @@ class Search:
         for start, end in ((first, second), (second, first)):
             target = self.kg.profile.expand(end)
             ways = {signature(body) for body, _ in self.bodies(end) if len(body) == 1}
-            for body, score in self.bodies(start)[: JOINED * 2]:
+            for place, (body, score) in enumerate(self.bodies(start)):
+                # Without a word for it, the relation is the one that leads to the other from elsewhere.
+                forward = len(body) == 1 and body[0].forward
+                implied = forward and not self.view.words and ((body[0].relation, False),) in ways
+                if place >= JOINED * 2 and not implied:
+                    continue
                 linked = target in self.reach(start, body)
                 if len(body) == 1:
                     holds = Constraint("holds", start, body, value=end)
@@ -611,7 +633,7 @@ class Search:
                     rule = constrained(ground(start, body), Constraint("ask"), equal)
                 else:
                     continue
-                if not linked and self.scorer(start).support(body) < self._weights.spoken:
+                if not linked and not implied and self.scorer(start).support(body) < self._weights.spoken:
                     self._drop(rule, UNSAID)
                 elif not linked and not (body[0].forward or ((body[0].relation, True),) in ways):
                     self._drop(rule, "the graph has no such fact of what is asked about, for or against it")
@@ -642,7 +664,7 @@ class Search:
         measured = self._constraints.quantities(base, names, is_comparable)
         for atom, similarity in measured[:2]:
             twin = Atom(atom.relation, True, f"{atom.variable}_2")
-            if not self._reach(other, (twin,)):
+            if not self.reach(other, (twin,)):
                 continue
             # The second chain shares no node with the first: it only binds what is compared with.
             side = Constraint("meets", twin.variable, (twin,), value=other)
