@@ -15,7 +15,6 @@ from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import RelationText, local_name, split_words
 from triplewise.tools.kg.protocol import (
     KnowledgeGraph,
-    Outcome,
     Result,
     batches,
     is_datatype,
@@ -149,8 +148,7 @@ def nodes_labelled(kg: KnowledgeGraph, texts: Iterable[str], aliases: bool = Fal
 def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     """Nodes named by a noun that have instances in the KG, those with the preferred label first.
 
-    Where none is, the one whose label ends with the noun ("motor car"). A KG without a label index is asked
-    for exact labels, in one query.
+    A KG without a label index is asked for exact labels, in one query.
     """
     if not noun or not kg.profile.type_predicates:
         return ()
@@ -160,30 +158,34 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     if kg.index is not None:
         entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
         nodes = list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))
-        result, classes = _instantiated(kg, nodes)
-        if not classes and result.outcome.ok:
-            ends = tuple(f" {form}" for form in singulars(noun))
-            longer = [c.entry for form in singulars(noun) for c in kg.index.longer(form, LONGER)]
-            nodes = list(dict.fromkeys(e.iri for e in longer if e.label.lower().endswith(ends)))
-            result, longest = _instantiated(kg, nodes)
-            classes = longest if len(longest) == 1 else ()
     else:
         rows = nodes_labelled(kg, singulars(noun)).rows
-        result, classes = _instantiated(kg, sorted({row[0] for row in rows if isinstance(row[0], IRI)})[:20])
-    if result.outcome.ok:
-        memory[noun] = classes
-    return classes
+        nodes = sorted({row[0] for row in rows if isinstance(row[0], IRI)})[:20]
+    if nodes and (instantiated := _with_instances(kg, nodes)) is not None:
+        memory[noun] = tuple(n for n in nodes if n in instantiated)
+    return tuple(memory.get(noun, ()))
 
 
-def _instantiated(kg: KnowledgeGraph, nodes: Sequence[IRI]) -> tuple[Result, tuple[IRI, ...]]:
-    """Those of some nodes that have instances, with the result that says so."""
-    if not nodes:
-        return Result(Outcome.EMPTY), ()
+def class_ending_with(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
+    """The only class whose label ends with a noun ("motor car", for "car"); () where there are several."""
+
+    def ask() -> tuple[IRI, ...] | None:
+        forms = singulars(noun) if noun and kg.index is not None and kg.profile.type_predicates else ()
+        entries = [c.entry for form in forms for c in (kg.index.longer(form, LONGER) if kg.index else ())]
+        ends = tuple(f" {form}" for form in forms)
+        nodes = list(dict.fromkeys(e.iri for e in entries if e.label.lower().endswith(ends)))
+        classes = _with_instances(kg, nodes) if nodes else set()
+        return None if classes is None else tuple(classes) if len(classes) == 1 else ()
+
+    return remembered(kg, "classes by their last word", noun, ask) or ()
+
+
+def _with_instances(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> set[IRI] | None:
+    """Those of some nodes that have instances; None where the graph does not answer."""
     links = "|".join(IRI(p).n3() for p in kg.profile.type_predicates)
     values = " ".join(n.n3() for n in nodes)
     result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?c {{ {values} }} ?x {links} ?c }}", limit=20)
-    instantiated = {row[0] for row in result.rows}
-    return result, tuple(n for n in nodes if n in instantiated)
+    return {row[0] for row in result.rows if isinstance(row[0], IRI)} if result.outcome.ok else None
 
 
 def is_single_valued(kg: KnowledgeGraph, relation: IRI) -> bool:

@@ -18,7 +18,7 @@ from functools import cached_property
 from triplewise.tools.core.rules import Atom, Constraint, DroppedRule, Rule, dropped, path_text
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
-from triplewise.tools.kg.vocabulary import find_classes
+from triplewise.tools.kg.vocabulary import class_ending_with, find_classes
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import (
     Body,
@@ -123,7 +123,7 @@ def make_plan(
         rules, reasons = _with_grounding(kg, mined, settings)
         rules = search.weigh_seeds(rules)
     if not rules or rules[0].evidence < SURE:
-        rules += search.rules()
+        rules += search.boolean() if search.view.boolean else search.rules()
     reasons += search.dropped
     distinct: dict[tuple[object, ...], Rule] = {}
     for rule in sorted(rules, key=lambda r: -r.score):
@@ -149,6 +149,8 @@ def prepare(
     if not classes and not reading.boolean:
         inside = [e.mention for e in named if noun and noun in e.mention]
         classes = tuple(c for mention in inside for c in find_classes(kg, mention))
+    if not classes and (reading.determined or reading.existential):
+        classes = class_ending_with(kg, noun)
     forms = dict.fromkeys(node_form(kg, e.id) for e in topics)
     search = Search(reading, list(forms), classes, kg, encoder, settings)
     if reading.boolean and len(forms) == 1 and (second := search.unlinked_topic()) is not None:
@@ -235,11 +237,7 @@ class Search:
         self._reached: dict[tuple[str, Body], frozenset[Term]] = {}
 
     def rules(self) -> list[Rule]:
-        """Return rules from the neighbourhood of the linked entities, best first."""
-        return self._boolean() if self.view.boolean else self._set()
-
-    def _set(self) -> list[Rule]:
-        """Return rules whose answers are a set of nodes or values."""
+        """Return rules from the neighbourhood of the linked entities that lead to answers, best first."""
         rules = self._of_two_topics() if len(self.topics) > 1 else []
         if not (rules and self._excluded):
             for topic in self.topics:
@@ -519,7 +517,7 @@ class Search:
             rules.append(replace(rule, provenance=note, score=self._weights.hint))
         return rules
 
-    def _boolean(self) -> list[Rule]:
+    def boolean(self) -> list[Rule]:
         """Return what is to be checked: a comparison, a relation of two topics, membership, a fact.
 
         The answer is no where the graph has another fact in the place of the one asked about, or denies it.
@@ -566,7 +564,7 @@ class Search:
         """Is there any such member of a class? As for "which ...", and with what is more than another's."""
         view, members = self.view, self._members()
         if not view.comparative:
-            rules = [r for r in self._set() if not self._leaves_words_out(r)]
+            rules = [r for r in self.rules() if not self._leaves_words_out(r)]
             return [replace(r, constraints=(Constraint("ask"), *r.constraints)) for r in rules]
         others = list(self.topics[:1])
         if not others and view.superlative is not None and members:
@@ -585,15 +583,16 @@ class Search:
         kg, words = self.kg, [w for w, _ in self.view.words]
         if not self.view.copula or not words:
             return []
-        nodes = find_classes(kg, " ".join(words)) or find_classes(kg, words[-1])
-        if not nodes or (len(words) > 1 and nodes != find_classes(kg, " ".join(words))):
+        name = " ".join(words)
+        if not (nodes := find_classes(kg, name) or class_ending_with(kg, name)):
             return []
         profile, note = kg.profile, "the class the question names"
         value = node_form(kg, profile.short(nodes[0]))
         atom = make_atom(kg, profile.short(IRI(profile.type_predicates[0])), True, ())
         holds = Constraint("holds", topic, (atom,), value=value)
         rule = Rule(topic, (), (Constraint("ask"), holds), score=1.0, provenance=note)
-        kinds, body = frozenset(answers(kg, ground(topic, (atom,)), VALUES)), (atom,)
+        body: Body = (atom,)
+        kinds = frozenset(answers(kg, ground(topic, body), VALUES))
         if not kinds:
             self._drop(rule, "the graph does not say what it is")
             return []
@@ -627,7 +626,7 @@ class Search:
                 if len(body) == 1:
                     holds = Constraint("holds", start, body, value=end)
                     rule = Rule(start, (), (Constraint("ask"), holds))
-                elif linked:
+                elif linked and self.scorer(start).support(body) >= self._weights.unrelated:
                     # A longer body is only worth asking where it holds: many absent ones would fit the words.
                     equal = Constraint("filter", body[-1].variable, (), "=", end)
                     rule = constrained(ground(start, body), Constraint("ask"), equal)
@@ -665,6 +664,8 @@ class Search:
         for atom, similarity in measured[:2]:
             twin = Atom(atom.relation, True, f"{atom.variable}_2")
             if not self.reach(other, (twin,)):
+                if similarity >= self._weights.spoken:
+                    break  # the quantity that is meant, and not known
                 continue
             # The second chain shares no node with the first: it only binds what is compared with.
             side = Constraint("meets", twin.variable, (twin,), value=other)
