@@ -125,7 +125,11 @@ class Question:
         """Return `function`, `common`, `number`, or `other`."""
         if word in _words("function"):
             return "function"
-        if word in _words("common") or not self.relation_words.isdisjoint(singulars(word)):
+        if (
+            word in _words("common")
+            or word in _words("ordinal")
+            or not self.relation_words.isdisjoint(singulars(word))
+        ):
             return "common"
         if len(word) == 1 and word.isascii() and word.isalpha():
             return "common"
@@ -395,6 +399,9 @@ def _same_words(text: str, name: str) -> bool:
         return OSA.distance(word, other) <= max(len(word), len(other)) // 4
 
     words, names = normalise(text).split(), normalise(name).split()
+    # A number is no slip of another: the model of 1973 is not that of 1975.
+    if not {w for w in words if w.isdigit()} <= set(re.findall(r"\d+", name)):
+        return False
     if fuzz.ratio("".join(words), "".join(names)) >= _SLIP:
         return True
     return all(any(is_word(word, other) for other in names) for word in words)
@@ -436,6 +443,9 @@ def weigh(question: Question, match: SpanMatch) -> Mention:
     if not (agree and question.cased):  # "in the Congo" is the Congo, unless it is written like a title
         outer = [*takewhile("function".__eq__, kinds), *takewhile("function".__eq__, reversed(kinds))]
         weight -= (_VALUE["function"] + 0.01) * len(outer) if len(outer) < len(kinds) else 0.0
+    if span.text in _words("ordinal") and (rest := _word_forms(question.text[span.end :])):
+        # "the second largest", "her second husband"
+        weight *= question.kind_of(rest[0]) == "function"
     if weight >= DOUBTFUL:
         weight += 0.05 * math.log1p(max(entry.popularity for entry in entries))
     return Mention(span, entries, weight, agree, kinds.count("other"))
@@ -497,6 +507,8 @@ def parts_of(question: Question, run: Span) -> tuple[Span, ...]:
     for span in dict.fromkeys(shifted):
         words = _word_forms(span.text)
         rare = bool(words) and question.kind_of(words[0]) == "other" == question.kind_of(words[-1])
+        # A number behind a name belongs to it.
+        rare = rare and not re.match(r"\s+\d", question.text[span.end : run.end])
         if rare or (span.start, span.end) in quoted:
             parts.append(span)
     return tuple(parts[:_MOST_PARTS])

@@ -187,3 +187,17 @@ def test_no_question_breaks_the_linker(question: str) -> None:
 def test_a_topic_given_by_its_id_alone_is_that_node(question: str, mention: str) -> None:
     (entity,) = link(question, open_kg("demo"), {mention: None})
     assert (entity.id, entity.label) == ("Q5879", "Johann Wolfgang von Goethe")
+
+
+def test_a_number_belongs_to_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "cars.txt"
+    path.write_text("Corolla 1975|weight|2171\nCorolla 1977|weight|2265\n")
+    kg = open_kg(str(path))
+    assert [e.label for e in link("weight of the Corolla 1975", kg)] == ["Corolla 1975"]
+    assert not link("weight of the Corolla 1973", kg)
+
+
+def test_an_ordinal_and_the_world_are_no_entities() -> None:
+    kg = open_kg("demo")
+    labels = {e.label for e in link("What is the second largest country in the world?", kg)}
+    assert labels <= {"country"}
