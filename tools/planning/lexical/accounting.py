@@ -146,7 +146,7 @@ class Accounting:
             for text in texts_of(texts[a.relation], a.forward)
             for word in _WORD.findall(text.lower())
         }
-        clauses = {c.kind for c in rule.constraints}
+        clauses: set[str] = {c.kind for c in rule.constraints}
         clauses |= {name for name, holds in (("number", numbers), ("relation", relations)) if holds}
         uses, taken = self._operations(clauses, said)
         compared = [c.value for c in rule.constraints if c.kind == "filter"]
