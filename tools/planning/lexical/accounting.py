@@ -148,6 +148,8 @@ class Accounting:
         }
         clauses: set[str] = {c.kind for c in rule.constraints}
         clauses |= {name for name, holds in (("number", numbers), ("relation", relations)) if holds}
+        if view.existential and view.comparative and not self.search.topics:
+            clauses |= {"max", "min"}  # "higher than the highest": what is compared with
         uses, taken = self._operations(clauses, said)
         compared = [c.value for c in rule.constraints if c.kind == "filter"]
         topic = self.kg.profile.expand(rule.anchor)
