@@ -272,23 +272,30 @@ class GraphReader:
             self.broken.append(Broken(path, line, message))
 
 
+QUESTIONS_IN = ("de", "fr", "es")
+"""Languages whose grammar words are known besides English (`tools/linking/languages.yaml`)."""
+
+
 def node_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterator[Name]:
     """The names of a store's nodes, in order of preference: labels, then aliases.
 
-    In the profile's language or in none; relations and what the profile does not link are left out. Nodes
-    without a name are indexed by the words of their ids, in a graph of such ids or without any label.
+    In the profile's language or in none, then in those of `QUESTIONS_IN`, as aliases; relations and what the
+    profile does not link are left out. Nodes without a name are indexed by the words of their ids, in a graph
+    of such ids or without any label.
     """
     relations = {profile.label_subject(safe_iri(p)).value for p in reader.predicates} | reader.predicates
-    languages = {"", "mul", profile.language}
+    languages, others = {"", "mul", profile.language}, set(QUESTIONS_IN) - {profile.language}
+    names = [(False, profile.label_predicates, languages), (True, profile.alias_predicates, languages)]
+    names.append((True, profile.label_predicates, others))
     labelled: set[str] = set()
     by_id = profile.entity_text == "local"
-    for alias, predicates in ((False, profile.label_predicates), (True, profile.alias_predicates)):
+    for alias, predicates, tags in names:
         for predicate in predicates:
             for quad in store.quads_for_pattern(None, ox.NamedNode(predicate), None, None):
                 subject, value = quad.subject, quad.object
                 if not isinstance(subject, ox.NamedNode) or not isinstance(value, ox.Literal):
                     continue
-                if (value.language or "").lower().partition("-")[0] not in languages:
+                if (value.language or "").lower().partition("-")[0] not in tags:
                     continue
                 if subject.value not in relations and profile.linkable(subject.value):
                     if by_id or not labelled:

@@ -27,6 +27,7 @@ from triplewise.tools.kg.labels import Candidate, Entry, SpanMatch, similarity
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import nodes_labelled, singulars
+from triplewise.tools.linking.languages import grammar_of
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -123,7 +124,7 @@ class Question:
 
     def kind_of(self, word: str) -> str:
         """Return `function`, `common`, `number`, or `other`."""
-        if word in _words("function"):
+        if word in _words("function") or word in grammar_of(self.text):
             return "function"
         if (
             word in _words("common")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.linking.languages import grammar_of
 from triplewise.tools.linking.linker import LinkedEntity, link, without_brackets
 
 FILMS = """
@@ -201,3 +202,29 @@ def test_an_ordinal_and_the_world_are_no_entities() -> None:
     kg = open_kg("demo")
     labels = {e.label for e in link("What is the second largest country in the world?", kg)}
     assert labels <= {"country"}
+
+
+def test_a_thing_is_found_by_its_name_in_the_language_of_the_question(tmp_path: Path) -> None:
+    path = tmp_path / "units.ttl"
+    path.write_text(
+        "@prefix : <http://u.example/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+        ':m rdfs:label "metre"@en, "Meter"@de, "metro"@es ; :symbol "m" .\n'
+        ':s rdfs:label "second"@en, "Sekunde"@de, "segundo"@es ; :symbol "s" .\n'
+    )
+    kg = open_kg(str(path))
+    for question in ("Was ist das Symbol der Sekunde?", "¿Cuál es el símbolo del segundo?"):
+        assert [e.label for e in link(question, kg)] == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("Wie lautet das Symbol des Pascal?", {"lautet": "is", "das": "the"}),
+        ("Quel est le symbole du pascal ?", {"quel": "what", "est": "is"}),
+        ("What is the symbol of the Pascal?", {"is": None}),
+        ("Who was in die Brücke?", {"die": None}),
+    ],
+)
+def test_grammar_of_other_languages_reads_as_that_of_english(question: str, words: dict[str, Any]) -> None:
+    grammar = grammar_of(question)
+    assert all(grammar.get(word) == english for word, english in words.items() if english or not grammar)

@@ -16,6 +16,8 @@ from typing import Any, Literal, TypeAlias
 
 import yaml
 
+from triplewise.tools.linking.languages import grammar_of
+
 MENTION = "entity"
 """Stands for a linked mention among the words."""
 
@@ -162,9 +164,11 @@ class QuestionView:
 def tokenize(question: str, spans: Sequence[tuple[int, int]]) -> tuple[Token, ...]:
     """Return the words of a question; each span (start, end) of a linked mention is one token."""
     tokens = [Token(MENTION, start, i) for i, (start, end) in enumerate(spans) if end > start]
+    grammar = grammar_of(question)  # of another language: read as the English words
     for match in _TOKEN.finditer(question):
         if not any(s < match.end() and match.start() < e for s, e in spans):
-            tokens.append(Token(match.group(), match.start()))
+            word = match.group()
+            tokens.append(Token(grammar.get(word.lower(), word), match.start()))
     return tuple(sorted(tokens, key=lambda t: t.start))
 
 
