@@ -5,7 +5,8 @@ START → link → plan → observe → act → inspect ─┬─ error ──�
                         ▲                      ├─ progress → reflect → observe | act
                         │                      ├─ facts to review → review → reflect
                         └──────────────────────┤
-                                               └─ finished / budget spent → answer → END
+                                               └─ finished / budget spent → answer ─┬─ END
+                                                    plan | END ← choose ← unsure ───┘
 ```
 """
 
@@ -13,14 +14,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from triplewise.graphs.presets import choose_phases, find_preset
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Phase, PhaseNode
-from triplewise.nodes.review import review
+from triplewise.nodes.review import choose, review
 from triplewise.nodes.state import Input, State
 
 RECURSION_LIMIT = 1_000
@@ -46,6 +47,18 @@ def after_reflect(state: State) -> Literal["observe", "act"]:
     return "observe" if state.focus != state.observed else "act"
 
 
+def after_answer(state: State, runtime: Runtime[Context]) -> Literal["choose", "__end__"]:
+    """Where a person wants to be asked and the answer is unsure, ask."""
+    is_unsure = state.answer is not None and state.answer.status == "unsure"
+    asks = is_unsure and runtime.context is not None and runtime.context.interactive
+    return "choose" if asks else "__end__"
+
+
+def after_choose(state: State) -> Literal["plan", "__end__"]:
+    """Plan anew where a mention means something else now."""
+    return "plan" if state.answer is None else "__end__"
+
+
 def build_graph(
     preset: str = "agent", *, checkpointer: Any = None, **phases: str | Phase
 ) -> CompiledStateGraph[State, Context, Any, Any]:
@@ -67,6 +80,7 @@ def build_graph(
     for name, phase in choose_phases(find_preset(preset), phases).items():
         graph.add_node(name, PhaseNode(phase, settings))
     graph.add_node("review", PhaseNode(review, settings))
+    graph.add_node("choose", PhaseNode(choose, settings))
     graph.add_edge(START, "link")
     graph.add_edge("link", "plan")
     graph.add_edge("plan", "observe")
@@ -76,7 +90,8 @@ def build_graph(
     graph.add_edge("correct", "act")
     graph.add_edge("review", "reflect")
     graph.add_conditional_edges("reflect", after_reflect)
-    graph.add_edge("answer", END)
+    graph.add_conditional_edges("answer", after_answer)
+    graph.add_conditional_edges("choose", after_choose)
     compiled = graph.compile(checkpointer=checkpointer, name=preset)
     attributes = {name: value for name, value in vars(compiled).items() if name != "__orig_class__"}
     return QuestionGraph(**attributes).with_config(recursion_limit=RECURSION_LIMIT)

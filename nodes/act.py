@@ -107,14 +107,17 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def _policy(steps: Callable[[State, Runtime[Context]], Steps]) -> ModelPhase:
-    """A policy of a model, which `fast_path` offers the plan's best rule as a whole, for its yes or no."""
+    """A policy of a model, which `fast_path` offers the plan's best rule as a whole, for its yes or no.
+
+    A plan with readings is one that `cascade` is sure of: its best rule is run without asking.
+    """
 
     @wraps(steps)
     def first(state: State, runtime: Runtime[Context]) -> Steps:
         context = runtime.context
-        if context.fast_path:
-            toolset = environment(context).toolset
-            if whole := whole_program(state, action_context(state, context), toolset, offered=True):
+        if context.fast_path or state.readings:
+            toolset, sure = environment(context).toolset, bool(state.readings)
+            if whole := whole_program(state, action_context(state, context), toolset, not sure, no=sure):
                 return _recorded(state, *whole)
         # What speaks against the query so far, a note of the inspector, is shown before it is executed.
         noted = state.verdict is not None and bool(state.verdict.note)

@@ -12,6 +12,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
 from triplewise.nodes.text import contains_name
+from triplewise.tools.actions.comparison import compared
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.kg import KnowledgeGraph
@@ -33,6 +34,8 @@ _FALSE = {"false", "no", "incorrect", "wrong", "refuted", "not true"}
 
 PROOF_LIMIT = 50
 """Most facts shown as proof."""
+UNSURE = "Not sure, perhaps: "
+"""What goes before an answer that is not sure."""
 RIVALS, RIVAL_VALUES = 3, 10
 """Most other readings that an answer names, and most answers of each."""
 Shape = tuple[tuple[IRI, bool], ...]
@@ -138,7 +141,9 @@ def _build(
     confidence: float | None = None
     rivals: tuple[Rival, ...] = ()
     readings = {reading.rule: reading for reading in state.readings}  # rules may have been edited since
-    reading = readings.get(rule.text()) if rule is not None else None
+    # A model that took over from `cascade` answers with a query of its own.
+    by_rule = context.embedded or (state.steps and rule and state.last.feedback.arguments == (rule.text(),))
+    reading = readings.get(rule.text()) if rule is not None and by_rule else None
     if reading is not None and status == "answered" and values:
         calibration = calibration_for(kg, context.calibration)
         confidence = round(calibration.probability(reading.features), 4)
@@ -151,7 +156,7 @@ def _build(
     facts = with_documents(kg, [ProofTriple(*fact) for fact in zip(shown, texts, strict=True)])
     labels = labels_of(kg, values)
     text, read = sentence(labels) or f"Not found: {reason}.", sum(bool(fact.fact) for fact in facts)
-    text = f"Not sure, perhaps: {text}" if status == "unsure" else text
+    text = f"{UNSURE}{text}" if status == "unsure" else text
     if read:
         were = "was" if read == 1 else "were"
         text += f" {read} of the {len(facts)} facts that prove this {were} read from documents."
@@ -218,18 +223,8 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
     if state.verdict is not None and state.verdict.status == "spent" and not finished:
         if not query.answer and query.variables and not query.boolean:
             query = query.set_answer(query.variables[-1])
-        result = kg.query(query.sparql(kg.profile))
-        if result.boolean is not None:
-            values = (str(result.boolean).lower(),)
-        else:
-            terms = result.column(result.variables[0]) if result.rows else ()
-            values = tuple(kg.profile.short(t) for t in terms)
-    proof: Sequence[Triple] = ()
-    if values:
-        result = kg.query(query.sparql(kg.profile))
-        answers = result.column(result.variables[0])[:PROOF_LIMIT] if result.rows else ()
-        instances = kg.query(query.proof_sparql(kg.profile, answers), limit=PROOF_LIMIT * 4)
-        proof = query.proof(kg.profile, instances)
+        values = _values_of(query, kg)
+    proof: Sequence[Triple] = _proof_of(query, kg) if values else ()
     rule, note = _claim_rule(state, context), ""
     if rule is not None and values:
         note = rule.provenance
@@ -243,6 +238,32 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
             values = (str((values == ("true",)) != denies(state.question)).lower(),)
         proof = () if note == LINKED else proof
     return _build(state, context, values, query.sparql(kg.profile), proof, note)
+
+
+def _values_of(query: PyQL, kg: KnowledgeGraph) -> tuple[str, ...]:
+    """Return what a query gives, as an answer has it."""
+    result = kg.query(query.sparql(kg.profile))
+    if result.boolean is not None:
+        return (str(result.boolean).lower(),)
+    return tuple(kg.profile.short(t) for t in (result.column(result.variables[0]) if result.rows else ()))
+
+
+def _proof_of(query: PyQL, kg: KnowledgeGraph) -> Sequence[Triple]:
+    """Return the facts that a query rests on."""
+    result = kg.query(query.sparql(kg.profile))
+    answers = result.column(result.variables[0])[:PROOF_LIMIT] if result.rows else ()
+    return query.proof(kg.profile, kg.query(query.proof_sparql(kg.profile, answers), limit=PROOF_LIMIT * 4))
+
+
+def answer_of_rule(rule: Rule, state: State, context: Context, note: str) -> Answer:
+    """Return the answer that a rule of the plan gives, with no confidence; `note` says why it is taken."""
+    kg = environment(context).kg
+    query = compared(kg, PyQL(), rule_program(kg, rule))
+    values = _values_of(query, kg)
+    state = state.model_copy(update={"attempt": state.rules.index(rule), "readings": ()})
+    update = _build(state, context, values, query.sparql(kg.profile), _proof_of(query, kg), note)
+    answer: Answer = update["answer"]
+    return answer
 
 
 def _of_sparql(state: State, context: Context) -> Update:

@@ -159,6 +159,9 @@ class Context:
         "Probability of being right from which an answer counts as answered; below it, it is unsure. None is "
         "what the calibration gives for 90 percent precision, 0 takes every answer for answered.",
     )
+    interactive: bool = _setting(
+        False, "Where the answer is unsure, stop and wait for a person to pick one of its readings."
+    )
     calibration: str | None = _setting(
         None,
         "File of `triplewise calibrate`: how probable it is that an answer is right. None is that of the "
@@ -193,6 +196,11 @@ class Context:
     fast_path: bool = _setting(
         False,
         "Run a rule that is verified on the KG as one program; steps if the inspector or the model objects.",
+    )
+    cascade: float | None = _setting(
+        None,
+        "With a language model: the confidence from which the embedded reading is taken instead, with no "
+        "model call, e.g. 0.9; None always asks the model.",
     )
     max_steps: int | None = _setting(None, "Actions a question may take.")
     max_corrections: int = _setting(12, "Corrections a question may take.")

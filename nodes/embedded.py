@@ -255,14 +255,15 @@ class _Walk:
 
 
 def whole_program(
-    state: State, actions: ActionContext, toolset: Toolset, offered: bool = False
+    state: State, actions: ActionContext, toolset: Toolset, offered: bool = False, no: bool = False
 ) -> tuple[str, str, Feedback] | None:
     """Thought, program and feedback of the best rule, run at once: the setting `fast_path`.
 
     A rule was found in the KG, so its steps hold no surprise: what is left to see is whether its query finds
     something and whether the inspector has anything against the answer. If it has, the step is rolled back
     like any other and the run goes on step by step, with the same rule or another. `offered` leaves it to a
-    language model whether the query is executed.
+    language model whether the query is executed. `no`: the answer no will do; otherwise the steps look
+    whether another rule says yes.
 
     None where a step was already made, the actions build no query, or the
     rule finds nothing that can be shown as an answer: then nothing is recorded and the steps begin.
@@ -278,7 +279,7 @@ def whole_program(
     shown = {label for labels in feedback.values.values() for label in labels}
     if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED) or not feedback.finished or UNNAMED in shown:
         return None
-    if feedback.answers in ((), ("false",)):
+    if not feedback.answers or (feedback.answers == ("false",) and not no):
         return None
     thought = f"The best rule, {rule.text()} ({rule.provenance}), is run as one program."
     if offered:

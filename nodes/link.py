@@ -25,16 +25,16 @@ def link(state: State, runtime: Runtime[Context]) -> Update:
     env, slot = environment(runtime), slot_of(state.question)
     if slot is not None and not state.entities:
         # Only the first part names an entity; brackets say so.
-        return _started(link_mentions(f"[{slot[0]}]", env.kg, encoder=env.encoder))
+        return start(link_mentions(f"[{slot[0]}]", env.kg, encoder=env.encoder))
     linked = link_mentions(state.question, env.kg, given=state.entities, encoder=env.encoder)
-    return _started(linked)
+    return start(linked)
 
 
 def given(state: State, runtime: Runtime[Context]) -> Update:
     """Take only the entities the caller gave, as the papers do."""
     if not state.entities:
-        return _started(())
-    return _started(link_mentions(state.question, environment(runtime.context).kg, given=state.entities))
+        return start(())
+    return start(link_mentions(state.question, environment(runtime.context).kg, given=state.entities))
 
 
 def known(state: State, runtime: Runtime[Context]) -> Update:
@@ -43,10 +43,10 @@ def known(state: State, runtime: Runtime[Context]) -> Update:
     for mention, id_ in state.entities.items():
         with suppress(ConfigurationError):
             linked += link_mentions(state.question, environment(runtime.context).kg, given={mention: id_})
-    return _started(tuple(linked))
+    return start(tuple(linked))
 
 
-def _started(linked: tuple[LinkedEntity, ...]) -> Update:
+def start(linked: tuple[LinkedEntity, ...]) -> Update:
     """A fresh start: nothing of an earlier question of the same thread is left."""
     fresh = State(question="").model_dump(exclude={"question", "entities"})
     return {**fresh, "usage": Usage(), "linked": linked, "focus": tuple(e.id for e in linked)}
@@ -54,7 +54,7 @@ def _started(linked: tuple[LinkedEntity, ...]) -> Update:
 
 def none(state: State, runtime: Runtime[Context]) -> Update:
     """Link nothing: a model finds what the question names by the action `search` (ablation)."""
-    return _started(())
+    return start(())
 
 
 VARIANTS = {"index": link, "given": given, "known": known, "none": none}

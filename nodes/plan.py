@@ -23,7 +23,7 @@ from triplewise.tools.core.rules import Rule, path_text
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.planning.bodies import grow, node_form
-from triplewise.tools.planning.confidence import read_plan
+from triplewise.tools.planning.confidence import calibration_for, read_plan
 from triplewise.tools.planning.lexical.claims import claim_rules
 from triplewise.tools.planning.lexical.planner import SHOWN_BY_SEEDS, Plan, PlanSettings, make_plan
 from triplewise.tools.planning.lexical.question import form_of, slot_of
@@ -53,9 +53,17 @@ def settings_of(context: Context) -> PlanSettings:
 def mined(state: State, runtime: Runtime[Context]) -> Update:
     """Rules from seed questions where the context names some, else from the neighbourhood. No model call."""
     context, env = runtime.context, environment(runtime)
+    if context.embedded:
+        return with_readings(state, runtime)
+    plan = make_plan(state.question, state.linked, env.kg, env.encoder, env.seeds, settings_of(context))
+    return {"rules": plan.rules, "dropped": plan.dropped}
+
+
+def with_readings(state: State, runtime: Runtime[Context]) -> Update:
+    """The rules that the policy without a model follows, with their readings; claims and slots have none."""
+    context, env = runtime.context, environment(runtime)
     question, linked, slot = state.question, state.linked, slot_of(state.question)
-    has_form = context.embedded and form_of(question) != "question"
-    plan = Plan()
+    has_form, plan = form_of(question) != "question", Plan()
     if not has_form or env.seeds is not None:
         plan = make_plan(question, linked, env.kg, env.encoder, env.seeds, settings_of(context))
     # Seed questions may be slots and claims themselves: then they plan.
@@ -64,10 +72,8 @@ def mined(state: State, runtime: Runtime[Context]) -> Update:
             return {"rules": slot_rules(slot[1], linked, env.kg, env.encoder), "dropped": ()}
         rules = claim_rules(question, linked, env.kg, env.encoder, context.closed_world)
         return {"rules": rules, "dropped": ()}
-    if context.embedded:
-        readings = read_plan(plan, question, linked, env.kg, env.encoder)
-        return {"rules": plan.rules, "dropped": plan.dropped, "readings": readings}
-    return {"rules": plan.rules, "dropped": plan.dropped}
+    readings = read_plan(plan, question, linked, env.kg, env.encoder)
+    return {"rules": plan.rules, "dropped": plan.dropped, "readings": readings}
 
 
 @ModelPhase
@@ -128,10 +134,19 @@ def for_policy(state: State, runtime: Runtime[Context]) -> Update:
 def auto(state: State, runtime: Runtime[Context]) -> Update:
     """The policy without a model and `fast_path` follow rules; a model is told those of seed questions.
 
-    Rules that only fit the words of a question cost a model more than they gave: see docs/results.md.
+    Rules that only fit the words of a question cost a model more than they gave: see docs/results.md. With
+    `cascade`, a model is planned for as without one, and what the plan reads is kept where it is sure.
     """
     context = runtime.context
-    is_guided = context.embedded or context.fast_path or environment(runtime).seeds is not None
+    if context.embedded:
+        return with_readings(state, runtime)
+    if context.cascade is not None and environment(runtime).toolset.name == "pyql":
+        update = with_readings(state, runtime)
+        if readings := update.get("readings"):
+            calibration = calibration_for(environment(runtime).kg, context.calibration)
+            if calibration.probability(readings[0].features) >= context.cascade:
+                return update
+    is_guided = context.fast_path or environment(runtime).seeds is not None
     return mined(state, runtime) if is_guided else {"rules": ()}
 
 

@@ -1,7 +1,8 @@
-"""Review: a person says which facts read from documents may be used (SymAgent 4.2.1).
+"""Review: a person says which facts read from documents may be used (SymAgent 4.2.1), or what was meant.
 
 The graph stops here with a LangGraph interrupt that shows the facts, and goes on with
-`Command(resume=...)`: `"all"`, `"none"`, or `{id: true | false}`. A checkpointer keeps a run that waits.
+`Command(resume=...)`: `"all"`, `"none"`, or `{id: true | false}`; where an answer is unsure, it shows the
+readings and goes on with the number of one. A checkpointer keeps a run that waits.
 """
 
 from __future__ import annotations
@@ -13,15 +14,21 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
+from triplewise.nodes.answer import UNSURE, answer_of_rule
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
-from triplewise.nodes.state import State, Step
+from triplewise.nodes.link import start
+from triplewise.nodes.state import Rival, State, Step
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.vocabulary import triple_text
 
 QUESTION = 'Which facts may be used? "all", "none", or {"id": true | false}.'
+
+CHOICE = "Which reading is meant, or which other meaning of a mention? Its number, or 0 for none of them."
+MEANINGS, SHOWN = 4, 10
+"""Most meanings of a mention, and most answers of a reading, that a person is shown."""
 
 
 def review(state: State, runtime: Runtime[Context]) -> Update:
@@ -87,3 +94,60 @@ def read_decisions(reply: Any, facts: Sequence[ExtractedFact]) -> dict[str, bool
         return {}
     words = {str(id).lower(): word for id, word in reply.items() if id and isinstance(word, bool)}
     return {f.id: word for f in facts for id, word in words.items() if f.id.startswith(id)}
+
+
+def choose(state: State, runtime: Runtime[Context]) -> Update:
+    """Wait for a person to pick a reading of an answer that is unsure, or another meaning of a mention.
+
+    The picked reading is the answer: status `answered`, confidence None, for nothing could calibrate a
+    person. With another meaning the question is planned for anew; 0 leaves the answer as it is.
+    """
+    context, answer = runtime.context, state.answer
+    assert answer is not None
+    own, sure = state.rules[state.attempt].text(), answer.confidence or 0.0
+    readings = [Rival(own, answer.values, answer.labels, answer.sparql, sure), *answer.rivals]
+    meanings = [(e, c) for e in state.linked for c in e.candidates[:MEANINGS] if c.id != e.id]
+    number = pick(
+        [
+            {
+                "answers": list(r.labels[:SHOWN]),
+                "confidence": r.confidence,
+                "query": r.sparql,
+                "rule": r.rule,
+            }
+            for r in readings
+        ],
+        [
+            {"mention": e.mention, "id": c.id, "label": c.label, "description": c.description}
+            for e, c in meanings
+        ],
+    )
+    if number == 0:
+        return {"answer": answer}
+    if number > len(readings):
+        entity, meaning = meanings[number - len(readings) - 1]
+        only = replace(entity, id=meaning.id, label=meaning.label, score=meaning.score, candidates=(meaning,))
+        linked = tuple(only if e is entity else e for e in state.linked)
+        return {**start(linked), "usage": state.usage}
+    note = f"a person picked reading {number} of {len(readings)}"
+    if number == 1:
+        text = answer.text.removeprefix(UNSURE)
+        picked = replace(answer, status="answered", text=text, confidence=None, reason=note)
+    else:
+        rival = readings[number - 1]
+        rule = next(r for r in state.rules if r.text() == rival.rule)
+        rivals = tuple(r for r in answer.rivals if r is not rival)
+        picked = replace(answer_of_rule(rule, state, context, note), rivals=rivals)
+    return {"answer": picked}
+
+
+def pick(readings: Sequence[Mapping[str, Any]], meanings: Sequence[Mapping[str, Any]]) -> int:
+    """Return the number that a person picks, 0 for none; what is no number of theirs is asked for again."""
+    error, most = "", len(readings) + len(meanings)
+    shown = [{"number": n, **option} for n, option in enumerate((*readings, *meanings), 1)]
+    while True:
+        value = {"choose": CHOICE, "readings": shown[: len(readings)], "meanings": shown[len(readings) :]}
+        reply = interrupt({**value, **({"error": error} if error else {})})
+        if str(reply).strip().isdecimal() and int(reply) <= most:
+            return int(reply)
+        error = f"{reply!r} is no number from 0 to {most}"

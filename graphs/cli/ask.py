@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import examples, out, say
 from triplewise.tools.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from triplewise.graphs.cli.run import Run
 
 EXAMPLES = examples(
     'triplewise ask "Who wrote Dracula?"',
@@ -25,6 +28,7 @@ EXAMPLES = examples(
     'triplewise ask "Who directed Early Frost?" --kg films.ttl --documents texts --review',
     'triplewise ask "Who wrote Dracula?" --config learned/settings.yaml',
     'triplewise ask "Who wrote Dracula?" --trace dracula.html',
+    'triplewise ask "What currency is used in Mexico?" --interactive',
     "triplewise ask --resume",
 )
 
@@ -69,6 +73,9 @@ def ask(
     review: Annotated[
         bool, typer.Option("--review", help="Ask for your yes before a fact read from a document is used.")
     ] = False,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", help="Pick a reading yourself where the answer is not sure.")
+    ] = False,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -110,6 +117,7 @@ def ask(
         check_place(trace)
         trace = trace.absolute()
     named = {"db": db, "documents": documents, "overlay": overlay, "facts": facts, "review": review or None}
+    named["interactive"] = interactive or None
     request = None
     if not resume:
         file_preset, settings = o.read_config(config) if config else (None, {})
@@ -125,6 +133,11 @@ def ask(
             if store is None:
                 raise ConfigurationError("--resume needs checkpoints; leave out --no-checkpoints")
             request = store.unfinished(thread)
+        if request.context.get("interactive") and not sys.stdin.isatty():
+            raise ConfigurationError(
+                "--interactive asks on a terminal, and standard input is none; leave it out, --json has the "
+                "readings as `rivals`"
+            )
         if request.context.get("review") and not sys.stdin.isatty():
             raise ConfigurationError(
                 "--review asks about facts on a terminal, and standard input is none; run it on one, or "
@@ -134,7 +147,7 @@ def ask(
             from triplewise.graphs.cli.report import Report
             from triplewise.graphs.cli.run import Run, write_run
 
-            run = Run(request, store.saver if store else None, review_facts)
+            run: Run = Run(request, store.saver if store else None, lambda shown: ask_person(shown, run))
             if as_json or quiet:
                 for _ in run.updates(resume):
                     continue
@@ -167,14 +180,48 @@ def ask(
     raise typer.Exit({"answered": 0, "unsure": UNSURE}.get(answer.status, 1))
 
 
+def ask_person(shown: Mapping[str, Any], run: Run) -> Any:
+    """Ask a person what an interrupted run asks for; return what `Command(resume=...)` takes."""
+    from triplewise.graphs.cli.report import Labels
+
+    if shown.get("error"):
+        say(str(shown["error"]), "notice")
+    if "facts" in shown:
+        return review_facts(shown)
+    labels = Labels(run.kg)
+    labels.fetch_rules(run.state.rules)
+    return pick_reading(shown, lambda rule: labels.replace(rule).plain)
+
+
+def typed(prompt: str) -> str:
+    """Return a line that a person types, asked for on stderr. Raises `KeyboardInterrupt` at its end.
+
+    Not `typer.prompt`: part of its question goes to standard output, where only the answer belongs.
+    """
+    typer.echo(prompt, err=True, nl=False)
+    if not (line := sys.stdin.readline()):
+        raise KeyboardInterrupt
+    return line.strip().lower()
+
+
+def pick_reading(shown: Mapping[str, Any], readable: Callable[[str], str]) -> str:
+    """Ask a person which reading is meant, or which other meaning of a mention; return its number."""
+    say("Not sure what is asked. It could be read as:")
+    for option in shown["readings"]:
+        answers = ", ".join(option["answers"][:3]) + (", ..." if len(option["answers"]) > 3 else "")
+        say(f"{option['number']}: {answers}  ({option['confidence']:.0%}: {readable(option['rule'])})")
+    for option in shown["meanings"]:
+        about = f", {option['description']}" if option["description"] else ""
+        say(f"{option['number']}: {option['mention']} is {option['label']} ({option['id']}{about})")
+    return typed("Which one? A number; Enter for 1, 0 for none: ") or "1"
+
+
 def review_facts(shown: Mapping[str, Any]) -> dict[str, bool] | str:
     """Ask a person about each fact that an interrupted run shows; return the decisions by id.
 
     Asks on stderr, so that `--json` prints nothing else. Raises `KeyboardInterrupt` at the end of input.
     """
     facts: Sequence[Mapping[str, Any]] = shown["facts"]
-    if shown.get("error"):
-        say(str(shown["error"]), "notice")
     words, verb = "y(es), n(o), all, none", ("fact was", "it") if len(facts) == 1 else ("facts were", "they")
     say(f"{len(facts)} {verb[0]} read from documents. May {verb[1]} be used? {words}")
     decisions: dict[str, bool] = {}
@@ -186,11 +233,7 @@ def review_facts(shown: Mapping[str, Any]) -> dict[str, bool] | str:
             say(f"contradicts {conflict}", "notice")
         word = ""
         while not word:
-            # Not `typer.prompt`: part of its question goes to standard output, where only the answer belongs.
-            typer.echo("Use it? ", err=True, nl=False)
-            if not (line := sys.stdin.readline()):
-                raise KeyboardInterrupt
-            word = line.strip().lower()
+            word = typed("Use it? ")
             if word in ("all", "none"):
                 return decisions | {f["id"]: word == "all" for f in facts[number - 1 :]}
             if word[:1] not in ("y", "n"):

@@ -38,6 +38,7 @@ DOING = {
     "inspect": "inspecting",
     "correct": "correcting",
     "review": "waiting for your word",
+    "choose": "waiting for your word",
     "reflect": "reflecting",
     "answer": "collecting the proof",
 }
@@ -50,7 +51,7 @@ class Run:
         kg, toolset: what the run works with. state: the final state, once the run has ended.
 
     Args:
-        reviewer: gives a person's word on facts, where the run stops for it.
+        reviewer: gives a person's word on facts or readings, where the run stops for it.
 
     Raises:
         ConfigurationError, DataError: a KG or model that cannot be opened.
@@ -74,7 +75,7 @@ class Run:
             _ = tools.model
         # With "sync" no phase begins before the one before it is on disk: a killed run repeats nothing.
         self._durability = {"durability": "sync"} if saver else {}
-        if saver is None and settings.review:
+        if saver is None and (settings.review or settings.interactive):
             saver = InMemorySaver()
         self._graph: Any = build_graph(request.preset, checkpointer=saver)
         self._values: dict[str, Any] = {"question": request.question, "entities": request.entities}

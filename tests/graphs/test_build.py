@@ -50,6 +50,9 @@ EDGES = {
     ("reflect", "observe"),
     ("reflect", "act"),
     ("answer", "__end__"),
+    ("answer", "choose"),
+    ("choose", "plan"),
+    ("choose", "__end__"),
 }
 
 
@@ -75,7 +78,7 @@ def test_every_preset_draws_the_same_machine(preset: str) -> None:
     edges = set(re.findall(r"^\t(\w+) -(?:->|\.->) (\w+);", drawn, re.MULTILINE))
     assert edges == EDGES
     conditional = set(re.findall(r"^\t(\w+) -\.-> \w+;", drawn, re.MULTILINE))
-    assert conditional == {"inspect", "reflect"}
+    assert conditional == {"inspect", "reflect", "answer", "choose"}
 
 
 @pytest.mark.parametrize("preset", sorted(set(PRESETS) - {"sql", "sql-paper", "agent-sparql"}))

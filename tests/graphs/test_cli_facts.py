@@ -137,6 +137,18 @@ def test_a_person_is_asked_on_the_terminal(
     assert [f["status"] for f in listed(cli, [*films[:2], *films[6:8]])] == [status]
 
 
+def test_a_person_picks_a_reading_on_the_terminal(cli: Cli) -> None:
+    question = ("ask", "What currency is used in Mexico?", "--interactive", "-q")
+    done = on_a_terminal("peso\n2\n", *question)
+    assert (done.code, done.out) == (0, "Mexican peso\n"), done
+    assert "2: Mexican peso" in done.err
+    assert "Mexico -[currency]-> ?currency" in done.err
+    assert "'peso' is no number from 0 to 2" in done.err
+    assert on_a_terminal("\n", *question).out == "United States dollar\n"
+    assert on_a_terminal("0\n", *question).code == 4
+    assert cli(*question).code == 2  # no terminal to ask on
+
+
 def test_a_run_killed_while_it_waits_for_a_person_asks_again(cli: Cli, films: list[str]) -> None:
     process, master = start_on_a_terminal("ask", QUESTION, *films, "--review", "-q")
     assert process.stderr is not None
