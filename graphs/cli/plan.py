@@ -206,7 +206,7 @@ def list_seeds(kg: o.Kg = None, profile: o.Profile = None, settings: o.Settings 
     """Show the indexes of seed questions that `triplewise plan index` kept for a graph."""
     from triplewise.tools.planning.seed_store import SeedFile
 
-    rows = []
+    rows = list[tuple[str, ...]]()
     for path in _kept(kg, profile, settings):
         file = SeedFile(path)
         seeds = f"{sum(map(len, file.values())):,}"

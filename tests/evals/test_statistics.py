@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pandas as pd
-from hypothesis import strategies as st
-
-SHARES = st.floats(0, 1, allow_nan=False, width=16)
 
 
 def named(values: list[float], prefix: str = "q") -> pd.Series[float]:

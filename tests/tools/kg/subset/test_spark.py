@@ -14,7 +14,7 @@ from tests.tools.kg.subset.conftest import E, node, random_graph, write_facts
 from triplewise.tools.kg.subset.engines import Spark
 from triplewise.tools.kg.subset.extract import LABELS, TRIPLES, SubsetSpec, extract_subset
 
-pyspark = pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 pytestmark = [
     pytest.mark.skipif(not (shutil.which("java") or os.environ.get("JAVA_HOME")), reason="no Java for Spark"),
     pytest.mark.filterwarnings("ignore"),
