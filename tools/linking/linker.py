@@ -27,7 +27,6 @@ from triplewise.tools.kg.labels import Candidate, Entry, SpanMatch, similarity
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import nodes_labelled, singulars
-from triplewise.tools.linking.languages import grammar_of
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -54,6 +53,9 @@ DOUBTFUL = 0.2
 
 _MOST_PARTS = 8
 """Parts of a run that are tried for near names."""
+
+_LEAST_GRAMMAR = 2
+"""Grammar words that a question has of another language at least, to be in it."""
 
 _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 _QUOTES = re.compile(r"\"([^\"]+)\"|“([^”]+)”|«([^»]+)»|„([^“”]+)[“”]|(?<!\w)'([^']+)'(?!\w)")
@@ -559,3 +561,23 @@ def _has_capital(text: str) -> bool:
 def _words(kind: str) -> frozenset[str]:
     text = resources.files("triplewise.tools.linking").joinpath("words.yaml").read_text(encoding="utf-8")
     return frozenset(yaml.safe_load(text)[kind].split())
+
+
+@cache
+def _languages() -> Mapping[str, Mapping[str, str]]:
+    """Return language -> its grammar words -> the English word."""
+    file = resources.files("triplewise.tools.linking").joinpath("languages.yaml")
+    return {
+        language: {word: english for english, words in groups.items() for word in words.split()}
+        for language, groups in yaml.safe_load(file.read_text(encoding="utf-8")).items()
+    }
+
+
+@lru_cache(maxsize=1_024)
+def grammar_of(question: str) -> Mapping[str, str]:
+    """Return the grammar words of the language that a question is in, as English ones; {} for English."""
+    words = _word_forms(question)
+    counts = {language: sum(w in grammar for w in words) for language, grammar in _languages().items()}
+    best = max(counts, key=lambda language: counts[language])
+    english = sum(word in _words("function") for word in words)
+    return _languages()[best] if counts[best] >= max(_LEAST_GRAMMAR, english + 1) else {}

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 from triplewise.tools.kg import KnowledgeGraph, Outcome, Result, open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG
-from triplewise.tools.linking.languages import grammar_of
-from triplewise.tools.linking.linker import LinkedEntity, link, without_brackets
+from triplewise.tools.linking.linker import LinkedEntity, grammar_of, link, without_brackets
 
 FILMS = """
 It|directed_by|Andy Muschietti

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import yaml
 
-from triplewise.tools.linking.languages import grammar_of
+from triplewise.tools.linking.linker import grammar_of
 
 MENTION = "entity"
 """Stands for a linked mention among the words."""
