@@ -63,14 +63,18 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
     labels = kg.labels(iris.values())
     texts = []
     for value in values:
-        is_number = value.lstrip("-").replace(".", "", 1).isdigit()
         label = labels.get(iris[value], "") if value in iris else ""
-        if value in iris and not (is_number and label == kg.profile.local_text(iris[value]) != ""):
-            texts.append(label or value)
-        elif is_number:
-            texts.append(readable(Literal(value, XSD + ("decimal" if "." in value else "integer"))))
+        # Where ids are names, a literal would pass for one too: no node is called so.
+        if label and label == kg.profile.local_text(iris[value]):
+            label = label if kg.index is not None and kg.index.node(iris[value]) is not None else ""
+        if label:
+            texts.append(label)
+        elif kg.profile.entity_text == "local" or value not in iris:
+            is_number = value.lstrip("-").replace(".", "", 1).isdigit()
+            number = Literal(value, XSD + ("decimal" if "." in value else "integer"))
+            texts.append(readable(number) if is_number else readable_text(value))
         else:
-            texts.append(readable_text(value))
+            texts.append(value)
     return tuple(texts)
 
 
