@@ -135,7 +135,7 @@ def _used_relations(step: Step, text: str, later: Sequence[Step]) -> str:
     listing, more, left = text.partition("} ... and ")  # behind a list that was cut: how to see the rest
     try:
         listed = ast.literal_eval(f"{listing}}}" if more else listing)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError, SystemError):  # of compile, in threads
         return text
     if not isinstance(listed, dict) or not all(isinstance(names, list) for names in listed.values()):
         return text

@@ -215,9 +215,9 @@ class _Linker:
         end = start + len(mention) if start >= 0 else -1
         if id_ is None:
             named = self.named(Span(start, end, mention, normalise(mention)))
-            node = self.kg.profile.expand(mention) if named is None or start < 0 else None
+            node = self.kg.profile.expand(mention) if named is None else None
             label = self.kg.labels([node]).get(node, "") if node is not None else ""
-            if label and node is not None:  # the question has its name, if any
+            if label and node is not None and self._exists(node):  # the question has its name, if any
                 return self.given(label, self.kg.profile.short(node))
             if named is None:
                 raise ConfigurationError(
