@@ -95,7 +95,7 @@ class RunList {
         el("span", { class: "sign", title: word }, el("span", { "aria-hidden": "true" }, sign), el("span", { class: "hush" }, word)),
         el("span", { class: "asked" }, q.question),
         el("span", { class: `said ${q.answer.length ? "" : "none"}` }, said),
-        el("span", { class: "marks" }, q.error && q.error !== said ? badge("bad", q.error) : null, typeof q.score === "number" && q.score > 0 && q.score < 0.9995 ? badge("partly", q.score.toFixed(2)) : null),
+        el("span", { class: "marks" }, q.status === "unsure" ? badge("partly", STATUS.unsure) : null, q.error && q.error !== said ? badge("bad", q.error) : null, typeof q.score === "number" && q.score > 0 && q.score < 0.9995 ? badge("partly", q.score.toFixed(2)) : null),
       ),
     );
   }

@@ -69,7 +69,8 @@ function answerChips(question, trace) {
   const yesNo = { true: "Yes", false: "No" };
   const items = labels.map((label, i) => {
     const id = values[i] && values[i] !== label ? el("span", { class: "id" }, " ", values[i]) : null;
-    return el("li", { class: judged(question, label, values[i]) }, labels.length === 1 && yesNo[label] ? yesNo[label] : label, id);
+    const mark = trace.status === "unsure" && outcomeOf(question) === "open" ? "unsure" : judged(question, label, values[i]);
+    return el("li", { class: mark }, labels.length === 1 && yesNo[label] ? yesNo[label] : label, id);
   });
   return [chips(items), leftOut((trace.cut || {}).answer, "answer")];
 }
