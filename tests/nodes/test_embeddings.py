@@ -103,6 +103,12 @@ def test_what_the_person_must_set_right(openai_server: Start) -> None:
         open_embeddings("text-embedding-3-small")
 
 
+@pytest.fixture(autouse=True)
+def no_encoder_of_an_earlier_server() -> None:
+    """A server of an earlier test may have had the same port."""
+    embeddings._opened.cache_clear()
+
+
 @pytest.fixture
 def films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A film with four relations, and a cache folder of the test's own."""
