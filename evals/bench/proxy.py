@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import http.client
 import random
-import socket
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
-FAULTS = ("HTTP 503", "HTTP 504", "hung up", "cut")
-"""A fault is one of: overloaded, out of time, no reply at all, half of the reply's bytes."""
+FAULTS = ("503", "504", "hung up", "cut")
+"""A request that fails meets one of these: overloaded, out of time, no reply, half of the reply's bytes."""
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "accept-encoding"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Traffic:
     """What passed.
 
     Attributes:
         requests: all of them. failed: those that met a fault of the proxy's own. refused: those that came
-            while the endpoint was down. in_flight: at this moment. most_in_flight: at any moment.
+            while the endpoint was down. in_flight, most_in_flight: at this moment, and at any.
         waves: sequential round trips: the longest chain of requests that each began after the one before
             had ended.
     """
@@ -39,6 +38,9 @@ class Traffic:
 class Proxy(ThreadingHTTPServer):
     """`with Proxy(endpoint, delay_ms=250) as proxy: open_kg(proxy.url)`; `proxy.traffic` counts.
 
+    Attributes:
+        traffic: since the last `reset`. lock: hold it to read several counts at one moment.
+
     Args:
         target: URL of the endpoint. delay_ms: milliseconds that a round trip takes longer.
         failure_rate: share of requests that meet one of `FAULTS`; may be changed while it runs.
@@ -53,7 +55,7 @@ class Proxy(ThreadingHTTPServer):
         self, target: str, *, delay_ms: float = 0.0, failure_rate: float = 0.0, seed: int = 1
     ) -> None:
         self.target, self.delay_ms, self.failure_rate = urlsplit(target), delay_ms, failure_rate
-        self._draws, self._lock, self._traffic = random.Random(seed), threading.Lock(), Traffic()
+        self.draws, self.lock, self.traffic = random.Random(seed), threading.Lock(), Traffic()
         super().__init__(("127.0.0.1", 0), _Handler)
         host = f"127.0.0.1:{self.server_address[1]}"
         self.url = urlunsplit(("http", host, self.target.path, "", ""))
@@ -71,46 +73,14 @@ class Proxy(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Stay silent: clients that hang up are no news."""
 
-    @property
-    def traffic(self) -> Traffic:
-        """What passed since the last reset."""
-        with self._lock:
-            return self._traffic
-
     def reset(self) -> None:
         """Count from zero."""
-        with self._lock:
-            self._traffic = Traffic()
-
-    def begin(self) -> tuple[str, int]:
-        """Count a request; return the fault it meets ("" for none) and the place in its chain."""
-        with self._lock:
-            fault = self._draws.choice(FAULTS) if self._draws.random() < self.failure_rate else ""
-            seen = self._traffic
-            in_flight = seen.in_flight + 1
-            self._traffic = replace(
-                seen,
-                requests=seen.requests + 1,
-                failed=seen.failed + bool(fault),
-                in_flight=in_flight,
-                most_in_flight=max(seen.most_in_flight, in_flight),
-            )
-            return fault, seen.waves + 1
-
-    def end(self, place: int, refused: bool) -> None:
-        """Count a request as ended."""
-        with self._lock:
-            seen = self._traffic
-            self._traffic = replace(
-                seen,
-                refused=seen.refused + refused,
-                in_flight=max(0, seen.in_flight - 1),
-                waves=max(seen.waves, place),
-            )
+        with self.lock:
+            self.traffic = Traffic()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Passes one request on after another; connections stay open for clients that want it."""
+    """Passes requests on; connections stay open for clients that want it."""
 
     server: Proxy
     protocol_version = "HTTP/1.1"
@@ -120,45 +90,50 @@ class _Handler(BaseHTTPRequestHandler):
         """Stay silent."""
 
     def do_GET(self) -> None:
-        """Pass it on."""
-        fault, place = self.server.begin()
-        status = 0
-        try:
-            time.sleep(self.server.delay_ms / 1000)
-            sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            if fault == "hung up":
-                self.close_connection = True
-                return
-            if fault.startswith("HTTP"):
-                status, body, headers = int(fault[-3:]), b"failed by chance", {}
-            else:
-                status, body, headers = self._ask(sent)
-        finally:  # before the reply: what the client does next is a new round trip
-            self.server.end(place, status == 502)
-        self.send_response_only(status)  # without a Server header: engines are told apart by theirs
-        for name, value in headers.items():
-            if name.lower() not in _HOP_BY_HOP:
+        """Pass a request on, or fail it."""
+        proxy = self.server
+        with proxy.lock:
+            traffic, fault = proxy.traffic, ""
+            if proxy.draws.random() < proxy.failure_rate:
+                fault = proxy.draws.choice(FAULTS)
+            place = traffic.waves + 1
+            traffic.requests += 1
+            traffic.failed += bool(fault)
+            traffic.in_flight += 1
+            traffic.most_in_flight = max(traffic.most_in_flight, traffic.in_flight)
+        sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        time.sleep(proxy.delay_ms / 1000)
+        if fault.isdecimal():
+            status, headers, body = int(fault), {}, b"failed by chance"
+        else:
+            status, headers, body = (0, {}, b"") if fault == "hung up" else self._ask(sent)
+        with proxy.lock:  # before the reply: what the client does next is a new round trip
+            traffic.in_flight -= 1
+            traffic.refused += status == 502
+            traffic.waves = max(traffic.waves, place)
+        self.close_connection = self.close_connection or fault in ("hung up", "cut")
+        if status:
+            self.send_response_only(status)  # without a Server header: engines are told apart by theirs
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if fault == "cut":
-            body, self.close_connection = body[: len(body) // 2], True
-        self.wfile.write(body)
+            self.end_headers()
+            self.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
 
     do_POST = do_GET  # noqa: N815 - the name that the base class looks for
 
-    def _ask(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
-        """Return status, body and headers of the endpoint's reply; 502 where it cannot be reached."""
+    def _ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        """Return status, headers and body of the endpoint's reply; 502 where it cannot be reached."""
         target = self.server.target
-        headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP_BY_HOP}
         upstream = http.client.HTTPConnection(target.hostname or "", target.port or 80, timeout=600)
         try:
-            upstream.connect()
-            upstream.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            upstream.request(self.command, self.path, body or None, headers)
+            upstream.request(self.command, self.path, body or None, _end_to_end(self.headers))
             reply = upstream.getresponse()
-            return reply.status, reply.read(), dict(reply.headers.items())
+            return reply.status, _end_to_end(reply.headers), reply.read()
         except (OSError, http.client.HTTPException) as error:
-            return 502, f"the endpoint cannot be reached: {error}".encode(), {}
+            return 502, {}, f"the endpoint cannot be reached: {error}".encode()
         finally:
             upstream.close()
+
+
+def _end_to_end(headers: Any) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
