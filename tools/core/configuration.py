@@ -1,0 +1,53 @@
+"""`triplewise.toml`: what is set once for every run, by the person who runs triplewise or serves it.
+
+```toml
+[server.kg]                    # what clients of a server may choose, by name (graphs/studio.py)
+films = "/data/films"
+```
+
+It is the file that the environment variable TRIPLEWISE_CONFIG names, else `triplewise.toml` in the working
+folder, else the one in the user's configuration folder.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from triplewise.tools.core.errors import DataError, did_you_mean
+
+VARIABLE, NAME = "TRIPLEWISE_CONFIG", "triplewise.toml"
+SECTIONS = ("endpoints", "server", "settings")
+
+
+def configuration_file() -> Path | None:
+    """Return the configuration file, None without one. Raises `DataError` if the one named is missing."""
+    if named := os.environ.get(VARIABLE):
+        if not (path := Path(named)).is_file():
+            raise DataError(f"no such configuration file; correct {VARIABLE}, or unset it", path)
+        return path
+    from platformdirs import user_config_path
+
+    places = (Path(NAME).absolute(), user_config_path("triplewise") / NAME)
+    return next((path for path in places if path.is_file()), None)
+
+
+def read_section(name: str) -> dict[str, Any]:
+    """Return a section of the configuration file, as TOML has it; empty where it is not written.
+
+    Raises:
+        DataError: the file cannot be read, is no TOML, or has a section that there is none of.
+    """
+    if (path := configuration_file()) is None:
+        return {}
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"cannot be read as TOML: {error}", path) from error
+    for section, table in tables.items():
+        if section not in SECTIONS or not isinstance(table, dict):
+            raise DataError(f"unknown section [{section}]{did_you_mean(section, SECTIONS)}", path)
+    section_table: dict[str, Any] = tables.get(name, {})
+    return section_table
