@@ -60,13 +60,18 @@ def after_choose(state: State) -> Literal["plan", "__end__"]:
 
 
 def build_graph(
-    preset: str = "agent", *, checkpointer: Any = None, **phases: str | Phase
+    preset: str = "agent",
+    *,
+    checkpointer: Any = None,
+    context_schema: type[Context] = Context,
+    **phases: str | Phase,
 ) -> CompiledStateGraph[State, Context, Any, Any]:
     """Compile the state machine of a preset, with some phases swapped.
 
     Args:
         preset: a name of `PRESETS`.
         checkpointer: any LangGraph checkpointer; None for none, as `langgraph dev` wants it.
+        context_schema: what makes the settings of a run from those that a server's client sends.
         **phases: phase name -> variant name, or a callable `(state, runtime) -> update`.
 
     Raises:
@@ -75,7 +80,7 @@ def build_graph(
     settings = find_preset(preset).settings
     # Inputs and outputs are dictionaries; their keys are those of `Input` and `State`.
     graph: StateGraph[State, Context, Any, Any] = StateGraph(
-        State, context_schema=Context, input_schema=Input
+        State, context_schema=context_schema, input_schema=Input
     )
     for name, phase in choose_phases(find_preset(preset), phases).items():
         graph.add_node(name, PhaseNode(phase, settings))

@@ -1,14 +1,155 @@
-"""The compiled graphs that LangGraph Studio and LangGraph Server serve (`langgraph.json`)."""
+"""The graphs that LangGraph Studio and LangGraph Server serve (`langgraph.json`), and what clients may set.
 
-from triplewise.graphs.build import build_graph
+Whoever reaches a server chooses the settings of a run. Those that name something outside of the run (files,
+addresses, models, environment variables) are chosen by name, from what the operator wrote in
+`triplewise.toml`; without that file a client has the demo graph and the embedded default:
 
-agent = build_graph("agent")
-agent_sparql = build_graph("agent-sparql")
-queryagent = build_graph("queryagent")
-queryagent_faithful = build_graph("queryagent-faithful")
-oda = build_graph("oda")
-symagent = build_graph("symagent")
-agentbench = build_graph("agentbench")
-agentbench_plain = build_graph("agentbench-plain")
-sql = build_graph("sql")
-sql_paper = build_graph("sql-paper")
+```toml
+[server.kg]
+films = "/data/films"
+dbpedia = { kg = "https://dbpedia.org/sparql", row_limit = 1000 }
+
+[server.model]
+small = { model = "openai:qwen3", base_url = "http://localhost:8000/v1", api_key_env = "VLLM_KEY" }
+```
+
+A client that sets `kg` to `films` and `model` to `small` gets exactly the settings written there. A page of
+another origin is answered only where `http.cors` of `langgraph.json` allows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import Any, get_type_hints
+
+from langgraph_sdk.runtime import ServerRuntime
+from pydantic import TypeAdapter, ValidationError
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from triplewise.graphs.build import QuestionGraph, build_graph
+from triplewise.nodes.context import OUTSIDE, Context
+from triplewise.tools.core.configuration import NAME, configuration_file, read_section
+from triplewise.tools.core.errors import ConfigurationError, DataError, did_you_mean
+
+KINDS = get_type_hints(Context)
+HARMLESS = {f.name: [f.default] for f in fields(Context) if f.default is not MISSING} | {
+    "guidelines": [[]],
+    "seeds": [None, "none"],
+    "ranking": ["none", "hybrid", "sentence-transformers"],
+}
+"""Values of `OUTSIDE` settings that name nothing outside: their defaults, above all."""
+
+
+def read_allowed() -> dict[str, dict[str, Any]]:
+    """Return what clients may choose: setting -> name -> the settings it stands for.
+
+    Raises:
+        DataError: the section is written wrongly; names the setting.
+    """
+    allowed: dict[str, dict[str, Any]] = {}
+    for setting, names in read_section("server").items():
+        if setting not in OUTSIDE or not isinstance(names, dict):
+            message = f'[server.{setting}]: needs to be a setting, and to hold lines NAME = "VALUE"'
+            raise DataError(f"{message}{did_you_mean(setting, OUTSIDE)}", configuration_file())
+        for name, meant in names.items():
+            settings = meant if isinstance(meant, dict) else {setting: meant}
+            if unknown := sorted(set(settings) - set(KINDS)):
+                message = f"[server.{setting}] {name}: unknown setting {unknown[0]!r}"
+                raise DataError(f"{message}{did_you_mean(unknown[0], KINDS)}", configuration_file())
+            allowed.setdefault(setting, {})[name] = settings
+    return allowed
+
+
+def admit(asked: Mapping[str, Any], allowed: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings that a client gets for those it asked for.
+
+    Raises:
+        ConfigurationError: a setting that is unknown, of a wrong type, or that the operator does not allow.
+    """
+    plain, named = {}, {}
+    for name, value in asked.items():
+        if name not in KINDS:
+            raise ConfigurationError(f"unknown setting {name!r}{did_you_mean(name, KINDS)}")
+        names = allowed.get(name, {})
+        if isinstance(value, str) and value in names:
+            named |= names[value]
+        elif name in OUTSIDE and value not in HARMLESS[name]:
+            choices = f"it allows: {', '.join(sorted(names))}" if names else "it allows none"
+            raise ConfigurationError(
+                f"setting {name}: this server does not allow {value!r}; {choices}. Its operator adds "
+                f'NAME = "VALUE" under [server.{name}] in {NAME}, and clients choose it by NAME'
+            )
+        else:
+            try:
+                plain[name] = TypeAdapter(KINDS[name]).validate_python(value, strict=True)
+            except ValidationError as error:
+                message = error.errors()[0]["msg"].lower()
+                raise ConfigurationError(f"setting {name}: {message}, got {value!r}") from error
+    return plain | named
+
+
+ALLOWED = read_allowed()
+
+
+class ServedContext(Context):
+    """What a client's settings become: a `Context` of those that it is allowed."""
+
+    def __new__(cls, **asked: Any) -> Context:  # type: ignore[misc]
+        """Return the settings of the run."""
+        return Context(**admit(asked, ALLOWED))
+
+
+def served(preset: str) -> Callable[[ServerRuntime], QuestionGraph]:
+    """Return what the server makes the graph of a preset with."""
+    graph = build_graph(preset, context_schema=ServedContext)
+
+    def graph_for(runtime: ServerRuntime) -> QuestionGraph:
+        """Return the graph, once no setting is unknown: the server would drop those without a word."""
+        run = runtime.execution_runtime
+        asked = run.context if run is not None else None
+        try:
+            # Names that begin so are the server's own.
+            admit({n: v for n, v in (asked or {}).items() if not n.startswith("__")}, ALLOWED)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error  # the server shows its clients the words of few errors
+        return graph
+
+    return graph_for
+
+
+class OriginCheck(CORSMiddleware):
+    """Refuses pages of other origins. Their requests would be carried out; CORS only hides the reply."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a request on, or answer it with 403."""
+        origin = Headers(scope=scope).get("origin") if scope["type"] in ("http", "websocket") else None
+        if origin is None or self.is_allowed_origin(origin):
+            await self.app(scope, receive, send)
+        else:
+            message = f"pages of {origin!r} may not ask this server; http.cors of langgraph.json allows them"
+            await PlainTextResponse(message, 403)(scope, receive, send)
+
+
+_http = json.loads(
+    os.environ.get("LANGGRAPH_HTTP") or "{}"
+)  # `http` of langgraph.json, as the server gets it
+app = Starlette(middleware=[Middleware(OriginCheck, **_http.get("cors", {}))])
+
+agent = served("agent")
+agent_sparql = served("agent-sparql")
+queryagent = served("queryagent")
+queryagent_faithful = served("queryagent-faithful")
+oda = served("oda")
+symagent = served("symagent")
+agentbench = served("agentbench")
+agentbench_plain = served("agentbench-plain")
+sql = served("sql")
+sql_paper = served("sql-paper")

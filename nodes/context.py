@@ -18,6 +18,15 @@ OPEN = ("toolset", "prompt", "max_steps")
 RANKINGS = ("none", "hybrid", "sentence-transformers", "openai")
 """Strategies of relation ranking (QueryAgent, table 7)."""
 
+OUTSIDE = (
+    *("kg", "profile", "db", "documents", "facts", "seeds", "calibration", "guidelines", "prompt", "prices"),
+    *("model", "base_url", "api_key_env", "encoder", "ranking", "ranking_model"),
+)
+"""Settings that name what lies outside of a run: a file, an address, a model, an environment variable.
+
+A server lets its clients choose among those alone that its operator names (`graphs/studio.py`).
+"""
+
 MAY_BE_ZERO = ("temperature", "model_retries", "shuffle_seed", "min_confidence")
 """Numbers that need not be above 0."""
 

@@ -12,18 +12,22 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import httpx
 import pytest
 
 from tests.support.virtuoso import free_port
-from triplewise.graphs import PRESETS
+from triplewise.graphs import PRESETS, Context
+from triplewise.nodes.context import OUTSIDE
+from triplewise.tools.core.errors import ConfigurationError
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = shutil.which("langgraph", path=str(Path(sys.executable).parent))
 CONTEXT = {"kg": "demo", "model": "embedded"}
 START_SECONDS, CALL_SECONDS = 25, 20
+
+studio = pytest.importorskip("triplewise.graphs.studio", exc_type=ImportError)
 
 pytestmark = pytest.mark.skipif(
     COMMAND is None or find_spec("langgraph_api") is None,
@@ -51,13 +55,23 @@ def stop(process: subprocess.Popen[bytes]) -> None:
             process.wait(10)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
-    """The URL of a server of its own, stopped afterwards."""
+FILMS = '<http://e/1> <http://www.w3.org/2000/01/rdf-schema#label> "Early Frost" .'
+ALLOWED = """
+[server.kg]
+films = { kg = "films.nt", profile = "generic" }
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server of its own, whose clients may ask the graph `films` too, stopped afterwards."""
+    tmp_path = tmp_path_factory.mktemp("server")
+    (tmp_path / "films.nt").write_text(FILMS, encoding="utf-8")
+    (tmp_path / "triplewise.toml").write_text(ALLOWED, encoding="utf-8")
     port, log = free_port(), tmp_path / "server.log"
     quiet = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true", "NO_PROXY": "127.0.0.1"}
     environment = {**os.environ, **quiet, "LANGSMITH_TRACING": "false"}
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "TRIPLEWISE_CONFIG"):
         environment.pop(name, None)
     command = [str(COMMAND), "dev", "--no-browser", "--no-reload", "--port", str(port)]
     # The server keeps its threads in the folder it runs in, so it gets one of its own.
@@ -120,3 +134,65 @@ def test_the_server_runs_interrupts_and_resumes(server: str, monkeypatch: pytest
         values: Any = client.threads.get_state(thread)["values"]
         answer = values["answer"]
         assert (answer["labels"], answer["status"]) == (["Asia"], "answered")
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ({"model": "openai:m", "base_url": "http://evil.example/v1"}, "setting model: .*it allows none"),
+        ({"base_url": "http://evil.example/v1"}, r"setting base_url: .*\[server\.base_url\]"),
+        ({"api_key_env": "AWS_SECRET_ACCESS_KEY"}, "setting api_key_env"),
+        ({"kg": "http://169.254.169.254/"}, "setting kg: .*it allows: films"),
+        ({"kg": "films.nt"}, "setting kg"),
+        ({"documents": "/etc"}, "setting documents"),
+        ({"ranking": "openai"}, "setting ranking"),
+        ({"guidelines": ["/etc/passwd"]}, "setting guidelines"),
+        ({"max_step": 3}, "unknown setting 'max_step'; did you mean 'max_steps'"),
+        ({"max_steps": "3"}, "setting max_steps: input should be a valid integer, got '3'"),
+    ],
+)
+def test_a_client_chooses_only_what_the_operator_allows(context: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        studio.admit(context, {"kg": {"films": {"kg": "films.nt"}}})
+
+
+def test_the_server_says_what_it_refuses(server: str) -> None:
+    for context, message in (
+        (
+            {"model": "openai:m", "base_url": "http://evil.example"},
+            "setting model: this server does not allow",
+        ),
+        ({"max_step": 3}, "unknown setting 'max_step'; did you mean 'max_steps'?"),
+    ):
+        run = {"assistant_id": "agent", "input": {"question": "Who wrote Dracula?"}, "context": context}
+        reply = httpx.post(f"{server}/runs/wait", json=run, trust_env=False, timeout=CALL_SECONDS).json()
+        assert message in reply["__error__"]["message"]
+
+
+def test_a_client_gets_by_name_what_the_operator_wrote(server: str) -> None:
+    run = {
+        "assistant_id": "agent",
+        "input": {"question": "Who directed Early Frost?"},
+        "context": {"kg": "films", "model": "embedded", "base_url": None, "max_seconds": 20},
+    }
+    reply = httpx.post(f"{server}/runs/wait", json=run, trust_env=False, timeout=CALL_SECONDS).json()
+    assert [e["label"] for e in reply["linked"]] == ["Early Frost"]
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"), [("http://evil.example", 403), ("null", 403), ("http://localhost:3000", 200)]
+)
+def test_a_page_of_another_origin_is_refused(origin: str, status: int, server: str) -> None:
+    """A form of any page can post plain text without being asked for leave first."""
+    headers = {"origin": origin, "content-type": "text/plain"}
+    reply = httpx.post(f"{server}/assistants/search", content="{}", headers=headers, trust_env=False)
+    assert reply.status_code == status
+    assert reply.headers.get("access-control-allow-origin") == (origin if status == 200 else None)
+
+
+def test_every_setting_that_takes_any_text_is_the_operators_to_allow() -> None:
+    """A setting added later is not forgotten: free text is either known to be harmless, or `OUTSIDE`."""
+    free = {
+        name for name, kind in get_type_hints(Context).items() if kind in (Any, str, str | None, list[str])
+    }
+    assert free - {"toolset", "earlier"} <= set(OUTSIDE)
