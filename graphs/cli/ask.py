@@ -98,7 +98,13 @@ def ask(
         str | None, typer.Option(metavar="ID", help="Name the run, to find its checkpoints or resume it.")
     ] = None,
     checkpoints: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Checkpoint file instead of the user's own.")
+        str | None,
+        typer.Option(
+            metavar="FILE|URL",
+            envvar="TRIPLEWISE_CHECKPOINTS",
+            help="Checkpoint file instead of the user's own, or a PostgreSQL database (postgresql://...) "
+            "whose workers go on with each other's runs.",
+        ),
     ] = None,
     no_checkpoints: Annotated[
         bool, typer.Option("--no-checkpoints", help="Save nothing; a killed run is lost.")
@@ -109,7 +115,7 @@ def ask(
     ] = None,
 ) -> None:
     """Answer a question, with the query, the facts that prove it, and what was corrected."""
-    from triplewise.graphs.cli.runs import Checkpoints
+    from triplewise.graphs.cli.runs import open_checkpoints
 
     if trace is not None:
         from triplewise.graphs.page import check_place
@@ -127,7 +133,7 @@ def ask(
         raise ConfigurationError(
             "--resume takes question and settings of the run it goes on with; leave them out"
         )
-    store = None if no_checkpoints else Checkpoints(checkpoints, lambda message: say(message, "notice"))
+    store = None if no_checkpoints else open_checkpoints(checkpoints, lambda message: say(message, "notice"))
     try:
         if request is None:
             if store is None:

@@ -1,4 +1,4 @@
-"""Runs that can be gone on with: their notes, and the file that holds their checkpoints.
+"""Runs that can be gone on with: their notes, and the file or database that holds their checkpoints.
 
 A note stands for a run that has not ended. It is written before the run's first phase, locked while the
 process lives, and removed when the run ends: a note nobody holds is a run that was killed.
@@ -21,6 +21,8 @@ from triplewise.tools.core.errors import ConfigurationError, DataError, RunError
 from triplewise.tools.core.files import exclusive
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint.postgres import PostgresSaver
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite import SqliteSaver
 
 UNFINISHED = 20
@@ -56,6 +58,9 @@ class Checkpoints:
 
     A damaged file is set aside with a notice, and a new one is begun.
 
+    Attributes:
+        place: where they are, to be shown to people. errors: what is raised where they fail.
+
     Args:
         path: None is the file in the user's state folder.
 
@@ -63,12 +68,15 @@ class Checkpoints:
         DataError: the file is something else altogether.
     """
 
+    saver: SqliteSaver | PostgresSaver | None = None
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+
     def __init__(self, path: Path | None, notify: Notify) -> None:
         from platformdirs import user_state_path
 
         self.path = path or user_state_path("triplewise") / "checkpoints.sqlite"
+        self.place = str(self.path)
         self.notes = self.path.with_suffix(".runs")
-        self.saver: SqliteSaver | None = None
         if path is not None and path.exists() and not _is_sqlite(path):
             raise DataError("is no checkpoint file; name another one with --checkpoints", path)
         try:
@@ -80,7 +88,7 @@ class Checkpoints:
             )
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file or connection."""
         if self.saver is not None:
             self.saver.conn.close()
 
@@ -89,37 +97,57 @@ class Checkpoints:
         """Hold the run's note, locked. It stays only if the run was cut off, by a failure or an interrupt.
 
         Raises:
-            ConfigurationError: another process runs the thread.
+            ConfigurationError: another process runs the thread. RunError: the checkpoints failed.
         """
         if self.saver is None:
             yield
             return
+        try:
+            with self._hold(request):
+                try:
+                    yield
+                except (RunError, KeyboardInterrupt, SystemExit, GeneratorExit):
+                    raise
+                except self.errors:
+                    raise
+                except BaseException:  # a mistake that would only be made again
+                    self._end(request)
+                    raise
+                self._end(request)
+        except self.errors as error:
+            what = f"the checkpoints in {self.place} failed ({error})"
+            raise RunError(f"{what}; mend that and use --resume, or do without: --no-checkpoints") from error
+
+    @contextmanager
+    def _hold(self, request: RunRequest) -> Iterator[None]:
+        """Write a run's note and hold its lock. Raises `ConfigurationError` where another process does."""
 
         def refuse_waiting() -> None:
-            raise ConfigurationError(
-                f"another process is running thread {request.thread!r}; wait for it to end"
-            )
+            raise is_running(request.thread)
 
         path = self.note(request.thread)
         with exclusive(path.with_suffix(".lock"), refuse_waiting):
             path.touch(mode=0o600)  # a database URL may hold a password
             path.write_text(json.dumps(asdict(request)), encoding="utf-8")
-            try:
-                yield
-            except (RunError, KeyboardInterrupt, SystemExit, GeneratorExit):
-                raise
-            except BaseException:  # a mistake that would only be made again
-                self._end(request)
-                raise
-            self._end(request)
+            yield
 
     def unfinished(self, thread: str | None = None) -> RunRequest:
-        """Return the newest run that was cut off, or the one of a thread. The oldest are forgotten.
+        """Return the newest run that was cut off, or the one of a thread.
 
         Raises:
             ConfigurationError: there is none; lists the threads that can be resumed.
         """
-        requests: dict[str, RunRequest] = {}
+        requests = {r.thread: r for r in self._cut_off()}
+        if thread in requests:
+            return requests[thread]
+        if not requests:
+            raise ConfigurationError(f"no unfinished run to resume in {self.place}")
+        if thread is not None:
+            raise ConfigurationError.unknown("unfinished thread", thread, requests)
+        return next(iter(requests.values()))
+
+    def _cut_off(self) -> Iterator[RunRequest]:
+        """Yield the runs that nobody holds, newest first. The oldest are forgotten."""
         paths = self.notes.glob("*.json") if self.saver is not None else ()
         for number, path in enumerate(sorted(paths, key=lambda p: p.stat().st_mtime, reverse=True)):
             if _is_running(path):
@@ -130,16 +158,9 @@ class Checkpoints:
                 path.unlink()
                 continue
             if number < UNFINISHED:
-                requests[request.thread] = request
+                yield request
             else:
                 self._end(request)
-        if thread in requests:
-            return requests[thread]
-        if not requests:
-            raise ConfigurationError(f"no unfinished run to resume in {self.path}")
-        if thread is not None:
-            raise ConfigurationError.unknown("unfinished thread", thread, requests)
-        return next(iter(requests.values()))
 
     def note(self, thread: str) -> Path:
         """Return the file of a thread's note, whatever characters its name has."""
@@ -149,8 +170,89 @@ class Checkpoints:
         """Remove the note, so that nothing is left to resume, and the checkpoints of an unnamed run."""
         if self.saver is not None and not request.named:
             self.saver.delete_thread(request.thread)
+        self._remove_note(request.thread)
+
+    def _remove_note(self, thread: str) -> None:
         with suppress(OSError):
-            self.note(request.thread).unlink()
+            self.note(thread).unlink()
+
+
+class PostgresCheckpoints(Checkpoints):
+    """Checkpoints and notes in PostgreSQL: any worker goes on with the run of one that was killed.
+
+    A note is a row. The worker at it holds an advisory lock, which ends with the worker's connection.
+
+    Args:
+        url: of the database; what it leaves out comes from `PGPASSWORD`, `~/.pgpass` and the like.
+
+    Raises:
+        ConfigurationError: the driver is missing, or the database lets nobody in.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.place = f"postgresql://{url.partition('://')[2].rpartition('@')[2].partition('?')[0]}"
+        try:
+            import psycopg
+            from langgraph.checkpoint.postgres import PostgresSaver
+            from psycopg.rows import dict_row
+        except ImportError as error:
+            what = f"no driver for PostgreSQL ({error})"
+            raise ConfigurationError(f"{what}: pip install 'triplewise[postgres]'") from error
+        self.errors = (psycopg.Error,)
+        try:
+            connection = psycopg.connect(url, autocommit=True, prepare_threshold=0, row_factory=dict_row)
+        except psycopg.Error as error:
+            raise ConfigurationError(f"no checkpoints in {self.place}: {error}") from error
+        self._ask: Callable[..., Any] = connection.execute
+        self.saver = PostgresSaver(connection, serde=_serializer())
+        self._ask("SET tcp_keepalives_idle = 20")  # a worker whose machine is gone does not hang up
+        # Who waited inside the database would keep it from making an index.
+        while not self._lock("triplewise set-up"):
+            time.sleep(0.05)
+        self.saver.setup()
+        self._ask(
+            "CREATE TABLE IF NOT EXISTS triplewise_runs "
+            "(thread text PRIMARY KEY, request jsonb NOT NULL, begun timestamptz NOT NULL DEFAULT now())"
+        )
+        self._ask("SELECT pg_advisory_unlock_all()")
+
+    @contextmanager
+    def _hold(self, request: RunRequest) -> Iterator[None]:
+        if not self._lock(request.thread):
+            raise is_running(request.thread)
+        note = request.thread, json.dumps(asdict(request))
+        self._ask(
+            "INSERT INTO triplewise_runs VALUES (%s, %s) "
+            "ON CONFLICT (thread) DO UPDATE SET request = EXCLUDED.request, begun = now()",
+            note,
+        )
+        yield
+
+    def _lock(self, name: str) -> bool:
+        """Take the lock of a name until the connection ends; whether nobody else has it."""
+        got = self._ask("SELECT pg_try_advisory_lock(hashtextextended(%s, 0)) AS got", (name,))
+        return bool(got.fetchone()["got"])
+
+    def _cut_off(self) -> Iterator[RunRequest]:
+        free = "CASE WHEN pg_try_advisory_lock({0}) THEN pg_advisory_unlock({0}) END"
+        where = free.format("hashtextextended(thread, 0)")
+        for row in self._ask(f"SELECT request FROM triplewise_runs WHERE {where} ORDER BY begun DESC"):
+            yield RunRequest(**row["request"])
+
+    def _remove_note(self, thread: str) -> None:
+        self._ask("DELETE FROM triplewise_runs WHERE thread = %s", (thread,))
+
+
+def open_checkpoints(place: str | None, notify: Notify) -> Checkpoints:
+    """Open a checkpoint file, the user's own by default, or the URL of a PostgreSQL database."""
+    if place and place.startswith(("postgresql://", "postgres://")):
+        return PostgresCheckpoints(place)
+    return Checkpoints(Path(place) if place else None, notify)
+
+
+def is_running(thread: str) -> ConfigurationError:
+    """The error of a run that another process is at."""
+    return ConfigurationError(f"another process is running thread {thread!r}; wait for it to end")
 
 
 def _is_sqlite(path: Path) -> bool:
@@ -174,9 +276,14 @@ def _is_running(note: Path) -> bool:
         return True
 
 
+def _serializer() -> JsonPlusSerializer:
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+    return JsonPlusSerializer(allowed_msgpack_modules=_TYPES)
+
+
 def open_saver(path: Path, notify: Notify) -> SqliteSaver:
     """Open the saver on a file, which is set aside and begun anew where it is damaged."""
-    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     connection = sqlite3.connect(path, check_same_thread=False, timeout=10)
@@ -184,7 +291,7 @@ def open_saver(path: Path, notify: Notify) -> SqliteSaver:
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
-        saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=_TYPES))
+        saver = SqliteSaver(connection, serde=_serializer())
         saver.setup()
     except sqlite3.OperationalError:
         connection.close()
