@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from sentence_transformers import SentenceTransformer
 
+# Read by ONNX Runtime when it is imported, which is later: it would keep a device id and events in the cache
+# folder, and send them. Its function to stop that comes too late.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 EMBEDDED = "embedded"
 LEARNED = "encoder.json"
 """Marks a folder with what the embedded encoder has learned (see `triplewise.tools.learning`)."""
