@@ -18,7 +18,7 @@ from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, V
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.protocol import facts_of
-from triplewise.tools.kg.vocabulary import node_labels, relation_texts, triple_text
+from triplewise.tools.kg.vocabulary import node_labels, relation_texts, triple_labels
 from triplewise.tools.planning.bodies import rule_program
 from triplewise.tools.planning.confidence import Calibration, Reading, calibration_for
 from triplewise.tools.planning.lexical.claims import LINKED
@@ -156,8 +156,8 @@ def _build(
             status, reason = "unsure", "; ".join(filter(None, (reason, doubts(kg, reading))))
         rivals = rivals_of(reading, state, kg, calibration)
     shown = list(dict.fromkeys(proof))[:PROOF_LIMIT]
-    texts = triple_text(kg, shown, exact=False)
-    facts = with_documents(kg, [ProofTriple(*fact) for fact in zip(shown, texts, strict=True)])
+    names = triple_labels(kg, shown, exact=False)
+    facts = with_documents(kg, [ProofTriple(*fact) for fact in zip(shown, names, strict=True)])
     labels = labels_of(kg, values)
     text, read = sentence(labels) or f"Not found: {reason}.", sum(bool(fact.fact) for fact in facts)
     text = f"{UNSURE}{text}" if status == "unsure" else text

@@ -5,8 +5,8 @@ Pydantic validates it whenever a node starts, so a state edited in Studio as pla
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
 
 from langgraph.channels import EphemeralValue
 from pydantic import BaseModel, ConfigDict, Field
@@ -121,18 +121,23 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class ProofTriple:
-    """A fact that proves the answer, with labels for people.
+    """A fact that proves the answer, with the labels of its subject, relation and object for people.
 
     One that was read from a document names it: its `sentence`, the `document` by title and `source`, and the
     id of the `fact`. These are "" for a fact of the KG.
     """
 
     triple: Triple
-    text: str
+    labels: tuple[str, str, str]
     document: str = ""
     source: str = ""
     sentence: str = ""
     fact: str = ""
+
+    @property
+    def text(self) -> str:
+        """The fact in one line."""
+        return f"({', '.join(self.labels)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,31 @@ class Answer:
     confidence: float | None = None
     unaccounted: tuple[str, ...] = ()
     rivals: tuple[Rival, ...] = ()
+
+    def __str__(self) -> str:
+        """Return two lines: the answer, and how sure it is with the query that gave it."""
+        sure = "" if self.confidence is None else f", {self.confidence:.0%} sure"
+        query = " ".join((self.sparql or self.sql).split())
+        return f"{self.text}\n[{self.status.replace('_', ' ')}{sure}] {query or self.reason}".rstrip()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from triplewise.nodes.display import answer_html
+
+        return answer_html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain JSON values; terms of the proof as N-Triples."""
+        plain = asdict(self)
+        terms = [{name: getattr(p.triple, name).n3() for name in Triple.__slots__} for p in self.proof]
+        plain["proof"] = [p | {"triple": t} for p, t in zip(plain["proof"], terms, strict=True)]
+        return plain
+
+    def to_dataframe(self) -> Any:
+        """Return a pandas `DataFrame` with one row a value: `value` and `label`. Needs pandas."""
+        import pandas as pd
+
+        return pd.DataFrame({"value": self.values, "label": self.labels})
 
 
 class Input(BaseModel):

@@ -96,7 +96,9 @@ def folders_with_code() -> set[str]:
 
 def test_every_package_is_listed() -> None:
     """Setuptools ships only what is named: a folder left out works here and fails once installed."""
-    assert sorted(SETUPTOOLS["packages"]) == sorted(folders_with_code())
+    assert sorted(SETUPTOOLS["packages"]) == sorted({"triplewise"} | folders_with_code())
+    links = {path.name for path in (ROOT / ".ns" / "triplewise").iterdir() if path.is_symlink()}
+    assert links == set(LAYERS)
 
 
 def test_every_package_has_an_init() -> None:

@@ -245,11 +245,17 @@ def node_labels(kg: KnowledgeGraph, terms: Iterable[Term], exact: bool = True) -
     }
 
 
-def triple_text(kg: KnowledgeGraph, triples: Sequence[Triple], exact: bool = True) -> list[str]:
-    """`(subject, relation, object)` with labels."""
+def triple_labels(
+    kg: KnowledgeGraph, triples: Sequence[Triple], exact: bool = True
+) -> list[tuple[str, str, str]]:
+    """Return the labels of subject, relation and object of triples; literals as `node_labels` has them."""
     labels = node_labels(kg, [n for t in triples for n in (t.subject, t.object)], exact)
     relations = relation_texts(kg, [kg.profile.short(t.relation) for t in triples])
     return [
-        f"({labels[t.subject]}, {relations[kg.profile.short(t.relation)].label}, {labels[t.object]})"
-        for t in triples
+        (labels[t.subject], relations[kg.profile.short(t.relation)].label, labels[t.object]) for t in triples
     ]
+
+
+def triple_text(kg: KnowledgeGraph, triples: Sequence[Triple], exact: bool = True) -> list[str]:
+    """`(subject, relation, object)` with labels."""
+    return [f"({', '.join(labels)})" for labels in triple_labels(kg, triples, exact)]
