@@ -31,7 +31,9 @@ def test_names_are_all_there_and_known_to_type_checkers() -> None:
 
 
 def test_the_import_loads_nothing_large() -> None:
-    code = "import triplewise, sys; dir(triplewise); print('langgraph' in sys.modules, 'numpy' in sys.modules)"
+    code = (
+        "import triplewise, sys; dir(triplewise); print('langgraph' in sys.modules, 'numpy' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 
@@ -45,7 +47,9 @@ def test_a_first_program_over_a_graph_of_ones_own() -> None:
     answer = triplewise.ask("Who directed Alien?", graph, min_confidence=0.0)
     assert answer.labels == ("Ridley Scott",)
     first, second = str(answer).splitlines()
-    assert first == "Ridley Scott." and second.startswith("[answered") and "SELECT" in second
+    assert first == "Ridley Scott."
+    assert second.startswith("[answered")
+    assert "SELECT" in second
     assert answer.to_dict()["proof"][0]["labels"] == ("Alien", "directed by", "Ridley Scott")
     assert answer.to_dataframe().to_dict("list")["label"] == ["Ridley Scott"]
 
@@ -63,5 +67,8 @@ def test_what_a_notebook_shows_is_escaped_and_drawn() -> None:
     iri = IRI("http://example.org/a")
     proof = tuple(ProofTriple(Triple(iri, iri, text(o)), (s, r, o)) for s, r, o in facts)
     html = answer_html(Answer("unsure", text="<script>", sparql="SELECT", proof=proof, confidence=0.4))
-    assert "<script>" not in html and "<b>A</b>" not in html
-    assert html.count("<rect") == 4 and html.count("<line") == 3 and "40% sure" in html
+    assert "<script>" not in html
+    assert "<b>A</b>" not in html
+    assert html.count("<rect") == 4
+    assert html.count("<line") == 3
+    assert "40% sure" in html

@@ -75,7 +75,11 @@ states = st.builds(
     memory=st.tuples(st.tuples(triples, triples)),
     answer=st.one_of(
         st.none(),
-        st.builds(Answer, st.just("answered"), proof=st.tuples(st.builds(ProofTriple, triples, st.tuples(words, words, words)))),
+        st.builds(
+            Answer,
+            st.just("answered"),
+            proof=st.tuples(st.builds(ProofTriple, triples, st.tuples(words, words, words))),
+        ),
     ),
 )
 
