@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
-import json
 import os
 import sqlite3
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from triplewise.graphs.cli import ask, calibrate, facts, guidelines, kg, learn, plan
-from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import EXIT_CODES, columns, examples, out, pairs, say
+from triplewise.graphs.cli import ask, calibrate, facts, guidelines, kg, learn, plan, query
+from triplewise.graphs.cli.console import EXIT_CODES, examples, out, pairs, say
 from triplewise.graphs.cli.options import DEFAULT_PRESET
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
 
@@ -46,44 +43,12 @@ app = typer.Typer(
 app.command(epilog=f"{ask.EXAMPLES}\n\n{EXIT_CODES}")(ask.ask)
 app.command(epilog=learn.EPILOG)(learn.learn)
 app.command(epilog=calibrate.EXAMPLES)(calibrate.calibrate)
+app.command(epilog=query.SEARCH_EXAMPLES)(query.search)
+app.command(epilog=query.QUERY_EXAMPLES)(query.query)
 app.add_typer(kg.commands, name="kg")
 app.add_typer(plan.commands, name="plan")
 app.add_typer(guidelines.commands, name="guidelines")
 app.add_typer(facts.commands, name="facts")
-
-
-@app.command(
-    epilog=examples(
-        'triplewise search "goethe"',
-        'triplewise search "born in" --kind relation',
-        'triplewise search "noble gas" --kg elements.ttl --limit 3',
-    )
-)
-def search(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A name, or a few words.", show_default=False)],
-    kg: o.Kg = None,
-    profile: o.Profile = None,
-    kind: Annotated[
-        Literal["entity", "class", "relation"] | None, typer.Option(help="Only these. [dim](all)[/dim]")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Matches of each kind.")] = 5,
-    as_json: o.Json = False,
-) -> None:
-    """Find entities, classes and relations by name or by meaning, as an agent does."""
-    from triplewise.tools.kg import open_kg
-    from triplewise.tools.linking.search import KINDS, search_kg
-    from triplewise.tools.retrieval.encoder import open_encoder
-
-    kinds = (kind,) if kind else KINDS
-    matches = search_kg(open_kg(kg or "demo", profile=profile), text, kinds, open_encoder(), limit)
-    if as_json:
-        typer.echo(json.dumps([asdict(m) for m in matches], ensure_ascii=False, indent=2))
-    elif not matches:
-        say(f"nothing is called like {text!r}")
-        raise typer.Exit(1)
-    else:
-        rows = [(m.kind, m.id, m.label, ", ".join(m.types), m.description) for m in matches]
-        out().print(columns(("kind", "id", "label", "type", "description"), rows))
 
 
 @app.command(epilog=examples("triplewise presets"))

@@ -29,6 +29,7 @@ EXAMPLES = examples(
     'triplewise ask "Who wrote Dracula?" --config learned/settings.yaml',
     'triplewise ask "Who wrote Dracula?" --trace dracula.html',
     'triplewise ask "What currency is used in Mexico?" --interactive',
+    "triplewise ask --file questions.csv --out answers.csv --jobs 8",
     "triplewise ask --resume",
 )
 
@@ -51,6 +52,21 @@ def ask(
     ] = None,
     preset: o.Preset = None,
     entity: o.Entities = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|-",
+            help="Ask all questions of a file: one a line, or the column `question` of a .csv or .jsonl; "
+            "- reads standard input.",
+        ),
+    ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="With --file: a .csv, .jsonl or .parquet. [dim](JSON lines)[/dim]"
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="With --file: questions asked at a time.")] = 4,
     documents: Annotated[
         str | None,
         typer.Option(
@@ -128,6 +144,15 @@ def ask(
     if not resume:
         file_preset, settings = o.read_config(config) if config else (None, {})
         settings = options.context_settings(**settings | {k: v for k, v in named.items() if v is not None})
+        if file is not None:
+            from triplewise.graphs.cli.batch import ask_all
+
+            if question or entity or trace or interactive or review:
+                raise ConfigurationError(
+                    "--file goes without QUESTION, --entity, --trace, --interactive, --review"
+                )
+            request = o.run_request("?", preset or file_preset, [], settings, thread)
+            raise typer.Exit(ask_all(file, answers, jobs, request.preset, request.context))
         request = o.run_request(question, preset or file_preset, entity or [], settings, thread)
     elif options != o.RunOptions() or any((question, preset, entity, config, *named.values())):
         raise ConfigurationError(

@@ -1,0 +1,166 @@
+"""`triplewise ask --file`: many questions to a table of answers, resumable."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from triplewise.graphs.build import build_graph
+from triplewise.graphs.cli.console import progress_bars, say
+from triplewise.nodes.context import Context
+from triplewise.nodes.state import Answer
+from triplewise.tools.core.errors import ConfigurationError, DataError, TriplewiseError, UserError
+from triplewise.tools.core.files import json_lines, lines_of
+
+COLUMNS = ("id", "question", "status", "confidence", "answer", "values", "query", "reason", "seconds")
+"""Columns of the answers; several answers of one question stand in one cell, split by ` | `."""
+FORMATS = (".csv", ".jsonl", ".parquet")
+
+
+def read_questions(source: str) -> list[tuple[str, str]]:
+    """Return (id, question) of a file, or of standard input for `-`; an id is its line unless it has one.
+
+    A `.csv` needs a column `question`, a `.jsonl` a key `question`, both may have `id`; of any other text
+    each line that is not empty is a question.
+
+    Raises:
+        DataError: it cannot be read, or holds no question.
+    """
+    path = Path(source)
+    records: Iterator[tuple[int, Mapping[str, Any]]]
+    if source == "-":
+        records = ((n, {"question": line}) for n, line in enumerate(sys.stdin, 1))
+    elif path.suffix == ".jsonl":
+        records = json_lines(path)
+    elif path.suffix == ".csv":
+        rows = csv.DictReader(line for _, line in lines_of(path))
+        records = ((rows.line_num, row) for row in rows)
+    else:
+        records = ((n, {"question": line}) for n, line in lines_of(path))
+    questions = []
+    for number, record in records:
+        text = record.get("question")
+        if not isinstance(text, str):
+            raise DataError("no `question`; name the column or key of the questions so", source, number)
+        if text.strip():
+            questions.append((str(record.get("id") or number), text.strip()))
+    if not questions:
+        raise DataError("holds no question; write one a line, or a column `question`", source)
+    return questions
+
+
+def ask_all(source: str, out: Path | None, jobs: int, preset: str, settings: Mapping[str, Any]) -> int:
+    """Answer the questions of a file; return the exit code.
+
+    Answers are kept in `OUT.part` as they come, so that the same command goes on where it was cut off; at
+    the end they are written to `out` in the order of the questions. Without `out` they are printed as JSON
+    lines. A question that fails has the status `failed` with the error as its reason, and ends nothing else.
+    """
+    if out is not None and out.suffix not in FORMATS:
+        raise ConfigurationError(f"--out {out} must end in {', '.join(FORMATS)}")
+    if out is not None and out.suffix == ".parquet" and not (find_spec("pandas") and find_spec("pyarrow")):
+        raise ConfigurationError("writing Parquet needs pandas and pyarrow: pip install pandas pyarrow")
+    context = Context(**settings)
+    questions = read_questions(source)
+    part = out.with_name(f"{out.name}.part") if out is not None else None
+    answers = _finished(part, questions)
+    if answers:
+        say(f"{len(answers)} of {len(questions)} questions were answered before; going on", "notice")
+    graph: Any = build_graph(preset)
+
+    def one(key: tuple[str, str]) -> dict[str, Any]:
+        try:
+            answer = graph.invoke({"question": key[1], "entities": {}}, context=context)["answer"]
+        except UserError:
+            raise  # it holds for every question: a setting, a file
+        except TriplewiseError as error:
+            return row(*key, Answer("not_found", reason=str(error))) | {"status": "failed"}
+        return row(*key, answer)
+
+    left = (key for key in questions if key not in answers)
+    pool = ThreadPoolExecutor(jobs, thread_name_prefix="triplewise-ask")
+    file = part.open("a", encoding="utf-8") if part is not None else sys.stdout
+    if answers:
+        file.write("\n")  # ends the line that was being written when it was cut off
+    try:
+        with progress_bars() as report:
+            report("asking", len(answers), len(questions))
+            running: dict[Future[dict[str, Any]], tuple[str, str]] = {}
+            while True:
+                for key in left:
+                    running[pool.submit(one, key)] = key
+                    if len(running) >= 2 * jobs:
+                        break
+                if not running:
+                    break
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    answers[running.pop(future)] = record = future.result()
+                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                    file.flush()
+                    report("asking", len(answers), len(questions), _tally(answers.values()))
+    except KeyboardInterrupt:
+        if part is not None:
+            say("cut off; the same command goes on", "notice")
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        if part is not None:
+            file.close()
+    if out is not None and part is not None:
+        _write(out, [answers[key] for key in questions])
+        part.unlink()
+        say(f"{_tally(answers.values())}; written to {out}")
+    return 3 if any(record["status"] == "failed" for record in answers.values()) else 0
+
+
+def row(number: str, question: str, answer: Answer) -> dict[str, Any]:
+    """Return an answer as a row of `COLUMNS`."""
+    query = answer.sparql or answer.sql
+    cells = (" | ".join(answer.labels), " | ".join(answer.values), query, answer.reason)
+    sure = None if answer.confidence is None else round(answer.confidence, 3)
+    values = (number, question, answer.status, sure, *cells, round(answer.usage.seconds, 2))
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def _tally(records: Any) -> str:
+    counts: dict[str, int] = {}
+    for record in records:
+        counts[record["status"]] = counts.get(record["status"], 0) + 1
+    return ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
+
+
+def _finished(part: Path | None, questions: list[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the answers that an earlier run of these questions left; failed ones are asked again."""
+    if part is None or not part.exists():
+        return {}
+    wanted, answers = set(questions), {}
+    for line in part.read_text(encoding="utf-8").splitlines():
+        try:
+            record = json.loads(line)
+            key = (record["id"], record["question"])
+        except (ValueError, KeyError, TypeError):
+            continue  # the line that was being written when it was cut off
+        if key in wanted and record["status"] != "failed":
+            answers[key] = record
+    return answers
+
+
+def _write(out: Path, records: list[dict[str, Any]]) -> None:
+    if out.suffix == ".parquet":
+        import pandas as pd
+
+        pd.DataFrame(records, columns=list(COLUMNS)).to_parquet(out)
+        return
+    with out.open("w", encoding="utf-8", newline="") as file:
+        if out.suffix == ".jsonl":
+            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        else:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(records)

@@ -1,0 +1,103 @@
+"""A graph by hand and questions by the file: `triplewise query`, `triplewise ask --file`."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from triplewise.graphs.cli.app import run
+from triplewise.graphs.cli.batch import COLUMNS
+
+CAPITAL = "SELECT ?city { wd:Q17 wdt:P36 ?city }"
+
+
+def test_a_query_shows_labels(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(["query", CAPITAL]) == 0
+    assert "Tokyo (Q1490)" in capsys.readouterr().out
+    file = tmp_path / "capital.rq"
+    file.write_text(CAPITAL, encoding="utf-8")
+    assert run(["query", str(file), "--csv"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["city,city_label", "Q1490,Tokyo"]
+    assert run(["query", CAPITAL, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["city"]["label"] == "Tokyo"
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "message"),
+    [
+        ("ASK { wd:Q17 wdt:P36 wd:Q1490 }", 0, "yes"),
+        ("ASK { wd:Q17 wdt:P36 wd:Q64 }", 1, "no"),
+        ("DELETE WHERE { ?s ?p ?o }", 2, "would change"),
+        ("SELECT ?x {", 2, "not valid SPARQL"),
+        ("nowhere.rq", 2, "neither a query nor a file"),
+        ("SELECT ?x { ?x wdt:P36 wdt:P36 }", 1, "no result"),
+    ],
+)
+def test_what_a_query_may_be(query: str, code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["query", query]) == code
+    shown = capsys.readouterr()
+    assert message in shown.out + shown.err
+
+
+def test_a_file_of_questions_becomes_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = tmp_path / "q.csv", tmp_path / "a.csv"
+    file.write_text(
+        'id,question\na,Who wrote Dracula?\nb,"What is the capital, of Atlantis?"\n', encoding="utf-8"
+    )
+    assert run(["ask", "--file", str(file), "--out", str(out), "--jobs", "2"]) == 0
+    with out.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert tuple(rows[0]) == COLUMNS
+    assert [(r["id"], r["status"], r["answer"]) for r in rows] == [
+        ("a", "answered", "Bram Stoker"),
+        ("b", "not_found", ""),
+    ]
+    assert "SELECT" in rows[0]["query"]
+    assert not list(tmp_path.glob("*.part"))
+    parquet = tmp_path / "a.parquet"
+    assert run(["ask", "--file", str(file), "--out", str(parquet)]) == 0
+    assert list(pd.read_parquet(parquet)["answer"]) == ["Bram Stoker", ""]
+
+
+def test_a_batch_goes_on_where_it_was_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = tmp_path / "q.txt", tmp_path / "a.jsonl"
+    file.write_text("Who wrote Dracula?\nWhat is the capital of Japan?\n", encoding="utf-8")
+    done = dict.fromkeys(COLUMNS) | {
+        "id": "1",
+        "question": "Who wrote Dracula?",
+        "status": "answered",
+        "answer": "kept",
+    }
+    part = tmp_path / "a.jsonl.part"
+    part.write_text(json.dumps(done) + '\n{"id": "2", "quest', encoding="utf-8")
+    assert run(["ask", "--file", str(file), "--out", str(out)]) == 0
+    records = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert [r["answer"] for r in records] == ["kept", "Tokyo"]
+    assert "going on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "arguments", "message"),
+    [
+        ("q.csv", "text\nWho?\n", [], "no `question`"),
+        ("q.txt", "\n\n", [], "holds no question"),
+        ("q.txt", "Who?\n", ["--out", "a.xls"], "must end in"),
+        ("q.txt", "Who?\n", ["--trace", "t.html"], "--file goes without"),
+    ],
+)
+def test_a_batch_that_cannot_be(
+    name: str,
+    text: str,
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = tmp_path / name
+    file.write_text(text, encoding="utf-8")
+    assert run(["ask", "--file", str(file), *arguments]) == 2
+    assert message in capsys.readouterr().err
