@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
+from triplewise.nodes.plan import settings_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
 from triplewise.nodes.text import contains_name
 from triplewise.tools.actions.comparison import compared
@@ -20,9 +21,9 @@ from triplewise.tools.kg.literals import readable, readable_text
 from triplewise.tools.kg.protocol import facts_of
 from triplewise.tools.kg.vocabulary import node_labels, relation_texts, triple_labels
 from triplewise.tools.planning.bodies import rule_program
-from triplewise.tools.planning.confidence import Calibration, Reading, calibration_for
+from triplewise.tools.planning.confidence import Calibration, Reading, calibration_for, read_query
 from triplewise.tools.planning.lexical.claims import LINKED
-from triplewise.tools.planning.lexical.planner import GUESS
+from triplewise.tools.planning.lexical.planner import GUESS, make_plan
 from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.raw_sparql import patterns_of, proof_sparql
@@ -148,8 +149,11 @@ def _build(
     # A model that took over from `cascade` answers with a query of its own.
     by_rule = context.embedded or (state.steps and rule and state.last.feedback.arguments == (rule.text(),))
     reading = readings.get(rule.text()) if rule is not None and by_rule else None
-    if reading is not None and status == "answered" and values:
-        calibration = calibration_for(kg, context.calibration)
+    calibration = calibration_for(kg, context.calibration) if status == "answered" and values else None
+    if calibration is not None and reading is None and not context.embedded:
+        calibration = calibration.models.get(context.name_of("model"))
+        reading = reading_of_query(state, context, sparql) if calibration is not None else None
+    if calibration is not None and reading is not None:
         confidence = round(calibration.probability(reading.features), 4)
         least = context.min_confidence
         if confidence < (calibration.min_confidence if least is None else least):
@@ -178,6 +182,19 @@ def _build(
         rivals=rivals,
     )
     return {"answer": answer}
+
+
+def reading_of_query(state: State, context: Context, sparql: str) -> Reading | None:
+    """Return the reading of the query that a model built in a run, None where it built none.
+
+    It is compared with what the embedded policy would do: some KG queries, no model call.
+    """
+    env, question, linked = environment(context), state.question, state.linked
+    if not sparql or form_of(question) != "question":
+        return None
+    plan = make_plan(question, linked, env.kg, env.encoder, env.seeds, settings_of(context))
+    wrong = [s for s in state.steps if s.rolled_back or s.feedback.error or s.feedback.outcome == "empty"]
+    return read_query(sparql, plan, question, linked, env.kg, env.encoder, len(wrong))
 
 
 def doubts(kg: KnowledgeGraph, reading: Reading) -> str:

@@ -104,7 +104,8 @@ def choose(state: State, runtime: Runtime[Context]) -> Update:
     """
     context, answer = runtime.context, state.answer
     assert answer is not None
-    own, sure = state.rules[state.attempt].text(), answer.confidence or 0.0
+    own = state.rules[state.attempt].text() if context.embedded else "the query of the model"
+    sure = answer.confidence or 0.0
     readings = [Rival(own, answer.values, answer.labels, answer.sparql, sure), *answer.rivals]
     meanings = [(e, c) for e in state.linked for c in e.candidates[:MEANINGS] if c.id != e.id]
     number = pick(

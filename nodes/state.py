@@ -159,9 +159,9 @@ class Answer:
     gives `sql` in place of `sparql`, and `rows` (as text) in place of `proof`.
 
     `confidence` is the calibrated probability that the answer is exactly right; None where nothing could
-    calibrate it (with a language model, for claims and slots). Below the setting `min_confidence` the status
-    is `unsure`. `unaccounted` are the words of the question that the query does not account for, `rivals`
-    other readings with other answers, likeliest first.
+    calibrate it (for claims and slots, and with a language model that `triplewise calibrate` has not asked).
+    Below the setting `min_confidence` the status is `unsure`. `unaccounted` are the words of the question
+    that the query does not account for, `rivals` other readings with other answers, likeliest first.
     """
 
     status: AnswerStatus

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 EXAMPLES = examples(
     "triplewise calibrate questions.jsonl --kg films",
     "triplewise calibrate a.jsonl b.jsonl --kg films --out films.calibration.yaml",
+    "triplewise calibrate questions.jsonl --kg films --model openai:gpt-4o-mini",
 )
+AT_ONCE = 4
+"""Questions that a language model is asked at a time."""
 
 
 class Labelled(NamedTuple):
@@ -31,37 +36,46 @@ class Labelled(NamedTuple):
 
 
 def collect(
-    group: str, questions: Iterable[Labelled], kg: KnowledgeGraph, least: float = 1.0
+    group: str, questions: Iterable[Labelled], kg: KnowledgeGraph, least: float = 1.0, **settings: Any
 ) -> Iterator[Row]:
-    """Ask questions without a model; return whether each answer is right, and by what evidence.
+    """Ask questions; return whether each answer is right, and by what evidence.
 
-    `least` is the F1 of a right answer: 1 where gold answers and graph are complete.
+    `least` is the F1 of a right answer: 1 where gold answers and graph are complete. `settings` are those of
+    a run, such as its language model.
     """
     from triplewise.graphs.build import build_graph
+    from triplewise.nodes.answer import reading_of_query
     from triplewise.nodes.context import Context
+    from triplewise.nodes.state import State
     from triplewise.tools.core.overlap import best_overlap
     from triplewise.tools.learning.calibration import Row
     from triplewise.tools.learning.questions import short_answers
 
     graph: Any = build_graph()
-    for question, entities, gold in questions:
-        settings = Context(kg=kg, seeds="none", min_confidence=0.0)
-        state = graph.invoke({"question": question, "entities": dict(entities)}, context=settings)
-        answer, readings, attempt = state["answer"], state.get("readings", ()), state.get("attempt", 0)
+
+    def row(labelled: Labelled) -> Row:
+        question, entities, gold = labelled
+        fixed = {"kg": kg, "seeds": "none", "min_confidence": 0.0, "cascade": None}
+        context = Context(**{**settings, **fixed})
+        values = graph.invoke({"question": question, "entities": dict(entities)}, context=context)
+        state, answer = State(**values), values["answer"]
+        if not context.embedded:
+            reading = reading_of_query(state, context, answer.sparql)
+        else:
+            reading = next(iter(state.readings[state.attempt :]), None)
         ids = [short_answers(kg, answers) for answers in gold]
         # Yes-or-no answers may stand in words.
         f1 = max(best_overlap(answer.values, ids).f1, best_overlap(answer.labels, gold, "names").f1)
-        has_reading = bool(answer.values) and attempt < len(readings)
-        yield Row(
-            group,
-            question,
-            f1 >= least and any(gold),
-            readings[attempt].features if has_reading else {},
-            any(gold),
-        )
+        features = reading.features if reading is not None and answer.values else {}
+        return Row(group, question, f1 >= least and any(gold), features, any(gold))
+
+    with ThreadPoolExecutor(AT_ONCE if "model" in settings else 1) as pool:
+        yield from pool.map(row, questions)
 
 
+@o.unfold
 def calibrate(
+    options: o.RunOptions,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -70,28 +84,31 @@ def calibrate(
             "and, if you like, `entities`.",
         ),
     ],
-    kg: o.Kg = None,
-    profile: o.Profile = None,
     to: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="Where to write it. [dim](the folder of the graph)[/dim]"),
     ] = None,
 ) -> None:
-    """Train the confidence of answers without a language model on questions of your own.
+    """Train the confidence of answers on questions of your own.
 
     All questions are asked, and a logistic regression learns by what evidence answers were right. It is kept
     as calibration.yaml in the folder of a graph that `triplewise kg load` made, and used from then on; for
     other graphs --set calibration=FILE names it. Takes 40 answers at least, better 200, of every kind of
     question, a fifth of them with no answer.
+
+    With --model, that language model is asked, and its answers get a confidence of their own, kept in the
+    same file: by the words its query accounts for, by whether the plan without a model has the same answers,
+    and by what went wrong on the way. Without this its answers have none.
     """
     from triplewise.nodes.context import Context
     from triplewise.nodes.environment import environment
     from triplewise.tools.core.files import json_lines
     from triplewise.tools.learning.calibration import train
-    from triplewise.tools.planning.confidence import own_file
+    from triplewise.tools.planning.confidence import calibration_for, own_file
     from triplewise.tools.planning.seeds import question_parts
 
-    context = Context(**o.RunOptions(kg=kg, profile=profile).context_settings())
+    settings = options.context_settings()
+    context = Context(**settings)
     graph = environment(context).kg
     if (path := to or own_file(graph)) is None:
         raise ConfigurationError(
@@ -105,11 +122,16 @@ def calibrate(
             questions.append(Labelled(text, entities, (answers, *map(tuple, record.get("also") or ()))))
     rows: list[Row] = []
     with progress_bars() as report:
-        for row in collect(str(context.kg), questions, graph):
+        for row in collect(str(context.kg), questions, **{**settings, "kg": graph}):
             rows.append(row)
             report("asking", len(rows), len(questions))
     calibration = train(rows, {"questions": [file.name for file in files], "count": len(rows)})
-    calibration.write(path)
+    before = calibration_for(graph, str(path) if path.is_file() else None)
+    if context.embedded:
+        replace(calibration, models=before.models).write(path)
+    else:
+        models = {**before.models, context.name_of("model"): calibration}
+        replace(before, models=models).write(path)
     measured: Mapping[str, float] = calibration.provenance["left out"]["all"]
     out().print(columns(tuple(measured), [tuple(f"{value:g}" for value in measured.values())]))
     out().print(

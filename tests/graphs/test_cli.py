@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -70,9 +71,9 @@ def test_an_answer_that_is_not_sure_says_so_and_has_an_exit_code_of_its_own(
     assert "4 not sure" in cli("ask", "--help").out.replace("\n", " ")
 
 
-def test_calibrate_learns_from_ones_own_questions(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def own_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """A graph of films, and questions about it, half of which it does not answer."""
     monkeypatch.setattr("triplewise.tools.learning.calibration.LEAST", 12)
     facts = [
         f':f{i} rdfs:label "Film {c}x" ; :director :d{i} . :d{i} rdfs:label "Dee {c}" .' for i, c in LETTERS
@@ -82,16 +83,52 @@ def test_calibrate_learns_from_ones_own_questions(
         *({"question": f"Who is the director of Film {c}x?", "answers": [f"Dee {c}"]} for _, c in LETTERS),
         *({"question": f"Who is the deputy director of Film {c}x?", "answers": []} for _, c in LETTERS),
     ]
-    path, kept = tmp_path / "questions.jsonl", tmp_path / "own.yaml"
+    path = tmp_path / "questions.jsonl"
     path.write_text("".join(json.dumps(q) + "\n" for q in questions))
-    films = str(tmp_path / "films.ttl")
-    assert "--out" in cli("calibrate", str(path), "--kg", films).err
-    done = cli("calibrate", str(path), "--kg", films, "--out", str(kept))
+    return str(tmp_path / "films.ttl"), str(path)
+
+
+def test_calibrate_learns_from_ones_own_questions(
+    cli: Cli, tmp_path: Path, own_questions: tuple[str, str]
+) -> None:
+    (films, path), kept = own_questions, tmp_path / "own.yaml"
+    assert "--out" in cli("calibrate", path, "--kg", films).err
+    done = cli("calibrate", path, "--kg", films, "--out", str(kept))
     assert done.code == 0, done.err
-    assert yaml.safe_load(kept.read_text())["provenance"]["count"] == len(questions)
+    assert yaml.safe_load(kept.read_text())["provenance"]["count"] == 2 * len(LETTERS)
     own = ("--kg", films, "-q", "--set", f"calibration={kept}")
     assert cli("ask", "Who is the director of Film Ax?", *own).code == 0
     assert cli("ask", "Who is the deputy director of Film Ax?", *own).code == 4
+
+
+def test_a_model_that_was_calibrated_knows_how_sure_it_is(
+    cli: Cli, tmp_path: Path, own_questions: tuple[str, str], openai_server: Callable[..., OpenAIServer]
+) -> None:
+    def reply(messages: list[dict[str, str]]) -> str:
+        # Right where the question asks for the director, wrong where it asks for a deputy.
+        film = re.findall(r"Film ([A-J])x", messages[-1]["content"])[-1]
+        query = f"add_fact(f{ord(film) - ord('A')}, director, ?name)"
+        return f"Thought: its director\nAction: {query}\nAction: set_answer(?name)\nAction: execute()"
+
+    def asked(question: str, model: str) -> dict[str, Any]:
+        own = ("--json", "--set", f"calibration={kept}")
+        done: dict[str, Any] = json.loads(cli("ask", question, *about, "--model", model, *own).out)
+        assert done["usage"]["calls"] == 1
+        return done
+
+    (films, path), kept = own_questions, tmp_path / "own.yaml"
+    about = ("--kg", films, "--base-url", openai_server(reply, models=("scripted", "other")).url)
+    done = cli("calibrate", path, *about, "--model", "openai:scripted", "--out", str(kept))
+    assert done.code == 0, done.err
+    sure = asked("Who is the director of Film Ax?", "openai:scripted")
+    unsure = asked("Who is the deputy director of Film Ax?", "openai:scripted")
+    assert (sure["status"], unsure["status"]) == ("answered", "unsure")
+    assert sure["confidence"] > unsure["confidence"]
+    other = asked("Who is the deputy director of Film Ax?", "openai:other")
+    assert (other["status"], other["confidence"]) == ("answered", None)
+    # Without a model nothing has changed, and calibrating that keeps what was learned of the model.
+    assert cli("calibrate", path, "--kg", films, "--out", str(kept)).code == 0
+    assert asked("Who is the director of Film Ax?", "openai:scripted")["confidence"] == sure["confidence"]
 
 
 @pytest.mark.parametrize(

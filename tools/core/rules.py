@@ -23,7 +23,9 @@ ConstraintKind = Literal[
     "either",
     "not",
     "distinct",
+    "computed",
 ]
+"""`computed` is what no rule of a plan does but a model's query may: sums, differences, the first few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ def path_text(body: tuple[Atom, ...]) -> str:
 def _path_text(start: str, atoms: tuple[Atom, ...], end: str = "") -> str:
     """A chain as the papers write it; `end` stands in for its last variable."""
     ends = [f"?{a.variable}" for a in atoms]
-    ends[-1] = end or ends[-1]
+    ends[-1:] = [end] if end else ends[-1:]
     return " ".join([start, *(f"{a.arrow()} {node}" for a, node in zip(atoms, ends, strict=True))])
 
 
@@ -177,6 +179,8 @@ def _constraint_text(constraint: Constraint) -> str:
             return _path_text(constraint.variable, atoms, value)
         case "ask":
             return "yes or no"
+        case "computed":
+            return "computed"
 
 
 def no_return(anchor: str, body: tuple[Atom, ...]) -> tuple[Constraint, ...]:

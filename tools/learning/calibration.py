@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.planning.confidence import FEATURES, Calibration, most_probable
+from triplewise.tools.planning.confidence import FEATURES, MODEL_FEATURES, Calibration, most_probable
 
 PRECISION = 0.9
 """What share of the answers shown as answered shall be right."""
@@ -43,6 +43,7 @@ class Row:
 def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> Calibration:
     """Return the calibration that rows give, with its figures by cross-validation.
 
+    The features are those of the rows: `FEATURES`, or `MODEL_FEATURES` of answers by a language model.
     Raises `ConfigurationError` where too few questions were answered, or all alike.
     """
     answered = [row for row in rows if row.features]
@@ -52,13 +53,11 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
             f"{len(answered)} questions were answered, {int(right.sum())} of them rightly; a calibration "
             f"takes {LEAST} answers at least, 5 of them right and 5 wrong"
         )
-    table = np.array([[row.features[name] for name in FEATURES] for row in answered])
-    weights = _weights(answered)
+    names, weights = list(answered[0].features), _weights(answered)
     strength = min(STRENGTHS, key=lambda c: _loss(cross_validated(answered, c), right, weights))
     estimates = cross_validated(answered, strength)
-    coefficients, bias, means, scales = _fit(table, right, weights, strength)
+    coefficients, bias, means, scales = _fit(_table(answered), right, weights, strength, names)
     least = _least_confidence(estimates, right, weights)
-    names = list(FEATURES)
     return Calibration(
         weights=_rounded(names, coefficients),
         means=_rounded(names, means),
@@ -71,7 +70,7 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
 
 def cross_validated(rows: Sequence[Row], strength: float) -> np.ndarray:
     """Return the probability of each answer by a model that has not seen its graph (of one: its fold)."""
-    table = np.array([[row.features[name] for name in FEATURES] for row in rows])
+    table, names = _table(rows), list(rows[0].features)
     right, weights = np.array([row.is_right for row in rows]), _weights(rows)
     groups = np.array([row.group for row in rows])
     if len(set(groups)) == 1:
@@ -79,7 +78,7 @@ def cross_validated(rows: Sequence[Row], strength: float) -> np.ndarray:
     estimates = np.zeros(len(rows))
     for group in np.unique(groups):
         inside, rest = groups == group, groups != group
-        coefficients, bias, means, scales = _fit(table[rest], right[rest], weights[rest], strength)
+        coefficients, bias, means, scales = _fit(table[rest], right[rest], weights[rest], strength, names)
         estimates[inside] = 1 / (1 + np.exp(-bias - ((table[inside] - means) / scales) @ coefficients))
     return np.minimum(estimates, [most_probable(row.features) for row in rows])
 
@@ -143,8 +142,13 @@ def _weights(rows: Sequence[Row]) -> np.ndarray:
     return np.array([len(rows) / len(sizes) / sizes[group] for group in groups])
 
 
+def _table(rows: Sequence[Row]) -> np.ndarray:
+    """Return the features of rows, a column each in the order of the first row's."""
+    return np.array([[row.features[name] for name in rows[0].features] for row in rows])
+
+
 def _fit(
-    table: np.ndarray, right: np.ndarray, weights: np.ndarray, strength: float
+    table: np.ndarray, right: np.ndarray, weights: np.ndarray, strength: float, names: Sequence[str]
 ) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
     """Return coefficients, bias, and the means and scales of the features.
 
@@ -156,7 +160,8 @@ def _fit(
     means = np.average(table, axis=0, weights=weights)
     scales = np.sqrt(np.average((table - means) ** 2, axis=0, weights=weights))
     scales = np.where(scales > 1e-6, scales, 1.0)
-    scaled, signs = (table - means) / scales, np.array([sign for sign, _ in FEATURES.values()])
+    known = {**FEATURES, **MODEL_FEATURES}
+    scaled, signs = (table - means) / scales, np.array([known[name][0] for name in names])
     chosen, coefficients = np.ones(len(signs), bool), np.zeros(len(signs))
     while True:
         model = LogisticRegression(C=strength, max_iter=2_000)

@@ -19,12 +19,12 @@ import numpy as np
 import yaml
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.rules import Rule
+from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term
 from triplewise.tools.kg.open import is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.bodies import node_form, run
+from triplewise.tools.planning.bodies import node_form, relation_form, run
 from triplewise.tools.planning.lexical.accounting import Accounting, WordUse
 from triplewise.tools.planning.lexical.planner import (
     GUESS,
@@ -35,6 +35,7 @@ from triplewise.tools.planning.lexical.planner import (
     has_gap,
     prepare,
 )
+from triplewise.tools.pyql.raw_sparql import parts_of
 from triplewise.tools.retrieval.encoder import Encoder
 
 FILE = "calibration.yaml"
@@ -79,6 +80,28 @@ FEATURES: Mapping[str, tuple[int, str]] = {
     "words": (EITHER, "logarithm of the number of content words and operators"),
 }
 """The features, one by one: whether more of it makes an answer surer, and what it is."""
+_SHARED = (
+    *("accounted", "lost", "numbers", "operators", "mentions"),
+    *("unasked", "agreement", "fit", "many", "plural", "boolean"),
+)
+MODEL_FEATURES: Mapping[str, tuple[int, str]] = {
+    **{name: FEATURES[name] for name in _SHARED},
+    "plan": (MORE, "confidence of the best rule without a model, less than 0 where its answers are others"),
+    "repairs": (LESS, "steps that failed, found nothing or were taken back, at most 4"),
+}
+"""The features of a query that a language model built."""
+CLAUSES: Mapping[ConstraintKind, str] = {
+    "ask": "AskQuery",
+    "count": "Aggregate_Count",
+    "max": "Aggregate_Max OrderBy",
+    "min": "Aggregate_Min",
+    "filter": "< > <= >=",
+    "distinct": "!=",
+    "either": "Union values",
+    "not": "Minus Builtin_NOTEXISTS",
+    "computed": "Aggregate_Sum Aggregate_Avg AdditiveExpression MultiplicativeExpression Slice",
+}
+"""Constraint of a rule -> the operations of SPARQL's algebra that carry it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +138,61 @@ def read_plan(
         return ()
     search = plan.search or prepare(question, linked, kg, encoder, PlanSettings())
     return _Reader(search, plan.rules, linked).readings()
+
+
+def read_query(
+    sparql: str,
+    plan: Plan,
+    question: str,
+    linked: Sequence[LinkedEntity],
+    kg: KnowledgeGraph,
+    encoder: Encoder,
+    repairs: int = 0,
+) -> Reading:
+    """Return the reading of a query that a language model built, with `MODEL_FEATURES`.
+
+    Args:
+        plan: what the embedded policy would do, which the query is compared with; how sure that is goes by
+            the shipped calibration, so that one of its own changes nothing here.
+        repairs: steps that went wrong before.
+    """
+    search = plan.search or prepare(question, linked, kg, encoder, PlanSettings())
+    rule, result = _query_rule(sparql, search), kg.query(sparql, limit=SAMPLE)
+    truth = () if result.boolean is None else (Literal(str(result.boolean).lower(), XSD + "boolean"),)
+    search.values[rule.key] = result.column(result.variables[0]) if result.rows else truth
+    reading = _Reader(search, (rule, *plan.rules), linked).readings()[0]
+    best = next(iter(read_plan(plan, question, linked, kg, encoder)), Reading(""))
+    sure = shipped().probability(best.features) if best.values else 0.0
+    same = frozenset(best.values) == frozenset(reading.values)
+    features = {name: reading.features[name] for name in _SHARED}
+    features |= {"plan": round(sure if same else -sure, 4), "repairs": min(repairs, 4)}
+    return replace(reading, rule=sparql, features=features)
+
+
+def _query_rule(sparql: str, search: Search) -> Rule:
+    """Return a rule that says what a query does, for the accounting; it is not one to run.
+
+    Its body has all relations; what else the query names stands as a type or, for literals, a comparison.
+    """
+    kg, parts = search.kg, parts_of(sparql)
+    short = kg.profile.short
+    body = tuple(
+        Atom(
+            relation_form(kg, short(t.relation)),
+            not isinstance(t.object, IRI) or isinstance(t.subject, IRI),
+            f"x{i}",
+        )
+        for i, t in enumerate(parts.patterns)
+    )
+    relations = {t.relation for t in parts.patterns}
+    nodes = [node_form(kg, short(t)) for t in parts.terms if isinstance(t, IRI) and t not in relations]
+    constraints = [Constraint("type", value=node) for node in nodes]
+    constraints += [Constraint("filter", value=t.value) for t in parts.terms if isinstance(t, Literal)]
+    constraints += [Constraint(k) for k, names in CLAUSES.items() if parts.operations & {*names.split()}]
+    if len(nodes) > 1:
+        constraints.append(Constraint("meets"))
+    anchor = next((topic for topic in search.topics if topic in nodes), "")
+    return Rule(anchor, body, tuple(constraints))
 
 
 class _Reader:
@@ -250,8 +328,10 @@ def most_probable(features: Mapping[str, float]) -> float:
     """Return the highest probability that an answer can have.
 
     It is a half where another answer is as good, where the rule leaves out a mention, a number or an
-    operator, and where the answer is no only because the graph says nothing.
+    operator, and where the answer is no only because the graph says nothing. A model may know better.
     """
+    if features.keys() == MODEL_FEATURES.keys():
+        return 1.0
     is_tie = not features["alone"] and features["margin"] < TIE
     left_out = any(features[name] for name in ("mentions", "numbers", "operators"))
     return 0.5 if is_tie or left_out or features["open"] else 1.0
@@ -265,6 +345,7 @@ class Calibration:
         weights: of each feature, after its mean was taken away and it was divided by its scale.
         min_confidence: from where an answer counts as answered.
         provenance: what it was trained on, and figures.
+        models: name of a language model -> the calibration of its answers, by `MODEL_FEATURES`.
     """
 
     weights: Mapping[str, float]
@@ -273,6 +354,7 @@ class Calibration:
     bias: float
     min_confidence: float
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Calibration] = field(default_factory=dict)
 
     def probability(self, features: Mapping[str, float]) -> float:
         """Return how probable it is that an answer with such features is exactly right."""
@@ -292,7 +374,11 @@ def read_calibration(text: str, path: Path) -> Calibration:
     """Return the calibration of a data file. Raises `DataError` where it is none, or of other features."""
     try:
         calibration = Calibration(**yaml.safe_load(text))
+        models = {name: Calibration(**section) for name, section in calibration.models.items()}  # type: ignore[arg-type]
+        calibration = replace(calibration, models=models)
         calibration.probability(dict.fromkeys(FEATURES, 0.0))
+        for section in models.values():
+            section.probability(dict.fromkeys(MODEL_FEATURES, 0.0))
     except (TypeError, KeyError, ValueError, AttributeError, ZeroDivisionError, yaml.YAMLError) as error:
         raise DataError(
             f"no calibration of this version ({error}); run `triplewise calibrate` again", path

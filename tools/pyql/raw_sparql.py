@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from threading import Lock
+from typing import NamedTuple
 
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, Literal, Node, Variable, text
+from triplewise.tools.core.terms import IRI, Literal, Node, Term, Variable, text
 from triplewise.tools.kg.profile import Profile
 from triplewise.tools.pyql.sparql import STANDARD, Template
 
+_PARSER = Lock()
+"""rdflib's parser is one for all threads, and two that parse at once fail."""
 _SHORT = re.compile(r"(?<![\w<:/\"'])(?P<kind>[er]):(?P<id>[^\s;,(){}|/^*+?\"'<>]*[^\s;,(){}|/^*+?\"'<>.])")
 _PREFIXED = re.compile(r"(?<![\w<:/\"'?])(?P<prefix>[A-Za-z][\w-]*):(?=[A-Za-z_\d])")
 _STRINGS = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|<[^<>\s]*>")
@@ -50,28 +54,54 @@ def _split(query: str) -> Iterator[tuple[str, bool]]:
     yield query[place:], False
 
 
-def patterns_of(sparql: str) -> list[Template]:
-    """Return the triple patterns of a query outside of negations, as facts to instantiate.
+class QueryParts(NamedTuple):
+    """What a query is made of.
 
-    What rdflib cannot parse, or walks by a path of several relations, gives none.
+    Attributes:
+        patterns: its triple patterns outside of negations, as facts to instantiate; none for a path.
+        terms: all IRIs and literals that it names, relations and negations too.
+        operations: names of what it does, as in SPARQL's algebra ("Union"); comparisons by their sign.
     """
+
+    patterns: list[Template]
+    terms: list[Term]
+    operations: set[str]
+
+
+def patterns_of(sparql: str) -> list[Template]:
+    """Return the triple patterns of a query; none of one that rdflib cannot parse."""
+    return parts_of(sparql).patterns
+
+
+def parts_of(sparql: str) -> QueryParts:
+    """Return what a query is made of; nothing of one that rdflib cannot parse."""
+    from rdflib import Literal as RdfLiteral
+    from rdflib import URIRef
     from rdflib.plugins.sparql.algebra import translateQuery, traverse
     from rdflib.plugins.sparql.parser import parseQuery
 
     found: list[Template] = []
+    terms: dict[Term, None] = {}
+    operations: set[str] = set()
 
     def visit(node: object) -> None:
-        if getattr(node, "name", "") == "BGP":
+        name = getattr(node, "name", "")
+        operations.add(node.op if name == "RelationalExpression" else name)  # type: ignore[attr-defined]
+        if isinstance(node, URIRef | RdfLiteral) and isinstance(term := _node(node), IRI | Literal):
+            terms[term] = None
+        elif name == "BGP":
             for triple in node.triples:  # type: ignore[attr-defined]
                 subject, relation, end = (_node(part) for part in triple)
                 if isinstance(subject, IRI | Variable) and isinstance(relation, IRI) and end is not None:
                     found.append(Template(subject, relation, end))
 
     try:
-        traverse(translateQuery(parseQuery(sparql)).algebra, visitPost=visit)
+        with _PARSER:
+            algebra = translateQuery(parseQuery(sparql)).algebra
+        traverse(algebra, visitPost=visit)
     except Exception:  # noqa: BLE001 - rdflib raises what it likes; without patterns there is no proof
-        return []
-    return list(dict.fromkeys(found))
+        return QueryParts([], [], set())
+    return QueryParts(list(dict.fromkeys(found)), list(terms), operations)
 
 
 def _node(part: object) -> Node | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,7 +12,7 @@ from triplewise.graphs import Context, build_graph
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, parse_call
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg import open_kg
-from triplewise.tools.pyql.raw_sparql import patterns_of, read_sparql
+from triplewise.tools.pyql.raw_sparql import parts_of, patterns_of, read_sparql
 
 Server = Callable[..., OpenAIServer]
 TOOLS = TOOLSETS["sparql"]
@@ -91,3 +92,12 @@ def test_it_needs_a_model() -> None:
 def test_a_variable_called_prefix_declares_none() -> None:
     text = read_sparql("SELECT ?prefix WHERE { ?prefix rdf:type ?t }", open_kg("demo").profile)
     assert text.startswith("PREFIX rdf: <")
+
+
+def test_queries_are_taken_apart_in_many_threads_at_once() -> None:
+    queries = [f"SELECT ?x {{ <a:{n}> <a:p>/<a:q> ?y . ?x <a:r> ?y FILTER(?y > {n}) }}" for n in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(parts_of, queries))
+    assert [len(p.patterns) for p in parts] == [1] * 40
+    assert {term.n3() for term in parts[7].terms} >= {"<a:7>", "<a:r>"}
+    assert ">" in parts[7].operations
