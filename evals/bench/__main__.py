@@ -17,6 +17,7 @@ from triplewise.evals.bench.observe import observe
 from triplewise.evals.bench.paths import paths
 from triplewise.evals.bench.ranking import ranking
 from triplewise.evals.bench.savings import savings
+from triplewise.evals.bench.soak import soak
 from triplewise.evals.bench.startup import startup
 from triplewise.tools.core.errors import TriplewiseError
 
@@ -48,7 +49,7 @@ def about(
     """Benches behind published figures. Run them on a machine that does nothing else."""
 
 
-for bench in (startup, observe, paths, inflight, corrections, ranking, savings):
+for bench in (startup, observe, paths, inflight, corrections, ranking, savings, soak):
     app.command()(bench)
 
 if __name__ == "__main__":

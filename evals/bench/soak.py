@@ -1,0 +1,123 @@
+"""Many questions to an endpoint that fails: whether each still gets the answer it gets without faults."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice, zip_longest
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+
+from triplewise.evals import scripted_model
+from triplewise.evals.bench.proxy import Proxy
+from triplewise.evals.data import benchmark, locate, read_records
+from triplewise.graphs import Context, build_graph
+from triplewise.graphs.cli.app import relax_collector
+from triplewise.graphs.cli.console import say
+from triplewise.tools.core.errors import RunError
+from triplewise.tools.linking.linker import without_brackets
+
+
+class Reply(NamedTuple):
+    """What a question came to, after how many seconds, and the memory that the process then had, in MiB."""
+
+    status: str
+    values: tuple[str, ...]
+    reason: str
+    seconds: float
+    memory: float
+
+
+def soak(
+    endpoint: Annotated[str, typer.Argument(help="URL of an endpoint that holds MetaQA's graph.")],
+    count: Annotated[int, typer.Option(min=4, help="Questions, of MetaQA's dev files.")] = 1_000,
+    jobs: Annotated[int, typer.Option(min=1, help="Questions in flight.")] = 100,
+    failing: Annotated[float, typer.Option(min=0, max=1, help="Share of requests that fail.")] = 0.1,
+    restart: Annotated[
+        str | None, typer.Option(help="Shell command that restarts the endpoint; run half-way.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="scripted (on loopback), or embedded.")] = "scripted",
+    latency: Annotated[float, typer.Option(help="Seconds a reply of the scripted model takes.")] = 0.2,
+) -> list[dict[str, Any]]:
+    """Answers of a failing endpoint beside those without faults. Needs TRIPLEWISE_DATA.
+
+    Each run is a process of its own. `same`: answers as without faults. `said so`: others that name the
+    failure (an error, or a spent budget). `growth`: of memory over the last half of the questions, percent.
+    """
+    files = [locate(file) for file in benchmark("metaqa").seeds]
+    mixed = zip_longest(*(read_records(file, "question", "topic_entity") for file in files))
+    records = list(islice((record for hops in mixed for record in hops if record), count))
+    rows: list[dict[str, Any]] = []
+    expected: Sequence[Reply] = ()
+    for rate in (0.0, failing):
+        with Proxy(endpoint, failure_rate=rate) as proxy, scripted_model.running(latency) as url:
+            served = {"model": scripted_model.MODEL, "base_url": url} if model == "scripted" else {}
+            context = {"model": model, **served, "kg": proxy.url, "profile": "metaqa", "seeds": "none"}
+            start = time.perf_counter()
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                running = pool.submit(_ask_all, records, context, jobs)
+                while rows and restart and not running.done():
+                    if proxy.traffic.requests >= rows[0]["requests"] // 2:
+                        subprocess.run(restart, shell=True, check=True, stdout=subprocess.DEVNULL)
+                        restart = None
+                    time.sleep(0.05)
+                replies = running.result()
+            seconds, expected = time.perf_counter() - start, expected or replies
+            rows.append({"failing": rate, **_figures(expected, replies), "in all, s": seconds})
+            rows[-1] |= {"requests": proxy.traffic.requests, "failed": proxy.traffic.failed}
+            rows[-1] |= {"refused": proxy.traffic.refused}
+    return rows
+
+
+def _ask_all(records: Sequence[Mapping[str, Any]], context: Mapping[str, Any], jobs: int) -> list[Reply]:
+    """Ask every question, so many at a time."""
+    relax_collector()  # as the command line does
+    graph = build_graph("agent")
+
+    async def ask(record: Mapping[str, Any], gate: asyncio.Semaphore) -> Reply:
+        async with gate:
+            question = without_brackets(record["question"])
+            given = {"question": question, "entities": {record["topic_entity"]: None}}
+            start = time.perf_counter()
+            try:
+                answer = (await graph.ainvoke(given, context=Context(**context)))["answer"]
+                came = answer.status, tuple(sorted(answer.values)), answer.reason
+            except RunError as error:
+                came = "error", (), str(error)
+            resident = int(Path("/proc/self/statm").read_text().split()[1]) / 256  # pages of 4 KiB
+            return Reply(*came, time.perf_counter() - start, resident)
+
+    async def every() -> list[Reply]:
+        gate = asyncio.Semaphore(jobs)
+        return await asyncio.gather(*(ask(record, gate) for record in records))
+
+    return asyncio.run(every())
+
+
+def _figures(expected: Sequence[Reply], replies: Sequence[Reply]) -> dict[str, Any]:
+    """Return the figures of a run, and say on stderr what became of answers that differ."""
+    pairs = list(zip(expected, replies, strict=True))
+    differing = [(e, r) for e, r in pairs if (e.status, e.values) != (r.status, r.values)]
+    said = [r for _, r in differing if r.status in ("error", "budget_spent")]
+    became = Counter(f"{e.status} became {r.status}: {r.reason}" for e, r in differing)
+    for change, times in became.most_common(10):
+        say(f"{times} times {change}")
+    last = [r.memory for r in replies[len(replies) // 2 :]]
+    quantiles = np.quantile([r.seconds for r in replies], [0.5, 0.95, 0.99])
+    return {
+        "questions": len(replies),
+        "answered": sum(r.status == "answered" for r in replies),
+        "same": len(replies) - len(differing),
+        "said so": len(said),
+        **{f"{name}, s": float(s) for name, s in zip(("median", "95 %", "99 %"), quantiles, strict=True)},
+        "MiB": last[-1],
+        "growth": 100 * (max(last) / last[0] - 1),
+    }
