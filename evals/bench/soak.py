@@ -52,7 +52,7 @@ def soak(
     Each run is a process of its own. `same`: answers as without faults. `said so`: others that name the
     failure (an error, or a spent budget). `growth`: of memory over the last half of the questions, percent.
     """
-    files = [locate(file) for file in benchmark("metaqa").seeds]
+    files = [locate(file) for file in benchmark("metaqa").seeds.values()]
     mixed = zip_longest(*(read_records(file, "question", "topic_entity") for file in files))
     records = list(islice((record for hops in mixed for record in hops if record), count))
     rows: list[dict[str, Any]] = []
@@ -63,7 +63,7 @@ def soak(
             context = {"model": model, **served, "kg": proxy.url, "profile": "metaqa", "seeds": "none"}
             start = time.perf_counter()
             with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                running = pool.submit(_ask_all, records, context, jobs)
+                running = pool.submit(_ask_all, records, "queryagent" if served else "agent", context, jobs)
                 while rows and restart and not running.done():
                     if proxy.traffic.requests >= rows[0]["requests"] // 2:
                         subprocess.run(restart, shell=True, check=True, stdout=subprocess.DEVNULL)
@@ -77,10 +77,12 @@ def soak(
     return rows
 
 
-def _ask_all(records: Sequence[Mapping[str, Any]], context: Mapping[str, Any], jobs: int) -> list[Reply]:
+def _ask_all(
+    records: Sequence[Mapping[str, Any]], preset: str, context: Mapping[str, Any], jobs: int
+) -> list[Reply]:
     """Ask every question, so many at a time."""
     relax_collector()  # as the command line does
-    graph = build_graph("agent")
+    graph = build_graph(preset)
 
     async def ask(record: Mapping[str, Any], gate: asyncio.Semaphore) -> Reply:
         async with gate:
