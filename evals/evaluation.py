@@ -40,6 +40,7 @@ from triplewise.evals.systems import parts_of
 from triplewise.evals.tasks import TASKS
 from triplewise.graphs.presets import PRESETS, VARIANTS
 from triplewise.nodes.context import Context
+from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError
 
 _ELSEWHERE = ("base_url", "api_key_env")
@@ -90,6 +91,8 @@ def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     for key, values in (("phases", phases), ("settings", settings)):
         if values:
             arguments[key] = {**(arguments.get(key) or {}), **values}
+    if arguments.get("settings"):  # Inspect writes all arguments into its log
+        arguments["settings"] = {n: hide_secrets(value) for n, value in arguments["settings"].items()}
     return arguments
 
 

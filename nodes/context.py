@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import isfinite
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
+from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError
 
 ENVIRONMENT = "_environment"
@@ -64,7 +65,7 @@ class Context:
     any LangChain chat model as `model`, and any LangChain retriever as `documents`.
 
     A setting that is not given takes the preset's own value. Raises `ConfigurationError` on values that
-    cannot work, when it is built.
+    cannot work, when it is built. A password in a URL is kept apart: the setting has `***` for it.
     """
 
     kg: NameOrObject = field(
@@ -241,6 +242,8 @@ class Context:
         return replace(self, **own)
 
     def __post_init__(self) -> None:
+        for name in OUTSIDE:
+            setattr(self, name, hide_secrets(getattr(self, name)))
         for setting in fields(self):
             name, value = setting.name, getattr(self, setting.name)
             kind, _, optional = str(setting.type).partition(" | ")

@@ -32,6 +32,7 @@ from triplewise.guidelines import Guidelines, load_guidelines
 from triplewise.nodes.context import ENVIRONMENT, Context
 from triplewise.nodes.state import State, Usage
 from triplewise.tools.actions import TOOLSETS, Toolset
+from triplewise.tools.core.addresses import whole_url
 from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile, open_kg
@@ -189,7 +190,7 @@ class Environment:
         from triplewise.tools.sql.database import open_database
 
         timeout, limit = self.context.query_timeout, self.context.row_limit
-        database = open_database(self.context.db, timeout=timeout, limit=limit)
+        database = open_database(whole_url(self.context.db), timeout=timeout, limit=limit)
         return database.session(self.meter, timeout, limit)
 
     @cached_property

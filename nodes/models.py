@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 
 from triplewise.nodes.pricing import Prices, estimate_tokens, load_prices
 from triplewise.nodes.state import Usage
+from triplewise.tools.core.addresses import hide_secrets, whole_url
 from triplewise.tools.core.errors import (
     ConfigurationError,
     ModelUnavailableError,
@@ -135,7 +136,7 @@ class Server:
     """
 
     model: str
-    base_url: str
+    base_url: str = field(repr=False)
     api_key: str = field(repr=False)
     api_key_env: str
     timeout: float = 60.0
@@ -191,7 +192,9 @@ def open_model(
     settings = {"max_tokens": 1024, **settings}
     if provider == "openai":
         return _opened(find_server(name, base_url, api_key_env, **settings), prices)
-    given = {name: value for name, value in (settings | {"base_url": base_url}).items() if value is not None}
+    given = {name: value for name, value in settings.items() if value is not None}
+    if base_url is not None:
+        given["base_url"] = whole_url(base_url)
     return _opened_by_provider(provider, name, tuple(sorted(given.items())), prices)
 
 
@@ -531,11 +534,11 @@ def split_model(model: str) -> tuple[str, str]:
 
 def base_url_for(given: str | None) -> str:
     """Return the server's URL without a slash at its end. Raises `ConfigurationError` if it is none."""
-    url = (given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip().rstrip("/")
+    url = whole_url(given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL).strip().rstrip("/")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
-            f"base_url {url!r} is no http(s) URL; it looks like http://localhost:8000/v1"
+            f"base_url {hide_secrets(url)!r} is no http(s) URL; it looks like http://localhost:8000/v1"
         )
     return url
 

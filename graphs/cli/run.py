@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -145,15 +144,10 @@ class Run:
             **whole_trace(self.state),
             "preset": self.request.preset,
             "kg": self.context.kg,
-            "db": hide_password(self.context.db),
+            "db": self.context.db,
             "model": self.context.model,
             "thread": self.request.thread,
         }
-
-
-def hide_password(url: str | None) -> str | None:
-    """Return a database URL without its password."""
-    return re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", url) if url else None
 
 
 def write_run(path: Path, run: Run) -> None:
@@ -162,9 +156,9 @@ def write_run(path: Path, run: Run) -> None:
     trace = trace_of(run.state, None if context.db else run.kg)
     answer, status = trace["labels"], trace["status"]
     question = Question(request.thread, request.question, answer=answer, status=status, trace=trace)
-    source = {"database": hide_password(context.db)} if context.db else {"graph": context.kg}
+    source = {"database": context.db} if context.db else {"graph": context.kg}
     about = source | {"model": context.model, "preset": request.preset}
-    about |= {name: value for name, value in request.context.items() if name not in ("kg", "db", "model")}
+    about |= {n: getattr(context, n) for n in request.context if n not in ("kg", "db", "model")}
     block = RunBlock("run", about | {"triplewise": version("triplewise")}, [question])
     write_page(path, Page(request.question, runs=[block]))
     say(f"the run as a page: {path}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from triplewise.tools.core.addresses import hide_secrets, whole_url
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.kg.profile import Profile, load_profile, profile_names
 from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache
@@ -68,8 +69,8 @@ def open_kg(
         ConfigurationError: unknown profile, impossible URL.
         DataError: no such path, or a folder or file that holds no graph; says what to do.
     """
-    text, path = str(source), Path(source)
-    key: tuple[object, ...] = (text, profile if isinstance(profile, Profile) else str(profile))
+    text, path = hide_secrets(str(source)), Path(source)
+    key: tuple[object, ...] = (whole_url(text), profile if isinstance(profile, Profile) else str(profile))
     if text != DEMO and not _URL.match(text) and path.exists():  # the same path may hold another graph later
         written = [path / MANIFEST, path / PROFILE] if is_store(path) else graph_files(path)
         key = (str(path.resolve()), *(f.stat().st_mtime_ns for f in written if f.exists()), *key[1:])
@@ -147,7 +148,7 @@ def _open(source: str | Path, profile: str | Path | Profile | None) -> Knowledge
         packaged = (load_profile(name) for name in profile_names() if given is None)
         fits = (p for p in packaged if any(re.search(host, text, re.IGNORECASE) for host in p.endpoint_hosts))
         shape = given or next(fits, load_profile("generic"))
-        endpoint = EndpointKG(text, shape)
+        endpoint = EndpointKG(whole_url(text), shape)
         if given is None and not shape.endpoint_hosts:
             from triplewise.tools.kg.infer import endpoint_profile
 

@@ -1,0 +1,40 @@
+"""URLs that hold a password or a key: kept and shown without, whole for what connects."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from typing import TypeVar
+
+REMEMBERED = 256
+"""URLs whose secrets a process remembers; the least recently given ones are forgotten."""
+
+T = TypeVar("T")
+
+_PASSWORD = re.compile(r"(\w://[^/?#\s:@]*:)[^/?#\s]*@")
+_KEY = re.compile(r"([?&][^=&#]*(?:key|token|secret|passw|pwd|auth)[^=&#]*=)[^&#\s]+", re.IGNORECASE)
+_whole: OrderedDict[str, str] = OrderedDict()
+_lock = threading.Lock()
+
+
+def hide_secrets(value: T) -> T | str:
+    """Return a URL with `***` for the password and the keys in it, which is `whole_url`'s to look up.
+
+    Whatever else it is given comes back as it is.
+    """
+    if not isinstance(value, str) or "://" not in value:
+        return value
+    shown = _KEY.sub(r"\1***", _PASSWORD.sub(r"\1***@", value))
+    if shown != value:
+        with _lock:
+            _whole[shown] = value
+            _whole.move_to_end(shown)
+            while len(_whole) > REMEMBERED:
+                _whole.popitem(last=False)
+    return shown
+
+
+def whole_url(shown: str) -> str:
+    """Return the URL that this process was given for one that `hide_secrets` returned, or the text itself."""
+    return _whole.get(shown, shown)
