@@ -30,7 +30,6 @@ from inspect_ai.log import (
     write_eval_log,
 )
 from inspect_ai.util import store_from_events
-from platformdirs import user_state_path
 
 from triplewise.evals.baselines import BASELINES
 from triplewise.evals.data import checksum
@@ -42,6 +41,7 @@ from triplewise.graphs.presets import PRESETS, VARIANTS
 from triplewise.nodes.context import Context
 from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import state_folder
 
 _ELSEWHERE = ("base_url", "api_key_env")
 """Settings that say where a model is, not which."""
@@ -177,7 +177,7 @@ def run(
 
 def default_log_dir() -> Path:
     """Return the folder of logs in the user's state folder."""
-    return user_state_path("triplewise") / "evals"
+    return state_folder() / "evals"
 
 
 def identity_of(task: Task) -> str:

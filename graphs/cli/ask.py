@@ -134,9 +134,9 @@ def ask(
     from triplewise.graphs.cli.runs import open_checkpoints
 
     if trace is not None:
-        from triplewise.graphs.page import check_place
+        from triplewise.graphs.page import check_page
 
-        check_place(trace)
+        check_page(trace)
         trace = trace.absolute()
     named = {"db": db, "documents": documents, "overlay": overlay, "facts": facts, "review": review or None}
     named["interactive"] = interactive or None

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, RunError
-from triplewise.tools.core.files import exclusive
+from triplewise.tools.core.files import exclusive, make_private, state_folder
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.postgres import PostgresSaver
@@ -80,7 +80,9 @@ class Checkpoints:
         if path is not None and path.exists() and not _is_sqlite(path):
             raise DataError("is no checkpoint file; name another one with --checkpoints", path)
         try:
-            self.notes.mkdir(parents=True, exist_ok=True)
+            if path is None:
+                state_folder()
+            make_private(self.notes, folder=True)
             self.saver = open_saver(self.path, notify)
         except (OSError, sqlite3.OperationalError) as error:
             notify(
@@ -127,8 +129,7 @@ class Checkpoints:
 
         path = self.note(request.thread)
         with exclusive(path.with_suffix(".lock"), refuse_waiting):
-            path.touch(mode=0o600)  # a database URL may hold a password
-            path.write_text(json.dumps(asdict(request)), encoding="utf-8")
+            make_private(path).write_text(json.dumps(asdict(request)), encoding="utf-8")
             yield
 
     def unfinished(self, thread: str | None = None) -> RunRequest:
@@ -286,7 +287,7 @@ def open_saver(path: Path, notify: Notify) -> SqliteSaver:
     """Open the saver on a file, which is set aside and begun anew where it is damaged."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-    connection = sqlite3.connect(path, check_same_thread=False, timeout=10)
+    connection = sqlite3.connect(make_private(path), check_same_thread=False, timeout=10)
     try:
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":

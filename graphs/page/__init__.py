@@ -36,6 +36,8 @@ MOST = 200
 SCRIPTS = ("base.js", "terms.js", "code.js", "network.js", "question.js", "list.js", "charts.js", "main.js")
 """The page's script, in the order in which it is read."""
 
+_GENERATOR, _BEGIN = b'<meta name="generator" content="triplewise">', 4_096
+"""What stands among the first bytes of every page."""
 _FIGURE = re.compile(r"\s*[-−+~<>≤≥±$€£]?\s*\.?\d")
 _WORD = re.compile(r"\w")
 
@@ -181,11 +183,11 @@ def write_page(path: Path | str, page: Page) -> Path:
     """Write the page to a file, whole or not at all, and return where it is.
 
     Raises:
-        DataError: the folder is missing or cannot be written.
+        DataError: the folder is missing or cannot be written, or another file is there.
         ConfigurationError: as `render_page`.
     """
     path = Path(path)
-    check_place(path)
+    check_page(path)
     content = render_page(page)
     target = path.resolve()
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -211,6 +213,16 @@ def check_place(path: Path) -> None:
         raise DataError(f"cannot write a page there: no folder {str(folder)!r}; make it first", path)
     if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise DataError("cannot write a page there: no permission; choose another place", path)
+
+
+def check_page(path: Path) -> None:
+    """Check besides that no file is lost but a page of ours. Raises `DataError` as `check_place`."""
+    check_place(path)
+    if path.is_file():
+        with path.open("rb") as file:
+            begin = file.read(_BEGIN)
+        if begin and _GENERATOR not in begin:
+            raise DataError("is no page of triplewise, and is not overwritten; name another file", path)
 
 
 def interval(cell: Cell) -> str:

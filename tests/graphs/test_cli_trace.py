@@ -11,6 +11,7 @@ import pytest
 from tests.graphs.conftest import Cli
 from tests.graphs.test_page import blocks
 from tests.support.openai_server import OpenAIServer
+from triplewise.nodes.context import Context
 
 QUESTION = "Where was Goethe's unmarried partner born?"
 
@@ -55,9 +56,7 @@ def test_a_run_without_an_answer_is_shown_too(
 def test_a_database_is_shown_without_its_password(
     cli: Cli, tmp_path: Path, openai_server: Callable[..., OpenAIServer]
 ) -> None:
-    from triplewise.graphs.cli.run import hide_password
-
-    assert hide_password("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
+    assert Context(db="postgresql://me:secret@host/db").db == "postgresql://me:***@host/db"
     with sqlite3.connect(tmp_path / "films.sqlite") as connection:
         connection.execute("create table film (title text, awards integer)")
         connection.executemany("insert into film values (?, ?)", [("Alien", 3), ("Jaws", 5)])

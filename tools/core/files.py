@@ -7,7 +7,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
@@ -24,6 +24,8 @@ M = TypeVar("M", bound="BaseModel")
 
 Record = dict[str, Any]
 
+LONGEST_LINE = 16 * 2**20
+"""Characters that no line of a text file may have more of."""
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)
 """What opening or reading a text file may raise."""
 
@@ -153,7 +155,10 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a text file that are not empty, without their ends, with 1-based numbers."""
     try:
         with open_text(path) as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), ""), 1):
+                if len(line) > LONGEST_LINE:
+                    message = f"longer than {LONGEST_LINE:,} characters; write one record a line"
+                    raise DataError(message, path, number)
                 if line.strip():
                     yield number, line.rstrip("\r\n")
     except UNREADABLE as error:
@@ -199,6 +204,21 @@ def json_list(path: Path, key: str = "") -> list[Any]:
     if not isinstance(entries, list):
         raise DataError(f"has to hold a list of questions{f' under {key!r}' if key else ''}", path)
     return entries
+
+
+def make_private(path: Path, *, folder: bool = False) -> Path:
+    """Make a file or folder, where there is none yet, that nobody but the user can read; return it."""
+    path.mkdir(0o700, parents=True, exist_ok=True) if folder else path.touch(0o600)
+    with suppress(PermissionError):  # another's, who lets us use it
+        path.chmod(0o700 if folder else 0o600)
+    return path
+
+
+def state_folder() -> Path:
+    """Return the user's state folder, which nobody else can read: runs hold questions, answers, addresses."""
+    from platformdirs import user_state_path
+
+    return make_private(user_state_path("triplewise"), folder=True)
 
 
 def is_writable(folder: Path) -> bool:

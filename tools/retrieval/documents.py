@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from stat import S_ISREG
 from tempfile import NamedTemporaryFile
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -122,6 +123,9 @@ def _stamps(folder: Path) -> tuple[_Stamp, ...]:
                 file = Path(place, name)
                 with suppress(OSError):  # gone meanwhile, or a link to nowhere
                     facts = file.stat()
+                    if not S_ISREG(facts.st_mode):  # reading a pipe would wait for ever
+                        _log.warning("left out: %s is a pipe or a device, no file", file)
+                        continue
                     stamps.append((file.relative_to(folder).as_posix(), facts.st_size, facts.st_mtime_ns))
     if not stamps:
         endings = f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
