@@ -74,14 +74,18 @@ class Question(NamedTuple):
         return overlap([short(v) if isinstance(v, IRI) else v.value for v in values], self.gold).f1
 
 
-def sets_of_questions() -> Iterator[tuple[str, Graph | None, KnowledgeGraph, list[Labelled]]]:
+def sets_of_questions(
+    benchmarks: Sequence[str] = ("webqsp", "wikiwebquestions", "qald10"),
+) -> Iterator[tuple[str, Graph | None, KnowledgeGraph, list[Labelled]]]:
     """Return the sets: name, the benchmark's graph, the graph opened, questions.
+
+    Training questions of benchmarks first, then MetaQA by hops, the demo, and small graphs of other shapes.
 
     Of the small graphs every other question is for training; the rest is kept apart for reports. Raises
     `DataError` if a file is missing.
     """
     data = data_folder()
-    for name in ("webqsp", "wikiwebquestions", "qald10"):
+    for name in benchmarks:
         of = graph(benchmark(name).graph)
         kg = prepared(of).open()
         (file,) = map(locate, benchmark(name).seeds.values())

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from triplewise.evals.bench.corrections import corrections
 from triplewise.evals.bench.inflight import inflight
+from triplewise.evals.bench.latency import latency
 from triplewise.evals.bench.observe import observe
 from triplewise.evals.bench.paths import paths
 from triplewise.evals.bench.ranking import ranking
@@ -49,7 +50,7 @@ def about(
     """Benches behind published figures. Run them on a machine that does nothing else."""
 
 
-for bench in (startup, observe, paths, inflight, corrections, ranking, savings, soak):
+for bench in (startup, observe, paths, inflight, corrections, ranking, savings, latency, soak):
     app.command()(bench)
 
 if __name__ == "__main__":

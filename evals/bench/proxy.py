@@ -21,13 +21,14 @@ class Traffic:
     """What passed.
 
     Attributes:
-        requests: all of them. failed: those that met a fault of the proxy's own. refused: those that came
+        requests: all of them. connections: opened. failed: those that met a fault of the proxy's own. refused: those that came
             while the endpoint was down. in_flight, most_in_flight: at this moment, and at any.
         waves: sequential round trips: the longest chain of requests that each began after the one before
             had ended.
     """
 
     requests: int = 0
+    connections: int = 0
     failed: int = 0
     refused: int = 0
     in_flight: int = 0
@@ -42,7 +43,8 @@ class Proxy(ThreadingHTTPServer):
         traffic: since the last `reset`. lock: hold it to read several counts at one moment.
 
     Args:
-        target: URL of the endpoint. delay_ms: milliseconds that a round trip takes longer.
+        target: URL of the endpoint. delay_ms: milliseconds that a round trip takes longer;
+            opening a connection is one.
         failure_rate: share of requests that meet one of `FAULTS`; may be changed while it runs.
         seed: of the draws, which are made in the order of the requests.
     """
@@ -88,6 +90,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Stay silent."""
+
+    def setup(self) -> None:
+        """Shake hands, which takes a round trip."""
+        super().setup()
+        with self.server.lock:
+            self.server.traffic.connections += 1
+        time.sleep(self.server.delay_ms / 1000)
 
     def do_GET(self) -> None:
         """Pass a request on, or fail it."""

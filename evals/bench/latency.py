@@ -1,0 +1,90 @@
+"""What distance costs: questions to a real engine some milliseconds away, beside the same graph in process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from statistics import fmean, median
+from typing import Annotated, Any
+
+import pyoxigraph as ox
+import typer
+
+from triplewise.evals.bench.proxy import Proxy
+from triplewise.evals.choose_thresholds import Labelled, sets_of_questions
+from triplewise.evals.sparql_server import OxigraphServer
+from triplewise.graphs import Answer, Context, build_graph
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.endpoint import EndpointKG
+
+
+def latency(
+    count: Annotated[int, typer.Option(min=1, help="Questions of each set.")] = 10,
+    delays: Annotated[
+        list[int] | None, typer.Option("--delay", help="Milliseconds of a round trip [0, 50, 250].")
+    ] = None,
+    only: Annotated[str, typer.Option(help="Sets whose names begin so.")] = "",
+) -> list[dict[str, Any]]:
+    """Round trips and seconds of a question without a model, by the distance of the endpoint.
+
+    MetaQA's dev questions by hops, the demo's training questions, and every other question of small graphs.
+    The engine is pyoxigraph behind HTTP; its graphs have no label index there. `sequential` is the longest
+    chain of round trips of which each waits for the one before. Needs TRIPLEWISE_DATA.
+    """
+    rows = list[dict[str, Any]]()
+    for name, _, kg, questions in sets_of_questions(()):
+        if name.startswith(only) and isinstance(kg, EmbeddedKG):
+            rows += _rows(name, kg, questions[:count], delays or [0, 50, 250])
+    return rows
+
+
+def _rows(
+    name: str, kg: EmbeddedKG, questions: Sequence[Labelled], delays: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Ask in the process, then from each distance."""
+    ask(kg, questions[0].question)  # opens the encoder
+    embedded = [ask(kg, q.question) for q in questions]
+    rows = [_row(name, "embedded", embedded, embedded)]
+    store = ox.Store()
+    store.bulk_extend(kg.quads())
+    with OxigraphServer(store) as engine:
+        for delay in delays:
+            with Proxy(engine.url, delay_ms=delay) as proxy:
+                endpoint = EndpointKG(proxy.url, kg.profile)
+                answers, trips, waves = list[tuple[Answer, float]](), list[int](), list[int]()
+                for q in questions:
+                    proxy.reset()
+                    answers.append(ask(endpoint, q.question))
+                    trips.append(proxy.traffic.requests)
+                    waves.append(proxy.traffic.waves)
+                endpoint.close()
+            rows.append(_row(name, f"{delay} ms", embedded, answers, trips, waves))
+    return rows
+
+
+def _row(
+    name: str,
+    engine: str,
+    embedded: Sequence[tuple[Answer, float]],
+    answers: Sequence[tuple[Answer, float]],
+    trips: Sequence[int] = (0,),
+    waves: Sequence[int] = (0,),
+) -> dict[str, Any]:
+    """Return the figures of one set; `embedded`: what the engine in this process answers to it."""
+    same = [a.values == b.values for (a, _), (b, _) in zip(answers, embedded, strict=True)]
+    seconds = [s for _, s in answers]
+    return {
+        "questions": name, "engine": engine, "asked": len(answers), "same answers": sum(same),
+        "trips": fmean(trips), "sequential": fmean(waves), "most sequential": max(waves),
+        "first, s": seconds[0], "median, s": median(seconds), "most, s": max(seconds),
+    }  # fmt: skip
+
+
+def ask(kg: KnowledgeGraph, question: str) -> tuple[Answer, float]:
+    """Return the answer without a model, and the seconds that it took."""
+    start = time.perf_counter()
+    state = build_graph("agent").invoke(
+        {"question": question}, context=Context(kg=kg, model="embedded", max_seconds=600)
+    )
+    return state["answer"], time.perf_counter() - start
