@@ -100,9 +100,7 @@ class EmbeddedKG(KnowledgeGraph):
         except TimeoutError as error:
             return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
 
-    def _label_rows(
-        self, subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None, deadline: Deadline
-    ) -> Result:
+    def _label_rows(self, subjects: Sequence[IRI], predicates: Sequence[IRI], deadline: Deadline) -> Result:
         """Index look-ups: pyoxigraph would scan a whole predicate to join it with a VALUES block."""
         if (store := self._opened.store) is None:
             return _closed(self.name)
@@ -118,9 +116,7 @@ class EmbeddedKG(KnowledgeGraph):
                     continue
                 for quad in store.quads_for_pattern(s, p, None, graph):
                     label = from_ox(quad.object)
-                    if isinstance(label, Literal) and (
-                        language is None or label.language.lower() in ("", language.lower())
-                    ):
+                    if isinstance(label, Literal):
                         rows.append((subject, predicate, label))
         outcome = Outcome.TIMEOUT if deadline.passed else Outcome.ROWS if rows else Outcome.EMPTY
         self.meter.add(outcome, time.perf_counter() - start)

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-import http.client
 import math
+import os
 import random
+import re
 import threading
 import time
+import weakref
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.error import HTTPError, URLError
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
-from urllib.request import Request, urlopen
+
+import httpx
 
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.terms import IRI
+from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.engine import ReadQuery, Token, Workers, read_query
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.sparql_results import Reply, Verdict, judge
+from triplewise.tools.kg.waves import Waves
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.profile import Profile
 
+T = TypeVar("T")
+
+CONNECTIONS = 4
+"""Requests at a time to one endpoint, where nothing else is asked for: polite to public ones."""
 ATTEMPTS = 4
 """Attempts at most for one query."""
 BACK_OFF = 0.4
@@ -37,7 +45,10 @@ CLASSES = 1_000
 """A closure of more classes than this is left to the engine."""
 LARGEST_BODY = 256 * 1024 * 1024
 """Bytes of an answer above which it is given up."""
-_CHUNK = 1 << 16
+REDIRECTS = 5
+"""Redirects that one request follows at most."""
+_BRANCH = "branch__"
+_DECLARED = re.compile(r"PREFIX\s+[^\s:]*:\s*<[^<>]*>", re.IGNORECASE)
 _AGENT = "triplewise (SPARQLWrapper)"
 _ACCEPT = "application/sparql-results+json, application/sparql-results+xml;q=0.8, application/json;q=0.5"
 
@@ -45,8 +56,10 @@ _ACCEPT = "application/sparql-results+json, application/sparql-results+xml;q=0.8
 class EndpointKG(KnowledgeGraph):
     """A KG behind a SPARQL 1.1 endpoint.
 
-    Each call opens its own connection (kept-alive ones stall with some servers). Overload (429, 5xx) and
-    cut connections are tried again within the time-out, as `Retry-After` asks; time-outs are not.
+    Connections are kept open, as many as there are requests at a time. Overload (429, 5xx) and cut
+    connections are tried again within the time-out, as `Retry-After` asks; time-outs are not. What tasks ask
+    that run together (`together`) is sent in as many requests as there are connections, each the union of
+    several queries where there are more.
 
     Args:
         url: the query endpoint. A login in it (`http://me:secret@host/sparql`) is sent as basic
@@ -58,10 +71,13 @@ class EndpointKG(KnowledgeGraph):
         headers: sent with every request, e.g. Authorization; like a login, not sent on after a redirect.
         graph: IRI of the default graph to ask, where the endpoint holds several.
         index: label index, where there is one.
+        connections: requests at a time.
 
     Raises:
         ConfigurationError: the URL is not one of http or https.
     """
+
+    is_remote = True
 
     def __init__(
         self,
@@ -74,6 +90,7 @@ class EndpointKG(KnowledgeGraph):
         headers: Mapping[str, str] | None = None,
         graph: str | None = None,
         index: LabelIndex | None = None,
+        connections: int = CONNECTIONS,
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -91,7 +108,11 @@ class EndpointKG(KnowledgeGraph):
             self._parameters.append(("default-graph-uri", graph))
         self._workers = Workers(32)
         self._closed = threading.Event()  # shared with sessions
-        self._is_virtuoso = False
+        self._is_virtuoso, self._unites = False, True
+        self.connections = connections
+        self._clients: dict[int, httpx.Client] = {}  # by process: a fork shares no connection
+        weakref.finalize(self, _close, self._clients)
+        self._waves: Waves[_Asked, Result] = Waves(self._settle_all)
 
     @property
     def closed(self) -> bool:
@@ -101,9 +122,44 @@ class EndpointKG(KnowledgeGraph):
     def close(self) -> None:
         """Stop asking. Later calls say `unavailable`."""
         self._closed.set()
+        _close(self._clients)
         super().close()
 
+    def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """Run tasks side by side; what they ask travels together."""
+        return self._waves.run(tasks)
+
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        return self._waves.ask(_Asked(query, timeout, limit))
+
+    def _settle_all(self, asked: Sequence[_Asked]) -> list[Result]:
+        """Answer queries at the same time, each once, in no more requests than there are connections."""
+        distinct = list({(a.query.text, a.limit): a for a in asked}.items())
+        step = self.connections if self.shared._unites else len(distinct)
+        groups = [distinct[i::step] for i in range(min(step, len(distinct)))]
+        answers: dict[tuple[str, int], Result] = {}
+        if len(groups) == 1:
+            results = [self._settle_group([a for _, a in groups[0]])]
+        else:
+            with ThreadPoolExecutor(self.connections, "triplewise-kg") as pool:
+                results = list(pool.map(self._settle_group, [[a for _, a in group] for group in groups]))
+        for group, values in zip(groups, results, strict=True):
+            answers.update(zip([key for key, _ in group], values, strict=True))
+        return [answers[a.query.text, a.limit] for a in asked]
+
+    def _settle_group(self, asked: Sequence[_Asked]) -> list[Result]:
+        """Answer queries by the union of them; each by itself where the engine fails at that."""
+        if len(asked) > 1 and (query := unite([(a.query, a.limit) for a in asked])) is not None:
+            most = sum(a.limit + 1 for a in asked)
+            whole = self._settle(query, max(a.timeout for a in asked), most)
+            if whole.outcome in (Outcome.ROWS, Outcome.EMPTY):
+                return split(whole, [(a.query, a.limit) for a in asked])
+            if whole.outcome is Outcome.SYNTAX:
+                self.shared._unites = False
+        return [self._settle(a.query, a.timeout, a.limit) for a in asked]
+
+    def _settle(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+        """Answer one query."""
         if self.closed:
             message = f"the knowledge graph {self.name!r} was closed: open it again"
             return Result(Outcome.UNAVAILABLE, message=message)
@@ -137,29 +193,28 @@ class EndpointKG(KnowledgeGraph):
     def _attempt(self, text: str, form: str, limit: int, deadline: Deadline) -> Verdict:
         request, seconds = self._request(text, form, deadline.left), math.ceil(max(deadline.left, 1.0))
         try:
-            reply = self._workers.run(partial(_exchange, request, seconds), deadline.left)
-        except TimeoutError:
+            reply = self._workers.run(partial(self._exchange, request, seconds), deadline.left)
+        except (TimeoutError, httpx.TimeoutException):
             message = (
                 f"{self.url} gave no answer within {deadline.seconds:g} s; ask for less, or allow more time"
             )
             return Verdict(Result(Outcome.TIMEOUT, message=message))
-        except (OSError, http.client.HTTPException, ValueError) as error:  # no whole HTTP reply came
-            cause = getattr(error, "reason", error)
-            if isinstance(cause, ConnectionRefusedError):
+        except (httpx.HTTPError, httpx.InvalidURL, RuntimeError, ValueError) as error:  # no whole reply came
+            if "refused" in str(error):
                 remedy = "nothing listens there: start the server, or check host and port"
-            elif isinstance(error, URLError):
+            elif isinstance(error, httpx.ConnectError):
                 remedy = "check the URL and the network"
             else:
                 remedy = "the connection was cut: try again, or look into the server's log"
-            message = f"{self.url} cannot be reached ({cause or type(error).__name__}); {remedy}"
+            message = f"{self.url} cannot be reached ({error or type(error).__name__}); {remedy}"
             result = Result(Outcome.UNAVAILABLE, message=message)
-            return Verdict(result, retry=not isinstance(error, ValueError))
+            return Verdict(result, retry=isinstance(error, httpx.TransportError))
         self.shared._is_virtuoso = self.shared._is_virtuoso or reply.headers.get("server", "").startswith(
             "Virtuoso"
         )
         return judge(reply, text, limit)
 
-    def _request(self, text: str, form: str, seconds: float) -> Request:
+    def _request(self, text: str, form: str, seconds: float) -> httpx.Request:
         from SPARQLWrapper import JSON, POST, SPARQLWrapper
 
         wrapper = SPARQLWrapper(self.url, returnFormat=JSON, agent=_AGENT)
@@ -174,36 +229,88 @@ class EndpointKG(KnowledgeGraph):
         if self.shared._is_virtuoso:
             # Virtuoso goes on working for a client that left, unless it is told when to stop.
             wrapper.addParameter("timeout", str(max(1000, int(seconds * 900))))
-        request: Request = wrapper._createRequest()
-        request.add_header("Accept", _ACCEPT)
-        for header, value in self._headers.items():  # urllib would send a login or a key on to any host
-            request.remove_header(header.capitalize())
-            request.add_unredirected_header(header, value)
-        return request
+        made = wrapper._createRequest()
+        headers = {**dict(made.header_items()), "Accept": _ACCEPT, **self._headers}
+        return httpx.Request(made.get_method(), made.full_url, headers=headers, content=made.data)
+
+    def _exchange(self, request: httpx.Request, seconds: float, cancelled: threading.Event) -> Reply:
+        """Send one request and read the whole reply. Raises httpx.HTTPError if none comes."""
+        process = os.getpid()
+        if (client := self._clients.get(process)) is None:
+            limits = httpx.Limits(max_connections=self.connections)
+            client = self._clients.setdefault(process, httpx.Client(limits=limits))
+        for _ in range(REDIRECTS):
+            request.extensions["timeout"] = httpx.Timeout(seconds).as_dict()
+            response = client.send(request, stream=True)
+            try:
+                if response.next_request is None:
+                    body = bytearray()
+                    for chunk in response.iter_bytes():
+                        body += chunk
+                        if cancelled.is_set():
+                            break
+                        if len(body) > LARGEST_BODY:
+                            raise ValueError(f"the answer is larger than {LARGEST_BODY >> 20} MiB")
+                    return Reply(response.status_code, bytes(body), dict(response.headers))
+                request = response.next_request
+                for header in self._headers:  # a login or a key goes to no other host
+                    request.headers.pop(header, None)
+            finally:
+                response.close()
+        raise httpx.TooManyRedirects("it redirects in a circle", request=request)
 
 
-def _exchange(request: Request, seconds: float, cancelled: threading.Event) -> Reply:
-    """Send one request and read the whole reply. Raises OSError or HTTPException if none comes."""
-    try:
-        response = urlopen(request, timeout=seconds)
-    except HTTPError as error:
-        with error:
-            return Reply(error.code, error.read(_CHUNK), _lower(error.headers))
-    chunks: list[bytes] = []
-    size = 0
-    with response:
-        while not cancelled.is_set() and (chunk := response.read1(_CHUNK)):
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > LARGEST_BODY:
-                raise ValueError(f"the answer is larger than {LARGEST_BODY >> 20} MiB")
-        if response.length:
-            raise http.client.IncompleteRead(b"", response.length)
-        return Reply(response.status, b"".join(chunks), _lower(response.headers))
+def _close(clients: dict[int, httpx.Client]) -> None:
+    """Close the connections of this process."""
+    if (client := clients.pop(os.getpid(), None)) is not None:
+        client.close()
 
 
-def _lower(headers: Any) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+class _Asked(NamedTuple):
+    """A query with its time-out in seconds and its limit in rows."""
+
+    query: ReadQuery
+    timeout: float
+    limit: int
+
+
+def unite(queries: Sequence[tuple[ReadQuery, int]]) -> ReadQuery | None:
+    """Return one query for several, each with its limit in rows; None where they cannot be united.
+
+    Its solutions are those of each query, marked with the query's number. An ASK becomes a row or none.
+    """
+    declared: dict[str, None] = {}
+    names: dict[str, None] = {}
+    branches = []
+    for number, (query, limit) in enumerate(queries):
+        form = next(t for t in query.tokens if t.keyword == query.form)
+        prologue = query.text[: form.start]
+        declared.update(dict.fromkeys(_DECLARED.findall(prologue)))
+        if _DECLARED.sub("", prologue).strip() or not (query.variables or query.form == "ASK"):
+            return None
+        names.update(dict.fromkeys(query.variables))
+        text = query.capped(limit + 1)[form.start :]
+        if query.form == "ASK":
+            text = f"SELECT (1 AS ?{_BRANCH}ask) {text[len(form.text) :]} LIMIT 1"
+        branches.append(f"{{ {{ {text} }} BIND({number} AS ?{_BRANCH}) }}")
+    columns = " ".join(f"?{name}" for name in (_BRANCH, *names))
+    return read_query(f"{' '.join(declared)} SELECT {columns} WHERE {{ {' UNION '.join(branches)} }}")
+
+
+def split(whole: Result, queries: Sequence[tuple[ReadQuery, int]]) -> list[Result]:
+    """Return the result of each query from that of their union."""
+    rows: list[list[tuple[Term | None, ...]]] = [[] for _ in queries]
+    for mark, *cells in whole.rows:
+        if isinstance(mark, Literal):
+            rows[int(mark.value)].append(tuple(cells))
+    results = []
+    for (query, limit), own in zip(queries, rows, strict=True):
+        if query.form == "ASK":
+            results.append(Result(Outcome.ROWS, boolean=bool(own)))
+            continue
+        places = [whole.variables.index(name) - 1 for name in query.variables]
+        results.append(Result.capped(query.variables, [tuple(row[i] for i in places) for row in own], limit))
+    return results
 
 
 class _Closure(NamedTuple):

@@ -100,6 +100,19 @@ class ReadQuery:
         return f"{self.text[:at]}\nLIMIT {rows}\n{self.text[at:]}".rstrip()
 
     @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of what the SELECT gives, in its order; () for `*`, and for an ASK."""
+        head = self.tokens[: self._group[0]]
+        if self.form == "ASK" or any(t.text == "*" and t.depth == 0 for t in head):
+            return ()
+        named = (
+            t.text[1:]
+            for before, t in pairwise(head)
+            if t.kind == "variable" and (t.depth == 0 or (t.depth == 1 and before.keyword == "AS"))
+        )
+        return tuple(dict.fromkeys(named))
+
+    @property
     def aggregates(self) -> bool:
         """Whether the outermost SELECT clause or HAVING computes an aggregate."""
         return any(

@@ -11,7 +11,7 @@ import copy
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from typing import Literal as OneOf
 from weakref import WeakKeyDictionary
 
-from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable
+from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable, text
 from triplewise.tools.kg.engine import ReadQuery, Refused, read_query, variable_names
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ V = TypeVar("V")
 
 BATCH = 500
 """Terms a VALUES block holds at most; Virtuoso's compiler fails on some thousand."""
-ROWS_PER_LABEL = 20
-"""Rows fetched a node when labels are asked: several predicates, a few languages."""
 LABEL_CACHE = 100_000
 """Labels kept a KG."""
 ANSWERS, ANSWER_ROWS = 200, 2_000
@@ -262,36 +260,43 @@ class AnswerCache:
 
     Steps repeat queries: choosing the answer shows the same values again, and the proof begins with the
     executed query. Answers are kept for one question only, so that a KG that changes is never answered for
-    from an old one, and failures (time-outs, ...) are never kept. A result that no LIMIT cut also answers for
-    fewer variables of the same pattern: distinct values of some variables are what is distinct among the
-    distinct values of more of them.
+    from an old one, and failures (time-outs, ...) are never kept. A result that no limit cut answers for any
+    limit, and also for fewer variables of the same pattern: distinct values of some variables are what is
+    distinct among the distinct values of more of them.
     """
 
     def __init__(self) -> None:
-        self._answers: LRUCache[tuple[str, int], Result] = LRUCache(ANSWERS)
+        # By query and the limit that cut the answer, None for none.
+        self._answers: LRUCache[tuple[str, int | None], Result] = LRUCache(ANSWERS)
 
     def find(self, sparql: str, limit: int) -> Result | None:
         """Return what the KG answered to a query, with at most `limit` rows; None if that is not here."""
         if (answer := self._answers.get((sparql, limit))) is not None:
             return answer
-        if (select := _SELECT.fullmatch(sparql)) is None:
-            return None
-        whole = self._answers.get((select["prologue"] + select["body"], limit))
-        names = tuple(name[1:] for name in select["names"].split())
-        if whole is None or not set(names) <= set(whole.variables):
-            return None
-        places = [whole.variables.index(name) for name in names]
-        rows = tuple(dict.fromkeys(tuple(row[i] for i in places) for row in whole.rows))
-        return replace(whole, variables=names, rows=rows[: int(select["cut"])] if select["cut"] else rows)
+        if (answer := self._answers.get((sparql, None))) is None:
+            if (select := _SELECT.fullmatch(sparql)) is None:
+                return None
+            whole = self._answers.get((select["prologue"] + select["body"], None))
+            names = tuple(name[1:] for name in select["names"].split())
+            if whole is None or not set(names) <= set(whole.variables):
+                return None
+            places = [whole.variables.index(name) for name in names]
+            rows = tuple(dict.fromkeys(tuple(row[i] for i in places) for row in whole.rows))
+            rows = rows[: int(select["cut"])] if select["cut"] else rows
+            answer = replace(whole, variables=names, rows=rows)
+        if len(answer.rows) <= limit:
+            return answer
+        return replace(Result.capped(answer.variables, answer.rows, limit), seconds=answer.seconds)
 
     def keep(self, sparql: str, limit: int, result: Result) -> None:
-        """Remember an answer. Failures and cut or very long results are asked for again."""
-        if result.outcome not in (Outcome.ROWS, Outcome.EMPTY) or len(result.rows) > ANSWER_ROWS:
+        """Remember an answer. Failures and very long results are asked for again."""
+        if not result.outcome.ok or len(result.rows) > ANSWER_ROWS:
             return
-        self._answers[sparql, limit] = result
-        select = _SELECT.fullmatch(sparql)
+        is_cut = result.outcome is Outcome.TRUNCATED
+        self._answers[sparql, limit if is_cut else None] = result
+        select = None if is_cut else _SELECT.fullmatch(sparql)
         if select is not None and (select["cut"] is None or len(result.rows) < int(select["cut"])):
-            key = (select["prologue"] + select["body"], limit)  # no query itself
+            key = (select["prologue"] + select["body"], None)  # no query itself
             whole = self._answers.get(key)
             if whole is None or len(whole.variables) <= len(result.variables):
                 self._answers[key] = result
@@ -306,6 +311,7 @@ class KnowledgeGraph:
 
     Attributes:
         origin: the KG that this one is laid over, where it is a `Layer`. facts: what this layer adds to it.
+        is_remote: whether each query takes a round trip.
         cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
     Args:
         profile: how this KG is shaped.
@@ -316,6 +322,7 @@ class KnowledgeGraph:
     """
 
     origin: KnowledgeGraph | None = None
+    is_remote = False
     facts: Mapping[Triple, ExtractedFact] = {}
     cache_dirs: tuple[FilePath, ...] = ()
 
@@ -398,6 +405,13 @@ class KnowledgeGraph:
             self._answers.keep(sparql, limit, result)
         return result
 
+    def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """Return the values of tasks that do not depend on each other, in their order.
+
+        They run one after the other; over a distance side by side, so that what they ask travels together.
+        """
+        return [task() for task in tasks]
+
     def relations(self, node: Term | Variable, where: str = "") -> Relations:
         """Distinct relations of a term, or of a query variable bound by the group pattern `where`, sorted.
 
@@ -475,9 +489,9 @@ class KnowledgeGraph:
     def labels(self, terms: Iterable[Term]) -> dict[Term, str]:
         """Labels of many nodes: cached ones at once, the others with one query for up to 500 of them.
 
-        The profile's language wins, then no language, then any (with one more query for the nodes that
-        have nothing better); among equals the profile's first label predicate. Where ids are names, they
-        stand for missing labels. Failed queries leave nothing behind in the cache.
+        The profile's language wins, then no language, then any; among equals the profile's first label
+        predicate. Where ids are names, they stand for missing labels. Failed queries leave nothing behind in
+        the cache.
         """
         nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
         labels = {t: label for t in nodes if (label := self._labels.get(t)) is not None}
@@ -530,29 +544,33 @@ class KnowledgeGraph:
 
     def _fetch_labels(self, subjects: Iterable[IRI], deadline: Deadline) -> tuple[dict[IRI, str], bool]:
         """Return the labels of a batch, and whether the others have none for sure."""
-        best: dict[IRI, str] = {}
         predicates = [IRI(p) for p in self.profile.label_predicates]
-        for language in (self.profile.language, None):
-            left = [s for s in subjects if s not in best and not s.value.startswith("_:")]
-            if not left or not predicates:
-                break
-            result = self._label_rows(left, predicates, language, deadline)
-            if result.outcome.ok:
-                best.update(best_labels(self.profile, result))
-            if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
-                return best, False
-        return best, True
+        named = [s for s in subjects if not s.value.startswith("_:")]
+        if not named or not predicates:
+            return {}, True
+        result = self._label_rows(named, predicates, deadline)
+        best = best_labels(self.profile, result) if result.outcome.ok else {}
+        return best, result.outcome in (Outcome.ROWS, Outcome.EMPTY)
 
-    def _label_rows(
-        self, subjects: Sequence[IRI], predicates: Sequence[IRI], language: str | None, deadline: Deadline
-    ) -> Result:
-        """Rows (subject, predicate, label) in a language or none; in any language if it is None."""
-        sparql = f"VALUES ?s {{ {terms_n3(subjects)} }} VALUES ?p {{ {terms_n3(predicates)} }} ?s ?p ?l"
-        if language is not None:
-            tag = Literal(language.lower(), XSD + "string").n3()
-            sparql += f' FILTER(LANG(?l) = {tag} || LANG(?l) = "")'
-        sparql = f"SELECT ?s ?p ?l WHERE {{ {sparql} }}"
-        return self.query(sparql, timeout=deadline.left, limit=ROWS_PER_LABEL * BATCH)
+    def _label_rows(self, subjects: Sequence[IRI], predicates: Sequence[IRI], deadline: Deadline) -> Result:
+        """Rows (subject, predicate, label). Of the labels by one predicate the engine gives the best alone:
+        in the profile's language, else in none, else in the first of the others.
+        """
+        own = Literal(self.profile.language.lower(), XSD + "string").n3()
+        sparql = (
+            "SELECT ?s ?p (MIN(?key) AS ?l) WHERE { "
+            f"VALUES ?s {{ {terms_n3(subjects)} }} VALUES ?p {{ {terms_n3(predicates)} }} ?s ?p ?label "
+            'FILTER(isLiteral(?label) && REGEX(STR(?label), "\\\\S")) BIND(LCASE(LANG(?label)) AS ?tag) '
+            f'BIND(CONCAT(IF(?tag = {own}, "0", IF(?tag = "", "1", CONCAT("2", ?tag))), "|", STR(?label)) '
+            "AS ?key) } GROUP BY ?s ?p"
+        )
+        result = self.query(sparql, timeout=deadline.left, limit=BATCH * len(predicates))
+        rows = []
+        for subject, predicate, key in result.rows:
+            tag, _, label = key.value.partition("|") if isinstance(key, Literal) else ("", "", "")
+            language = self.profile.language if tag == "0" else tag[1:]
+            rows.append((subject, predicate, text(label, language)))
+        return replace(result, rows=tuple(rows))
 
 
 class Layer(KnowledgeGraph):
@@ -568,7 +586,7 @@ class Layer(KnowledgeGraph):
         self.origin = origin
         index = origin.index if index is None else index
         super().__init__(origin.profile, origin.name, timeout=origin.timeout, limit=origin.limit, index=index)
-        self.cache_dirs = origin.cache_dirs
+        self.cache_dirs, self.is_remote = origin.cache_dirs, origin.is_remote
 
     def session(
         self,
@@ -587,6 +605,10 @@ class Layer(KnowledgeGraph):
     def meter(self) -> Meter:
         """Counts the queries that reach the KG below."""
         return self.origin.meter
+
+    def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """As the KG below runs them."""
+        return self.origin.together(tasks)
 
     @property
     def closed(self) -> bool:

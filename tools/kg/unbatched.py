@@ -36,7 +36,7 @@ class UnbatchedLabels(Layer):
                 continue
             subject = self.profile.label_subject(term)
             if not subject.value.startswith("_:"):
-                rows = self._label_rows([subject], predicates, None, Deadline(self.timeout))
+                rows = self._label_rows([subject], predicates, Deadline(self.timeout))
                 if label := best_labels(self.profile, rows).get(subject):
                     labels[term] = label
         return labels
