@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
+from triplewise.nodes.embedded import SCRIPTS
 from triplewise.nodes.environment import Update, environment
 from triplewise.nodes.state import ScoredTriple, State
 from triplewise.tools.core.terms import Term
@@ -115,8 +116,14 @@ def relations(state: State, runtime: Runtime[Context]) -> Update:
 
 
 def auto(state: State, runtime: Runtime[Context]) -> Update:
-    """Relations with values for a language model, facts by relation without."""
-    return by_relation(state, runtime) if runtime.context.embedded else relations(state, runtime)
+    """Relations with values for a language model; facts by relation without, but over a distance none.
+
+    The policy without a model does not read what was observed where a script follows its rule.
+    """
+    if not runtime.context.embedded:
+        return relations(state, runtime)
+    env = environment(runtime)
+    return (none if env.kg.is_remote and env.toolset.name in SCRIPTS else by_relation)(state, runtime)
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:

@@ -46,11 +46,16 @@ def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, Re
     new = {r: kg.profile.expand(r, relation=True) for r, text_of in texts.items() if text_of is None}
     if new:
         subjects = {iri: kg.profile.label_subject(iri) for iri in new.values() if iri is not None}
-        labels = kg.labels(subjects.values())
-        aliases: dict[IRI, list[str]] = {}
-        for subject, alias in _texts_of(kg, subjects.values(), kg.profile.alias_predicates):
-            aliases.setdefault(subject, []).append(alias)
-        schema = _schema_of(kg, subjects.values()) if kg.profile.relation_schema else {}
+        labels, aliases, schema = dict[Term, str](), dict[IRI, list[str]](), dict[IRI, dict[str, Any]]()
+
+        def read_aliases() -> None:
+            for subject, alias in _texts_of(kg, subjects.values(), kg.profile.alias_predicates):
+                aliases.setdefault(subject, []).append(alias)
+
+        reads: list[Callable[[], None]] = [lambda: labels.update(kg.labels(subjects.values())), read_aliases]
+        if kg.profile.relation_schema:
+            reads.append(lambda: schema.update(_schema_of(kg, subjects.values())))
+        kg.together(reads)
         for name, iri in new.items():
             if iri is None:
                 texts[name] = RelationText(label=name)
@@ -128,11 +133,13 @@ def singulars(noun: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(forms))
 
 
-def nodes_labelled(kg: KnowledgeGraph, texts: Iterable[str], aliases: bool = False) -> Result:
+def nodes_labelled(
+    kg: KnowledgeGraph, texts: Iterable[str], aliases: bool = False, where: str = ""
+) -> Result:
     """Return each node (`node`) whose label is just one of the texts (`label`), in one query.
 
-    The label is in the profile's language or in none. `aliases`: names of the second kind count too. For a
-    KG without a label index, which finds nodes in any spelling.
+    The label is in the profile's language or in none. `aliases`: names of the second kind count too. `where`:
+    what else holds of `?node`. For a KG without a label index, which finds nodes in any spelling.
     """
     profile = kg.profile
     values = " ".join(
@@ -141,7 +148,7 @@ def nodes_labelled(kg: KnowledgeGraph, texts: Iterable[str], aliases: bool = Fal
     predicates = (*profile.label_predicates, *(profile.alias_predicates if aliases else ()))
     links = "|".join(IRI(p).n3() for p in predicates)
     return kg.query(
-        f"SELECT DISTINCT ?node ?label WHERE {{ VALUES ?label {{ {values} }} ?node {links} ?label }}"
+        f"SELECT DISTINCT ?node ?label WHERE {{ VALUES ?label {{ {values} }} ?node {links} ?label {where}}}"
     )
 
 
@@ -159,8 +166,12 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
         entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
         nodes = list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))
     else:
-        rows = nodes_labelled(kg, singulars(noun)).rows
-        nodes = sorted({row[0] for row in rows if isinstance(row[0], IRI)})[:20]
+        links = "|".join(IRI(p).n3() for p in kg.profile.type_predicates)
+        result = nodes_labelled(kg, singulars(noun), where=f"FILTER EXISTS {{ ?any {links} ?node }} ")
+        if not result.outcome.ok:
+            return ()
+        memory[noun] = tuple(sorted({row[0] for row in result.rows if isinstance(row[0], IRI)})[:20])
+        return tuple(memory[noun])
     if nodes and (instantiated := _with_instances(kg, nodes)) is not None:
         memory[noun] = tuple(n for n in nodes if n in instantiated)
     return tuple(memory.get(noun, ()))

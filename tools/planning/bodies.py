@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Constraint, Rule, no_return
 from triplewise.tools.core.terms import IRI, Node, Term, Variable
 from triplewise.tools.kg.profile import Profile, RelationText
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Relations, Result
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.program import PyQL
 from triplewise.tools.pyql.text import read_node, read_relation, read_value, write_iri
@@ -172,33 +172,45 @@ def run(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> Result:
 
 def answers(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> tuple[Term, ...]:
     """Return the values a rule leads to, () where it leads nowhere."""
-    result = run(kg, rule, limit)
+    return answers_in(run(kg, rule, limit))
+
+
+def answers_in(result: Result) -> tuple[Term, ...]:
+    """Return the values in the result of a rule."""
     return result.column(result.variables[0]) if result.rows else ()
 
 
-def without_topic(kg: KnowledgeGraph, rule: Rule) -> Rule:
-    """Return the rule with its topic entity left out of the answers, if it comes back to it; one query."""
+def without_topic(kg: KnowledgeGraph, rule: Rule, result: Result | None = None) -> Rule:
+    """Return the rule with its topic entity left out of the answers, if it comes back to it.
+
+    One query, but where a `result` of the rule tells.
+    """
     itself = Constraint("distinct", rule.answer, value=rule.anchor)
     if len(rule.body) < 2 or itself in rule.constraints:
         return rule
+    topic = kg.profile.expand(rule.anchor)
+    if topic is not None and result is not None and result.outcome in (Outcome.ROWS, Outcome.EMPTY):
+        return constrained(rule, itself) if topic in answers_in(result) else rule
     back = constrained(rule, Constraint("filter", rule.answer, (), "=", rule.anchor))
     return constrained(rule, itself) if run(kg, back, limit=1).rows else rule
 
 
-def grow(kg: KnowledgeGraph, anchor: str, body: Body) -> list[Body]:
-    """Return every body that is one relation longer and has a grounding from the anchor; one query."""
-    if body:
-        program = rule_program(kg, ground(anchor, body))
-        around = kg.relations(Variable(body[-1].variable), program.where(kg.profile))
-    else:
+def grow(kg: KnowledgeGraph, anchor: str, *bodies: Body) -> list[Body]:
+    """Return every body that is one relation longer and has a grounding from the anchor; a query for each."""
+
+    def around(body: Body) -> Relations:
+        if body:
+            program = rule_program(kg, ground(anchor, body))
+            return kg.relations(Variable(body[-1].variable), program.where(kg.profile))
         start = kg.profile.expand(anchor)
-        if start is None:
-            return []
-        around = kg.relations(start)
-    short, taken = kg.profile.short, [a.variable for a in body]
-    steps = [(short(r), True) for r in around.forward] + [(short(r), False) for r in around.backward]
-    relation_texts(kg, [r for r, _ in steps])  # all at once; `make_atom` asks for one
-    return [(*body, make_atom(kg, r, forward, taken)) for r, forward in steps]
+        return Relations(Outcome.EMPTY) if start is None else kg.relations(start)
+
+    short, steps = kg.profile.short, list[tuple[Body, str, bool]]()
+    for body, near in zip(bodies, kg.together([partial(around, body) for body in bodies]), strict=True):
+        steps += [(body, short(r), True) for r in near.forward]
+        steps += [(body, short(r), False) for r in near.backward]
+    relation_texts(kg, [r for _, r, _ in steps])  # all at once; `make_atom` asks for one
+    return [(*body, make_atom(kg, r, forward, [a.variable for a in body])) for body, r, forward in steps]
 
 
 def types_of(kg: KnowledgeGraph, nodes: Sequence[Term]) -> dict[Term, str]:

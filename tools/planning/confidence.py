@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -203,19 +203,17 @@ class _Reader:
         self._accounting = Accounting(search)
         self._linked = {node_form(self._kg, e.id): e for e in linked}
         self._values: list[tuple[Term, ...] | None] = [search.values.get(rule.key) for rule in rules]
-        for i in range(min(COMPARED, len(rules))):
-            if self._values[i] is None:
-                result = run(self._kg, rules[i], SAMPLE)
-                no_or_yes = (
-                    (Literal(str(result.boolean).lower(), XSD + "boolean"),)
-                    if result.boolean is not None
-                    else ()
-                )
-                self._values[i] = result.column(result.variables[0]) if result.rows else no_or_yes
+        unknown = [i for i, values in enumerate(self._values[:COMPARED]) if values is None]
+        results = self._kg.together([partial(run, self._kg, rules[i], SAMPLE) for i in unknown])
+        for i, result in zip(unknown, results, strict=True):
+            no_or_yes = (
+                (Literal(str(result.boolean).lower(), XSD + "boolean"),) if result.boolean is not None else ()
+            )
+            self._values[i] = result.column(result.variables[0]) if result.rows else no_or_yes
 
     def readings(self) -> tuple[Reading, ...]:
         """Return one for each rule."""
-        parts = [self._account(i) for i in range(len(self._rules))]
+        parts = self._kg.together([partial(self._account, i) for i in range(len(self._rules))])
         left_out = [sum(w.lost for w in words) + mentions for words, _, mentions in parts]
         return tuple(self._read(i, *part, left_out) for i, part in enumerate(parts))
 

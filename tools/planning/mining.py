@@ -209,7 +209,7 @@ class Miner:
         reached: dict[Signature, frozenset[Term]] = {(): frozenset({start})}
         frontier: list[Body] = [()]
         for _hop in range(self.caps.hops - 1):
-            grown = [b for body in frontier for b in grow(self.kg, anchor, body)]
+            grown = grow(self.kg, anchor, *frontier)
             frontier = []
             for body in self._sample(grown, self.caps.halves):
                 result = run(self.kg, ground(anchor, body), limit=self.caps.frontier)

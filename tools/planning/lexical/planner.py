@@ -11,9 +11,9 @@ measure: what a seed shows counts as said by words, the more the liker the two q
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from triplewise.tools.core.rules import Atom, Constraint, DroppedRule, Rule, dropped, path_text
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term
@@ -23,6 +23,7 @@ from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.bodies import (
     Body,
     answers,
+    answers_in,
     constrained,
     ground,
     grow,
@@ -37,6 +38,7 @@ from triplewise.tools.planning.bodies import (
 )
 from triplewise.tools.planning.lexical.constraints import Constraints, comparison_value, is_comparable
 from triplewise.tools.planning.lexical.question import Comparison, QuestionView, Token, view
+from triplewise.tools.planning.lexical.score import SAMPLE as FIT_SAMPLE
 from triplewise.tools.planning.lexical.score import Scorer, ValueFit, is_date, is_number, thresholds_of
 from triplewise.tools.planning.mining import seed_rules
 from triplewise.tools.planning.seeds import Caps, SeedIndex
@@ -141,6 +143,8 @@ def prepare(
 ) -> Search:
     """Tell topics from classes: a linked "planet" in lower case names a class, not something asked about."""
     ordered = sorted(linked, key=lambda e: e.start)
+    if kg.is_remote:
+        _look_around(question, ordered, kg)
     named = [e for e in ordered if e.mention == e.mention.lower() and find_classes(kg, e.mention)]
     topics = [e for e in ordered if e not in named]
     reading = view(question, [(e.start, e.end) for e in topics])
@@ -159,6 +163,19 @@ def prepare(
         both = [form for _, form in sorted(zip(spans, (*forms, form), strict=False))]
         return Search(view(question, sorted(spans)), both, classes, kg, encoder, settings)
     return search
+
+
+def _look_around(question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph) -> None:
+    """Ask at once for what every plan needs: classes that words name, topics' labels and neighbourhoods."""
+    reading = view(question, [(e.start, e.end) for e in linked])
+    words = [w for w, _ in reading.words]
+    nouns = [reading.phrase, reading.expected, " ".join(words), *words, *(e.mention for e in linked)]
+    nodes = [iri for e in linked if (iri := kg.profile.expand(e.id)) is not None]
+    reads: list[Callable[[], object]] = [
+        partial(find_classes, kg, n) for n in dict.fromkeys(nouns) if n == n.lower()
+    ]
+    reads += [partial(grow, kg, node_form(kg, e.id), ()) for e in linked]
+    kg.together([*reads, partial(kg.labels, nodes), partial(types_of, kg, nodes)])
 
 
 def _with_grounding(
@@ -238,6 +255,7 @@ class Search:
 
     def rules(self) -> list[Rule]:
         """Return rules from the neighbourhood of the linked entities that lead to answers, best first."""
+        self.kg.together([partial(self.bodies, topic) for topic in self.topics])
         rules = self._of_two_topics() if len(self.topics) > 1 else []
         if not (rules and self._excluded):
             for topic in self.topics:
@@ -301,9 +319,7 @@ class Search:
             bodies: list[Body] = []
             frontier: list[Body] = [()]
             for _hop in range(self.settings.hops):
-                longer: list[Body] = []
-                for body in frontier:
-                    longer += grow(self.kg, topic, body)
+                longer = grow(self.kg, topic, *frontier)
                 bodies += longer
                 partial = scorer.partial(longer)
                 order = sorted(range(len(longer)), key=lambda i: (-partial[i], i))
@@ -323,15 +339,23 @@ class Search:
 
     def _execute_and_filter(self, rules: Sequence[Rule]) -> list[Rule]:
         """Run the best rules: those that find nothing are dropped, the others weighed by what they find."""
-        weighed: list[Rule] = []
-        for rule in rules[: self.settings.checked]:
-            rule = without_topic(self.kg, rule)
-            anchor = self.kg.profile.expand(rule.anchor)
-            values = [v for v in answers(self.kg, rule, SAMPLE) if v != anchor]
-            if (result := self._weigh(rule, values)) is not None:
-                self.values.setdefault(result.key, tuple(values))
-                weighed.append(result)
-        return sorted(weighed, key=lambda r: -r.score)
+        weighed = self.kg.together([partial(self._execute, rule) for rule in rules[: self.settings.checked]])
+        return sorted(filter(None, weighed), key=lambda r: -r.score)
+
+    def _execute(self, rule: Rule) -> Rule | None:
+        """Run a rule, and weigh it by what it finds."""
+        result, anchor = run(self.kg, rule, SAMPLE), self.kg.profile.expand(rule.anchor)
+        if (elsewhere := without_topic(self.kg, rule, result)) is not rule:
+            if result.outcome is Outcome.TRUNCATED:
+                result = run(self.kg, elsewhere, SAMPLE)
+            rule = elsewhere
+        values = [v for v in answers_in(result) if v != anchor]
+        if self.kg.is_remote:  # what is asked next of the values, and shown in the end
+            nodes = [v for v in values if isinstance(v, IRI)]
+            self.kg.together([partial(types_of, self.kg, nodes[:FIT_SAMPLE]), partial(self.kg.labels, nodes)])
+        if (weighed := self._weigh(rule, values)) is not None:
+            self.values.setdefault(weighed.key, tuple(values))
+        return weighed
 
     def _weigh(self, rule: Rule, values: Sequence[Term]) -> Rule | None:
         """Return a rule with the fit of its values, if the question speaks of its relations.
@@ -389,8 +413,9 @@ class Search:
         if not self.view.constrained:
             return list(rules)
         results: list[Rule] = []
-        for rule in rules[: self.settings.rules]:
-            longer = self._constraints.apply(rule)
+        chosen = rules[: self.settings.rules]
+        applied = self.kg.together([partial(self._constraints.apply, rule) for rule in chosen])
+        for rule, longer in zip(chosen, applied, strict=True):
             if not longer:
                 self._drop(rule, "its answers have nothing that could be compared or counted as asked")
             for result in longer:
@@ -420,6 +445,10 @@ class Search:
             self._reached[key] = frozenset(answers(self.kg, ground(topic, body), VALUES))
         return self._reached[key]
 
+    def _reach_all(self, chains: Iterable[tuple[str, Body]]) -> None:
+        """Run bodies from topics together."""
+        self.kg.together([partial(self.reach, topic, body) for topic, body in dict.fromkeys(chains)])
+
     @property
     def _excluded(self) -> str:
         """The topic behind a negation ("do not border Brazil"), "" if there is none."""
@@ -442,6 +471,7 @@ class Search:
     def _meeting(self, first: str, second: str) -> Iterator[Rule]:
         """Return chains from two topics that end in the same nodes, scored as one body."""
         scorer, join = self.scorer(first), self._weights.join
+        self._reach_all((topic, body) for topic in (first, second) for body in self._short(topic))
         for left in self._short(first):
             for right in self._short(second):
                 if self.reach(first, left).isdisjoint(self.reach(second, right)):
@@ -455,8 +485,14 @@ class Search:
 
     def _through(self, topic: str) -> Iterator[Rule]:
         """Return chains of which an inner node is also reached from another topic by one relation."""
-        for body, _score in self.bodies(topic)[: JOINED * 3]:
-            for other in (t for t in self.topics if t != topic):
+        best = [body for body, _ in self.bodies(topic)[: JOINED * 3]]
+        others = [t for t in self.topics if t != topic]
+        self._reach_all(
+            [(topic, body[:at]) for body in best for at in range(1, len(body))]
+            + [(other, link) for other in others for link in self._short(other, 1)[:4]]
+        )
+        for body in best:
+            for other in others:
                 for at in range(1, len(body)):
                     for link in self._short(other, 1)[:4]:
                         if self.reach(topic, body[:at]).isdisjoint(self.reach(other, link)):
@@ -472,6 +508,9 @@ class Search:
     def _excluding(self, excluded: str) -> Iterator[Rule]:
         """Return answers of one topic that have no such relation to the excluded topic."""
         first = next(t for t in self.topics if t != excluded)
+        self._reach_all(
+            [(first, b) for b in self._short(first)] + [(excluded, b) for b in self._short(excluded, 1)]
+        )
         for left in self._short(first):
             for right in self._short(excluded, 1):
                 if self.reach(first, left).isdisjoint(self.reach(excluded, right)):
@@ -612,6 +651,8 @@ class Search:
         the best one does not, but links the subject to others, the answer is no.
         """
         first, second = self.topics[:2]
+        self.kg.together([partial(self.bodies, topic) for topic in (first, second)])
+        self._reach_all((start, b) for start in (first, second) for b, _ in self.bodies(start)[: 2 * JOINED])
         note, rules = "the relation the question names", []
         for start, end in ((first, second), (second, first)):
             target = self.kg.profile.expand(end)
