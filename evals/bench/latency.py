@@ -1,4 +1,4 @@
-"""What distance costs: questions to a real engine some milliseconds away, beside the same graph in process."""
+"""What distance costs: questions to an engine some milliseconds away, and to the same graph in process."""
 
 from __future__ import annotations
 

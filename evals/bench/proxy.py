@@ -21,8 +21,9 @@ class Traffic:
     """What passed.
 
     Attributes:
-        requests: all of them. connections: opened. failed: those that met a fault of the proxy's own. refused: those that came
-            while the endpoint was down. in_flight, most_in_flight: at this moment, and at any.
+        requests: all of them. connections: opened. failed: requests that met a fault of the proxy's own.
+        refused: those that came while the endpoint was down. in_flight, most_in_flight: at this moment, and
+            at any.
         waves: sequential round trips: the longest chain of requests that each began after the one before
             had ended.
     """
