@@ -23,6 +23,7 @@ EXAMPLES = examples(
     'triplewise ask "Who directed Alien?" --kg films.ttl --entity "Alien=Q103569"',
     'triplewise ask "Which rivers are in Peru?" --kg https://query.wikidata.org/sparql',
     'triplewise ask "Who wrote Dracula?" --model openai:qwen3 --base-url http://localhost:8000/v1',
+    'triplewise ask "Who wrote Dracula?" --model openai:gpt-4o-mini --set cascade=0.9',
     'triplewise ask "Who wrote Dracula?" --preset oda --set max_steps=12 --json',
     'triplewise ask "Which film won most awards?" --db films.sqlite --model openai:gpt-4o-mini',
     'triplewise ask "Who directed Early Frost?" --kg films.ttl --documents texts --review',

@@ -135,6 +135,17 @@ def test_the_server_runs_interrupts_and_resumes(server: str, monkeypatch: pytest
         answer = values["answer"]
         assert (answer["labels"], answer["status"]) == (["Asia"], "answered")
 
+        # Where the answer is unsure, a person picks a reading.
+        thread, asks = client.threads.create()["thread_id"], CONTEXT | {"interactive": True}
+        unsure = {"question": "What currency is used in Mexico?"}
+        stopped: Any = client.runs.wait(thread, "agent", input=unsure, context=asks)
+        readings = stopped["__interrupt__"][0]["value"]["readings"]
+        assert [r["number"] for r in readings] == [1, 2]
+        resume: Any = {"resume": readings[1]["number"]}
+        picked: Any = client.runs.wait(thread, "agent", command=resume, context=asks)
+        assert picked["answer"]["labels"] == readings[1]["answers"] == ["Mexican peso"]
+        assert picked["answer"]["status"] == "answered"
+
 
 @pytest.mark.parametrize(
     ("context", "message"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.support.openai_server import OpenAIServer
 from triplewise.graphs import Answer, Context, State, build_graph
 from triplewise.nodes.inspect import eraser
 from triplewise.nodes.state import Verdict
+from triplewise.tools.planning.confidence import MODEL_FEATURES, Calibration, shipped
 
 Server = Callable[..., OpenAIServer]
 SURE, UNSURE = {"question": "What is the capital of Japan?"}, {"question": "What currency is used in Mexico?"}
@@ -101,6 +103,20 @@ def test_a_person_picks_a_reading(reply: int | str, status: str, labels: tuple[s
         assert "a person picked reading" in answer.reason
         assert any(labels[0] in fact.text for fact in answer.proof)
         assert not any(rival.labels == labels for rival in answer.rivals)
+
+
+def test_an_answer_of_a_model_that_is_not_sure_is_shown_too(openai_server: Server, tmp_path: Path) -> None:
+    zeros, kept = dict.fromkeys(MODEL_FEATURES, 0.0), tmp_path / "calibration.yaml"
+    doubtful = Calibration(zeros, zeros, dict.fromkeys(zeros, 1.0), -1.0, 0.5)
+    replace(shipped(), models={"openai:scripted": doubtful}).write(kept)
+    graph = build_graph(checkpointer=InMemorySaver())
+    context = scripted(openai_server([REPLY]), interactive=True, calibration=str(kept))
+    stopped = graph.invoke(UNSURE, CONFIG, context=context)
+    (reading,) = stopped["__interrupt__"][0].value["readings"]
+    assert (reading["answers"], reading["rule"]) == (["Mexican peso"], "the query of the model")
+    assert reading["confidence"] == pytest.approx(0.2689)
+    answer = graph.invoke(Command(resume=1), CONFIG, context=context)["answer"]
+    assert (answer.status, answer.labels, answer.usage.calls) == ("answered", ("Mexican peso",), 1)
 
 
 @pytest.mark.parametrize("reply", [7, "peso", -1])

@@ -55,12 +55,8 @@ def _split(query: str) -> Iterator[tuple[str, bool]]:
 
 
 class QueryParts(NamedTuple):
-    """What a query is made of.
-
-    Attributes:
-        patterns: its triple patterns outside of negations, as facts to instantiate; none for a path.
-        terms: all IRIs and literals that it names, relations and negations too.
-        operations: names of what it does, as in SPARQL's algebra ("Union"); comparisons by their sign.
+    """What a query is made of: the triple patterns outside of negations, as facts to instantiate (none for a
+    path), all IRIs and literals, and the names of its operations in the algebra, comparisons by their sign.
     """
 
     patterns: list[Template]
