@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError, DataError, RunError
 from triplewise.tools.core.files import exclusive, make_private, state_folder
 
@@ -191,7 +192,7 @@ class PostgresCheckpoints(Checkpoints):
     """
 
     def __init__(self, url: str) -> None:
-        self.place = f"postgresql://{url.partition('://')[2].rpartition('@')[2].partition('?')[0]}"
+        self.place = hide_secrets(url)
         try:
             import psycopg
             from langgraph.checkpoint.postgres import PostgresSaver

@@ -59,7 +59,7 @@ def test_a_database_that_fails_is_named_without_its_password(database: str, cli:
     wrong = cli("ask", QUESTION, "--checkpoints", database.replace(PASSWORD, "wrong-pw"))
     assert (wrong.code, "password authentication failed" in wrong.err) == (2, True)
     store = open_checkpoints(database, pytest.fail)
-    failed = r"checkpoints in postgresql://127\.0\.0\.1.* failed"
+    failed = r"checkpoints in postgresql://.*\*\*\*@127\.0\.0\.1.* failed"
     with pytest.raises(RunError, match=failed) as raised, store.running(order("q2")):
         store.close()
     assert PASSWORD not in str(raised.value) + wrong.err
