@@ -109,11 +109,8 @@ def _entity(context: ActionContext, resolver: Resolver, form: str) -> Term:
     try:
         return resolver.entity(form)
     except ActionError as error:
-        index = context.kg.index
-        entries = (
-            index.exact(form.strip("'\"")) if index is not None and error.code == "unknown_entity" else ()
-        )
-        nodes = list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))
+        unknown = error.code == "unknown_entity"
+        nodes = [entry.iri for entry in context.kg.names.exact(form.strip("'\""))] if unknown else []
         if not nodes:
             raise
         resolver.repaired[form] = context.kg.profile.short(nodes[0])

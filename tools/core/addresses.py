@@ -10,6 +10,9 @@ from typing import TypeVar
 REMEMBERED = 256
 """URLs whose secrets a process remembers; the least recently given ones are forgotten."""
 
+HIDDEN = "***"
+"""What stands for a secret."""
+
 T = TypeVar("T")
 
 _PASSWORD = re.compile(r"(\w://[^/?#\s:@]*:)[^/?#\s]*@")
@@ -25,7 +28,7 @@ def hide_secrets(value: T) -> T | str:
     """
     if not isinstance(value, str) or "://" not in value:
         return value
-    shown = _KEY.sub(r"\1***", _PASSWORD.sub(r"\1***@", value))
+    shown = _KEY.sub(rf"\1{HIDDEN}", _PASSWORD.sub(rf"\1{HIDDEN}@", value))
     if shown != value:
         with _lock:
             _whole[shown] = value

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,6 +220,27 @@ def state_folder() -> Path:
     from platformdirs import user_state_path
 
     return make_private(user_state_path("triplewise"), folder=True)
+
+
+def kept_json(folders: Sequence[Path], name: str, days: float, make: Callable[[], Any]) -> Any:
+    """Return what a JSON file in the first writable folder holds, made now if it is missing, broken or old.
+
+    Args:
+        days: how long it is good. make: gives what is to be kept; None is not.
+    """
+    path = next((folder / name for folder in folders if is_writable(folder)), None)
+    try:
+        if path is not None and time.time() - path.stat().st_mtime < days * 86_400:
+            return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        pass  # it is made anew
+    value = make()
+    if path is not None and value is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(f".{os.getpid()}.part")
+        unfinished.write_text(json.dumps(value), encoding="utf-8")
+        unfinished.replace(path)
+    return value
 
 
 def is_writable(folder: Path) -> bool:

@@ -9,18 +9,18 @@ import re
 import threading
 import time
 import weakref
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import httpx
 
+from triplewise.tools.core.credentials import login_headers, without_login
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI, Literal, Term
-from triplewise.tools.kg.engine import ReadQuery, Token, Workers, read_query
+from triplewise.tools.kg.engine import ReadQuery, Token, Workers, read_query, tokenize
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.sparql_results import Reply, Verdict, judge
 from triplewise.tools.kg.waves import Waves
@@ -62,8 +62,8 @@ class EndpointKG(KnowledgeGraph):
     several queries where there are more.
 
     Args:
-        url: the query endpoint. A login in it (`http://me:secret@host/sparql`) is sent as basic
-            authentication, a query string in it as further parameters.
+        url: the query endpoint. Its login is looked up (see `triplewise.tools.core.credentials`); a query
+            string in it is sent as further parameters.
         profile: how this KG is shaped.
         name: shown to people; the URL without its login by default.
         timeout: seconds a call may take, all attempts included.
@@ -94,16 +94,13 @@ class EndpointKG(KnowledgeGraph):
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigurationError(f"not an endpoint URL: {url!r}; write e.g. http://localhost:8890/sparql")
-        login = {}
-        if parts.username is not None:
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            login["Authorization"] = "Basic " + b64encode(pair.encode()).decode()
-        host = parts.netloc.rpartition("@")[2]
-        self.url = urlunsplit((parts.scheme, host, parts.path, "", ""))
+            raise ConfigurationError(
+                f"not an endpoint URL: {without_login(url)!r}; write e.g. http://localhost:8890/sparql"
+            )
+        self.url = without_login(urlunsplit(parts._replace(query="", fragment="")))
         self._parameters = parse_qsl(parts.query)
         super().__init__(profile, name or self.url, timeout=timeout, limit=limit, index=index)
-        self._headers = {**login, **(headers or {})}
+        self._headers = {**login_headers(url), **(headers or {})}
         if graph:
             self._parameters.append(("default-graph-uri", graph))
         self._workers = Workers(32)
@@ -128,6 +125,18 @@ class EndpointKG(KnowledgeGraph):
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Run tasks side by side; what they ask travels together."""
         return self._waves.run(tasks)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on this machine: what it holds may change at any time, and asking costs little."""
+        return urlsplit(self.url).hostname in ("localhost", "127.0.0.1", "::1")
+
+    def query_own(self, sparql: str) -> Result:
+        """Run a SELECT that triplewise wrote itself: no other may name a service of the engine's own."""
+        start = time.perf_counter()
+        result = self._settle(ReadQuery(sparql, "SELECT", tokenize(sparql)), self.timeout, self.limit)
+        self.meter.add(result.outcome, time.perf_counter() - start)
+        return result
 
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
         return self._waves.ask(_Asked(query, timeout, limit))

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from typing import Literal as OneOf
 
 from triplewise.tools.core.errors import DataError
@@ -114,6 +114,46 @@ class Name:
     alias: bool = False
 
 
+class Names(Protocol):
+    """A place where names are: tables of an index, or an endpoint that is asked. Texts are as people write.
+
+    Attributes:
+        most_words: words of the longest name.
+    """
+
+    most_words: int
+
+    def exact(self, texts: Mapping[str, Collection[str]]) -> Mapping[str, list[Entry]]:
+        """Return normal form -> entries of that name. `texts`: normal form -> ways in which it is written."""
+
+    def fuzzy(self, text: str, limit: int) -> Iterable[Entry]:
+        """Return entries whose names may be nearly the text, to be compared."""
+
+    def trigrams(self, text: str, limit: int) -> Iterable[Entry]:
+        """Return entries whose names share letters with the text, to be compared."""
+
+    def longer(self, text: str, limit: int) -> Iterable[Entry]:
+        """Return the best known entries whose name begins or ends with the text and goes on."""
+
+    def node(self, iri: IRI) -> Entry | None:
+        """Return the entry of a node under its preferred label."""
+
+    def nodes(self, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, Entry]]:
+        """Yield nodes with their numbers: these, or all."""
+
+    def __len__(self) -> int: ...
+
+    def close(self) -> None:
+        """Free what is held."""
+
+
+class Counts(Protocol):
+    """Popularity by IRI: a mapping, or anything that can look it up."""
+
+    def get(self, iri: str, default: int, /) -> int:
+        """Return the facts that a node takes part in."""
+
+
 class LabelIndex:
     """Looks names up, in one place or several. Read-only, and safe to use from several threads.
 
@@ -121,13 +161,13 @@ class LabelIndex:
         names: makes where the names are, when they are first needed.
     """
 
-    def __init__(self, names: Callable[[], Sequence[_Names]]) -> None:
+    def __init__(self, names: Callable[[], Sequence[Names]]) -> None:
         self._make = names
-        self._made: Sequence[_Names] | None = None
+        self._made: Sequence[Names] | None = None
         self._lock = threading.Lock()
 
     @property
-    def _names(self) -> Sequence[_Names]:
+    def _names(self) -> Sequence[Names]:
         with self._lock:
             if self._made is None:
                 self._made = self._make()
@@ -137,7 +177,7 @@ class LabelIndex:
     def in_memory(
         cls,
         names: Callable[[], Iterable[Name]],
-        popularity: Mapping[str, int] | None = None,
+        popularity: Counts | None = None,
         description: Callable[[str], str] = lambda iri: "",
     ) -> LabelIndex:
         """Return an index of a small KG, built from names in order of preference when it is first used."""
@@ -147,7 +187,7 @@ class LabelIndex:
     def on_disk(cls, folder: Path) -> LabelIndex:
         """Return the index that `build_label_index` wrote into a store's folder."""
 
-        def names() -> list[_Names]:
+        def names() -> list[Names]:
             if not (folder / SQLITE).is_file():
                 raise DataError("the label index is missing; load the graph again", folder / SQLITE)
             uri = f"{(folder / SQLITE).absolute().as_uri()}?mode=ro&immutable=1"
@@ -155,14 +195,14 @@ class LabelIndex:
 
         return cls(names)
 
-    def with_names(self, names: Sequence[Name], popularity: Mapping[str, int] | None = None) -> LabelIndex:
+    def with_names(self, names: Sequence[Name], popularity: Counts | None = None) -> LabelIndex:
         """Return an index of these names too. This one stays as it is, and must outlive the other."""
         return LabelIndex(lambda: [*self._names, _memory_names(names, popularity or {}, lambda iri: "")])
 
-    def exact(self, text: str) -> tuple[Entry, ...]:
-        """Return entries whose label or alias is the text, but for case, accents and signs; labels first."""
-        norm = normalise(text)
-        return _ordered(self._exact([norm]).get(norm, ())) if norm else ()
+    def exact(self, *texts: str) -> tuple[Entry, ...]:
+        """Return entries of which a name is a text, but for case, accents and signs; labels first."""
+        entries = self._exact((normalise(text), text) for text in texts)
+        return _ordered(chain.from_iterable(entries.values()))
 
     def search(self, text: str, limit: int = 10, near: bool = False) -> tuple[Candidate, ...]:
         """Return the best candidates for a text, best first: the cascade exact or alias, fuzzy, trigrams.
@@ -177,9 +217,9 @@ class LabelIndex:
             score = (0.97 if entry.alias else 1.0) - (0.0 if entry.text == text else 0.01)
             candidates.append(Candidate(entry, score, "alias" if entry.alias else "exact"))
         if near or not candidates:
-            candidates += _rescored(norm, (e for n in self._names for e in n.fuzzy(norm, 100)), "fuzzy")
+            candidates += _rescored(norm, (e for n in self._names for e in n.fuzzy(text, 100)), "fuzzy")
             if not candidates or candidates[0].score < _GOOD:
-                entries = (e for n in self._names for e in n.trigrams(norm, 100))
+                entries = (e for n in self._names for e in n.trigrams(text, 100))
                 candidates += _rescored(norm, entries, "trigram")
         return _distinct(candidates)[:limit]
 
@@ -188,18 +228,21 @@ class LabelIndex:
         norm = normalise(text)
         if not norm:
             return ()
-        entries = (entry for names in self._names for entry in names.longer(norm, limit))
+        entries = (entry for names in self._names for entry in names.longer(text, limit))
         popular = sorted(entries, key=lambda entry: -entry.popularity)[:limit]
         return _distinct(_rescored(norm, popular, "fuzzy"))
 
-    def spans(self, question: str) -> tuple[SpanMatch, ...]:
-        """Return all spans of the question that are full names, longest first, from batched look-ups."""
+    def spans(
+        self, question: str, asked: Callable[[Span], bool] = lambda span: True
+    ) -> tuple[SpanMatch, ...]:
+        """Return all spans of the question that are full names, longest first, from batched look-ups.
+
+        Args:
+            asked: which spans may be names.
+        """
         most_words = max(names.most_words for names in self._names)
-        runs = [span for span in spans(question, most_words) if span.norm]
-        norms = list(dict.fromkeys(span.norm for span in runs))
-        entries: dict[str, list[Entry]] = {}
-        for at in range(0, len(norms), _CHUNK):
-            entries.update(self._exact(norms[at : at + _CHUNK]))
+        runs = [span for span in spans(question, most_words) if span.norm and asked(span)]
+        entries = self._exact((span.norm, span.text) for span in runs)
         return tuple(SpanMatch(span, _ordered(entries[span.norm])) for span in runs if span.norm in entries)
 
     def node(self, iri: IRI) -> Entry | None:
@@ -224,10 +267,14 @@ class LabelIndex:
                 names.close()
             self._made = None
 
-    def _exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
+    def _exact(self, forms: Iterable[tuple[str, str]]) -> dict[str, list[Entry]]:
+        texts: dict[str, set[str]] = {}
+        for norm, text in forms:
+            if norm:
+                texts.setdefault(norm, set()).add(text)
         entries: dict[str, list[Entry]] = {}
-        for names in self._names:
-            for norm, more in names.exact(norms).items():
+        for names in self._names if texts else ():
+            for norm, more in names.exact(texts).items():
                 entries.setdefault(norm, []).extend(more)
         return entries
 
@@ -275,7 +322,7 @@ def _ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 def build_label_index(
     folder: Path,
     names: Iterable[Name],
-    popularity: Mapping[str, int],
+    popularity: Counts,
     description: Callable[[str], str],
     progress: Callable[[int], None] | None = None,
 ) -> int:
@@ -307,7 +354,7 @@ def build_label_index(
 def _insert(
     connection: sqlite3.Connection,
     names: Iterable[Name],
-    popularity: Mapping[str, int],
+    popularity: Counts,
     description: Callable[[str], str],
     progress: Callable[[int], None] | None = None,
 ) -> int:
@@ -334,9 +381,7 @@ def _insert(
     return count
 
 
-def _memory_names(
-    names: Iterable[Name], popularity: Mapping[str, int], description: Callable[[str], str]
-) -> _Names:
+def _memory_names(names: Iterable[Name], popularity: Counts, description: Callable[[str], str]) -> _Names:
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     _insert(connection, names, popularity, description)
     return _Names(connection)
@@ -354,13 +399,17 @@ class _Names:
         self._connection, self._folder = connection, fuzzy
         self._count, self.most_words = connection.execute("SELECT * FROM facts").fetchone()
 
-    def exact(self, norms: Sequence[str]) -> dict[str, list[Entry]]:
+    def exact(self, texts: Mapping[str, Collection[str]]) -> Mapping[str, list[Entry]]:
         by_norm: dict[str, list[Entry]] = {}
-        for norm, entry in self._select(f"names.norm IN ({_marks(norms)})", norms):
-            by_norm.setdefault(norm, []).append(entry)
+        norms = list(texts)
+        for at in range(0, len(norms), _CHUNK):
+            batch = norms[at : at + _CHUNK]
+            for norm, entry in self._select(f"names.norm IN ({_marks(batch)})", batch):
+                by_norm.setdefault(norm, []).append(entry)
         return by_norm
 
-    def fuzzy(self, norm: str, limit: int) -> Iterable[Entry]:
+    def fuzzy(self, text: str, limit: int) -> Iterable[Entry]:
+        norm = normalise(text)
         if self._folder is None:
             from rapidfuzz import fuzz, process
 
@@ -382,9 +431,10 @@ class _Names:
         hits = searcher.search(tantivy.Query.boolean_query(words), limit, count=False).hits
         return self._rows([searcher.doc(address)["id"][0] for _, address in hits])
 
-    def trigrams(self, norm: str, limit: int) -> Iterable[Entry]:
+    def trigrams(self, text: str, limit: int) -> Iterable[Entry]:
         if self._folder is None:
             return []
+        norm = normalise(text)
         grams = list(dict.fromkeys(norm[i : i + 3] for i in range(len(norm) - 2)))
         rare = self._connection.execute(
             f"SELECT term FROM trigram_counts WHERE term IN ({_marks(grams)}) ORDER BY doc LIMIT {_RARE}",
@@ -396,7 +446,8 @@ class _Names:
         sql = "SELECT rowid FROM trigrams WHERE trigrams MATCH ? ORDER BY rank LIMIT ?"
         return self._rows([row for (row,) in self._connection.execute(sql, (query, limit))])
 
-    def longer(self, norm: str, limit: int) -> Iterable[Entry]:
+    def longer(self, text: str, limit: int) -> Iterable[Entry]:
+        norm = normalise(text)
         ends = "(names.norm LIKE ? || ' %' OR names.norm LIKE '% ' || ?) ORDER BY popularity DESC LIMIT ?"
         values: list[object] = [norm, norm, limit]
         if self._folder is not None:

@@ -103,13 +103,7 @@ def load_kg(
             profile = "names"
         shape = None if profile is None else load_profile(profile)
         report = _build(folder, target, paths, tables, shape, GraphReader(shape, on_error, progress))
-        if target.exists() and not _is_empty_folder(target):  # the old store goes once the new one stands
-            old = target.parent / f".{target.name}.old-{folder.name.rpartition('-')[2]}"
-            target.rename(old)
-            folder.rename(target)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            folder.rename(target)
+        install(folder, target)
     return report
 
 
@@ -188,6 +182,17 @@ def _build(
         file.flush()
         os.fsync(file.fileno())
     return LoadReport(target, profile, triples, names, tuple(reader.broken), reader.broken_count, seconds)
+
+
+def install(folder: Path, target: Path) -> None:
+    """Move a folder that was built into place; an old one goes once the new one stands."""
+    if target.exists() and not _is_empty_folder(target):
+        old = target.parent / f".{target.name}.old-{folder.name.rpartition('-')[2]}"
+        target.rename(old)
+        folder.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        folder.rename(target)
 
 
 @contextmanager

@@ -15,8 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from triplewise.tools.core.addresses import hide_secrets, whole_url
+from triplewise.tools.core.addresses import whole_url
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import kept_json
 from triplewise.tools.kg.profile import Profile, load_profile, profile_names
 from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache
 
@@ -38,6 +39,8 @@ OPENED = 8
 """Graphs that a process keeps open; others go once nobody uses them any longer."""
 FIRST_LOOK = 5.0
 """Seconds that an endpoint has to show its first facts, by which a known graph is recognised."""
+INDEX, DAYS = "index", 30.0
+"""Where the label index of an endpoint lies in its cache folder; days for which its profile is remembered."""
 SMALL = "graphs in memory"
 """What small graphs keep in the cache is kept together: it stays good when a file changes or moves."""
 
@@ -61,7 +64,7 @@ def open_kg(
             file or a folder of RDF files (up to 32 MiB in memory; more is loaded into the user's cache folder
             the first time), or the http(s) URL of a SPARQL 1.1 endpoint.
         profile: name, YAML path, or profile. By default the one stored with a loaded folder, inferred for
-            files, told by the URL or the first facts of an endpoint (else `generic`).
+            files, told by the URL or the facts of an endpoint (else `generic`).
         timeout: seconds that a query may take. limit: rows that it may return. Graphs opened with other ones
             share all else.
 
@@ -69,9 +72,14 @@ def open_kg(
         ConfigurationError: unknown profile, impossible URL.
         DataError: no such path, or a folder or file that holds no graph; says what to do.
     """
-    text, path = hide_secrets(str(source)), Path(source)
-    key: tuple[object, ...] = (whole_url(text), profile if isinstance(profile, Profile) else str(profile))
-    if text != DEMO and not _URL.match(text) and path.exists():  # the same path may hold another graph later
+    text, path = whole_url(str(source)), Path(source)
+    key: tuple[object, ...] = (text, profile if isinstance(profile, Profile) else str(profile))
+    if _URL.match(text):  # it may have been indexed since
+        from triplewise.tools.core.credentials import without_login
+
+        index = _cached(without_login(text)) / INDEX / MANIFEST
+        key = (*key, index.stat().st_mtime_ns if index.exists() else 0)
+    elif text != DEMO and path.exists():  # the same path may hold another graph later
         written = [path / MANIFEST, path / PROFILE] if is_store(path) else graph_files(path)
         key = (str(path.resolve()), *(f.stat().st_mtime_ns for f in written if f.exists()), *key[1:])
     with _lock:
@@ -143,18 +151,7 @@ def _open(source: str | Path, profile: str | Path | Profile | None) -> Knowledge
             )
             return _in_memory([facts], [labels], given or load_profile(yaml), DEMO)
     if _URL.match(text):
-        from triplewise.tools.kg.endpoint import EndpointKG
-
-        packaged = (load_profile(name) for name in profile_names() if given is None)
-        fits = (p for p in packaged if any(re.search(host, text, re.IGNORECASE) for host in p.endpoint_hosts))
-        shape = given or next(fits, load_profile("generic"))
-        endpoint = EndpointKG(whole_url(text), shape)
-        if given is None and not shape.endpoint_hosts:
-            from triplewise.tools.kg.infer import endpoint_profile
-
-            endpoint.profile = endpoint_profile(endpoint.session(timeout=FIRST_LOOK))
-        endpoint.cache_dirs = (_cached(endpoint.name),)  # its URL without any login
-        return endpoint
+        return _open_endpoint(whole_url(text), given)
     if path.is_dir() and (is_store(path) or not (files := graph_files(path))):
         return _open_folder(path, given)
     if path.is_dir():
@@ -162,6 +159,46 @@ def _open(source: str | Path, profile: str | Path | Profile | None) -> Knowledge
     if path.is_file():
         return _open_file(path, given)
     raise DataError(f"no such knowledge graph; give {DEMO!r}, a folder, a file, or an http(s) URL", path)
+
+
+def _open_endpoint(url: str, given: Profile | None) -> KnowledgeGraph:
+    """Open an endpoint with the label index that was made of it, and with the profile of that, if any.
+
+    The profile of another is told by its URL, else by its facts, and kept (but of one on this machine).
+    """
+    from triplewise.tools.core.credentials import without_login
+    from triplewise.tools.kg.endpoint import EndpointKG
+    from triplewise.tools.kg.labels import LabelIndex
+
+    kg = EndpointKG(url, given or load_profile("generic"))
+    kg.cache_dirs = (_cached(without_login(url)),)
+    index = kg.cache_dirs[0] / INDEX
+    manifest = read_manifest(index) if is_store(index) else None
+    if given is None and manifest is not None:
+        kg.profile = load_profile(index / PROFILE)
+    elif given is None:
+        from triplewise.tools.kg.infer import endpoint_profile
+
+        packaged = map(load_profile, profile_names())
+        fits = (p for p in packaged if any(re.search(host, kg.name, re.I) for host in p.endpoint_hosts))
+        if (shape := next(fits, None)) is None:
+
+            def recognise() -> str | None:
+                shape = endpoint_profile(kg.session(timeout=FIRST_LOOK))
+                return shape.name if shape is not None else None
+
+            name = recognise() if kg.is_local else kept_json(kg.cache_dirs, "profile.json", DAYS, recognise)
+            shape = load_profile(name or "generic")
+        kg.profile = shape
+    if manifest is not None and manifest.get("names_by") == kg.profile.naming():
+        kg.index = LabelIndex.on_disk(index)
+    elif manifest is not None:
+        _log.warning(
+            "the names of %s were indexed by another profile; to index them by this one: "
+            "triplewise kg index URL --force --profile FILE",
+            kg.name,
+        )
+    return kg
 
 
 def graph_files(path: Path) -> list[Path]:

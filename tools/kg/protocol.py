@@ -364,6 +364,17 @@ class KnowledgeGraph:
         return self._meter
 
     @property
+    def names(self) -> LabelIndex:
+        """Its label index; of a KG without one, names that it is asked for as they are needed."""
+        if self.index is not None:
+            return self.index
+        from triplewise.tools.kg.asked_names import AskedNames
+        from triplewise.tools.kg.labels import LabelIndex
+
+        asked = AskedNames(self)
+        return LabelIndex(lambda: [asked])
+
+    @property
     def closed(self) -> bool:
         """Whether it was closed: every call then says `unavailable`."""
         return False
@@ -634,6 +645,13 @@ def origin_of(kg: KnowledgeGraph) -> KnowledgeGraph:
     while kg.origin is not None:
         kg = kg.origin
     return kg.shared
+
+
+def base_of(kg: KnowledgeGraph) -> KnowledgeGraph:
+    """The KG below all that is laid over it, in the same session."""
+    while kg.origin is not None:
+        kg = kg.origin
+    return kg
 
 
 def facts_of(kg: KnowledgeGraph) -> dict[Triple, ExtractedFact]:

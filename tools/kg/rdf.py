@@ -303,11 +303,15 @@ def node_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterat
                     yield Name(subject.value, value.value, alias)
     for iri in reader.popularity if by_id or not labelled else ():
         if iri not in relations and iri not in labelled and profile.linkable(iri):
-            name = node_name(iri)
-            yield Name(iri, name)
-            # "volvo264gl" may be written with spaces around its number.
-            for other in {_BEFORE_NUMBER.sub(" ", name), _AROUND_NUMBER.sub(" ", name)} - {name}:
-                yield Name(iri, other, alias=True)
+            yield from id_names(iri)
+
+
+def id_names(iri: str) -> Iterator[Name]:
+    """The names that an id itself tells: "volvo264gl" may be written with spaces around its number."""
+    name = node_name(iri)
+    yield Name(iri, name)
+    for other in {_BEFORE_NUMBER.sub(" ", name), _AROUND_NUMBER.sub(" ", name)} - {name}:
+        yield Name(iri, other, alias=True)
 
 
 def describer(store: ox.Store, profile: Profile) -> Callable[[str], str]:

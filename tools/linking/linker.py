@@ -20,13 +20,13 @@ from itertools import takewhile
 import numpy as np
 import yaml
 
-from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.names import Span, normalise, span_at, spans, tokens
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.labels import Candidate, Entry, SpanMatch, similarity
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
-from triplewise.tools.kg.vocabulary import nodes_labelled, singulars
+from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import singulars
 from triplewise.tools.pyql.text import read_term, write_node
 from triplewise.tools.retrieval.encoder import Encoder
 
@@ -42,8 +42,6 @@ _CONTEXT = 0.3
 """Weight of the similarity between the question and a candidate, label and description."""
 _IN_CONTEXT = 6
 """Candidates of one mention that are compared with the question by vectors."""
-_ASKED_SPANS = 120
-"""Spans that a graph without label index is asked for, longest first."""
 
 
 TAKEN = 0.75
@@ -150,7 +148,8 @@ def link(
 
     Args:
         question: the question, optionally with its mentions in [brackets] or "quotes".
-        kg: the graph. One without a label index is asked for the exact labels of all spans at once.
+        kg: the graph. One without a label index is asked for the exact labels of all spans at once, and for
+            near names by its own full text, where it has one.
         given: mention -> id or typed literal (`"1.0"^^xsd:float`), taken as it is (None: have the mention
             linked). Nothing else is linked then.
         encoder: chooses among candidates of the same name by the context of the question.
@@ -183,21 +182,18 @@ class _Linker:
     encoder: Encoder | None
     limit: int
 
+    def __post_init__(self) -> None:
+        self.names = self.kg.names
+
     def mentions(self) -> tuple[Mention, ...]:
         """Return the question's mentions: what is quoted, then names found in full, then near names."""
-        text, index = self.question.text, self.kg.index
-        matches = index.spans(text) if index is not None else self._exact_labels(list(spans(text)))
+        matches = self.names.spans(self.question.text, self._asked)
         quoted = [m for span in self.question.quoted if (m := self.named(span)) is not None]
         return self._with_near_names(choose((weigh(self.question, match) for match in matches), quoted))
 
     def named(self, span: Span) -> Mention | None:
         """Return a span that is known to be a mention, with the nodes of that name or a near one."""
-        index = self.kg.index
-        if index is not None:
-            entries = index.exact(span.text)
-        else:
-            entries = next((match.entries for match in self._exact_labels([span])), ())
-        entries = entries or self._close(span.text, _NEAR)
+        entries = self.names.exact(span.text) or self._close(span.text, _NEAR)
         return Mention(span, entries, 10.0) if entries else None
 
     def linked(self, mention: Mention) -> LinkedEntity:
@@ -287,13 +283,13 @@ class _Linker:
 
         Only those far better known to the graph than any node that has the name in full.
         """
-        index, norm = self.kg.index, mention.span.norm
+        norm = mention.span.norm
         best = math.log1p(max(entry.popularity for entry in mention.entries))
         written = any(entry.popularity and entry.text == mention.span.text for entry in mention.entries)
         lower = self.question.cased and mention.span.text.islower()
-        if index is None or written or lower or (best and self.question.kind_of(norm) != "other"):
+        if written or lower or (best and self.question.kind_of(norm) != "other"):
             return []
-        longer = [candidate.entry for candidate in index.longer(norm)]
+        longer = [candidate.entry for candidate in self.names.longer(norm)]
         if not best:
             words = set(norm.split())
             longer += [c.entry for c in self._near(norm) if words < set(normalise(c.entry.text).split())]
@@ -313,20 +309,19 @@ class _Linker:
 
     def _close(self, text: str, least: float, longer: bool = True) -> tuple[Entry, ...]:
         """Return entries with nearly this name, or whose name goes on, without those far behind the best."""
-        index = self.kg.index
-        if index is None or len(normalise(text)) < _LEAST_LETTERS:
+        if len(normalise(text)) < _LEAST_LETTERS:
             return ()
         near = [c for c in self._near(text) if c.score >= least and _same_words(text, c.entry.text)]
         if not longer:
             # A part of a longer name that the graph does not know: "Christopher" of Christopher Nolan.
             words = len(normalise(text).split())
             near = [c for c in near if len(normalise(c.entry.text).split()) == words]
-        candidates = [*near, *(index.longer(text) if longer else ())]
+        candidates = [*near, *(self.names.longer(text) if longer else ())]
         best = max((c.score for c in candidates), default=0.0)
         return tuple(c.entry for c in candidates if c.score >= best - 0.1)
 
     def _near(self, text: str) -> tuple[Candidate, ...]:
-        return () if self.kg.index is None else self.kg.index.search(text, limit=20, near=True)
+        return self.names.search(text, limit=20, near=True)
 
     def _exists(self, term: Term) -> bool:
         """Return whether the graph has a term; an engine that cannot say keeps the caller's word."""
@@ -341,50 +336,11 @@ class _Linker:
         near = ", ".join(f"{c.label} ({self.kg.profile.short(c.entry.iri)})" for c in self._near(mention)[:5])
         return f"; near ones: {near}" if near else "; check the id's spelling and the profile"
 
-    def _exact_labels(self, runs: Sequence[Span]) -> list[SpanMatch]:
-        """Return the nodes labelled like spans, from a graph without label index.
-
-        One query for labels, as written or with capitals, tagged or plain; one for popularity.
-        """
-        kg, candidates = self.kg, []
-        for run in runs:
-            kinds = [self.question.kind_of(word) for word in run.norm.split()]
-            if kinds and ("other" in kinds or "number" in kinds or _has_capital(run.text)):
-                candidates.append(run)
-        candidates = candidates[:_ASKED_SPANS]
-        if not candidates:
-            return []
-        forms = ((run.text, run.text.title(), run.text[:1].upper() + run.text[1:]) for run in candidates)
-        result = nodes_labelled(kg, (text for texts in forms for text in texts))
-        if not result.outcome.ok:
-            message = result.message
-            if result.outcome is not Outcome.UNAVAILABLE:
-                message = (
-                    f"the knowledge graph {kg.name} could not look for the question's entities "
-                    f"({result.outcome}): {message}; give them yourself (mention and id), or allow more time "
-                    "(query_timeout)"
-                )
-            elif kg.name not in message:
-                message = f"{kg.name} does not answer: {message}"
-            raise KGUnavailableError(message)
-        named: dict[str, dict[IRI, str]] = {}
-        for node, label in result.rows:
-            if isinstance(node, IRI) and isinstance(label, Literal) and kg.profile.linkable(node.value):
-                named.setdefault(normalise(label.value), {})[node] = label.value
-        counts: dict[IRI, int] = {}
-        if nodes := " ".join(sorted({node.n3() for labels in named.values() for node in labels})):
-            facts = f"VALUES ?node {{ {nodes} }} ?node ?p ?o"
-            rows = kg.query(f"SELECT ?node (COUNT(?o) AS ?n) WHERE {{ {facts} }} GROUP BY ?node").rows
-            counts = {
-                n: int(float(c.value)) for n, c in rows if isinstance(n, IRI) and isinstance(c, Literal)
-            }
-        matches = []
-        for run in candidates:
-            labels = named.get(run.norm, {})
-            entries = [Entry(n, text, text, False, counts.get(n, 0)) for n, text in labels.items()]
-            if entries:
-                matches.append(SpanMatch(run, tuple(sorted(entries, key=lambda e: -e.popularity))))
-        return matches
+    def _asked(self, span: Span) -> bool:
+        """Return whether the graph is asked for a span: without index, for rare words and capitals only."""
+        kinds = [self.question.kind_of(word) for word in span.norm.split()]
+        rare = "other" in kinds or "number" in kinds or _has_capital(span.text)
+        return self.kg.index is not None or rare
 
 
 def _same_words(text: str, name: str) -> bool:

@@ -16,10 +16,10 @@ from typing import Literal as OneOf
 import numpy as np
 
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.kg.vocabulary import nodes_labelled, relation_descriptions, relation_texts, remembered
+from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts, remembered
 from triplewise.tools.linking.entity_vectors import nearest_entities
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
 from triplewise.tools.retrieval.ranking import fuse
@@ -70,7 +70,7 @@ def search_kg(
     """Return what a text may mean, best first within each kind, kinds in the order of `KINDS`.
 
     Args:
-        kg: one without a label index is asked for exact labels only.
+        kg: one without a label index is asked for exact labels, and by its own full text where it has one.
         text: a name or a description, in any spelling.
         kinds: what is looked for. Of a single kind the nearest are given; of several, what stands out.
         encoder: compares classes and relations by meaning too; None compares words only.
@@ -90,18 +90,13 @@ def search_kg(
 def _entities(kg: KnowledgeGraph, text: str, encoder: Encoder | None, limit: int) -> list[Match]:
     """Nodes of this name, then near names and nodes of this meaning (where there are vectors) in turn."""
     nodes: dict[IRI, tuple[str, float, str]] = {}
-    if kg.index is not None:
-        candidates = [*kg.index.search(text, limit=4 * limit, near=True), *kg.index.longer(text, limit)]
-        candidates.sort(key=lambda c: (-round(c.score, 1), -c.entry.popularity))
-        least = candidates[0].score - MOST_BEHIND if candidates else 0.0
-        for c in candidates:
-            if c.score >= least and kg.profile.linkable(c.iri.value):
-                nodes.setdefault(c.iri, (c.label, c.score, c.entry.description))
-    else:
-        forms = (text, text.title(), text[:1].upper() + text[1:], text.lower())
-        for node, label in nodes_labelled(kg, forms, aliases=True).rows:
-            if isinstance(node, IRI) and isinstance(label, Literal) and kg.profile.linkable(node.value):
-                nodes[node] = (label.value, 1.0, "")
+    names = kg.names
+    candidates = [*names.search(text, limit=4 * limit, near=True), *names.longer(text, limit)]
+    candidates.sort(key=lambda c: (-round(c.score, 1), -c.entry.popularity))
+    least = candidates[0].score - MOST_BEHIND if candidates else 0.0
+    for c in candidates:
+        if c.score >= least and kg.profile.linkable(c.iri.value):
+            nodes.setdefault(c.iri, (c.label, c.score, c.entry.description))
     alike = nearest_entities(kg, text, encoder, limit) if encoder is not None else []
     means = {
         e.iri: (e.label, cosine, e.description) for e, cosine in alike if kg.profile.linkable(e.iri.value)

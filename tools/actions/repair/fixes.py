@@ -183,8 +183,8 @@ def entity_meant(step: FailedStep) -> Iterator[Fix]:
             if (score := max(name_similarity(name, node), name_similarity(name, label))) >= LEAST:
                 scores[node] = score
         nodes = sorted(scores.items(), key=lambda s: (-s[1], s[0]))[:INDEXED]
-        if not nodes and step.kg.index is not None:
-            indexed = step.kg.index.search(name, INDEXED)
+        if not nodes:
+            indexed = step.kg.names.search(name, INDEXED)
             nodes = [(write_iri(c.iri, step.kg.profile), c.score * 0.8) for c in indexed]
         for node, score in nodes:
             yield step.with_argument(place, node, relation, 0.3 + NAME * score)

@@ -1,0 +1,251 @@
+"""The names of a KG without a label index: it is asked for exact labels, and by the engine's full text.
+
+Engines have full text in dialects of their own (`fulltext.yaml`). Which one an endpoint understands is found
+by asking each for a label that is known to be there, once; the answer is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib import resources
+from itertools import islice
+
+import yaml
+
+from triplewise.tools.core.errors import KGUnavailableError
+from triplewise.tools.core.files import kept_json
+from triplewise.tools.core.names import normalise
+from triplewise.tools.core.terms import IRI, Literal, text
+from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.labels import Entry
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, base_of, terms_n3
+from triplewise.tools.kg.vocabulary import remembered
+
+ASKED_NAMES = 120
+"""Names that are looked for at once, at most."""
+FEW_LABELS = 500_000
+"""Labels up to which any engine may look through all of them."""
+MATCHES = 200
+"""Labels that full text gives at most: those of about the length of the text."""
+WORDS = 6
+"""Words of a text that full text is asked for at most, the longest ones."""
+LETTERS, FULL_TEXT = "letters", "search.json"
+DAYS = 30.0
+"""Days for which is kept what an endpoint understands."""
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True)
+class FullText:
+    """How an engine is asked for labels by their words; see `fulltext.yaml`.
+
+    Attributes:
+        predicates: label predicates that the graph has.
+    """
+
+    name: str
+    find: str
+    word: str
+    all: str
+    any: str = ""
+    stem: str = ""
+    instance: str = ""
+    at: str = ""
+    predicates: tuple[str, ...] = ()
+
+    def pattern(self, name: str, language: str, every: bool, limit: int = MATCHES) -> str:
+        """A group pattern that binds ?node, its ?label and the predicate ?by: each word of a name, or any."""
+        words = _WORD.findall(name.lower())
+        words = sorted([w for w in words if len(w) > 2] or words, key=len, reverse=True)[:WORDS]
+        words = words if every or self.any else words[:1]
+        stem = self.stem if self.stem and not every else self.word
+        parts = [
+            (stem if len(w) > 4 else self.word).format(w if stem is self.word else _stem(w)) for w in words
+        ]
+        values = {
+            "text": (self.all if every else self.any).join(parts),
+            "every": str(every).lower(),
+            "limit": limit,
+            "language": language,
+            "instance": self.instance,
+        }
+        by = (IRI(p).n3() for p in self.predicates)
+        return " UNION ".join(f"{{ {self.find.format(predicate=p, **values)} BIND({p} AS ?by) }}" for p in by)
+
+
+def _stem(word: str) -> str:
+    """The beginning of a word, which a slip in its end leaves as it is; short words are kept whole."""
+    return word[: max(4, len(word) * 2 // 3)] if len(word) > 4 else word
+
+
+@cache
+def dialects() -> tuple[FullText, ...]:
+    """Return the engines' ways, in the order in which they are tried; the last is for any engine."""
+    file = resources.files("triplewise.tools.kg").joinpath("fulltext.yaml")
+    ways = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return tuple(FullText(name=name, **way) for name, way in ways.items())
+
+
+def full_text_of(kg: KnowledgeGraph) -> FullText | None:
+    """Return how a graph is asked for labels by their words; None where it cannot be."""
+    base = base_of(kg)
+
+    def find() -> FullText:
+        if not isinstance(base, EndpointKG) or base.is_local:
+            return _find_full_text(base) or _NONE
+        kept = kept_json(
+            base.cache_dirs, FULL_TEXT, DAYS, lambda: asdict(w) if (w := _find_full_text(base)) else None
+        )
+        return FullText(**kept | {"predicates": tuple(kept["predicates"])}) if kept else _NONE
+
+    way = remembered(base, "full text", "", find)
+    return way if way is not None and way.find else None
+
+
+_NONE = FullText("", "", "", "")
+
+
+def _find_full_text(kg: KnowledgeGraph) -> FullText | None:
+    """The first dialect that finds a label which the graph holds; None where none does.
+
+    Raises:
+        KGUnavailableError: the graph shows no labels now.
+    """
+    named = [IRI(p) for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates)]
+    sample = "{{ SELECT ?by ?label WHERE {{ VALUES ?by {{ {} }} ?node ?by ?label }} LIMIT 20 }}"
+    samples = " UNION ".join(sample.format(predicate.n3()) for predicate in named)
+    result = kg.query(f"SELECT ?by ?label WHERE {{ {samples} }}")
+    if not result.outcome.ok:
+        raise KGUnavailableError(f"{kg.name} does not show its labels: {result.message}")
+    present = tuple(p.value for p in named if any(by == p for by, _ in result.rows))
+    labels = [label.value for _, label in result.rows if isinstance(label, Literal)]
+    if not labels:
+        return None
+    known = max(labels, key=lambda label: (label.isascii(), len(max(_WORD.findall(label) or [""], key=len))))
+
+    def understood(way: FullText) -> FullText | None:
+        way = replace(way, predicates=present)
+        if way.at and not re.search(way.at, kg.name):
+            return None
+        if way.instance:
+            instances = kg.query(way.instance)
+            if not instances.outcome.ok or not instances.rows or (instance := instances.rows[0][0]) is None:
+                return None
+            way = replace(way, instance=instance.n3())
+        if way.name == LETTERS:
+            many = f"SELECT ?node WHERE {{ ?node <{present[0]}> ?label }} OFFSET {FEW_LABELS} LIMIT 1"
+            return way if kg.query(many).outcome is Outcome.EMPTY else None
+        pattern = way.pattern(known, kg.profile.language, every=True)
+        answer = _ask(kg, f"SELECT ?label WHERE {{ {pattern} }} LIMIT {MATCHES}")
+        is_known = answer.outcome.ok and any(label and label.value == known for (label,) in answer.rows)
+        return way if is_known else None
+
+    with ThreadPoolExecutor(4) as pool:
+        return next(filter(None, pool.map(understood, dialects())), None)
+
+
+def _ask(kg: KnowledgeGraph, sparql: str) -> Result:
+    """Run a query of this module; an endpoint's may name a service of the engine's own."""
+    return kg.query_own(sparql) if isinstance(kg, EndpointKG) and "SERVICE" in sparql else kg.query(sparql)
+
+
+class AskedNames:
+    """The names of a KG, asked for as they are needed and remembered as long as this object lives.
+
+    Raises `KGUnavailableError` where the graph does not answer: that is not the same as having no such name.
+    """
+
+    most_words = 8
+
+    def __init__(self, kg: KnowledgeGraph) -> None:
+        self._kg = kg
+        self._exact: dict[str, list[Entry]] = {}
+        self._similar: dict[tuple[str, bool], list[Entry]] = {}
+
+    def exact(self, texts: Mapping[str, Collection[str]]) -> Mapping[str, list[Entry]]:
+        """Return entries whose name is a text as written or with capitals, tagged or plain; one query."""
+        profile = self._kg.profile
+        new = dict(islice(((n, forms) for n, forms in texts.items() if n not in self._exact), ASKED_NAMES))
+        self._exact |= {norm: [] for norm in new}
+        written = (form for forms in new.values() for form in forms)
+        forms = (f for t in written for f in (t, t.title(), t[:1].upper() + t[1:], t.lower()))
+        values = [v for f in dict.fromkeys(forms) for v in (text(f), text(f, profile.language))]
+        predicates = map(IRI, (*profile.label_predicates, *profile.alias_predicates))
+        pattern = f"VALUES ?by {{ {terms_n3(predicates)} }} ?node ?by ?label"
+        pattern = f"VALUES ?label {{ {terms_n3(values)} }} {pattern}"
+        for entry in self._entries(pattern, self._kg) if values else ():
+            self._exact.setdefault(normalise(entry.text), []).append(entry)
+        return {norm: self._exact[norm] for norm in texts if self._exact.get(norm)}
+
+    def fuzzy(self, text: str, limit: int) -> Iterable[Entry]:
+        """Return entries that share words, or beginnings of words, with the text."""
+        return self._by_words(text, every=False)
+
+    def trigrams(self, text: str, limit: int) -> Iterable[Entry]:
+        """Return none: no engine is asked for letters."""
+        return ()
+
+    def longer(self, text: str, limit: int) -> Iterable[Entry]:
+        """Return the best known entries whose name begins or ends with the text and goes on."""
+        norm = normalise(text)
+        names = ((normalise(entry.text), entry) for entry in self._by_words(text, every=True))
+        longer = [e for name, e in names if name.startswith(f"{norm} ") or name.endswith(f" {norm}")]
+        return sorted(longer, key=lambda entry: -entry.popularity)[:limit]
+
+    def node(self, iri: IRI) -> Entry | None:
+        """Return the entry of a node under its preferred label."""
+        label = self._kg.labels([iri]).get(iri)
+        return Entry(iri, label, label) if label else None
+
+    def nodes(self, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, Entry]]:
+        """Yield none: an endpoint's nodes have no numbers."""
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _by_words(self, name: str, every: bool) -> list[Entry]:
+        key = normalise(name), every
+        way = full_text_of(self._kg) if key[0] and key not in self._similar else None
+        if way is not None:
+            language = self._kg.profile.language
+            far = "STRLEN(STR(?label))" if every else f"ABS(STRLEN(STR(?label)) - {len(name)})"
+            similar = (
+                f"{{ SELECT DISTINCT ?node ?label ?by WHERE {{ {way.pattern(name, language, every)} "
+                f'FILTER(LANG(?label) IN ("", "mul", "{language}")) }} ORDER BY {far} LIMIT {MATCHES} }}'
+            )
+            self._similar[key] = list(self._entries(similar, base_of(self._kg)))
+        return self._similar.get(key, [])
+
+    def _entries(self, pattern: str, kg: KnowledgeGraph) -> Iterator[Entry]:
+        """Entries of a pattern's ?node, ?label and ?by; popularity counts the facts that leave the node."""
+        counted = f"SELECT ?node ?label ?by (COUNT(*) AS ?n) WHERE {{ {pattern} . ?node ?p ?o }}"
+        result = _ask(kg, f"{counted} GROUP BY ?node ?label ?by")
+        if not result.outcome.ok:
+            message = result.message
+            if result.outcome is not Outcome.UNAVAILABLE:
+                message = (
+                    f"the knowledge graph {kg.name} could not look for the question's entities "
+                    f"({result.outcome}): {message}; give them yourself (mention and id), allow more time "
+                    "(query_timeout), or make a label index once (triplewise kg index)"
+                )
+            elif kg.name not in message:
+                message = f"{kg.name} does not answer: {message}"
+            raise KGUnavailableError(message)
+        profile = kg.profile
+        rows = [
+            (node, label.value, by.value in profile.alias_predicates, int(float(n.value)))
+            for node, label, by, n in result.rows
+            if isinstance(node, IRI) and isinstance(label, Literal) and isinstance(by, IRI) and n is not None
+            if profile.linkable(node.value)
+        ]
+        labels = kg.labels(node for node, _, alias, _ in rows if alias)
+        for node, name, alias, count in rows:
+            yield Entry(node, labels.get(node, name) if alias else name, name, alias, count)

@@ -1,0 +1,242 @@
+"""The label index of an endpoint: its names are read page by page and indexed as those of a loaded graph.
+
+What is read is kept at once, so that reading goes on where it stopped. One request is under way at a time, with
+a pause after each. The index lies in the user's cache by the endpoint's URL, and `open_kg` opens it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from triplewise.tools.core.errors import KGUnavailableError
+from triplewise.tools.core.terms import IRI, Literal
+from triplewise.tools.kg.endpoint import EndpointKG
+from triplewise.tools.kg.infer import infer_profile
+from triplewise.tools.kg.labels import Name, build_label_index
+from triplewise.tools.kg.load import install, scratch_folder
+from triplewise.tools.kg.open import FORMAT, INDEX, MANIFEST, PROFILE
+from triplewise.tools.kg.profile import Profile
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.rdf import QUESTIONS_IN, Progress, id_names
+
+UNFINISHED = "index.part.sqlite"
+PAGE, LEAST_PAGE, MOST_PAGE = 2_000, 100, 50_000
+"""Names read at once: at first, at least and at most."""
+QUICK = 2.0
+"""Seconds below which a page is quick, and the next one may be larger."""
+PATIENCE = 60.0
+"""Seconds that a page may take."""
+MOST_RELATIONS = 20_000
+_TABLES = """
+CREATE TABLE IF NOT EXISTS names (section TEXT, iri TEXT, text TEXT, language TEXT,
+    PRIMARY KEY (section, iri, text, language)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS nodes (iri TEXT PRIMARY KEY, facts INTEGER NOT NULL DEFAULT 0,
+    description TEXT NOT NULL DEFAULT '') WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS pages (section TEXT PRIMARY KEY, read INTEGER, after TEXT, finished INTEGER);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What was read: the index's folder, its profile, names in it, pages and seconds of this run."""
+
+    path: Path
+    profile: Profile
+    names: int
+    pages: int
+    seconds: float
+
+
+def index_endpoint(kg: EndpointKG, *, pause: float = 0.2, progress: Progress | None = None) -> IndexReport:
+    """Read the names of an endpoint and index them, replacing an earlier index.
+
+    An endpoint that is not recognised gets the profile that its facts show, kept beside the index.
+
+    Args:
+        kg: opened, with the profile by which its names are read. pause: seconds between two requests.
+        progress: called with stage, done, total (names; None where they cannot be counted).
+
+    Raises:
+        KGUnavailableError: the endpoint stopped answering; what was read is kept for the next call.
+        DataError: the cache cannot be written.
+    """
+    start, folder = time.perf_counter(), kg.cache_dirs[0] / INDEX
+    patient = kg.session(timeout=PATIENCE, limit=MOST_PAGE + 1)
+    with scratch_folder(folder, progress) as building:
+        profile = infer_profile(patient) if kg.profile.name == "generic" else kg.profile
+        with closing(sqlite3.connect(folder.parent / UNFINISHED, isolation_level=None)) as connection:
+            connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; {_TABLES}")
+            reading = _Reading(patient, profile, connection, pause, progress or (lambda *_: None))
+            reading.read()
+            names = build_label_index(
+                building,
+                reading.names(),
+                reading,
+                reading.description,
+                lambda done: reading.progress("indexing labels", done, None),
+            )
+        profile.dump(building / PROFILE)
+        manifest = {
+            "format": FORMAT,
+            "endpoint": kg.name,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "names_by": profile.naming(),
+            "names": names,
+        }
+        (building / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+        install(building, folder)
+    (folder.parent / UNFINISHED).unlink()
+    return IndexReport(folder, profile, names, reading.pages, time.perf_counter() - start)
+
+
+@dataclass
+class _Reading:
+    """The reading of one endpoint, and what was read."""
+
+    kg: KnowledgeGraph
+    profile: Profile
+    connection: sqlite3.Connection
+    pause: float
+    progress: Progress
+    pages: int = 0
+
+    def read(self) -> None:
+        """Read all sections that are not finished: labels, aliases, descriptions, and nodes known by id."""
+        profile = self.profile
+        for predicate in dict.fromkeys((*profile.label_predicates, *profile.alias_predicates)):
+            self._read_section(predicate, f"?node <{predicate}> ?text {self._filter(QUESTIONS_IN)}", "labels")
+        for predicate in profile.description_predicates:
+            self._read_section(predicate, f"?node <{predicate}> ?text {self._filter()}", "descriptions")
+        if profile.entity_text == "local":
+            nodes = "{ ?node ?a ?b } UNION { ?b ?a ?node } FILTER(isIRI(?node))"
+            self._read_section(
+                "", f'{{ SELECT DISTINCT ?node WHERE {{ {nodes} }} }} BIND("" AS ?text)', "ids"
+            )
+
+    def _filter(self, others: tuple[str, ...] = ()) -> str:
+        tags = dict.fromkeys((self.profile.language, "mul", *others))
+        spoken = " || ".join(f'LANGMATCHES(LANG(?text), "{tag}")' for tag in tags)
+        return f'FILTER(LANG(?text) = "" || {spoken})'
+
+    def _read_section(self, section: str, pattern: str, kind: str) -> None:
+        """Read the names of one predicate, in the engine's own order; sorted where that does not hold."""
+        state = self.connection.execute("SELECT * FROM pages WHERE section = ?", (section,)).fetchone()
+        _, read, after, finished = state or (section, 0, "", 0)
+        if finished:
+            return
+        counted = self.kg.query(f"SELECT (COUNT(*) AS ?n) WHERE {{ {pattern} }}")
+        total = int(float(counted.rows[0][0].value)) if counted.outcome.ok and counted.rows[0][0] else None
+        page, most, facts = PAGE, MOST_PAGE, kind != "descriptions"
+        while True:
+            self.progress(
+                f"reading {kind} ({section.rpartition('/')[2]})" if section else "reading ids", read, total
+            )
+            some = f"{pattern} FILTER(STR(?node) >= {_quoted(after)})" if after else pattern
+            order = "ORDER BY STR(?node)" if after else f"OFFSET {read}"
+            some = f"{{ SELECT ?node ?text WHERE {{ {some} }} {order} LIMIT {page} }}"
+            around = "{ ?node ?a ?x } UNION { ?x ?b ?node }" if facts else "BIND(1 AS ?x)"
+            began = time.perf_counter()
+            result = self.kg.query(
+                f"SELECT ?node ?text (COUNT(?x) AS ?n) WHERE {{ {some} {around} }} GROUP BY ?node ?text"
+            )
+            self.pages += 1
+            time.sleep(self.pause)
+            if result.outcome is Outcome.TRUNCATED:  # the endpoint sends fewer rows than were asked for
+                page = most = max(len(result.rows) - 1, LEAST_PAGE)
+            elif result.outcome.ok:
+                new = self._keep(section, kind, result)
+                last = max((row[0].value for row in result.rows if row[0] is not None), default="")
+                over = not result.rows or (bool(after) and not new)
+                if over and not after and total is not None and self._count(section) < min(read, total):
+                    after, over = " ", False  # some came twice, and others not at all: read again, sorted
+                elif after:
+                    after, read = last, read + new
+                else:
+                    read += 0 if over else page
+                state = (section, read, after, over)
+                self.connection.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?, ?)", state)
+                if over:
+                    return
+                page = min(2 * page, most) if time.perf_counter() - began < QUICK else page
+            elif page > LEAST_PAGE:
+                page = max(page // 4, LEAST_PAGE)
+            elif facts:  # to count the facts of nodes is too much for it
+                facts = False
+            else:
+                raise KGUnavailableError(
+                    f"{result.message} {read:,} names are read and kept: run the same command again to go on"
+                )
+
+    def _keep(self, section: str, kind: str, result: Result) -> int:
+        """Keep a page; returns how many of its names are new."""
+        rows = [
+            (section, node.value, text.value, text.language.lower(), int(float(n.value)) if n else 0)
+            for node, text, n in result.rows
+            if isinstance(node, IRI) and isinstance(text, Literal)
+        ]
+        before = self.connection.total_changes
+        self.connection.execute("BEGIN")
+        self.connection.executemany(
+            "INSERT OR IGNORE INTO names VALUES (?, ?, ?, ?)", [row[:4] for row in rows]
+        )
+        new = self.connection.total_changes - before
+        field = "description" if kind == "descriptions" else "facts"
+        values = [(row[1], row[2] if kind == "descriptions" else row[4]) for row in rows]
+        self.connection.executemany(
+            f"INSERT INTO nodes (iri, {field}) VALUES (?, ?) ON CONFLICT (iri) DO UPDATE "
+            f"SET {field} = MAX({field}, excluded.{field})",
+            values,
+        )
+        self.connection.execute("COMMIT")
+        return new
+
+    def _count(self, section: str) -> int:
+        (count,) = self.connection.execute(
+            "SELECT COUNT(*) FROM names WHERE section = ?", (section,)
+        ).fetchone()
+        return int(count)
+
+    def names(self) -> Iterator[Name]:
+        """The names of the nodes that questions can be about, in order of preference (see `node_names`)."""
+        profile = self.profile
+        relations: set[str] = set()
+        if not profile.linkable_pattern:  # else the profile itself tells relations from nodes
+            used = self.kg.query("SELECT DISTINCT ?p WHERE { ?s ?p ?o }", limit=MOST_RELATIONS)
+            iris = [row[0] for row in used.rows if isinstance(row[0], IRI)] if used.outcome.ok else []
+            relations = {r.value for iri in iris for r in (iri, profile.label_subject(iri))}
+        own = {"", "mul", profile.language}
+        sections = [(False, p, own) for p in profile.label_predicates]
+        sections += [(True, p, own) for p in profile.alias_predicates]
+        sections += [(True, p, set(QUESTIONS_IN) - own) for p in profile.label_predicates]
+        for alias, predicate, languages in sections:
+            sql = "SELECT iri, text, language FROM names WHERE section = ?"
+            for iri, text, language in self.connection.execute(sql, (predicate,)):
+                spoken = language.partition("-")[0] in languages
+                if spoken and iri not in relations and profile.linkable(iri):
+                    yield Name(iri, text, alias)
+        named = ",".join("?" * len(profile.label_predicates))
+        labelled = f"SELECT iri FROM names WHERE section IN ({named})"
+        sql = f"SELECT iri FROM names WHERE section = '' AND iri NOT IN ({labelled})"
+        for (iri,) in self.connection.execute(sql, profile.label_predicates):
+            if iri not in relations and profile.linkable(iri):
+                yield from id_names(iri)
+
+    def get(self, iri: str, default: int, /) -> int:
+        """Return the facts of a node."""
+        row = self.connection.execute("SELECT facts FROM nodes WHERE iri = ?", (iri,)).fetchone()
+        return row[0] if row else default
+
+    def description(self, iri: str) -> str:
+        """Return the description of a node, "" if it has none."""
+        row = self.connection.execute("SELECT description FROM nodes WHERE iri = ?", (iri,)).fetchone()
+        return row[0] if row else ""
+
+
+def _quoted(value: str) -> str:
+    return Literal(value, "http://www.w3.org/2001/XMLSchema#string").n3()
