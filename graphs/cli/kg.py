@@ -104,6 +104,51 @@ def load(
         out().print(pairs("\nVectors", [("vectors", counts)]))
 
 
+@commands.command(
+    epilog=examples(
+        "triplewise kg index http://localhost:8890/sparql",
+        "triplewise kg index https://sparql.example.org/query --pause 1",
+    )
+)
+def index(
+    url: Annotated[str, typer.Argument(metavar="URL", help="A SPARQL 1.1 endpoint.")],
+    profile: o.Profile = None,
+    force: Annotated[bool, typer.Option("--force", help="Read the names anew.")] = False,
+    pause: Annotated[
+        float, typer.Option(min=0.0, metavar="SECONDS", help="How long to wait after each request.")
+    ] = 0.2,
+) -> None:
+    """Read the names of an endpoint once into an index, so that entities are found in any spelling.
+
+    It lies in the user's cache, and is used by itself whenever the URL is asked. One request is sent at a
+    time. What is broken off goes on where it was when the same command is run again.
+    """
+    from triplewise.tools.kg import open_kg
+    from triplewise.tools.kg.endpoint import EndpointKG
+    from triplewise.tools.kg.endpoint_index import index_endpoint
+
+    kg = open_kg(url, profile=profile)
+    if not isinstance(kg, EndpointKG):
+        raise ConfigurationError(f"{url} is no endpoint: a graph of files is indexed as it is loaded")
+    if (made := kg.indexed) and kg.index is not None and not force:
+        say(f"{kg.name} was indexed on {made}; give --force to read its names anew")
+        return
+    try:
+        with progress_bars() as progress:
+            report = index_endpoint(kg, pause=pause, progress=progress)
+    except KeyboardInterrupt:
+        say("what was read is kept: run the same command again to go on", "notice")
+        raise
+    rows = [
+        ("labels", f"{report.names:,} names in the index"),
+        ("profile", report.profile.name),
+        ("requests", f"{report.pages:,} pages"),
+        ("seconds", f"{report.seconds:.1f}"),
+        ("use it", f'triplewise ask "..." --kg {kg.name}'),
+    ]
+    out().print(pairs(f"Indexed {kg.name}", rows))
+
+
 @commands.command(epilog=examples("triplewise kg info demo", "triplewise kg info https://dbpedia.org/sparql"))
 def info(source: Source, profile: o.Profile = None) -> None:
     """Show what a graph holds: size, relations, labels, profile, some facts.
@@ -111,7 +156,10 @@ def info(source: Source, profile: o.Profile = None) -> None:
     Only a sample is read, so that this is quick on any endpoint.
     """
     from triplewise.tools.kg import IRI, Triple, open_kg
+    from triplewise.tools.kg.asked_names import full_text_of
     from triplewise.tools.kg.embedded import EmbeddedKG
+    from triplewise.tools.kg.endpoint import EndpointKG
+    from triplewise.tools.kg.infer import ENGINE_SPACES
     from triplewise.tools.kg.open import is_store, read_manifest
     from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 
@@ -121,6 +169,10 @@ def info(source: Source, profile: o.Profile = None) -> None:
     if is_store(folder):
         manifest = read_manifest(folder)
         size, names = f"{manifest['triples']:,}", f"{manifest['names']:,} names in the index"
+    elif isinstance(kg, EndpointKG):
+        way = full_text_of(kg)
+        asked = f"{way.name}, asked by words" if way else "asked for as they are written"
+        names = f"index of {kg.indexed}" if kg.indexed else f"{asked}; make an index: triplewise kg index URL"
     elif isinstance(kg, EmbeddedKG):
         counted = kg.query("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }").rows
         size = f"{int(counted[0][0].value):,}" if counted and counted[0][0] else "too many to count"
@@ -132,10 +184,11 @@ def info(source: Source, profile: o.Profile = None) -> None:
         ("label predicates", " ".join(shape.label_predicates)),
         ("type predicates", " ".join(shape.type_predicates)),
     ]
-    console.print(pairs(source, rows))
+    console.print(pairs(kg.name if isinstance(kg, EndpointKG) else source, rows))
 
     naming = (*shape.label_predicates, *shape.alias_predicates, *shape.description_predicates)
     others = f"FILTER(?p NOT IN ({', '.join(f'<{p}>' for p in naming)}))" if naming else ""
+    others += "".join(f" FILTER(!STRSTARTS(STR(?s), '{space}'))" for space in ENGINE_SPACES)
     result = kg.query(f"SELECT ?s ?p ?o WHERE {{ ?s ?p ?o {others} }} LIMIT {SAMPLE}")
     facts = [
         Triple(s, p, value)
@@ -178,6 +231,7 @@ def profile(
     if into is not None and into.exists() and not force:
         raise ConfigurationError(f"{into} exists already; choose another file or give --force")
     kg = open_kg(source)
+    source = source if isinstance(kg, EmbeddedKG) else kg.name
     generic = kg.profile.name == "generic" and not isinstance(kg, EmbeddedKG)
     shape = infer_profile(kg) if generic else kg.profile
     if into is None:

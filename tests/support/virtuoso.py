@@ -108,6 +108,10 @@ class Virtuoso:
         if "state" not in state or "NULL" not in state:
             raise RuntimeError(f"Virtuoso did not load {file.name}: {state}")
 
+    def index_text(self) -> None:
+        """Make `bif:contains` find what is loaded, as an operator does once."""
+        self._isql("DB.DBA.RDF_OBJ_FT_RULE_ADD(null, null, 'All'); DB.DBA.VT_INC_INDEX_DB_DBA_RDF_OBJ();")
+
     def _wait_until_online(self, log: Path, seconds: float = 90.0) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:

@@ -78,6 +78,8 @@ class EndpointKG(KnowledgeGraph):
     """
 
     is_remote = True
+    indexed = ""
+    """When its label index was made, where it has one: date and time in UTC."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """The label index of an endpoint: its names are read page by page and indexed as those of a loaded graph.
 
-What is read is kept at once, so that reading goes on where it stopped. One request is under way at a time, with
-a pause after each. The index lies in the user's cache by the endpoint's URL, and `open_kg` opens it.
+What is read is kept at once, so that reading goes on where it stopped. One request is under way at a time,
+with a pause after each. The index lies in the user's cache by the endpoint's URL, and `open_kg` opens it.
 """
 
 from __future__ import annotations
@@ -133,6 +133,10 @@ class _Reading:
         counted = self.kg.query(f"SELECT (COUNT(*) AS ?n) WHERE {{ {pattern} }}")
         total = int(float(counted.rows[0][0].value)) if counted.outcome.ok and counted.rows[0][0] else None
         page, most, facts = PAGE, MOST_PAGE, kind != "descriptions"
+        types = ", ".join(
+            f"<{p}>" for p in self.profile.type_predicates
+        )  # classes are not known by their instances
+        untyped = f"FILTER(?b NOT IN ({types}))" if types else ""
         while True:
             self.progress(
                 f"reading {kind} ({section.rpartition('/')[2]})" if section else "reading ids", read, total
@@ -140,7 +144,7 @@ class _Reading:
             some = f"{pattern} FILTER(STR(?node) >= {_quoted(after)})" if after else pattern
             order = "ORDER BY STR(?node)" if after else f"OFFSET {read}"
             some = f"{{ SELECT ?node ?text WHERE {{ {some} }} {order} LIMIT {page} }}"
-            around = "{ ?node ?a ?x } UNION { ?x ?b ?node }" if facts else "BIND(1 AS ?x)"
+            around = f"{{ ?node ?a ?x }} UNION {{ ?x ?b ?node {untyped} }}" if facts else "BIND(1 AS ?x)"
             began = time.perf_counter()
             result = self.kg.query(
                 f"SELECT ?node ?text (COUNT(?x) AS ?n) WHERE {{ {some} {around} }} GROUP BY ?node ?text"
@@ -150,13 +154,13 @@ class _Reading:
             if result.outcome is Outcome.TRUNCATED:  # the endpoint sends fewer rows than were asked for
                 page = most = max(len(result.rows) - 1, LEAST_PAGE)
             elif result.outcome.ok:
-                new = self._keep(section, kind, result)
-                last = max((row[0].value for row in result.rows if row[0] is not None), default="")
-                over = not result.rows or (bool(after) and not new)
+                self._keep(section, kind, result)
+                last = max((row[0].value for row in result.rows if row[0] is not None), default=after)
+                over = last == after
                 if over and not after and total is not None and self._count(section) < min(read, total):
                     after, over = " ", False  # some came twice, and others not at all: read again, sorted
                 elif after:
-                    after, read = last, read + new
+                    after, read = last, self._count(section)
                 else:
                     read += 0 if over else page
                 state = (section, read, after, over)
@@ -173,19 +177,17 @@ class _Reading:
                     f"{result.message} {read:,} names are read and kept: run the same command again to go on"
                 )
 
-    def _keep(self, section: str, kind: str, result: Result) -> int:
-        """Keep a page; returns how many of its names are new."""
+    def _keep(self, section: str, kind: str, result: Result) -> None:
+        """Keep a page."""
         rows = [
             (section, node.value, text.value, text.language.lower(), int(float(n.value)) if n else 0)
             for node, text, n in result.rows
             if isinstance(node, IRI) and isinstance(text, Literal)
         ]
-        before = self.connection.total_changes
         self.connection.execute("BEGIN")
         self.connection.executemany(
             "INSERT OR IGNORE INTO names VALUES (?, ?, ?, ?)", [row[:4] for row in rows]
         )
-        new = self.connection.total_changes - before
         field = "description" if kind == "descriptions" else "facts"
         values = [(row[1], row[2] if kind == "descriptions" else row[4]) for row in rows]
         self.connection.executemany(
@@ -194,7 +196,6 @@ class _Reading:
             values,
         )
         self.connection.execute("COMMIT")
-        return new
 
     def _count(self, section: str) -> int:
         (count,) = self.connection.execute(

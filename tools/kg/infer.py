@@ -70,8 +70,8 @@ _PARTS = {"first", "last", "given", "family", "middle", "sur", "job", "file", "u
 """Words before them that tell that it is no name of the thing, or a part of it."""
 _OTHERS = {"alt", "alternate", "alternative", "other", "nick", "short", "former", "hidden", "native"}
 """Words before them that tell that it is a further name."""
-_ENGINES = ("http://www.openlinksw.com/", "http://www.w3.org/", "virtrdf")
-"""How the nodes of graphs begin that engines bring themselves."""
+ENGINE_SPACES = ("http://www.openlinksw.com/", "http://www.w3.org/ns/ldp#", "http://localuriqaserver/")
+"""How the nodes of those graphs begin that engines bring themselves."""
 _SPACE = "REPLACE(STR({0}), '[^/#:]*$', '')"
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
@@ -165,12 +165,12 @@ def known_shape(relations: Mapping[str, int], nodes: Mapping[str, int]) -> Profi
 def endpoint_profile(kg: KnowledgeGraph) -> Profile | None:
     """The packaged profile that an endpoint's facts show, else the generic one; None if it fails.
 
-    One query or two. The first facts tell, where they are not the engine's own; else those of some nodes with a name or a type.
+    One query or two: the first facts tell, or those of some nodes with a name or a type.
     """
     known = [load_profile(name) for name in profile_names()]
     naming = {p for profile in known for p in (*profile.label_predicates, *profile.type_predicates)}
     values = " ".join(f"<{p}>" for p in sorted(naming))
-    own = " && ".join(f"!STRSTARTS(STR(?s), '{space}')" for space in _ENGINES)
+    own = " && ".join(f"!STRSTARTS(STR(?s), '{space}')" for space in ENGINE_SPACES)
     named = (
         f"SELECT DISTINCT ?s WHERE {{ VALUES ?by {{ {values} }} ?s ?by ?name FILTER({own}) }} LIMIT {_VALUES}"
     )
@@ -179,7 +179,7 @@ def endpoint_profile(kg: KnowledgeGraph) -> Profile | None:
         if not result.outcome.ok:
             return None
         facts = [(s.value, p.value) for s, p in result.rows if isinstance(s, IRI) and isinstance(p, IRI)]
-        facts = [(s, p) for s, p in facts if not s.startswith(_ENGINES)]
+        facts = [(s, p) for s, p in facts if not s.startswith(ENGINE_SPACES)]
         spaces = Counter(namespace(s) for s, _ in facts)
         if (profile := known_shape(Counter(p for _, p in facts), spaces)) is not None:
             return profile

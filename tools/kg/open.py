@@ -191,7 +191,7 @@ def _open_endpoint(url: str, given: Profile | None) -> KnowledgeGraph:
             shape = load_profile(name or "generic")
         kg.profile = shape
     if manifest is not None and manifest.get("names_by") == kg.profile.naming():
-        kg.index = LabelIndex.on_disk(index)
+        kg.index, kg.indexed = LabelIndex.on_disk(index), manifest["created"]
     elif manifest is not None:
         _log.warning(
             "the names of %s were indexed by another profile; to index them by this one: "

@@ -97,6 +97,7 @@ def virtuoso(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (folder / "facts.nt").write_text(facts(), encoding="utf-8")
     with Virtuoso(folder) as server:
         server.load(folder / "facts.nt", GRAPH)
+        server.index_text()
         yield server.url
 
 
