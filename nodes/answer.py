@@ -26,7 +26,7 @@ from triplewise.tools.planning.lexical.claims import LINKED
 from triplewise.tools.planning.lexical.planner import GUESS, make_plan
 from triplewise.tools.planning.lexical.question import decides, denies, form_of, slot_of
 from triplewise.tools.pyql.program import PyQL
-from triplewise.tools.pyql.raw_sparql import patterns_of, proof_sparql
+from triplewise.tools.pyql.raw_sparql import parts_of, proof_sparql
 from triplewise.tools.pyql.sparql import instantiate
 from triplewise.tools.pyql.text import read_term, write_node
 
@@ -291,7 +291,7 @@ def _of_sparql(state: State, context: Context) -> Update:
     """Answer from SPARQL that the model wrote: its patterns, instantiated, are the proof."""
     kg, last = environment(context).kg, state.last.feedback
     values = last.answers if last.finished else ()
-    patterns = patterns_of(state.program) if values else []
+    patterns = parts_of(state.program).patterns if values else []
     rows = kg.query(proof_sparql(patterns), limit=PROOF_LIMIT * 4) if patterns else None
     shown = instantiate(patterns, rows) if rows is not None else ()
     proof = [t for t in shown if {kg.profile.short(t.subject), kg.profile.short(t.object)} & set(values)]

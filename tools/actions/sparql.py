@@ -17,7 +17,7 @@ from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
 from triplewise.tools.pyql.program import PyQL
-from triplewise.tools.pyql.raw_sparql import patterns_of, proof_sparql, read_sparql
+from triplewise.tools.pyql.raw_sparql import parts_of, proof_sparql, read_sparql
 from triplewise.tools.pyql.sparql import Template, instantiate
 
 SHOWN_ROWS = 10
@@ -52,7 +52,7 @@ def query(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
         return Feedback(arguments=(text,), outcome=Outcome.ROWS, observation=answer, program=text)
     rows = Result(result.outcome, result.variables, result.rows[:SHOWN_ROWS])
     values = {v: short_ids(kg, rows.column(v)) for v in rows.variables} if rows.rows else {}
-    patterns = patterns_of(text)
+    patterns = parts_of(text).patterns
     return Feedback(
         arguments=(text,),
         outcome=result.outcome,

@@ -176,14 +176,10 @@ def _query_rule(sparql: str, search: Search) -> Rule:
     """
     kg, parts = search.kg, parts_of(sparql)
     short = kg.profile.short
-    body = tuple(
-        Atom(
-            relation_form(kg, short(t.relation)),
-            not isinstance(t.object, IRI) or isinstance(t.subject, IRI),
-            f"x{i}",
-        )
-        for i, t in enumerate(parts.patterns)
-    )
+    body = []
+    for i, t in enumerate(parts.patterns):
+        backward = isinstance(t.object, IRI) and not isinstance(t.subject, IRI)
+        body.append(Atom(relation_form(kg, short(t.relation)), not backward, f"x{i}"))
     relations = {t.relation for t in parts.patterns}
     nodes = [node_form(kg, short(t)) for t in parts.terms if isinstance(t, IRI) and t not in relations]
     constraints = [Constraint("type", value=node) for node in nodes]
@@ -192,7 +188,7 @@ def _query_rule(sparql: str, search: Search) -> Rule:
     if len(nodes) > 1:
         constraints.append(Constraint("meets"))
     anchor = next((topic for topic in search.topics if topic in nodes), "")
-    return Rule(anchor, body, tuple(constraints))
+    return Rule(anchor, tuple(body), tuple(constraints))
 
 
 class _Reader:

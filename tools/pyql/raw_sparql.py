@@ -64,11 +64,6 @@ class QueryParts(NamedTuple):
     operations: set[str]
 
 
-def patterns_of(sparql: str) -> list[Template]:
-    """Return the triple patterns of a query; none of one that rdflib cannot parse."""
-    return parts_of(sparql).patterns
-
-
 def parts_of(sparql: str) -> QueryParts:
     """Return what a query is made of; nothing of one that rdflib cannot parse."""
     from rdflib import Literal as RdfLiteral

@@ -12,7 +12,7 @@ from triplewise.graphs import Context, build_graph
 from triplewise.tools.actions import TOOLSETS, ActionContext, Feedback, parse_call
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg import open_kg
-from triplewise.tools.pyql.raw_sparql import parts_of, patterns_of, read_sparql
+from triplewise.tools.pyql.raw_sparql import parts_of, read_sparql
 
 Server = Callable[..., OpenAIServer]
 TOOLS = TOOLSETS["sparql"]
@@ -70,7 +70,7 @@ def test_strings_are_left_alone_and_patterns_found() -> None:
     )
     assert '"e:Q1 r:P2"' in text
     assert text.startswith("PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>\n")
-    assert [t.relation.value.rpartition("#")[2] for t in patterns_of(text)] == ["label"]
+    assert [t.relation.value.rpartition("#")[2] for t in parts_of(text).patterns] == ["label"]
 
 
 def test_a_run_is_answered_with_its_query_and_proof(openai_server: Server) -> None:
