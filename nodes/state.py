@@ -266,6 +266,11 @@ class State(BaseModel):
         return self.steps[-1]
 
     @property
+    def followed(self) -> Rule | None:
+        """The rule whose reading gave the answer without a model; None where there is none."""
+        return self.rules[self.attempt] if self.readings and self.attempt < len(self.rules) else None
+
+    @property
     def unreviewed(self) -> tuple[ExtractedFact, ...]:
         """Facts of the run that nobody has decided on."""
         return tuple(f for f in self.facts if f.status == "proposed")

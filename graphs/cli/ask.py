@@ -106,7 +106,12 @@ def ask(
         bool, typer.Option("--quiet", "-q", help="Print the answer alone, a line a value.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show what the model writes as it writes it.")
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            help="Show plan, observation, steps, corrections, cost, and what a model writes.",
+        ),
     ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the last run that was cut off.")
@@ -185,16 +190,18 @@ def ask(
                     continue
             else:
                 console = out()
-                report = Report(console, run.kg, run.toolset)
-                report.row("Question", request.question)
+                report = Report(console, run.kg, run.toolset, verbose=verbose)
+                if verbose:
+                    report.row("Question", request.question)
                 waiting = "opening the knowledge graph"
                 on_token = report.token if verbose and console.is_terminal else None
                 # What a model writes leaves no line for the status.
                 is_still = on_token is not None or not console.is_terminal
                 with nullcontext() if is_still else console.status(waiting) as status:
                     for phase, update in run.updates(resume, status, on_token):
-                        report.phase(phase, update)
-                report.answer(run.answer)
+                        if verbose:
+                            report.phase(phase, update)
+                report.answer(run.answer, run.state.followed)
             answer = run.answer
             if as_json:
                 typer.echo(json.dumps(run.document(), ensure_ascii=False, indent=2))

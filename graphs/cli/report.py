@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 RULES, VALUES, PROOF, NAMES, LENGTH = 3, 30, 20, 8, 400
 """Most rules, answers, facts of the proof, names in a list, and characters of an observation printed."""
+SHORT_PROOF = 6
+"""Most facts of the proof in the short form."""
 MARGIN = 9
 HEAD, GOOD, DOUBTFUL, BAD, QUIET = "bold", "bold green", "bold yellow", "bold red", "dim"
 
@@ -97,7 +99,7 @@ class Labels:
 
 def _tagged(label: str, short: str, style: str = "") -> Text:
     """Return a label with its id behind it, or with that the graph has no such node."""
-    tag = "" if label == short else f" ({'not in the graph' if MINTED in short else short})"
+    tag = "" if label.replace(",", "") == short else f" ({'not in the graph' if MINTED in short else short})"
     return Text.assemble((label, style), (tag, QUIET))
 
 
@@ -108,10 +110,16 @@ def _first(texts: Sequence[str]) -> str:
 
 
 class Report:
-    """Prints the updates of a run, phase by phase, and its answer."""
+    """Prints the updates of a run, phase by phase, and its answer.
 
-    def __init__(self, console: Console, kg: KnowledgeGraph, toolset: Toolset) -> None:
-        self.console, self.toolset, self.labels = console, toolset, Labels(kg)
+    Args:
+        verbose: print the phases, the corrections and the cost too, not the answer alone.
+    """
+
+    def __init__(
+        self, console: Console, kg: KnowledgeGraph, toolset: Toolset, *, verbose: bool = True
+    ) -> None:
+        self.console, self.toolset, self.labels, self._verbose = console, toolset, Labels(kg), verbose
         self._verdict: Verdict | None = None
         self._in_line = False
 
@@ -225,9 +233,10 @@ class Report:
         text = observation if len(observation) <= LENGTH else observation[:LENGTH].rstrip() + " ..."
         return [self.labels.replace(text)]
 
-    def answer(self, answer: Answer) -> None:
-        """Print everything the run came to."""
-        self.console.print()
+    def answer(self, answer: Answer, rule: Rule | None = None) -> None:
+        """Print everything the run came to; `rule` is the reading of the question that was followed."""
+        if self._verbose:
+            self.console.print()
         shown = list(zip(answer.values, answer.labels, strict=True))[:VALUES]
         if answer.labels in (("true",), ("false",)):
             shown = [("Yes", "Yes") if answer.labels == ("true",) else ("No", "No")]
@@ -241,6 +250,9 @@ class Report:
             self.row("Why", f"{answer.reason}.")
         if answer.confidence is not None:
             self.row("Sure", f"{answer.confidence:.0%}")
+        if rule is not None and answer.values and not self._verbose:
+            self.labels.fetch_rules([rule])
+            self.row("Read as", self.labels.replace(rule.text()))
         if unsure and answer.rivals:
             self.rows("Or", [self._rival(rival) for rival in answer.rivals])
         if query := answer.sparql or answer.sql:
@@ -252,9 +264,15 @@ class Report:
             code.rstrip()
             self._lines(language, [Text("  ").append_text(line) for line in code.split("\n")])
         if answer.proof:
-            self._proof(answer.proof)
+            self._proof(answer.proof, PROOF if self._verbose else SHORT_PROOF)
         if answer.rows:
             self._lines("Proof", [Text(f"  {row}") for row in answer.rows[:PROOF]])
+        if not self._verbose:
+            if count := len(answer.corrections):
+                self.console.print()
+                caught = f"{count} mistake{'' if count == 1 else 's'} caught on the way; -v shows all"
+                self.row("", Text(caught, QUIET))
+            return
         lines = [] if answer.corrections else [Text("  nothing: no step went wrong", QUIET)]
         for c in answer.corrections:
             step = Text(f"  step {c.step}: ").append_text(self.labels.replace(c.call))
@@ -275,9 +293,9 @@ class Report:
         for line in lines:
             self.console.print(line, soft_wrap=True)
 
-    def _proof(self, proof: Sequence[ProofTriple]) -> None:
+    def _proof(self, proof: Sequence[ProofTriple], most: int) -> None:
         """Print the facts that prove the answer, and where those from documents were read."""
-        shown = proof[:PROOF]
+        shown = proof[:most]
         self.labels.fetch_triples([p.triple for p in shown])
         terms = [(p.triple.subject, p.triple.relation, p.triple.object) for p in shown]
         table = columns(("", "", ""), [[self.labels.term(t) for t in fact] for fact in terms])
@@ -290,8 +308,9 @@ class Report:
         if count := sum(bool(p.fact) for p in proof):
             note = f"  {count} of {len(proof)} from documents, not from the graph; see `triplewise facts`"
             self.console.print(Text(note, "yellow"))
-        if len(proof) > PROOF:
-            self.console.print(Text(f"  and {len(proof) - PROOF} more facts; --json gives all", QUIET))
+        if (rest := len(proof) - most) > 0:
+            facts = f"and {rest} more {'fact' if rest == 1 else 'facts'}"
+            self.console.print(Text(f"  {facts}; --json gives all", QUIET))
 
 
 def cost(usage: Usage) -> str:

@@ -38,7 +38,16 @@ def films(tmp_path: Path) -> Path:
 
 
 def test_ask_shows_phases_answer_query_and_proof(cli: Cli) -> None:
-    done = cli("ask", QUESTION)
+    short = cli("ask", QUESTION)
+    for part in (
+        "Answer   Offenbach am Main (Q3042)",
+        "Read as  Johann",
+        "SELECT DISTINCT",
+        "place of birth (P19)",
+    ):
+        assert part in short.out
+    assert "Step 1" not in short.out
+    done = cli("ask", QUESTION, "-v")
     assert done.code == 0
     for part in (
         "Goethe is Johann Wolfgang von Goethe (Q5879)",
@@ -145,7 +154,7 @@ def test_a_model_that_was_calibrated_knows_how_sure_it_is(
 def test_dates_truth_and_cut_lists_read_as_people_write_them(
     cli: Cli, question: str, parts: tuple[str, ...]
 ) -> None:
-    out = "".join(f"{line.rstrip()}\n" for line in cli("ask", question).out.splitlines())
+    out = "".join(f"{line.rstrip()}\n" for line in cli("ask", question, "-v").out.splitlines())
     for part in parts:
         assert part in out
 
@@ -165,11 +174,11 @@ def test_output_fits_a_narrow_terminal_in_colours_that_can_be_turned_off(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert f"\x1b[1mQuestion \x1b[0m{QUESTION}" in cli("ask", QUESTION).out
+    assert f"\x1b[1mQuestion \x1b[0m{QUESTION}" in cli("ask", QUESTION, "-v").out
     monkeypatch.delenv("FORCE_COLOR")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "36")
-    lines = cli("ask", QUESTION).out.splitlines()
+    lines = cli("ask", QUESTION, "-v").out.splitlines()
     assert "\x1b" not in "".join(lines)
     assert "  PREFIX wdt: <http://www.wikidata.org/prop/direct/>" in lines, "a query is never broken"
     assert [line for line in lines if len(line) > 36 and "PREFIX" not in line and "?" not in line] == []

@@ -44,7 +44,7 @@ def test_what_is_dropped_is_told_with_its_reason(cli: Cli, films: str, seeds: st
     told = " ".join(done.out.split())
     assert "Dropped" in told
     assert "no grounding" in told
-    asked = cli("ask", "who made Dune?", "--kg", films, "--seeds", seeds)
+    asked = cli("ask", "who made Dune?", "-v", "--kg", films, "--seeds", seeds)
     assert asked.code == 1
     assert "no grounding" in " ".join(asked.out.split())
     document = json.loads(cli("ask", "who made Dune?", "--kg", films, "--seeds", seeds, "--json").out)

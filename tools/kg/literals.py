@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from functools import partial
 
 from triplewise.tools.core.terms import RDF, XSD, Literal, Term
@@ -50,6 +50,7 @@ _SHORT_YEAR_BC = re.compile(r"-(\d{1,3})(?!\d)")
 _ZERO_FRACTION = re.compile(r"(:\d\d)(?:\.0+|(\.\d*?[1-9])0+)(?!\d)")
 _LONGEST = 15
 """Digits up to which a number with an exponent is written out."""
+_ROUND = Context(prec=12)
 
 
 def canonical(value: str, datatype: str, language: str = "") -> Literal:
@@ -118,6 +119,8 @@ def _number(value: str) -> str | None:
         number and not -_LONGEST < number.adjusted() < _LONGEST and "e" in value.lower()
     ):
         return None
+    if number != round(number, _ROUND.prec):
+        number = _ROUND.plus(number)  # noise of binary fractions
     written = f"{number:,f}" if abs(number) >= SEPARATED_FROM else f"{number:f}"
     shown = written.rstrip("0").rstrip(".") if "." in written else written
     return "0" if shown == "-0" else shown
