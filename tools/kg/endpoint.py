@@ -11,7 +11,9 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
@@ -33,10 +35,12 @@ T = TypeVar("T")
 
 CONNECTIONS = 4
 """Requests at a time to one endpoint, where nothing else is asked for: polite to public ones."""
-ATTEMPTS = 4
-"""Attempts at most for one query."""
-BACK_OFF = 0.4
-"""Seconds before the second attempt; doubled before each further one."""
+ATTEMPTS = 5
+"""Attempts at most for one query, besides those that met a server which is down."""
+BACK_OFF, LONGEST_WAIT = 0.25, 4.0
+"""Seconds before the second attempt; doubled before each further one, up to the longest."""
+AT_ONCE = 1.0
+"""A gateway that says "time-out" within so many seconds has not waited for the query: another try may do."""
 LONGEST_GET = 1_500
 """Characters of a query above which it is sent by POST: servers cut long URLs."""
 LEVELS = 20
@@ -107,7 +111,7 @@ class EndpointKG(KnowledgeGraph):
             self._parameters.append(("default-graph-uri", graph))
         self._workers = Workers(32)
         self._closed = threading.Event()  # shared with sessions
-        self._is_virtuoso, self._unites = False, True
+        self._is_virtuoso, self._unites, self._has_answered = False, True, False
         self.connections = connections
         self._clients: dict[int, httpx.Client] = {}  # by process: a fork shares no connection
         weakref.finalize(self, _close, self._clients)
@@ -186,23 +190,26 @@ class EndpointKG(KnowledgeGraph):
     def _try(self, query: ReadQuery, limit: int, deadline: Deadline) -> Verdict:
         """Attempts until one settles the query or time is over."""
         text = query.capped(limit + 1)
-        verdict = self._attempt(text, query.form, limit, deadline)
-        for retry in range(ATTEMPTS - 1):
-            if not verdict.retry:
+        failures = 0
+        for attempt in count():
+            verdict = self._attempt(text, query.form, limit, deadline)
+            # One that has answered before is waited for while it is down: it may be starting anew.
+            failures += not (verdict.down and self.shared._has_answered)
+            if not verdict.retry or failures >= ATTEMPTS:
                 break
-            wait = max(verdict.wait, BACK_OFF * 2**retry * random.uniform(0.8, 1.2))
-            if wait >= deadline.left:
+            back_off = min(BACK_OFF * 2**attempt, LONGEST_WAIT) * random.uniform(0.8, 1.2)
+            if (wait := max(verdict.wait, back_off)) >= deadline.left:
                 message = (
                     f"{verdict.result.message} Trying again needs {wait:.1f} s, which the time-out of "
                     f"{deadline.seconds:g} s does not leave."
                 )
                 return Verdict(Result(verdict.result.outcome, message=message))
             time.sleep(wait)
-            verdict = self._attempt(text, query.form, limit, deadline)
         return verdict
 
     def _attempt(self, text: str, form: str, limit: int, deadline: Deadline) -> Verdict:
-        request, seconds = self._request(text, form, deadline.left), math.ceil(max(deadline.left, 1.0))
+        left = deadline.left
+        request, seconds = self._request(text, form, left), math.ceil(max(left, 1.0))
         try:
             reply = self._workers.run(partial(self._exchange, request, seconds), deadline.left)
         except (TimeoutError, httpx.TimeoutException):
@@ -219,11 +226,15 @@ class EndpointKG(KnowledgeGraph):
                 remedy = "the connection was cut: try again, or look into the server's log"
             message = f"{self.url} cannot be reached ({error or type(error).__name__}); {remedy}"
             result = Result(Outcome.UNAVAILABLE, message=message)
-            return Verdict(result, retry=isinstance(error, httpx.TransportError))
+            down = isinstance(error, httpx.ConnectError)
+            return Verdict(result, retry=isinstance(error, httpx.TransportError), down=down)
         self.shared._is_virtuoso = self.shared._is_virtuoso or reply.headers.get("server", "").startswith(
             "Virtuoso"
         )
-        return judge(reply, text, limit)
+        verdict = judge(reply, text, limit)
+        self.shared._has_answered = self.shared._has_answered or verdict.result.outcome.ok
+        early = reply.status == 504 and left - deadline.left < AT_ONCE
+        return replace(verdict, retry=True) if early else verdict
 
     def _request(self, text: str, form: str, seconds: float) -> httpx.Request:
         from SPARQLWrapper import JSON, POST, SPARQLWrapper

@@ -81,13 +81,14 @@ class Verdict:
     Attributes:
         result: what to tell the caller if this was the last attempt.
         retry: whether another attempt may succeed.
-        wait: seconds the endpoint asked to wait, at least.
+        wait: seconds the endpoint asked to wait, at least. down: whether the server seems to be down.
         sort_cap: rows this engine is able to sort, where that was the problem.
     """
 
     result: Result
     retry: bool = False
     wait: float = 0.0
+    down: bool = False
     sort_cap: int = 0
 
 
@@ -105,7 +106,8 @@ def judge(reply: Reply, query: str, limit: int) -> Verdict:
     if reply.status in _RETRIED:
         what = "too many requests" if reply.status == 429 else "it is overloaded or broken"
         message = f"the endpoint answered HTTP {reply.status} ({what}). {words}"
-        return Verdict(_failed(Outcome.UNAVAILABLE, message), retry=True, wait=_retry_after(reply))
+        failed, down = _failed(Outcome.UNAVAILABLE, message), reply.status in (502, 503)
+        return Verdict(failed, retry=True, wait=_retry_after(reply), down=down)
     remedy = _REMEDY.get(reply.status, "check that the URL is a SPARQL query endpoint")
     return Verdict(
         _failed(Outcome.UNAVAILABLE, f"the endpoint answered HTTP {reply.status}; {remedy}. {words}")

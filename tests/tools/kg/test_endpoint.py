@@ -29,7 +29,8 @@ Start = Callable[..., tuple[EndpointKG, SparqlServer]]
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(endpoint, "BACK_OFF", 0.01)
+    for name, seconds in (("BACK_OFF", 0.01), ("LONGEST_WAIT", 0.05)):
+        monkeypatch.setattr(endpoint, name, seconds)
     with ExitStack() as stack:
 
         def opened(*replies: Scripted, **options: Any) -> tuple[EndpointKG, SparqlServer]:
@@ -50,12 +51,13 @@ GOOD = Scripted(rows("http://x/a"))
         Scripted("slow down", status=429, headers={"Retry-After": "0"}),
         Scripted("<html><body>Oops</body></html>", status=500, content_type="text/html"),
         Scripted(status=502),
+        Scripted(status=504),
         Scripted(status=503, headers={"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}),
         Scripted(hang_up=True),
         Scripted(rows("http://x/a", "http://x/b"), cut=70),
         Scripted(rows("http://x/a", "http://x/b")[:70]),
     ],
-    ids=["429", "500", "502", "503", "no-reply", "cut-connection", "cut-json"],
+    ids=["429", "500", "502", "504", "503", "no-reply", "cut-connection", "cut-json"],
 )
 def test_passing_trouble_is_tried_again(start: Start, first: Scripted) -> None:
     kg, server = start(first, GOOD)
@@ -83,6 +85,22 @@ def test_lasting_trouble_is_unavailable_after_bounded_attempts(
     assert len(server.asked) == endpoint.ATTEMPTS
 
 
+def test_a_gateway_that_waited_for_the_query_is_not_asked_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "AT_ONCE", 0.0)
+    kg, server = start(Scripted("upstream", status=504))
+    result = kg.query(ALL)
+    assert (result.outcome, "upstream" in result.message, len(server.asked)) == (Outcome.TIMEOUT, True, 1)
+
+
+def test_an_endpoint_that_has_answered_is_waited_for_while_it_starts_anew(start: Start) -> None:
+    away = [Scripted("starting", status=503)] * (3 * endpoint.ATTEMPTS)
+    kg, server = start(GOOD, *away, GOOD)
+    assert [kg.query(ALL + " # again" * n).outcome for n in range(2)] == [Outcome.ROWS] * 2
+    assert len(server.asked) == len(away) + 2
+
+
 def test_retry_after_is_honoured(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(endpoint, "time", SimpleNamespace(sleep=waits.append))
@@ -103,7 +121,6 @@ def test_retry_after_is_honoured(start: Start, monkeypatch: pytest.MonkeyPatch) 
         (Scripted("Virtuoso S1T00 Error SR171: Transaction timed out", status=500), Outcome.TIMEOUT, "SR171"),
         (Scripted("java.util.concurrent.TimeoutException", status=500), Outcome.TIMEOUT, "ran out of time"),
         (Scripted("The estimated execution time 900 (sec) exceeds", status=400), Outcome.TIMEOUT, "900"),
-        (Scripted("upstream", status=504), Outcome.TIMEOUT, "upstream"),
         (
             Scripted("<html><h1>Welcome</h1></html>", content_type="text/html; charset=utf-8"),
             Outcome.UNAVAILABLE,
