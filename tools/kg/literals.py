@@ -119,7 +119,7 @@ def _number(value: str) -> str | None:
         number and not -_LONGEST < number.adjusted() < _LONGEST and "e" in value.lower()
     ):
         return None
-    if number != round(number, _ROUND.prec):
+    if len(value.partition(".")[2].strip()) > _ROUND.prec and "e" not in value.lower():
         number = _ROUND.plus(number)  # noise of binary fractions
     written = f"{number:,f}" if abs(number) >= SEPARATED_FROM else f"{number:f}"
     shown = written.rstrip("0").rstrip(".") if "." in written else written
