@@ -66,6 +66,8 @@ Waiting for a model takes none, unless it is an action that asks one: about docu
 """
 UNUSABLE = CUT, SILENT = "reply_cut", "reply_empty"
 """Errors of replies that the limit of tokens cut, or that hold no text; another try hardly mends that."""
+REPEATED = 6
+"""Times in a row that the same action ends a run: a model that wrote it so often writes nothing else."""
 NO_SEEDS = "none"
 """What the setting `seeds` says where no seeds are wanted, not even those that are kept for the KG."""
 
@@ -449,6 +451,9 @@ def spent(state: State, context: Context, failed: bool = False) -> str:
     usage, last = state.usage, [step.feedback.error for step in state.steps[-2:]]
     if len(last) == 2 and set(last) <= set(UNUSABLE):
         return f"two replies in a row held no action: {state.last.feedback.message}"
+    again = [step.call for step in state.steps[-REPEATED:] if step.call]
+    if len(again) == REPEATED and len(set(again)) == 1:
+        return f"the same action came {REPEATED} times in a row: {again[0]}"
     limits = (
         (len(state.steps), context.max_steps or 0, "steps"),
         (len(state.corrections), context.max_corrections if failed else 0, "corrections"),

@@ -164,6 +164,10 @@ def run(arguments: Sequence[str], commands: typer.Typer = app, name: str = "trip
         if reconfigure is not None:
             reconfigure(errors="replace")
     debug = "--debug" in arguments
+    for argument in arguments:
+        if argument.encode("utf-8", "replace").decode() != argument:
+            say(f"the argument {argument!r} is not UTF-8 text: set the terminal's encoding to UTF-8", "error")
+            return USER_ERROR
     command = typer.main.get_command(commands)
     try:
         result = command.main([a for a in arguments if a != "--debug"], prog_name=name, standalone_mode=False)

@@ -14,6 +14,7 @@ import typer
 
 from triplewise.graphs.cli.console import columns, examples, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import read_text
 
 PAPER = {
     "kb": (4, 204),
@@ -177,10 +178,7 @@ def runs_of(path: Path) -> Iterator[dict[str, Any]]:
     if path.suffix == ".eval":
         yield from _recorded_runs(path)
         return
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read as JSON: {error}", path) from error
+    text = read_text(path)
     decoder, document, end = json.JSONDecoder(), re.compile(r"\S"), 0
     while start := document.search(text, end):
         try:

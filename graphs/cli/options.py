@@ -146,14 +146,10 @@ def read_config(path: Path) -> tuple[str | None, dict[str, Any]]:
         DataError: it cannot be read, or maps no settings.
         ConfigurationError: an unknown setting; lists what is legal.
     """
-    import yaml
-
     from triplewise.nodes.context import Context
+    from triplewise.tools.core.files import read_yaml
 
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise DataError(f"cannot read settings: {error}", path) from error
+    values = read_yaml(path).value
     if not isinstance(values, dict):
         raise DataError("must map settings to values, e.g. `encoder: learned/policy-1`", path)
     preset = values.pop("preset", None)

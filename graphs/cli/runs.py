@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite import SqliteSaver
 
+LONGEST_NAME = 200
+"""Letters of a file's name up to which a thread's own is kept."""
 UNFINISHED = 20
 """Most unfinished runs that are remembered."""
 
@@ -166,7 +169,9 @@ class Checkpoints:
 
     def note(self, thread: str) -> Path:
         """Return the file of a thread's note, whatever characters its name has."""
-        return self.notes / f"{thread.encode().hex()}.json"
+        name = thread.encode().hex()
+        name = name if len(name) < LONGEST_NAME else sha256(name.encode()).hexdigest()
+        return self.notes / f"{name}.json"
 
     def _end(self, request: RunRequest) -> None:
         """Remove the note, so that nothing is left to resume, and the checkpoints of an unnamed run."""

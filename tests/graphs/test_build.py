@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from tests.support.openai_server import Fault, OpenAIServer
 from triplewise.graphs import PRESETS, Context, State, build_graph
-from triplewise.nodes.environment import Update
+from triplewise.nodes.environment import REPEATED, Update
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg import open_kg
 
@@ -331,6 +331,14 @@ def test_replies_that_are_cut_or_silent_end_the_run_soon(
     assert state["answer"].status == "budget_spent"
     assert state["answer"].reason.startswith("two replies in a row held no action: the reply ")
     assert words in state["answer"].reason
+
+
+def test_the_same_action_in_a_row_ends_the_run_soon(openai_server: Server) -> None:
+    server = openai_server([SHORT[0]] * 40)
+    state = build_graph("queryagent").invoke(INPUT, context=scripted(server))
+    assert len(server.chats) == REPEATED
+    assert state["answer"].status == "budget_spent"
+    assert state["answer"].reason.startswith(f"the same action came {REPEATED} times in a row: ")
 
 
 def test_an_action_before_the_cut_is_carried_out(openai_server: Server) -> None:

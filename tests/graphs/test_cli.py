@@ -224,6 +224,7 @@ def test_a_given_entity_is_taken(cli: Cli) -> None:
         (("guidelines", "show", "nope"), ("'nope'", "fact_empty")),
         (("ask", "Who?", "--db", "films.sqlite"), ("needs a language model",)),
         (("ask", "Who?", "--documents", "texts"), ("language model",)),
+        (("ask", "Who wrote Dracul\udce9?"), ("\\udce9", "is not UTF-8 text")),
     ],
 )
 def test_user_errors_are_a_line_with_the_remedy(

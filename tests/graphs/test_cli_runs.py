@@ -137,3 +137,8 @@ def test_a_run_that_is_still_going_is_not_resumed(store: Checkpoints) -> None:
         with pytest.raises(ConfigurationError, match="another process"), store.running(order("a")):
             pass
     store.close()
+
+
+def test_a_thread_of_any_length_can_be_resumed(store: Checkpoints) -> None:
+    cut_off(store, "x" * 5_000, KeyboardInterrupt())
+    assert store.unfinished("x" * 5_000).thread == "x" * 5_000

@@ -6,6 +6,7 @@ become interpreter feedback (QueryAgent, table 12).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection
 from typing import NamedTuple
@@ -26,6 +27,10 @@ _HEAD = re.compile(
     "(?im)^"
     + _MARK.format(word="(?P<line>Thought|Action)", number=r"(?P<n>\d*)")
     + r"|(?<=\s)\**(?P<inline>Thought|Action)[ \t]*(?P<m>\d+)\**[ \t]*[:：]\**[ \t]*"
+)
+_INPUT = re.compile(
+    r"(?im)^(?P<action>[ \t>*_#`-]*Action[ \t]*\d*[ \t*_`]*[:：][ \t*_`]*[a-z_]\w*)[ \t*_`]*\n"
+    r"[ \t>*_#`-]*Action Input[ \t]*\d*[ \t*_`]*[:：][ \t*_`]*(?P<input>.*?)[ \t`]*$"
 )
 _KEYWORD = re.compile(r"^[a-z]\w*\s*=\s*(?=[?\"'<\w(])")
 _FIELD = re.compile(r"(?m)^\s*[A-Za-z][A-Za-z_ ]*?\d*\s*:\s*(\S.*)$")
@@ -190,8 +195,21 @@ def parse_actions(text: str, legal: Collection[str] = ()) -> tuple[str, list[Cal
     return thought, calls
 
 
+def _with_input(match: re.Match[str]) -> str:
+    """LangChain's form of an action: its name, and its arguments on a line `Action Input:`, also as JSON."""
+    given = match["input"]
+    try:
+        values = json.loads(given)
+    except (ValueError, RecursionError):
+        values = None
+    if isinstance(values, dict):
+        given = ", ".join(map(str, values.values()))
+    return f"{match['action']}({'' if given.lower() == 'none' else given})"
+
+
 def _parts(text: str) -> list[_Part]:
     """The marked parts of a reply up to a made-up observation; an unmarked reply is a bare action."""
+    text = _INPUT.sub(_with_input, text)
     heads = list(_HEAD.finditer(text))
     observed = next((m for m in _OBSERVATION.finditer(text) if heads and m.start() > heads[0].start()), None)
     text = text[: observed.start()] if observed else text

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.tools.core.errors import DataError, did_you_mean
+from triplewise.tools.core.files import read_text
 
 VARIABLE, NAME = "TRIPLEWISE_CONFIG", "triplewise.toml"
 SECTIONS = ("endpoints", "server", "settings")
@@ -43,8 +44,8 @@ def read_section(name: str) -> dict[str, Any]:
     if (path := configuration_file()) is None:
         return {}
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        tables = tomllib.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
         raise DataError(f"cannot be read as TOML: {error}", path) from error
     for section, table in tables.items():
         if section not in SECTIONS or not isinstance(table, dict):

@@ -29,6 +29,9 @@ LONGEST_LINE = 16 * 2**20
 """Characters that no line of a text file may have more of."""
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError)
 """What opening or reading a text file may raise."""
+BAD_YAML = (yaml.YAMLError, ValueError, RecursionError)
+"""What a text that is no YAML raises: dates that there are none of and endless depth too."""
+TO_UTF8 = "save it as UTF-8, e.g. by `iconv -f LATIN1 -t UTF-8`"
 
 
 @dataclass(frozen=True)
@@ -103,18 +106,20 @@ def parse_yaml(text: str, path: Path | str) -> YamlDocument:
     Raises:
         DataError: it is not YAML, or a key stands twice in one mapping.
     """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    loader = None
     try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
         root = loader.get_single_node()
         if root is not None:
             _refuse_duplicates(root, path)
         value = loader.construct_document(root) if root is not None else None
-    except yaml.YAMLError as error:
+    except BAD_YAML as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
         raise DataError(f"not YAML: {problem}", path, mark.line + 1 if mark else None) from error
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
     return YamlDocument(value, path, root)
 
 
@@ -140,16 +145,30 @@ def read_yaml(path: Path) -> YamlDocument:
     Raises:
         DataError: the file cannot be read, or is not YAML.
     """
-    try:
-        return parse_yaml(path.read_text(encoding="utf-8"), path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read: {error}", path) from error
+    return parse_yaml(read_text(path), path)
 
 
 def open_text(path: Path) -> TextIO:
     """A text file, plain or .gz, as UTF-8, with or without a byte order mark."""
     opener = gzip.open if path.suffix == ".gz" else open
     return cast(TextIO, opener(path, "rt", encoding="utf-8-sig"))
+
+
+def read_text(path: Path) -> str:
+    """The whole text of a file. Raises `DataError` where it cannot be read, or is not UTF-8."""
+    try:
+        with open_text(path) as file:
+            return file.read()
+    except UNREADABLE as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> DataError:
+    """What opening or reading a text file failed with, and what to do about it."""
+    if not isinstance(error, UnicodeDecodeError):
+        return DataError(f"cannot be read to its end: {getattr(error, 'strerror', None) or error}", path)
+    byte = f"byte 0x{error.object[error.start]:02x}"
+    return DataError(f"not UTF-8 text ({byte}); {TO_UTF8}", path)
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -163,7 +182,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
                 if line.strip():
                     yield number, line.rstrip("\r\n")
     except UNREADABLE as error:
-        raise DataError(f"cannot be read to its end: {error}", path) from error
+        raise unreadable(path, error) from error
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Record]]:
@@ -175,7 +194,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, Record]]:
     for number, line in lines_of(path):
         try:
             data = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"not JSON: {error}", path, number) from error
         if not isinstance(data, dict):
             raise DataError(f"expected a JSON object, got {line.strip()[:80]!r}", path, number)
@@ -188,19 +207,13 @@ def json_list(path: Path, key: str = "") -> list[Any]:
     Raises:
         DataError: it is broken (named by line), or holds anything else.
     """
+    text = read_text(path)
+    yaml_file = path.name.removesuffix(".gz").endswith((".yml", ".yaml"))
     try:
-        with open_text(path) as file:
-            text = file.read()
-    except UNREADABLE as error:
-        raise DataError(f"cannot be read to its end: {error}", path) from error
-    try:
-        yaml_file = path.name.removesuffix(".gz").endswith((".yml", ".yaml"))
-        whole = yaml.safe_load(text) if yaml_file else json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error}; take the file as it is published", path, error.lineno) from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise DataError(f"not YAML: {error}", path, mark.line + 1 if mark else None) from error
+        whole = parse_yaml(text, path).value if yaml_file else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        raise DataError(f"not JSON: {error}; take the file as it is published", path, line) from error
     entries = whole.get(key) if key and isinstance(whole, dict) else whole
     if not isinstance(entries, list):
         raise DataError(f"has to hold a list of questions{f' under {key!r}' if key else ''}", path)

@@ -81,3 +81,12 @@ class Triple:
     def n3(self) -> str:
         """The fact as one N-Triples statement, without the line end."""
         return f"{self.subject.n3()} {self.relation.n3()} {self.object.n3()} ."
+
+
+def whole_number(term: Term | None, below: int = 2**53) -> int | None:
+    """The count or index that an engine computed; None where it sent none, or none from 0 to `below`."""
+    try:
+        number = int(float(term.value)) if isinstance(term, Literal) else -1
+    except (ValueError, OverflowError):
+        return None
+    return number if 0 <= number < below else None

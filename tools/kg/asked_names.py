@@ -19,7 +19,7 @@ import yaml
 from triplewise.tools.core.errors import KGUnavailableError
 from triplewise.tools.core.files import kept_json
 from triplewise.tools.core.names import normalise
-from triplewise.tools.core.terms import IRI, Literal, text
+from triplewise.tools.core.terms import IRI, Literal, text, whole_number
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.labels import Entry
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, base_of, terms_n3
@@ -241,9 +241,9 @@ class AskedNames:
             raise KGUnavailableError(message)
         profile = kg.profile
         rows = [
-            (node, label.value, by.value in profile.alias_predicates, int(float(n.value)))
+            (node, label.value, by.value in profile.alias_predicates, whole_number(n) or 0)
             for node, label, by, n in result.rows
-            if isinstance(node, IRI) and isinstance(label, Literal) and isinstance(by, IRI) and n is not None
+            if isinstance(node, IRI) and isinstance(label, Literal) and isinstance(by, IRI)
             if profile.linkable(node.value)
         ]
         labels = kg.labels(node for node, _, alias, _ in rows if alias)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyoxigraph as ox
 
 from triplewise.tools.core.terms import IRI, Literal, Term
-from triplewise.tools.kg.engine import ReadQuery, Workers
+from triplewise.tools.kg.engine import NESTED, PARTS, ReadQuery, Workers, total_order
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.rdf import from_ox
 
@@ -91,6 +91,11 @@ class EmbeddedKG(KnowledgeGraph):
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
         if (store := self._opened.store) is None:
             return _closed(self.name)
+        if query.overflows:
+            message = (
+                f"the query is too long or too deep: over {PARTS:,} words and signs or {NESTED} brackets"
+            )
+            return Result(Outcome.SYNTAX, message=message)
 
         def job(cancelled: threading.Event) -> Result:
             return _evaluate(store, query, limit, self._opened.union, cancelled)
@@ -149,7 +154,7 @@ def _evaluate(
 ) -> Result:
     """Run a query to its end, its cap, or its cancellation. pyoxigraph's iterators stay in this thread."""
     try:
-        answer = store.query(query.capped(limit + 1), use_default_graph_as_union=union)
+        answer = store.query(total_order(query.capped(limit + 1)), use_default_graph_as_union=union)
         if isinstance(answer, ox.QueryBoolean):
             return Result(Outcome.ROWS, boolean=bool(answer))
         if not isinstance(answer, ox.QuerySolutions):

@@ -21,7 +21,7 @@ import httpx
 
 from triplewise.tools.core.credentials import login_headers, without_login
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.core.terms import IRI, Term, whole_number
 from triplewise.tools.kg.engine import ReadQuery, Token, Workers, read_query, tokenize
 from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
 from triplewise.tools.kg.sparql_results import Reply, Verdict, judge
@@ -189,10 +189,9 @@ class EndpointKG(KnowledgeGraph):
 
     def _try(self, query: ReadQuery, limit: int, deadline: Deadline) -> Verdict:
         """Attempts until one settles the query or time is over."""
-        text = query.capped(limit + 1)
-        failures = 0
+        query, failures = replace(query, text=query.capped(limit + 1)), 0
         for attempt in count():
-            verdict = self._attempt(text, query.form, limit, deadline)
+            verdict = self._attempt(query, limit, deadline)
             # One that has answered before is waited for while it is down: it may be starting anew.
             failures += not (verdict.down and self.shared._has_answered)
             if not verdict.retry or failures >= ATTEMPTS:
@@ -207,9 +206,9 @@ class EndpointKG(KnowledgeGraph):
             time.sleep(wait)
         return verdict
 
-    def _attempt(self, text: str, form: str, limit: int, deadline: Deadline) -> Verdict:
+    def _attempt(self, query: ReadQuery, limit: int, deadline: Deadline) -> Verdict:
         left = deadline.left
-        request, seconds = self._request(text, form, left), math.ceil(max(left, 1.0))
+        request, seconds = self._request(query.text, query.form, left), math.ceil(max(left, 1.0))
         try:
             reply = self._workers.run(partial(self._exchange, request, seconds), deadline.left)
         except (TimeoutError, httpx.TimeoutException):
@@ -231,7 +230,7 @@ class EndpointKG(KnowledgeGraph):
         self.shared._is_virtuoso = self.shared._is_virtuoso or reply.headers.get("server", "").startswith(
             "Virtuoso"
         )
-        verdict = judge(reply, text, limit)
+        verdict = judge(reply, query, limit)
         self.shared._has_answered = self.shared._has_answered or verdict.result.outcome.ok
         early = reply.status == 504 and left - deadline.left < AT_ONCE
         return replace(verdict, retry=True) if early else verdict
@@ -323,8 +322,8 @@ def split(whole: Result, queries: Sequence[tuple[ReadQuery, int]]) -> list[Resul
     """Return the result of each query from that of their union."""
     rows: list[list[tuple[Term | None, ...]]] = [[] for _ in queries]
     for mark, *cells in whole.rows:
-        if isinstance(mark, Literal):
-            rows[int(mark.value)].append(tuple(cells))
+        if (number := whole_number(mark, len(queries))) is not None:
+            rows[number].append(tuple(cells))
     results = []
     for (query, limit), own in zip(queries, rows, strict=True):
         if query.form == "ASK":

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triplewise.tools.core.errors import KGUnavailableError
-from triplewise.tools.core.terms import IRI, Literal
+from triplewise.tools.core.terms import IRI, Literal, whole_number
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import Name, build_label_index
@@ -131,7 +131,7 @@ class _Reading:
         if finished:
             return
         counted = self.kg.query(f"SELECT (COUNT(*) AS ?n) WHERE {{ {pattern} }}")
-        total = int(float(counted.rows[0][0].value)) if counted.outcome.ok and counted.rows[0][0] else None
+        total = whole_number(counted.rows[0][0]) if counted.outcome.ok else None
         page, most, facts = PAGE, MOST_PAGE, kind != "descriptions"
         types = ", ".join(
             f"<{p}>" for p in self.profile.type_predicates
@@ -180,7 +180,7 @@ class _Reading:
     def _keep(self, section: str, kind: str, result: Result) -> None:
         """Keep a page."""
         rows = [
-            (section, node.value, text.value, text.language.lower(), int(float(n.value)) if n else 0)
+            (section, node.value, text.value, text.language.lower(), whole_number(n) or 0)
             for node, text, n in result.rows
             if isinstance(node, IRI) and isinstance(text, Literal)
         ]

@@ -191,7 +191,10 @@ class LabelIndex:
             if not (folder / SQLITE).is_file():
                 raise DataError("the label index is missing; load the graph again", folder / SQLITE)
             uri = f"{(folder / SQLITE).absolute().as_uri()}?mode=ro&immutable=1"
-            return [_Names(sqlite3.connect(uri, uri=True, check_same_thread=False), folder / FUZZY)]
+            try:
+                return [_Names(sqlite3.connect(uri, uri=True, check_same_thread=False), folder / FUZZY)]
+            except (sqlite3.Error, ValueError) as error:
+                raise DataError(f"damaged ({error}); load the graph again", folder / SQLITE) from error
 
         return cls(names)
 
@@ -436,15 +439,15 @@ class _Names:
             return []
         norm = normalise(text)
         grams = list(dict.fromkeys(norm[i : i + 3] for i in range(len(norm) - 2)))
-        rare = self._connection.execute(
+        rare = self._execute(
             f"SELECT term FROM trigram_counts WHERE term IN ({_marks(grams)}) ORDER BY doc LIMIT {_RARE}",
             grams,
-        ).fetchall()
+        )
         if not rare:
             return []
         query = " OR ".join('"' + gram.replace('"', '""') + '"' for (gram,) in rare)
         sql = "SELECT rowid FROM trigrams WHERE trigrams MATCH ? ORDER BY rank LIMIT ?"
-        return self._rows([row for (row,) in self._connection.execute(sql, (query, limit))])
+        return self._rows([row for (row,) in self._execute(sql, (query, limit))])
 
     def longer(self, text: str, limit: int) -> Iterable[Entry]:
         norm = normalise(text)
@@ -459,8 +462,7 @@ class _Names:
 
     def node(self, iri: IRI) -> Entry | None:
         sql = "SELECT iri, label, label, 0, popularity, description FROM nodes WHERE iri = ?"
-        row = self._connection.execute(sql, (iri.value,)).fetchone()
-        return None if row is None else _entry(*row)
+        return next((_entry(*row) for row in self._execute(sql, (iri.value,))), None)
 
     def nodes(self, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, Entry]]:
         sql = "SELECT id, iri, label, label, 0, popularity, description FROM nodes"
@@ -476,13 +478,16 @@ class _Names:
 
     @cached_property
     def _norms(self) -> list[str]:
-        return [norm for (norm,) in self._connection.execute("SELECT DISTINCT norm FROM names")]
+        return [norm for (norm,) in self._execute("SELECT DISTINCT norm FROM names")]
 
     @cached_property
     def _searcher(self) -> tuple[tantivy.Searcher, tantivy.Schema]:
         import tantivy
 
-        index = tantivy.Index.open(str(self._folder))
+        try:
+            index = tantivy.Index.open(str(self._folder))
+        except ValueError as error:
+            raise DataError(f"the label index fails ({error}); load the graph again", self._folder) from error
         return index.searcher(), index.schema
 
     def _rows(self, ids: Sequence[int]) -> list[Entry]:
@@ -490,8 +495,14 @@ class _Names:
 
     def _select(self, condition: str, values: Sequence[object]) -> list[tuple[str, Entry]]:
         """The names that meet a condition, in normal form, with their entries."""
-        rows = self._connection.execute(_SELECT + condition, values).fetchall()
-        return [(norm, _entry(*row)) for *row, norm in rows]
+        return [(norm, _entry(*row)) for *row, norm in self._execute(_SELECT + condition, values)]
+
+    def _execute(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        """Return the rows of a query. Raises `DataError` where the file is damaged."""
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"the label index fails ({error}); load the graph again", self._folder) from error
 
 
 def _marks(values: Collection[object]) -> str:

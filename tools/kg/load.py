@@ -27,8 +27,17 @@ from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.files import exclusive
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.infer import infer_profile
-from triplewise.tools.kg.labels import build_label_index
-from triplewise.tools.kg.open import ADJACENCY, FORMAT, MANIFEST, PROFILE, STORE, is_store
+from triplewise.tools.kg.labels import FUZZY, build_label_index
+from triplewise.tools.kg.open import (
+    ADJACENCY,
+    FORMAT,
+    MANIFEST,
+    PROFILE,
+    STORE,
+    fingerprint,
+    is_store,
+    store_files,
+)
 from triplewise.tools.kg.profile import Profile, load_profile
 from triplewise.tools.kg.rdf import Broken, GraphReader, Progress
 
@@ -165,6 +174,9 @@ def _build(
         save_adjacency(graph, folder / ADJACENCY, triples)
     del store  # closes it: the folder is about to move
     profile.dump(folder / PROFILE)
+    mode = (folder / PROFILE).stat().st_mode  # what the umask gives; tantivy keeps some files to itself
+    for file in (folder / FUZZY).iterdir():
+        file.chmod(mode)
     seconds = time.perf_counter() - start
     manifest = {
         "format": FORMAT,
@@ -175,6 +187,7 @@ def _build(
         "names": names,
         "broken_lines": reader.broken_count,
         "seconds": round(seconds, 2),
+        "files": {name: fingerprint(folder / name) for name in store_files(folder)},
         "sources": [{"name": path.name, "bytes": path.stat().st_size} for path in (*paths, *tables)],
     }
     with (folder / MANIFEST).open("w", encoding="utf-8") as file:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 STORE, ADJACENCY, PROFILE, MANIFEST = "store", "adjacency", "profile.yaml", "manifest.json"
 """What a store folder holds, and the version of it."""
+SMALL_FILE = 2**16
+"""Bytes up to which a store's file is compared by its checksum on opening, not by its size alone."""
+UNCHECKED = re.compile(rf"{PROFILE}|{MANIFEST}|.*\.lock|store/(LOCK|LOG.*)")
+"""Files of a store that people edit, or that opening it may change."""
 REINDEXED = 300_000
 """Triples of a store up to which its names are indexed anew, in memory, when its profile was changed."""
 DEMO = "demo"
@@ -126,10 +130,36 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         version = manifest["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"the manifest cannot be read ({error}); load the graph again", path) from error
+        raise DataError(f"the manifest cannot be read ({error}); {_reload(folder)}", path) from error
     if version != FORMAT:
-        raise DataError(f"store format {version}, this version reads {FORMAT}; load the graph again", path)
+        raise DataError(f"store format {version}, this version reads {FORMAT}; {_reload(folder)}", path)
+    for name, facts in manifest.get("files", {}).items():
+        try:
+            whole = fingerprint(folder / name) == facts
+        except OSError as error:
+            raise DataError(f"cannot be read ({error.strerror}); {_reload(folder)}", folder / name) from error
+        if not whole:
+            raise DataError(f"is not as it was loaded: damaged; {_reload(folder)}", folder / name)
     return dict(manifest)
+
+
+def _reload(folder: Path) -> str:
+    """What a person does about a store that cannot be used."""
+    return f"load the graph again: triplewise kg load FILES --into {folder} --replace"
+
+
+def store_files(folder: Path) -> list[str]:
+    """Names of the files of a store that stay as they were loaded."""
+    files = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file())
+    return [name for name in files if not UNCHECKED.fullmatch(name)]
+
+
+def fingerprint(path: Path) -> dict[str, int | str]:
+    """Size of a file in bytes, and its checksum where it is small. Raises OSError."""
+    size = path.stat().st_size
+    if size > SMALL_FILE:
+        return {"bytes": size}
+    return {"bytes": size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 def _cached(identity: str, kind: str = "homes") -> Path:
@@ -215,12 +245,12 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
     from triplewise.tools.kg.labels import LabelIndex
 
     manifest = read_manifest(path)
-    triples = int(manifest["triples"])
+    triples = int(manifest.get("triples", 0))
     profile = given or load_profile(path / PROFILE)
     try:
         store = ox.Store.read_only(str(path / STORE))
-    except OSError as error:
-        raise DataError(f"the store is damaged ({error}); load the graph again", path) from error
+    except (OSError, RuntimeError, ValueError) as error:
+        raise DataError(f"the store is damaged ({error}); {_reload(path)}", path) from error
 
     index = LabelIndex.on_disk(path)
     if manifest.get("names_by") not in (None, profile.naming()):

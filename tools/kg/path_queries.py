@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from triplewise.tools.core.terms import IRI, Literal, Term
+from triplewise.tools.core.terms import IRI, Literal, Term, whole_number
 from triplewise.tools.kg.protocol import (
     BATCH,
     Deadline,
@@ -100,7 +100,7 @@ def _chain(sources: Sequence[Term], targets: Sequence[Term], hops: int, row: tup
         *(next(cells) for _ in range(hops - 1)),
         targets[0] if len(targets) == 1 else next(cells),
     ]
-    against = int(row[0].value) if isinstance(row[0], Literal) else 0
+    against = whole_number(row[0]) or 0
     path = []
     for i, relation in enumerate(row[1 : hops + 1]):
         near, far, forward = nodes[i], nodes[i + 1], not against >> i & 1

@@ -184,7 +184,9 @@ class Profile:
         return IRI(namespaces[0] + encode_name(name))
 
     def excludes(self, relation: IRI) -> bool:
-        """Whether the agent should never be offered this relation."""
+        """Whether the agent should never be offered this relation; nodes without a name are none."""
+        if relation.value.startswith("_:"):
+            return True
         return self._excluded is not None and self._excluded.search(relation.value) is not None
 
     def is_mediator(self, term: Term, label: str | None) -> bool:
@@ -316,10 +318,9 @@ def load_profile(name_or_path: str | Path | Profile) -> Profile:
         return _packaged_profile(name_or_path)
     path = Path(name_or_path)
     if path.suffix in (".yaml", ".yml") or path.is_file():
-        try:
-            return parse_profile(path.read_text(encoding="utf-8"), path)
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"the profile cannot be read: {error}", path) from error
+        from triplewise.tools.core.files import read_text
+
+        return parse_profile(read_text(path), path)
     legal = [*_packaged_texts(), "the path of a .yaml file"]
     raise ConfigurationError.unknown("profile", str(name_or_path), legal)
 

@@ -675,7 +675,9 @@ def best_labels(profile: Profile, result: Result) -> dict[IRI, str]:
     ranks: dict[IRI, tuple[int, int, str, str]] = {}
     order = {p: i for i, p in enumerate(profile.label_predicates)}
     for subject, predicate, label in result.rows:
-        if isinstance(subject, IRI) and isinstance(predicate, IRI) and isinstance(label, Literal):
+        if not isinstance(label, Literal) or not label.value.strip():
+            continue
+        if isinstance(subject, IRI) and isinstance(predicate, IRI):
             preferred = label.language.lower() == profile.language.lower()
             rank = (
                 0 if preferred else 2 if label.language else 1,

@@ -13,6 +13,7 @@ import gzip
 import logging
 import re
 import zlib
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -153,6 +154,8 @@ class GraphReader:
                 yield from (
                     self._text(path, stream, profile) if is_text(path) else self._rdf(path, stream, number)
                 )
+        if not self.triples:
+            raise DataError("holds no facts; give a file that does", sources[0] if sources else None)
         if self.datatypes:
             _log.warning("%d facts with a datatype in the place of a value were left out", self.datatypes)
 
@@ -265,6 +268,10 @@ class GraphReader:
             self.popularity[quad.subject.value] += counts  # type: ignore[union-attr]
 
     def _reject(self, path: Path, line: int | None, message: str) -> None:
+        if "UTF-8" in message:
+            from triplewise.tools.core.files import TO_UTF8
+
+            message = f"{message}; {TO_UTF8}"
         if self._on_error == "stop":
             raise DataError(message, path, line)
         self.broken_count += 1
@@ -342,6 +349,7 @@ class Stream:
             raise DataError(f"cannot be read: {error.strerror or error}", path) from error
         self.size = path.stat().st_size
         self._inner: Any = self._raw
+        self._at_start = True
         self._failures: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
         match path.name.lower().rpartition(".")[2]:
             case "gz":
@@ -362,7 +370,10 @@ class Stream:
     def read(self, size: int = -1, /) -> bytes:
         """Decompressed bytes."""
         try:
-            return bytes(self._inner.read(size))
+            data = bytes(self._inner.read(size))
+            if self._at_start:
+                self._at_start, data = False, data.removeprefix(BOM_UTF8)
+            return data
         except self._failures as error:
             raise DataError(f"cannot be read to its end: {error}", self._path) from error
 
@@ -403,7 +414,7 @@ def numbered_lines(stream: Stream) -> Iterator[tuple[int, str]]:
     blocks = (readable_lines(block).decode().removesuffix("\n") for block in line_blocks(stream))
     lines = (line for block in blocks for line in block.split("\n"))
     for number, line in enumerate(lines, 1):
-        yield number, line.removesuffix("\r").removeprefix("\ufeff" if number == 1 else "")
+        yield number, line.removesuffix("\r")
 
 
 class _Blocks:

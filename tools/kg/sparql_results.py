@@ -18,6 +18,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from triplewise.tools.core.terms import XSD, Literal, Term
+from triplewise.tools.kg.engine import ReadQuery
 from triplewise.tools.kg.literals import canonical
 from triplewise.tools.kg.protocol import Outcome, Result
 from triplewise.tools.kg.rdf import from_ox, safe_iri
@@ -92,11 +93,11 @@ class Verdict:
     sort_cap: int = 0
 
 
-def judge(reply: Reply, query: str, limit: int) -> Verdict:
+def judge(reply: Reply, query: ReadQuery, limit: int) -> Verdict:
     """What the reply to a query means, of which up to `limit + 1` rows were asked."""
     if reply.status == 200:
-        return _judge_results(reply, limit)
-    words = reply.words_without(query)
+        return _judge_results(reply, query, limit)
+    words = reply.words_without(query.text)
     if match := _SORT_CAP.search(words):
         return Verdict(_failed(Outcome.SYNTAX, words), sort_cap=int(match[1]))
     if reply.status in _TIMED_OUT or _TIME_WORDS.search(words):
@@ -114,12 +115,13 @@ def judge(reply: Reply, query: str, limit: int) -> Verdict:
     )
 
 
-def _judge_results(reply: Reply, limit: int) -> Verdict:
+def _judge_results(reply: Reply, query: ReadQuery, limit: int) -> Verdict:
     if reply.headers.get("x-sql-state", "").startswith("S1T"):
         state = reply.headers.get("x-sql-message", "its results are incomplete")
         return Verdict(_failed(Outcome.TIMEOUT, f"the endpoint ran out of time: {state}"))
     try:
         result, remark = parse_answer(reply.body, limit)
+        result = _fitted(result, query)
     except NotResultsError as error:
         return _judge_other(reply, error)
     if _TIME_WORDS.search(remark):
@@ -129,6 +131,20 @@ def _judge_results(reply: Reply, limit: int) -> Verdict:
         message = f"cut at the endpoint's own limit of {engine_cap} rows"
         result = replace(result, outcome=Outcome.TRUNCATED, message=message)
     return Verdict(result)
+
+
+def _fitted(result: Result, query: ReadQuery) -> Result:
+    """The result with the columns that the query selects, in its order. Raises NotResultsError without."""
+    if (query.form == "ASK") != (result.boolean is not None):
+        raise NotResultsError(f"they answer another form of query than {query.form}")
+    names = query.variables
+    if not names or names == result.variables:
+        return result
+    if result.rows and (missing := set(names) - set(result.variables)):
+        raise NotResultsError(f"they lack what was selected: {', '.join(sorted(missing))}")
+    places = [result.variables.index(name) for name in names] if result.rows else []
+    rows = tuple(tuple(row[i] for i in places) for row in result.rows)
+    return replace(result, variables=names, rows=rows)
 
 
 def _judge_other(reply: Reply, error: NotResultsError) -> Verdict:
@@ -143,7 +159,8 @@ def _judge_other(reply: Reply, error: NotResultsError) -> Verdict:
         message = f"the endpoint's answer was cut off: {error}; try again, or ask for fewer rows"
         return Verdict(_failed(Outcome.UNAVAILABLE, message), retry=True)
     kind = reply.headers.get("content-type", "no content type").split(";")[0]
-    message = f"the URL answered with {kind}, not SPARQL results: check that it is a query endpoint. {words}"
+    remedy = f"not SPARQL results ({error}): check that it is a query endpoint"
+    message = f"the URL answered with {kind}, {remedy}. {words}"
     return Verdict(_failed(Outcome.UNAVAILABLE, message))
 
 

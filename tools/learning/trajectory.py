@@ -28,6 +28,7 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.files import read_text
 
 Origin = Literal["explored", "refined", "distilled", "validated"]
 
@@ -111,11 +112,8 @@ def write_line(trajectory: Trajectory) -> str:
 def read_trajectories(path: Path) -> list[Trajectory]:
     """Return all trajectories of a file. Raises `DataError`, naming the line, if it cannot be read."""
     trajectories = []
-    try:
-        # Not splitlines(): texts may hold the other characters that it takes for the end of a line.
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read trajectories: {error}", path) from error
+    # Not splitlines(): texts may hold the other characters that it takes for the end of a line.
+    lines = read_text(path).split("\n")
     for number, line in enumerate(lines, 1):
         try:
             if line.strip():

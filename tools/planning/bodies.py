@@ -22,7 +22,7 @@ Signature: TypeAlias = tuple[tuple[str, bool], ...]
 """A body without variables: relations, each with whether it is walked from subject to object."""
 
 LONGEST = 80
-"""Letters of a relation's text that is compared with words."""
+"""Letters of a relation's text that are compared with words."""
 _NAME = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset({"a", "entity"})
 
@@ -45,7 +45,8 @@ def texts_of(text: RelationText, forward: bool) -> tuple[str, ...]:
         parts = (text.label, text.object_type, *text.aliases, text.description)
     else:
         parts = (text.inverse or text.label, text.subject_type, *text.aliases)
-    return tuple(dict.fromkeys(p for p in parts if p and len(p) <= LONGEST))
+    short = dict.fromkeys(p for p in parts if p and len(p) <= LONGEST)
+    return tuple(short) or (parts[0][:LONGEST],)  # never none: a vector of nothing is no vector
 
 
 def end_type(text: RelationText, forward: bool) -> str:

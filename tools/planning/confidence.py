@@ -19,6 +19,7 @@ import numpy as np
 import yaml
 
 from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.files import read_text
 from triplewise.tools.core.rules import Atom, Constraint, ConstraintKind, Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term
 from triplewise.tools.kg.open import is_store
@@ -400,7 +401,4 @@ def calibration_for(kg: KnowledgeGraph, file: str | None = None) -> Calibration:
     path = Path(file) if file is not None else own_file(kg)
     if path is None or (file is None and not path.is_file()):
         return shipped()
-    try:
-        return read_calibration(path.read_text("utf-8"), path)
-    except OSError as error:
-        raise DataError(error.strerror or str(error), path) from error
+    return read_calibration(read_text(path), path)

@@ -11,6 +11,7 @@ from bs4 import BeautifulSoup
 from bs4.element import NavigableString
 
 from triplewise.tools.core.errors import DataError
+from triplewise.tools.core.files import unreadable
 
 TEXT = (".txt", ".md")
 HTML = (".html", ".htm")
@@ -87,7 +88,7 @@ def _plain(data: bytes, file: Path) -> tuple[str, str]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"cannot read the document as UTF-8 text: {error}", file) from error
+        raise unreadable(file, error) from error
     if "\x00" in text:
         raise DataError("cannot read the document as text: it holds zero bytes, as binary files do", file)
     if file.suffix.lower() != ".md":

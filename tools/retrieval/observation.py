@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, whole_number
 from triplewise.tools.kg.protocol import (
     BATCH,
     Deadline,
@@ -299,11 +299,11 @@ def bundle_sizes(
         problem = problem or _problem(result)
         given = _by_text(batch)
         for cell, out, into, size in result.rows:
-            node, relation = _as_given(cell, given), out or into
-            if node is None or not isinstance(relation, IRI) or not isinstance(size, Literal):
+            node, relation, count = _as_given(cell, given), out or into, whole_number(size)
+            if node is None or not isinstance(relation, IRI) or count is None:
                 continue
             if not kg.profile.excludes(relation):
-                sizes[Bundle(node, relation, out is not None)] = int(size.value)
+                sizes[Bundle(node, relation, out is not None)] = count
     return sizes, problem
 
 

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
+from operator import itemgetter
 
-from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple
+from triplewise.tools.core.terms import IRI, XSD, Literal, Term, Triple, whole_number
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.protocol import Hop, KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
@@ -64,13 +65,12 @@ def _around(kg: KnowledgeGraph, question: str, node: Term, encoder: Encoder, mos
         pattern = f"{node.n3()} {relation.n3()} ?v" if forward else f"?v {relation.n3()} {node.n3()}"
         parts.append(f"{{ SELECT ({i} AS ?i) ?v WHERE {{ {pattern} }} LIMIT {VALUES + 1} }}")
     rows = kg.query(f"SELECT ?i ?v WHERE {{ {' UNION '.join(parts)} }}", limit=len(parts) * (VALUES + 1)).rows
+    numbered = [(i, v) for number, v in rows if (i := whole_number(number, len(chosen))) is not None and v]
     hops = [
         Hop.between(node, relation, value, forward).triple
-        for number, value in sorted(
-            rows, key=lambda row: int(row[0].value) if isinstance(row[0], Literal) else 0
-        )
-        if isinstance(number, Literal) and value is not None
-        for relation, forward in [chosen[int(number.value)]]
+        for i, value in sorted(numbered, key=itemgetter(0))
+        for relation, forward in [chosen[i]]
+        if forward or isinstance(value, IRI)
     ]
     inner = _mediator_facts(kg, [t.object if t.subject == node else t.subject for t in hops], node)
     facts = []

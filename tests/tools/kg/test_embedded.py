@@ -89,3 +89,29 @@ def test_cut_and_failed_results_are_asked_for_again(demo: KnowledgeGraph) -> Non
         assert kg.query(query, limit=2).outcome is Outcome.TRUNCATED
         assert len(kg.query(query).rows) > 2
     assert meter.queries == 3
+
+
+MIXED = (
+    *('"99966202803223434377214"^^xsd:decimal', "1.5", '"NaN"^^xsd:double', "7", '"text"', '"text"@en'),
+    *('"2020-01-10T10:00:00"^^xsd:dateTime', '"2020-01-10T12:00:00+13:00"^^xsd:dateTime', "<iri>"),
+)
+"""Values that have no one order."""
+
+
+@pytest.mark.parametrize("key", ["?v", "DESC(?v)", "ASC(?v) DESC(?s)", "str(?s) ?v"])
+def test_values_without_one_order_are_sorted_without_an_abort(key: str) -> None:
+    facts = "".join(f"<s{i}{n}> <p> {value} ." for i in range(40) for n, value in enumerate(MIXED))
+    facts += "".join(f"<n{i}> <p> {i * 7919 % 1000 - 500}.5 ; <q> {i * 7919 % 100} ." for i in range(300))
+    kg = open_turtle(f"@prefix xsd: <http://www.w3.org/2001/XMLSchema#> . {facts}")
+    assert len(kg.query(f"SELECT ?s ?v {{ ?s <{EX}p> ?v }} ORDER BY {key}").rows) == 40 * len(MIXED) + 300
+    numbers = kg.query(f"SELECT DISTINCT ?v {{ ?s <{EX}q> ?v }} ORDER BY DESC(?v) LIMIT 3").column("v")
+    assert [number.value for number in numbers] == ["99", "98", "97"]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["{" * 3_000, "?s ?p " + "[ ?p " * 200, "FILTER(" + "!" * 9_000, "(" * 3_000]
+)
+def test_a_query_that_would_overflow_the_stack_is_refused(pattern: str) -> None:
+    closed = pattern.count("{") * "}" + pattern.count("[") * "]" + pattern.count("(") * ")"
+    result = open_turtle("<a> <p> <b> .").query(f"SELECT * {{ {pattern} ?x {closed} }}")
+    assert (result.outcome, "too long or too deep" in result.message) == (Outcome.SYNTAX, True)

@@ -128,6 +128,8 @@ def test_retry_after_is_honoured(start: Start, monkeypatch: pytest.MonkeyPatch) 
         ),
         (Scripted('{"answer": 42}', content_type="application/json"), Outcome.UNAVAILABLE, "not SPARQL"),
         (Scripted("", content_type="text/plain"), Outcome.UNAVAILABLE, "not SPARQL results"),
+        (Scripted(rows("http://x/a", variable="y")), Outcome.UNAVAILABLE, "lack what was selected: x"),
+        (Scripted('{"head": {}, "boolean": true}'), Outcome.UNAVAILABLE, "another form of query than SELECT"),
     ],
 )
 def test_refusals_are_told_apart_and_not_tried_again(
@@ -230,7 +232,7 @@ def test_xml_results_are_read(start: Start) -> None:
         "</result></results></sparql>"
     )
     kg, _ = start(Scripted(xml, content_type="application/sparql-results+xml"))
-    assert kg.query(ALL).rows == ((text("hi", "en"), Literal("7", XSD + "integer")),)
+    assert kg.query("SELECT ?x ?y { ?x ?p ?y }").rows == ((text("hi", "en"), Literal("7", XSD + "integer")),)
 
 
 @pytest.mark.parametrize("url", ["localhost:8890/sparql", "ftp://x/sparql", "http://", "sparql"])
@@ -292,3 +294,9 @@ def test_nothing_else_is_touched(classes: EmbeddedKG, group: str) -> None:
     query = read_query(f"{CLASS_PREFIX}SELECT DISTINCT ?x WHERE {{ ?x e:in ?y . {group} }}")
     assert not list(find_closures(query))
     assert list_subclasses(query, classes.query) is query
+
+
+def test_columns_come_in_the_order_of_the_query(start: Start) -> None:
+    kg, _ = start(Scripted(rows("http://x/a", variable="x").replace('["x"]', '["y", "x"]')))
+    result = kg.query("SELECT ?x (STR(?x) AS ?y) { ?x ?p ?z }")
+    assert (result.variables, result.rows) == (("x", "y"), ((IRI("http://x/a"), None),))

@@ -1,9 +1,12 @@
 import gzip
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,13 @@ def count(store: Path) -> int:
     kg.close()
     assert value is not None
     return int(value.value)
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of `NT`."""
+    folder = tmp_path_factory.mktemp("loaded")
+    return load_kg([write(folder / "a.nt", NT)], folder / "kg").path
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -217,3 +227,60 @@ def test_a_load_that_died_between_its_renames_gives_the_old_store_back(tmp_path:
     with pytest.raises(ConfigurationError, match="exists already"):
         load_kg([source], tmp_path / "kg")
     assert count(tmp_path / "kg") == 50
+
+
+@pytest.mark.parametrize(
+    "name", ["store/CURRENT", "store/MANIFEST*", "labels.sqlite", "fuzzy/meta.json", "manifest.json"]
+)
+@pytest.mark.parametrize("left", [0.0, 0.5])
+def test_a_damaged_store_is_named_and_loaded_again(
+    loaded: Path, tmp_path: Path, name: str, left: float
+) -> None:
+    store = Path(shutil.copytree(loaded, tmp_path / "kg"))
+    (damaged,) = store.glob(name)
+    damaged.write_bytes(damaged.read_bytes()[: int(damaged.stat().st_size * left)])
+    with pytest.raises(DataError, match=r"load the graph again: triplewise kg load .* --replace") as error:
+        open_kg(store)
+    assert str(damaged) in str(error.value)
+    load_kg([write(tmp_path / "a.nt", NT)], store, replace=True)
+    assert count(store) == 50
+
+
+def test_a_missing_file_of_a_store_and_one_from_before_checksums(loaded: Path, tmp_path: Path) -> None:
+    store = Path(shutil.copytree(loaded, tmp_path / "kg"))
+    (store / "labels.sqlite").unlink()
+    with pytest.raises(DataError, match=r"No such file.*load the graph again"):
+        open_kg(store)
+    manifest = json.loads((store / "manifest.json").read_text())
+    write(store / "manifest.json", json.dumps({k: v for k, v in manifest.items() if k != "files"}))
+    write(store / "labels.sqlite", b"")
+    index = open_kg(store).index
+    assert index is not None
+    with pytest.raises(DataError, match=r"labels.sqlite.*load the graph again"):
+        index.exact("s1")
+
+
+def test_others_may_read_what_the_umask_lets_them(loaded: Path) -> None:
+    assert {oct(p.stat().st_mode & 0o777) for p in loaded.rglob("*") if p.is_file()} == {
+        oct((loaded / "profile.yaml").stat().st_mode & 0o777)
+    }
+
+
+@pytest.mark.parametrize("name", ["a.nt", "a.ttl", "a.rdf", "a.txt"])
+def test_a_byte_order_mark_is_no_part_of_a_graph(tmp_path: Path, name: str) -> None:
+    content = {"a.nt": NT, "a.ttl": TURTLE, "a.rdf": XML, "a.txt": "Up|made_by|Pete Docter"}[name]
+    assert load_kg([write(tmp_path / name, BOM_UTF8 + content.encode())], tmp_path / "kg").triples
+
+
+def test_a_graph_without_facts_is_an_error(tmp_path: Path) -> None:
+    for open_ in (open_kg, lambda path: load_kg([path], tmp_path / "kg")):
+        with pytest.raises(DataError, match=r"a\.ttl: holds no facts"):
+            open_(write(tmp_path / "a.ttl", "@prefix e: <http://e/> ."))
+    assert not (tmp_path / "kg").exists()
+
+
+@pytest.mark.parametrize("content", ['<a> <b> "caf\xe9" .', '@prefix : <e:> . :a :b "caf\xe9" .'])
+@pytest.mark.parametrize("ending", ["ttl", "nt"])
+def test_text_that_is_not_utf_8_is_told_how_to_convert(tmp_path: Path, content: str, ending: str) -> None:
+    with pytest.raises(DataError, match="iconv" if ending == "ttl" else r"a\.nt:1"):
+        open_kg(write(tmp_path / f"a.{ending}", content.encode("latin-1")))

@@ -16,7 +16,7 @@ from triplewise.tools.actions.repair.fixes import candidates
 from triplewise.tools.actions.terms import UNNAMED, relation_names
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset
 from triplewise.tools.core.errors import ActionError, KGUnavailableError
-from triplewise.tools.core.terms import IRI, Literal
+from triplewise.tools.core.terms import IRI, whole_number
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.lexical.score import thresholds_of
 from triplewise.tools.pyql.program import Fact, Filter, PyQL, Typed, fresh
@@ -184,7 +184,8 @@ def _probe(
         return scored
     if not result.outcome.ok or result.outcome is Outcome.TRUNCATED:
         return scored
-    holding = {tested[int(value.value)] for (value,) in result.rows if isinstance(value, Literal)}
+    numbers = (whole_number(value, len(tested)) for (value,) in result.rows)
+    holding = {tested[i] for i in numbers if i is not None}
     alive = [s for s in scored if s[1] in holding or s[1] not in patterns]
     waiting = [s for s in scored if s[1] in patterns and s[1] not in tested]
     return [*alive, *waiting]

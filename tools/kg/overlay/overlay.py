@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from triplewise.tools.core.facts import ExtractedFact
-from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text
+from triplewise.tools.core.terms import IRI, Literal, Term, Triple, text, whole_number
 from triplewise.tools.kg.adjacency import Adjacency
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.engine import Refused
@@ -166,7 +166,7 @@ def _unknown(kg: KnowledgeGraph, triples: Sequence[Triple]) -> list[Triple]:
         sides = (f"{{ {t.n3().removesuffix(' .')} BIND({i} AS ?i) }}" for i, t in enumerate(batch))
         result = kg.query(f"SELECT ?i WHERE {{ {' UNION '.join(sides)} }}", limit=len(batch))
         if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
-            numbers = {int(row[0].value) for row in result.rows if row[0] is not None}
+            numbers = {whole_number(row[0]) for row in result.rows}
             for i, triple in enumerate(batch):
                 held[triple] = i in numbers
     return [t for t in triples if not held.get(t, False)]
