@@ -39,8 +39,8 @@ ATTEMPTS = 5
 """Attempts at most for one query, besides those that met a server which is down."""
 BACK_OFF, LONGEST_WAIT = 0.25, 4.0
 """Seconds before the second attempt; doubled before each further one, up to the longest."""
-AT_ONCE = 1.0
-"""A gateway that says "time-out" within so many seconds has not waited for the query: another try may do."""
+EARLY = 0.25
+"""A gateway that says "time-out" after this share of ours did not wait for the query: another try may do."""
 LONGEST_GET = 1_500
 """Characters of a query above which it is sent by POST: servers cut long URLs."""
 LEVELS = 20
@@ -232,7 +232,7 @@ class EndpointKG(KnowledgeGraph):
         )
         verdict = judge(reply, query, limit)
         self.shared._has_answered = self.shared._has_answered or verdict.result.outcome.ok
-        early = reply.status == 504 and left - deadline.left < AT_ONCE
+        early = reply.status == 504 and left - deadline.left < EARLY * deadline.seconds
         return replace(verdict, retry=True) if early else verdict
 
     def _request(self, text: str, form: str, seconds: float) -> httpx.Request:

@@ -88,7 +88,7 @@ def test_lasting_trouble_is_unavailable_after_bounded_attempts(
 def test_a_gateway_that_waited_for_the_query_is_not_asked_again(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoint, "AT_ONCE", 0.0)
+    monkeypatch.setattr(endpoint, "EARLY", 0.0)
     kg, server = start(Scripted("upstream", status=504))
     result = kg.query(ALL)
     assert (result.outcome, "upstream" in result.message, len(server.asked)) == (Outcome.TIMEOUT, True, 1)
