@@ -564,13 +564,24 @@ class KnowledgeGraph:
         return best, result.outcome in (Outcome.ROWS, Outcome.EMPTY)
 
     def _label_rows(self, subjects: Sequence[IRI], predicates: Sequence[IRI], deadline: Deadline) -> Result:
+        """Rows (subject, predicate, label)."""
+        return self._labels_where(f"VALUES ?s {{ {terms_n3(subjects)} }}", predicates, deadline)
+
+    def read_labels(self, where: str, limit: int) -> None:
+        """Read labels of up to `limit` nodes that a group pattern binds to `?s`, for `labels` to have."""
+        nodes = f"{{ SELECT DISTINCT ?s WHERE {{ {where} }} LIMIT {limit} }}"
+        if predicates := [IRI(p) for p in self.profile.label_predicates]:
+            result = self._labels_where(nodes, predicates, Deadline(self.timeout))
+            self._labels.update(best_labels(self.profile, result) if result.outcome.ok else {})
+
+    def _labels_where(self, where: str, predicates: Sequence[IRI], deadline: Deadline) -> Result:
         """Rows (subject, predicate, label). Of the labels by one predicate the engine gives the best alone:
         in the profile's language, else in none, else in the first of the others.
         """
         own = Literal(self.profile.language.lower(), XSD + "string").n3()
         sparql = (
             "SELECT ?s ?p (MIN(?key) AS ?l) WHERE { "
-            f"VALUES ?s {{ {terms_n3(subjects)} }} VALUES ?p {{ {terms_n3(predicates)} }} ?s ?p ?label "
+            f"{where} VALUES ?p {{ {terms_n3(predicates)} }} ?s ?p ?label "
             'FILTER(isLiteral(?label) && REGEX(STR(?label), "\\\\S")) BIND(LCASE(LANG(?label)) AS ?tag) '
             f'BIND(CONCAT(IF(?tag = {own}, "0", IF(?tag = "", "1", CONCAT("2", ?tag))), "|", STR(?label)) '
             "AS ?key) } GROUP BY ?s ?p"

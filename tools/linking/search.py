@@ -18,6 +18,7 @@ import numpy as np
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.labels import similarity
+from triplewise.tools.kg.profile import RelationText
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts, remembered
 from triplewise.tools.linking.entity_vectors import nearest_entities
@@ -196,7 +197,13 @@ def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
             return None
         iris = (row[0] for row in result.rows)
         shorts = [kg.profile.short(r) for r in iris if isinstance(r, IRI) and not kg.profile.excludes(r)]
-        texts, descriptions = relation_texts(kg, shorts), relation_descriptions(kg, shorts)
+        texts, descriptions = dict[str, RelationText](), dict[str, str]()
+        kg.together(
+            [
+                lambda: texts.update(relation_texts(kg, shorts)),
+                lambda: descriptions.update(relation_descriptions(kg, shorts)),
+            ]
+        )
         return tuple(
             Entry(
                 r,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TypeAlias
@@ -23,6 +23,8 @@ Signature: TypeAlias = tuple[tuple[str, bool], ...]
 
 LONGEST = 80
 """Letters of a relation's text that are compared with words."""
+TYPES = 30
+"""Types looked at of some nodes."""
 _NAME = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset({"a", "entity"})
 
@@ -215,10 +217,16 @@ def grow(kg: KnowledgeGraph, anchor: str, *bodies: Body) -> list[Body]:
 
 
 def types_of(kg: KnowledgeGraph, nodes: Sequence[Term]) -> dict[Term, str]:
-    """Return the types of some nodes with their names; one query."""
+    """Return the types of some nodes with their names; one round trip."""
     links = "|".join(f"<{p}>" for p in kg.profile.type_predicates)
     values = " ".join(n.n3() for n in nodes)
     if not links or not values:
         return {}
-    result = kg.query(f"SELECT DISTINCT ?t WHERE {{ VALUES ?x {{ {values} }} ?x {links} ?t }}", limit=30)
-    return kg.labels(result.column("t")) if result.rows else {}
+    where = f"VALUES ?x {{ {values} }} ?x {links}"
+    asked: list[Callable[[], Result | None]] = [
+        lambda: kg.query(f"SELECT DISTINCT ?t WHERE {{ {where} ?t }}", limit=TYPES)
+    ]
+    if kg.is_remote:
+        asked.append(lambda: kg.read_labels(f"{where} ?s", TYPES))
+    result, *_ = kg.together(asked)
+    return kg.labels(result.column("t")) if result is not None and result.rows else {}

@@ -344,7 +344,10 @@ class Search:
 
     def _execute(self, rule: Rule) -> Rule | None:
         """Run a rule, and weigh it by what it finds."""
-        result, anchor = run(self.kg, rule, SAMPLE), self.kg.profile.expand(rule.anchor)
+        anchor, asked = self.kg.profile.expand(rule.anchor), [rule]
+        if self.kg.is_remote and self.classes and self.view.determined:
+            asked.append(self._constraints.typed(rule, self.classes))
+        result, *_ = self.kg.together([partial(run, self.kg, r, SAMPLE) for r in asked])
         if (elsewhere := without_topic(self.kg, rule, result)) is not rule:
             if result.outcome is Outcome.TRUNCATED:
                 result = run(self.kg, elsewhere, SAMPLE)
