@@ -35,6 +35,15 @@ class OxigraphServer(ThreadingHTTPServer):
         self.server_close()
         self._thread.join()
 
+    def answer(self, sparql: str) -> tuple[int, str, bytes]:
+        """Return status, content type and body of the reply to a query."""
+        try:
+            results: Any = self.store.query(sparql, use_default_graph_as_union=True)
+            body: bytes = results.serialize(format=ox.QueryResultsFormat.JSON)
+        except (SyntaxError, RuntimeError, ValueError) as error:
+            return 400, "text/plain", str(error).encode()
+        return 200, "application/sparql-results+json", body
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Stay silent: clients that hang up are no news."""
 
@@ -53,12 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, parameters: str) -> None:
         (sparql,) = parse_qs(parameters)["query"]
         self.server.asked.append(sparql)
-        try:
-            results: Any = self.server.store.query(sparql, use_default_graph_as_union=True)
-            status, kind = 200, "application/sparql-results+json"
-            body = results.serialize(format=ox.QueryResultsFormat.JSON)
-        except (SyntaxError, RuntimeError, ValueError) as error:
-            status, kind, body = 400, "text/plain", str(error).encode()
+        status, kind, body = self.server.answer(sparql)
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
