@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -249,11 +250,16 @@ def kept_json(folders: Sequence[Path], name: str, days: float, make: Callable[[]
         pass  # it is made anew
     value = make()
     if path is not None and value is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".{os.getpid()}.part")
-        unfinished.write_text(json.dumps(value), encoding="utf-8")
-        unfinished.replace(path)
+        write_json(path, value)
     return value
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file as a whole, with its folder. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
+    unfinished.write_text(json.dumps(value), encoding="utf-8")
+    unfinished.replace(path)
 
 
 def is_writable(folder: Path) -> bool:

@@ -416,6 +416,11 @@ class KnowledgeGraph:
             self._answers.keep(sparql, limit, result)
         return result
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on this machine."""
+        return True
+
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Return the values of tasks that do not depend on each other, in their order.
 

@@ -5,17 +5,24 @@ Everything here is asked for once per KG, in batches, and remembered; a time-out
 
 from __future__ import annotations
 
+import hashlib
+import json
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
+from triplewise.tools.core.files import is_writable, write_json
 from triplewise.tools.core.terms import IRI, RDFS, Literal, Term, Triple, text
 from triplewise.tools.kg.literals import readable
-from triplewise.tools.kg.profile import RelationText, local_name, split_words
+from triplewise.tools.kg.profile import Profile, RelationText, local_name, split_words
 from triplewise.tools.kg.protocol import (
     KnowledgeGraph,
-    Result,
+    Outcome,
     batches,
     is_datatype,
     memory_of,
@@ -25,6 +32,8 @@ from triplewise.tools.kg.protocol import (
 
 T = TypeVar("T")
 
+TEXTS, DAYS = "relations.json", 30.0
+"""Where texts of an endpoint's relations are kept, and the days after which they are read again."""
 BATCH = 300
 """Relations asked for at once."""
 LONGER = 20
@@ -40,35 +49,78 @@ LEAST_FACTS, MUTUAL_SHARE = 10, 0.5
 
 
 def relation_texts(kg: KnowledgeGraph, relations: Iterable[str]) -> dict[str, RelationText]:
-    """Short relation id (or `<IRI>`) -> its text. Ids the profile cannot expand read as themselves."""
-    memory = memory_of(origin_of(kg), "relation texts")
+    """Short relation id (or `<IRI>`) -> its text. Ids the profile cannot expand read as themselves.
+
+    Those of an endpoint are kept in its cache folder. When they are old they are read again while they serve.
+    """
+    base = origin_of(kg)
+    memory, folders = memory_of(base, "relation texts"), () if base.is_local else base.cache_dirs
+    if folders and not memory:
+        since, kept = _kept_texts(folders[0] / TEXTS, base.profile)
+        memory.update(kept)
+        memory_of(base, "age")[TEXTS] = since
+        if kept and time.time() - since > DAYS * 86_400:
+            refresh = partial(_read_texts, base.session(), list(kept), folders[0] / TEXTS)
+            threading.Thread(target=refresh, name="triplewise-vocabulary", daemon=True).start()
     texts = {r: memory.get(r) for r in dict.fromkeys(relations)}
-    new = {r: kg.profile.expand(r, relation=True) for r, text_of in texts.items() if text_of is None}
-    if new:
-        subjects = {iri: kg.profile.label_subject(iri) for iri in new.values() if iri is not None}
-        labels, aliases, schema = dict[Term, str](), dict[IRI, list[str]](), dict[IRI, dict[str, Any]]()
-
-        def read_aliases() -> None:
-            for subject, alias in _texts_of(kg, subjects.values(), kg.profile.alias_predicates):
-                aliases.setdefault(subject, []).append(alias)
-
-        reads: list[Callable[[], None]] = [lambda: labels.update(kg.labels(subjects.values())), read_aliases]
-        if kg.profile.relation_schema:
-            reads.append(lambda: schema.update(_schema_of(kg, subjects.values())))
-        kg.together(reads)
-        for name, iri in new.items():
-            if iri is None:
-                texts[name] = RelationText(label=name)
-            else:
-                subject, label = subjects[iri], labels.get(subjects[iri])
-                is_label = label != kg.profile.local_text(subject)
-                own = replace(
-                    kg.profile.relation_label(iri, label if is_label else None), **schema.get(subject, {})
-                )
-                more = [a for a in aliases.get(subject, ()) if a not in own.aliases][:ALIASES]
-                texts[name] = replace(own, aliases=(*own.aliases, *more))
-            memory[name] = texts[name]
+    if new := [r for r, text_of in texts.items() if text_of is None]:
+        texts.update(_read_texts(kg, new, folders[0] / TEXTS if folders else None))
     return {r: text_of for r, text_of in texts.items() if text_of is not None}
+
+
+def _kept_texts(path: Path, profile: Profile) -> tuple[float, dict[str, RelationText]]:
+    """Since when texts are kept, in seconds of the epoch, and the texts; none of another profile's."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        texts = {name: RelationText(**fields) for name, fields in kept["texts"].items()}
+        texts = {name: replace(t, aliases=tuple(t.aliases)) for name, t in texts.items()}
+        if kept["profile"] == _shape(profile):
+            return float(kept["since"]), texts
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass  # missing or broken: they are read anew
+    return time.time(), {}
+
+
+def _shape(profile: Profile) -> str:
+    return hashlib.sha256(repr(profile).encode()).hexdigest()
+
+
+def _read_texts(kg: KnowledgeGraph, names: Sequence[str], path: Path | None) -> dict[str, RelationText]:
+    """Ask for the texts of relations. They are remembered, and kept in a file, unless a query failed."""
+    iris = {r: kg.profile.expand(r, relation=True) for r in names}
+    subjects = {iri: kg.profile.label_subject(iri) for iri in iris.values() if iri is not None}
+    labels, aliases, schema = dict[Term, str](), dict[IRI, list[str]](), dict[IRI, dict[str, Any]]()
+
+    def read_aliases() -> None:
+        for subject, alias in _texts_of(kg, subjects.values(), kg.profile.alias_predicates):
+            aliases.setdefault(subject, []).append(alias)
+
+    reads: list[Callable[[], None]] = [lambda: labels.update(kg.labels(subjects.values())), read_aliases]
+    if kg.profile.relation_schema:
+        reads.append(lambda: schema.update(_schema_of(kg, subjects.values())))
+    with kg.meter.block() as asked:
+        kg.together(reads)
+    texts: dict[str, RelationText] = {}
+    for name, iri in iris.items():
+        if iri is None:
+            texts[name] = RelationText(label=name)
+            continue
+        subject, label = subjects[iri], labels.get(subjects[iri])
+        is_label = label != kg.profile.local_text(subject)
+        own = replace(kg.profile.relation_label(iri, label if is_label else None), **schema.get(subject, {}))
+        more = [a for a in aliases.get(subject, ()) if a not in own.aliases][:ALIASES]
+        texts[name] = replace(own, aliases=(*own.aliases, *more))
+    if not all(Outcome(outcome).ok for outcome in asked.outcomes):
+        return texts
+    base = origin_of(kg)
+    memory, ages = memory_of(base, "relation texts"), memory_of(base, "age")
+    if memory.keys() <= texts.keys():
+        ages[TEXTS] = time.time()  # all of them are new
+    memory.update(texts)
+    if path is not None and is_writable(path.parent):
+        kept = {name: asdict(t) for name, t in memory.items()}
+        write_json(path, {"since": ages[TEXTS], "profile": _shape(base.profile), "texts": kept})
+    return texts
 
 
 def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[str, Any]]:
@@ -133,25 +185,6 @@ def singulars(noun: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(forms))
 
 
-def nodes_labelled(
-    kg: KnowledgeGraph, texts: Iterable[str], aliases: bool = False, where: str = ""
-) -> Result:
-    """Return each node (`node`) whose label is just one of the texts (`label`), in one query.
-
-    The label is in the profile's language or in none. `aliases`: names of the second kind count too. `where`:
-    what else holds of `?node`. For a KG without a label index, which finds nodes in any spelling.
-    """
-    profile = kg.profile
-    values = " ".join(
-        form.n3() for t in dict.fromkeys(texts) for form in (text(t), text(t, profile.language))
-    )
-    predicates = (*profile.label_predicates, *(profile.alias_predicates if aliases else ()))
-    links = "|".join(IRI(p).n3() for p in predicates)
-    return kg.query(
-        f"SELECT DISTINCT ?node ?label WHERE {{ VALUES ?label {{ {values} }} ?node {links} ?label {where}}}"
-    )
-
-
 def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     """Nodes named by a noun that have instances in the KG, those with the preferred label first.
 
@@ -166,11 +199,21 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
         entries = [e for form in singulars(noun) for e in kg.index.exact(form)][:10]
         nodes = list(dict.fromkeys(e.iri for e in sorted(entries, key=lambda e: (e.alias, -e.popularity))))
     else:
+        forms = dict.fromkeys(t for f in singulars(noun) for t in (f, f.title(), f.capitalize()))
+        values = [v for f in forms for v in (text(f), text(f, kg.profile.language))]
+        names = [*map(IRI, kg.profile.label_predicates), *map(IRI, kg.profile.alias_predicates)]
         links = "|".join(IRI(p).n3() for p in kg.profile.type_predicates)
-        result = nodes_labelled(kg, singulars(noun), where=f"FILTER EXISTS {{ ?any {links} ?node }} ")
+        result = kg.query(
+            f"SELECT DISTINCT ?node ?by WHERE {{ VALUES ?label {{ {terms_n3(values)} }} "
+            f"VALUES ?by {{ {terms_n3(names)} }} ?node ?by ?label FILTER EXISTS {{ ?any {links} ?node }} }}"
+        )
         if not result.outcome.ok:
             return ()
-        memory[noun] = tuple(sorted({row[0] for row in result.rows if isinstance(row[0], IRI)})[:20])
+        rows = sorted(
+            result.rows,
+            key=lambda row: (row[1] not in names[: len(kg.profile.label_predicates)], str(row[0])),
+        )
+        memory[noun] = tuple(dict.fromkeys(node for node, _ in rows if isinstance(node, IRI)))[:20]
         return tuple(memory[noun])
     if nodes and (instantiated := _with_instances(kg, nodes)) is not None:
         memory[noun] = tuple(n for n in nodes if n in instantiated)

@@ -19,7 +19,7 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.labels import similarity
 from triplewise.tools.kg.profile import RelationText
-from triplewise.tools.kg.protocol import KnowledgeGraph
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import relation_descriptions, relation_texts, remembered
 from triplewise.tools.linking.entity_vectors import nearest_entities
 from triplewise.tools.retrieval.encoder import Encoder, vectors_of
@@ -30,6 +30,8 @@ KINDS: tuple[MatchKind, ...] = ("entity", "class", "relation")
 
 MOST_CLASSES, MOST_RELATIONS = 20_000, 20_000
 """Classes and relations of a KG that are read at most; a KG with more is searched among these."""
+FEW_RELATIONS, LONGEST_LOOK = 1_000, 5.0
+"""Relations of an endpoint that are read, and the seconds it has to list them; of one with more, none are."""
 LEAST_ALIKE = 0.7
 """How alike names must be by their words to be shown where vectors do not speak for them."""
 OUTLYING = 3.0
@@ -192,7 +194,12 @@ def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
     """Return the relations of a KG that its profile does not exclude, read once."""
 
     def read() -> tuple[Entry, ...] | None:
-        result = kg.query("SELECT DISTINCT ?p WHERE { ?s ?p ?o }", limit=MOST_RELATIONS)
+        every, most, seconds = "SELECT DISTINCT ?p WHERE { ?s ?p ?o }", MOST_RELATIONS, kg.timeout
+        if kg.is_remote:  # nobody waits long for what an endpoint is too large to say
+            most, seconds = FEW_RELATIONS, min(seconds, LONGEST_LOOK)
+        result = kg.query(every, limit=most, timeout=seconds)
+        if kg.is_remote and result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+            return ()
         if not result.outcome.ok:
             return None
         iris = (row[0] for row in result.rows)

@@ -239,7 +239,7 @@ class Accounting:
         own = scorer.table(tuple(relations)).max(axis=0) if relations else np.zeros(len(words))
         share = np.clip((own - weights.unrelated) / (weights.same - weights.unrelated), 0.0, 1.0)
         elsewhere: dict[int, tuple[float, str]] = {}
-        if self.kg.index is not None and (own < weights.same - 1e-6).any():
+        if (self.kg.index is not None or self.kg.is_remote) and (own < weights.same - 1e-6).any():
             for place, similarity, (best, relation) in zip(places, own, self._anywhere(words), strict=True):
                 if similarity < weights.same - 1e-6 and best > weights.spoken:
                     gain = float(np.clip(best - max(similarity, weights.unrelated), 0.0, 1.0))

@@ -20,6 +20,7 @@ from triplewise.tools.core.terms import IRI, XSD, Literal, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
 from triplewise.tools.kg.vocabulary import class_ending_with, find_classes
 from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.linking.search import relations_of
 from triplewise.tools.planning.bodies import (
     Body,
     answers,
@@ -175,7 +176,7 @@ def _look_around(question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGra
         partial(find_classes, kg, n) for n in dict.fromkeys(nouns) if n == n.lower()
     ]
     reads += [partial(grow, kg, node_form(kg, e.id), ()) for e in linked]
-    kg.together([*reads, partial(kg.labels, nodes), partial(types_of, kg, nodes)])
+    kg.together([*reads, partial(kg.labels, nodes), partial(types_of, kg, nodes), partial(relations_of, kg)])
 
 
 def _with_grounding(
