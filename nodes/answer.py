@@ -139,7 +139,8 @@ def _build(
     status, reason = _ending(state, values)
     rule = state.rules[state.attempt] if state.attempt < len(state.rules) else None
     guess = GUESS if context.embedded and rule is not None and rule.provenance == GUESS else ""
-    reason = reason or note or guess
+    missing = next((r.missing for r in state.readings if r.missing), "") if status == "not_found" else ""
+    reason = missing or reason or note or guess
     if status == "not_found" and context.closed_world and decides(state.question):
         values, status = (str(denies(state.question)).lower(),), "answered"
         reason = f"{reason}; assumed, for what the graph does not prove counts as untrue (closed_world)"
@@ -205,7 +206,7 @@ def doubts(kg: KnowledgeGraph, reading: Reading) -> str:
     if reading.unaccounted:
         reasons.append(f"the query does not account for {', '.join(map(repr, reading.unaccounted))}")
     if reading.missing:
-        reasons.append(f"others of its kind have a relation for {reading.missing!r}, which is missing here")
+        reasons.append(reading.missing)
     if names:
         reasons.append(f"no word asks for {', '.join(map(repr, names))}")
     return "; ".join(reasons) or "readings like this one are too often wrong"

@@ -142,7 +142,7 @@ def auto(state: State, runtime: Runtime[Context]) -> Update:
         return with_readings(state, runtime)
     if context.cascade is not None and environment(runtime).toolset.name == "pyql":
         update = with_readings(state, runtime)
-        if readings := update.get("readings"):
+        if update["rules"] and (readings := update.get("readings")):
             calibration = calibration_for(environment(runtime).kg, context.calibration)
             if calibration.probability(readings[0].features) >= context.cascade:
                 return update

@@ -55,8 +55,8 @@ def collect(
 
     def row(labelled: Labelled) -> Row:
         question, entities, gold = labelled
-        fixed = {"kg": kg, "seeds": "none", "min_confidence": 0.0, "cascade": None}
-        context = Context(**{**settings, **fixed})
+        fixed = {"kg": kg, "min_confidence": 0.0, "cascade": None}
+        context = Context(**{"seeds": "none", **settings, **fixed})
         values = graph.invoke({"question": question, "entities": dict(entities)}, context=context)
         state, answer = State(**values), values["answer"]
         if not context.embedded:

@@ -17,8 +17,10 @@ from triplewise.tools.planning.confidence import FEATURES, MODEL_FEATURES, Calib
 
 PRECISION = 0.9
 """What share of the answers shown as answered shall be right."""
-STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+STRENGTHS = (0.01, 0.03, 0.1, 0.3)
 """Regularisations tried (scikit-learn's C), weak ones last."""
+NEAR = 1.05
+"""Losses up to so many times the least are as good: of those the graphs' mean calibration error decides."""
 FOLDS, BINS, LEAST = 10, 10, 40
 """Folds where there is one graph only, bins of the calibration error, and fewest answers to train on."""
 
@@ -54,8 +56,11 @@ def train(rows: Sequence[Row], provenance: Mapping[str, Any] | None = None) -> C
             f"takes {LEAST} answers at least, 5 of them right and 5 wrong"
         )
     names, weights = list(answered[0].features), _weights(answered)
-    strength = min(STRENGTHS, key=lambda c: _loss(cross_validated(answered, c), right, weights))
-    estimates = cross_validated(answered, strength)
+    by_strength = {c: cross_validated(answered, c) for c in STRENGTHS}
+    losses = {c: _loss(estimates, right, weights) for c, estimates in by_strength.items()}
+    near = [c for c, loss in losses.items() if loss <= NEAR * min(losses.values())]
+    strength = min(near, key=lambda c: _mean_error(answered, by_strength[c]))
+    estimates = by_strength[strength]
     coefficients, bias, means, scales = _fit(_table(answered), right, weights, strength, names)
     least = _least_confidence(estimates, right, weights)
     return Calibration(
@@ -112,6 +117,13 @@ def figures(rows: Sequence[Row], estimates: np.ndarray, least: float) -> dict[st
     return result
 
 
+def _mean_error(rows: Sequence[Row], estimates: np.ndarray) -> float:
+    """Return the mean calibration error of the graphs, where one too sure makes up for no other."""
+    groups, right = np.array([row.group for row in rows]), np.array([row.is_right for row in rows])
+    parts = [groups == group for group in np.unique(groups)]
+    return float(np.mean([calibration_error(estimates[p], right[p], np.ones(p.sum())) for p in parts]))
+
+
 def calibration_error(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
     """Return the expected calibration error over bins of equal width."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
@@ -128,10 +140,11 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray
 
 
 def _least_confidence(estimates: np.ndarray, right: np.ndarray, weights: np.ndarray) -> float:
-    """Return the lowest threshold whose answers are right as often as `PRECISION` asks for."""
+    """Return the lowest threshold above a half whose answers are right as often as `PRECISION` asks for."""
     order = np.argsort(-estimates, kind="stable")
     precision = np.cumsum((weights * right)[order]) / np.cumsum(weights[order])
-    good = np.flatnonzero(precision >= PRECISION)
+    is_last = np.diff(estimates[order], append=0.0) < 0  # of those with the same estimate
+    good = np.flatnonzero((precision >= PRECISION) & is_last & (estimates[order] > 0.5))
     return round(float(estimates[order][good[-1]]), 4) if len(good) else 1.0
 
 

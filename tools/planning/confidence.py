@@ -7,6 +7,7 @@ shipped as `calibration.yaml`; `triplewise calibrate` trains it on questions of 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -44,8 +45,6 @@ FILE = "calibration.yaml"
 COMPARED = 4
 """Rules that are run for their values where the planner has not done so already."""
 
-FAR = 0.15
-"""How much better a relation elsewhere has to say a word to be looked for at other things of the kind."""
 TIE = 0.02
 """A lead over a rival below this is none."""
 LESS, EITHER, MORE = -1, 0, 1
@@ -114,7 +113,7 @@ class Reading:
         values: some of its answers, as ids and literals.
         words: what each content word and operator became.
         unasked: relations of the rule that no word asks for.
-        missing: a word that a relation of other things of the topic's kind says; "" for none.
+        missing: in words, a fact that is asked for, that others of the topic's kind have; "" for none.
         features: the evidence, by the names of `FEATURES`.
     """
 
@@ -134,10 +133,16 @@ class Reading:
 def read_plan(
     plan: Plan, question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGraph, encoder: Encoder
 ) -> tuple[Reading, ...]:
-    """Return the readings of a plan's rules, in their order. Rules whose values are not known yet are run."""
-    if not plan.rules:
-        return ()
+    """Return the readings of a plan's rules, in their order. Rules whose values are not known yet are run.
+
+    Without any rule, there is one of no rule where a fact is missing.
+    """
     search = plan.search or prepare(question, linked, kg, encoder, PlanSettings())
+    if not plan.rules:
+        accounting = Accounting(search)
+        every = ((t, w) for t in search.topics for w in accounting.words(Rule(t, ()), (), 0.0))
+        missing = filter(None, (accounting.missing(word, topic) for topic, word in every))
+        return tuple(Reading("", missing=text) for text in itertools.islice(missing, 1))
     return _Reader(search, plan.rules, linked).readings()
 
 
@@ -247,7 +252,7 @@ class _Reader:
         if noun and not is_boolean and not self._view.counting:
             number = float(len(values) > 1) if not plural else 0.5 * (len(values) == 1)
         elsewhere = max(words, key=lambda w: w.elsewhere, default=WordUse("", "", 1.0))
-        is_missing = elsewhere.elsewhere > FAR and self._accounting.is_missing(elsewhere, rule.anchor)
+        missing = self._accounting.missing(elsewhere, rule.anchor)
         from_seed = rule.support > 0
         features = {
             "accounted": share,
@@ -258,7 +263,7 @@ class _Reader:
             "mentions": min(mentions, 2),
             "names": float(bool(self._view.unlinked)),
             "elsewhere": elsewhere.elsewhere,
-            "missing": float(is_missing),
+            "missing": float(bool(missing)),
             "support": max(min(supports) if supports else share, rule.evidence),
             "unasked": min(len(unasked), 3),
             "score": rule.score / (1 + len(asked) + len(words)) if asked else 0.0,
@@ -283,18 +288,31 @@ class _Reader:
             texts,
             tuple(words),
             unasked,
-            elsewhere.text if is_missing else "",
+            missing,
             {name: round(float(value), 4) for name, value in features.items()},
         )
 
     def _is_open(self, rule: Rule) -> bool:
-        """Return whether a rule that does not hold leaves the question open: nothing of the kind is known."""
+        """Return whether a rule that does not hold leaves the question open.
+
+        So it does where nothing of the kind is known of the subject, or where the relation is one to other
+        kinds of things.
+        """
         stated = next((c for c in rule.constraints if c.kind == "holds"), None)
         if stated is None:
             return False
         (atom,) = stated.atoms
-        subject = stated.variable if atom.forward else stated.value
-        return not self._search.reach(subject, (replace(atom, forward=True),))
+        ends = (stated.variable, stated.value) if atom.forward else (stated.value, stated.variable)
+        expand, types = self._kg.profile.expand, self._kg.profile.type_predicates
+        object_, relation = expand(ends[1]), expand(atom.relation, relation=True)
+        if not self._search.reach(ends[0], (replace(atom, forward=True),)) or relation is None:
+            return True
+        if object_ is None or not types:
+            return False
+        a = IRI(types[0]).n3()
+        kinds = f"{object_.n3()} {a} ?c"
+        taken = f"ASK {{ {kinds} . ?o {a} ?c . ?s {relation.n3()} ?o }}"
+        return bool(self._kg.query(f"ASK {{ {kinds} }}").boolean) and not self._kg.query(taken).boolean
 
     def _rivalry(self, index: int, left_out: Sequence[int]) -> dict[str, float]:
         """Return how far a rule is ahead of the next with other answers, and how many agree with it.
@@ -322,14 +340,18 @@ def _nodes(rule: Rule) -> set[str]:
 def most_probable(features: Mapping[str, float]) -> float:
     """Return the highest probability that an answer can have.
 
-    It is a half where another answer is as good, where the rule leaves out a mention, a number or an
-    operator, and where the answer is no only because the graph says nothing. A model may know better.
+    It is a half where another answer is as good, where the fact asked for is missing, where the rule leaves
+    out a mention, a number or an operator, where things are compared by what no word asks for, where a name
+    in a yes-or-no question is linked to nothing, and where it is no only because the graph says nothing. A
+    model may know better.
     """
     if features.keys() == MODEL_FEATURES.keys():
         return 1.0
+    unasked = features["boolean"] and features["constraints"] and features["unasked"]
     is_tie = not features["alone"] and features["margin"] < TIE
-    left_out = any(features[name] for name in ("mentions", "numbers", "operators"))
-    return 0.5 if is_tie or left_out or features["open"] else 1.0
+    left_out = any(features[name] for name in ("mentions", "numbers", "operators", "missing"))
+    is_open = features["open"] or (features["boolean"] and features["names"])
+    return 0.5 if is_tie or left_out or is_open or unasked else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ _RELATION: Role = "relation"
 _CLASS: Role = "class"
 LOST = 0.2
 """A word that is accounted for by less than this share became nothing."""
+FAR = 0.25
+"""How much better a relation elsewhere has to say a word to be looked for at other things of the kind."""
 
 _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d[\d,.]*(?:st|nd|rd|th)?")
@@ -88,7 +90,8 @@ class Accounting:
         """Return the relations of a rule, each once, without those that only say a class."""
         types = {self.kg.profile.short(IRI(p)) for p in self.kg.profile.type_predicates}
         atoms = [*rule.body, *(a for c in rule.constraints for a in c.atoms)]
-        return list({(a.relation, a.forward): a for a in atoms if a.relation not in types}.values())
+        first = {(a.relation, a.forward): a for a in reversed(atoms) if a.relation not in types}
+        return list(reversed(first.values()))
 
     def asked(self, rule: Rule) -> list[tuple[Atom, float]]:
         """Return the relations of a rule, each with the similarity of what best asks for it.
@@ -100,6 +103,9 @@ class Accounting:
         if not relations:
             return []
         table = scorer.table(tuple(relations)) if scorer.words else np.zeros((len(relations), 1))
+        if len(relations) > 1:  # "in what year": it only says of what kind the answer is
+            dates = [w.removesuffix("s") in lexicon()["dates"] for w, _ in scorer.words]
+            table = np.where([dates], 0.0, table) if scorer.words else table
         best = dict(zip(relations, table.max(axis=1).tolist(), strict=True))
         for constraint in rule.constraints:
             names: Sequence[str] = ()
@@ -163,8 +169,11 @@ class Accounting:
                 continue
             before = self._low[i - 1] if i else ""
             is_measure = word in lexicon()["measures"] or word in lexicon()["units"]
-            if _NUMBER.fullmatch(word):
-                held = any(value.startswith(word.replace(",", "").lstrip("0")) for value in compared)
+            number, texts_ = lexicon()["numbers"].get(word, word), [v.strip('"').lower() for v in compared]
+            if word in [text.partition('"')[0] for text in texts_]:
+                uses[i] = WordUse(word, "value", 1.0)
+            elif _NUMBER.fullmatch(number) and (number == word or number in texts_):
+                held = any(text.startswith(number.replace(",", "").lstrip("0")) for text in texts_)
                 held = held or word in named_numbers
                 uses[i] = WordUse(word, "value" if held else "", float(held))
             elif is_measure and (before == "in" or before in lexicon()["measures"] or before[:1].isdigit()):
@@ -216,15 +225,26 @@ class Accounting:
         names += [w for w, i in self.view.words if i in beside - kept]
         return {stem(word) for name in names for word in _WORD.findall(name.lower())}
 
-    def is_missing(self, word: WordUse, anchor: str) -> bool:
-        """Return whether things of the topic's kind have the relation that says a word; one query."""
-        profile = self.kg.profile
+    def missing(self, word: WordUse, anchor: str) -> str:
+        """Return in words what the graph lacks: the relation that says a word, which others of a kind have.
+
+        "" where the topic has it, or nothing of its kind does. One query.
+        """
+        profile, far = self.kg.profile, word.elsewhere > FAR
         topic, relation = profile.expand(anchor), profile.expand(word.relation, relation=True)
-        if topic is None or relation is None or not profile.type_predicates:
-            return False
-        type_ = IRI(profile.type_predicates[0]).n3()
-        kind = f"{topic.n3()} {type_} ?c . ?s {type_} ?c . ?s {relation.n3()} ?o"
-        return bool(self.kg.query(f"ASK {{ {kind} }}").boolean)
+        if not far or topic is None or relation is None or not profile.type_predicates:
+            return ""
+        a, node, has = IRI(profile.type_predicates[0]).n3(), topic.n3(), relation.n3()
+        others = f"{node} {a} ?c . ?s {a} ?c . ?s {has} ?o FILTER NOT EXISTS {{ {node} {has} ?own }}"
+        found = self.kg.query(f"SELECT ?c WHERE {{ {others} }}", limit=1)
+        if not found.rows:
+            return ""
+        kind, names = found.rows[0][0], self.kg.labels([topic, *found.column("c")])
+        name = relation_texts(self.kg, [word.relation])[word.relation].label
+        return (
+            f'{names.get(topic, anchor)} has no "{name}" here, although others of its kind '
+            f"({names.get(kind, '') if kind else ''}) do: the fact is missing in the graph"
+        )
 
     def _similar(
         self, rule: Rule, relations: Sequence[Atom]

@@ -89,7 +89,9 @@ class Constraints:
             rules = [
                 r
                 for base in rules
-                for r in self._with_quantity(base, kind, self.quantities(base, names, is_comparable))
+                for r in self._with_quantity(
+                    base, kind, self.quantities(base, names, is_comparable, len(view.superlative.quantities))
+                )
             ]
         if view.most:
             rules = [r for base in rules for r in self._most(base)]
@@ -105,11 +107,12 @@ class Constraints:
         return constrained(rule, Constraint("type", rule.answer, value=form))
 
     def quantities(
-        self, rule: Rule, names: Sequence[str], test: Callable[[Term], bool]
+        self, rule: Rule, names: Sequence[str], test: Callable[[Term], bool], meant: int = 0
     ) -> list[tuple[Atom, float]]:
         """Return relations of the answers to literals that pass `test`, most similar to `names` first.
 
-        Earlier names count a little more. A rule without a body stands for its topic. One query.
+        Earlier names count a little more; the first `meant` name what is compared, and no other quantity is.
+        A rule without a body stands for its topic. One query.
         """
         profile, anchor = self._kg.profile, self._kg.profile.expand(rule.anchor)
         try:
@@ -129,7 +132,7 @@ class Constraints:
             if isinstance(relation, IRI) and not profile.excludes(relation) and value and test(value)
         ]
         atoms = [make_atom(self._kg, profile.short(r), True, _variables(rule)) for r in relations]
-        return self._ranked(atoms, names, EARLIER)
+        return self._ranked(atoms, names, EARLIER, meant)
 
     def _compare(self, rule: Rule, comparison: Comparison) -> list[Rule]:
         """Keep the answers whose quantity compares as asked; a chain that ends in it is compared itself."""
@@ -188,7 +191,7 @@ class Constraints:
         ]
 
     def _ranked(
-        self, atoms: Sequence[Atom], names: Sequence[str], earlier: float = 0.0
+        self, atoms: Sequence[Atom], names: Sequence[str], earlier: float = 0.0, meant: int = 0
     ) -> list[tuple[Atom, float]]:
         """Return atoms by their best similarity with a name; later names count less by `earlier`."""
         docs = relation_texts(self._kg, [a.relation for a in atoms])
@@ -197,6 +200,7 @@ class Constraints:
         scored = [
             (a, max(float(v) - earlier * i for i, v in enumerate(row)))
             for a, row in zip(atoms, table, strict=True)
+            if not meant or row[:meant].any()
         ]
         return sorted(scored, key=lambda pair: (-pair[1], pair[0].relation))
 

@@ -17,8 +17,9 @@ from functools import cached_property, partial
 
 from triplewise.tools.core.rules import Atom, Constraint, DroppedRule, Rule, dropped, path_text
 from triplewise.tools.core.terms import IRI, XSD, Literal, Term
+from triplewise.tools.core.terms import text as literal
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome
-from triplewise.tools.kg.vocabulary import class_ending_with, find_classes
+from triplewise.tools.kg.vocabulary import class_ending_with, find_classes, is_mutual, relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.linking.search import relations_of
 from triplewise.tools.planning.bodies import (
@@ -31,6 +32,7 @@ from triplewise.tools.planning.bodies import (
     make_atom,
     meeting,
     node_form,
+    rename,
     run,
     signature,
     slug,
@@ -38,11 +40,12 @@ from triplewise.tools.planning.bodies import (
     without_topic,
 )
 from triplewise.tools.planning.lexical.constraints import Constraints, comparison_value, is_comparable
-from triplewise.tools.planning.lexical.question import Comparison, QuestionView, Token, view
+from triplewise.tools.planning.lexical.question import Comparison, QuestionView, Token, lexicon, view
 from triplewise.tools.planning.lexical.score import SAMPLE as FIT_SAMPLE
 from triplewise.tools.planning.lexical.score import Scorer, ValueFit, is_date, is_number, thresholds_of
 from triplewise.tools.planning.mining import seed_rules
 from triplewise.tools.planning.seeds import Caps, SeedIndex
+from triplewise.tools.pyql.text import write_value
 from triplewise.tools.retrieval.encoder import Encoder
 
 GAP = "with a gap in the graph"
@@ -261,7 +264,7 @@ class Search:
         if not (rules and self._excluded):
             for topic in self.topics:
                 rules += self._chains(topic, self.bodies(topic))
-            rules += self._members()
+            rules += [*self._members(), *self._described()]
         return self._apply_constraints(self._execute_and_filter(self.rank(rules)))
 
     def weigh_seeds(self, rules: Sequence[Rule]) -> list[Rule]:
@@ -560,6 +563,55 @@ class Search:
             rules.append(replace(rule, provenance=note, score=self._weights.hint))
         return rules
 
+    def _described(self) -> list[Rule]:
+        """Return rules from what a class and a literal describe ("the element with the symbol Cd").
+
+        Where that is not asked for itself, chains from one such thing are tried from all of them.
+        """
+        words, profile = (
+            [t for t in self.view.tokens if t.lower not in lexicon()["stopwords"]],
+            self.kg.profile,
+        )
+        if self.topics or not profile.type_predicates:
+            return []
+        classes = dict.fromkeys((*self.classes, *(c for t in words for c in find_classes(self.kg, t.lower))))
+        literals = " ".join(form for t in words for form in self._literal_forms(t.text))
+        type_, rules = IRI(profile.type_predicates[0]), list[Rule]()
+        for class_ in list(classes)[:2] if literals else ():
+            held = f"?s {type_.n3()} {class_.n3()} ; ?r ?v . VALUES ?v {{ {literals} }}"
+            form, start = node_form(self.kg, profile.short(class_)), profile.short(type_)
+            for relation, value, one in self.kg.query(
+                f"SELECT ?r ?v (SAMPLE(?s) AS ?x) WHERE {{ {held} }} GROUP BY ?r ?v", limit=SAMPLE
+            ).rows:
+                if (
+                    not isinstance(relation, IRI)
+                    or value is None
+                    or one is None
+                    or profile.excludes(relation)
+                ):
+                    continue
+                is_member = make_atom(self.kg, start, False, ("x",))
+                atom = make_atom(self.kg, profile.short(relation), True, (is_member.variable,))
+                similarity = self.scorer(form).table((atom,)).max(initial=0.0)
+                if similarity < self._weights.spoken:
+                    continue
+                equal = Constraint("filter", is_member.variable, (atom,), "=", write_value(value, profile))
+                rule = constrained(ground(form, (is_member,)), equal)
+                topic, note = node_form(self.kg, profile.short(one)), "what a literal of it describes"
+                score = self.scorer(topic).scores([(atom,)])[0]
+                rules.append(replace(rule, score=score, provenance=note))
+                for body in (b for b in self._short(topic) if b[0].relation != atom.relation):
+                    longer = rename(self.kg, signature(body), (is_member.variable, atom.variable))
+                    score = self.scorer(topic).scores([(atom, *body)])[0]
+                    rules.append(replace(rule, body=(is_member, *longer), score=score, provenance=note))
+        return rules
+
+    def _literal_forms(self, text: str) -> list[str]:
+        """Return the literals that a word of the question may be, as SPARQL writes them."""
+        if (number := lexicon()["numbers"].get(text.lower(), text)).isdigit():
+            return [f'"{number}"^^<{XSD}{t}>' for t in ("integer", "decimal", "int", "gYear", "string")]
+        return [literal(text).n3(), literal(text, self.kg.profile.language).n3()]
+
     def boolean(self) -> list[Rule]:
         """Return what is to be checked: a comparison, a relation of two topics, membership, a fact.
 
@@ -667,7 +719,10 @@ class Search:
                 implied = forward and not self.view.words and ((body[0].relation, False),) in ways
                 if place >= JOINED * 2 and not implied:
                     continue
-                linked = target in self.reach(start, body)
+                linked = is_found = target in self.reach(start, body)
+                if len(body) == 1 and self._is_reversed(start, body[0]):
+                    body = (replace(body[0], forward=not body[0].forward),)
+                    linked = target in self.reach(start, body)
                 if len(body) == 1:
                     holds = Constraint("holds", start, body, value=end)
                     rule = Rule(start, (), (Constraint("ask"), holds))
@@ -682,9 +737,19 @@ class Search:
                 elif not linked and not (body[0].forward or ((body[0].relation, True),) in ways):
                     self._drop(rule, "the graph has no such fact of what is asked about, for or against it")
                 else:
-                    score += self._weights.join * linked
+                    score += self._weights.join * is_found
                     rules.append(replace(rule, score=score, provenance=note))
         return sorted(rules, key=lambda r: (-r.score, len(r.body)))[: self.settings.rules]
+
+    def _is_reversed(self, start: str, atom: Atom) -> bool:
+        """Return whether the words ask for a relation of two topics the other way round."""
+        text = relation_texts(self.kg, [atom.relation])[atom.relation]
+        subjects = (self.view.subject(name) for name in (text.label, *text.aliases))
+        subject = next((s for s in subjects if s >= 0), -1)
+        iri = self.kg.profile.expand(atom.relation, relation=True)
+        if subject < 0 or iri is None or (start == self.topics[subject]) == atom.forward:
+            return False
+        return not is_mutual(self.kg, iri)
 
     def _own_quantity(self, topic: str) -> list[Rule]:
         """A topic's own number or date, compared with the one in the question."""
@@ -705,7 +770,7 @@ class Search:
         """Compare a topic, or what a rule leads to, with another topic by a quantity that both have."""
         operator, *names = self.view.comparative
         rules: list[Rule] = []
-        measured = self._constraints.quantities(base, names, is_comparable)
+        measured = self._constraints.quantities(base, names, is_comparable, len(names))
         for atom, similarity in measured[:2]:
             twin = Atom(atom.relation, True, f"{atom.variable}_2")
             if not self.reach(other, (twin,)):

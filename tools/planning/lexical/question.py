@@ -151,6 +151,31 @@ class QuestionView:
         names = [t for t in plain if t.text[0].isupper()]
         return tuple(t.text for t in names if t.lower not in noun) if len(names) < len(plain) else ()
 
+    def subject(self, name: str) -> int:
+        """Return which of two mentions a relation's name makes its subject in a yes-or-no question, or -1.
+
+        By what follows the words of the name: its own preposition ("based in entity") goes before the object,
+        another "of" before the subject ("the capital of entity"); a verb whose agent the name says
+        ("director", "founded by") makes the other one the subject.
+        """
+        said, low, copulas = name.lower().split(), [t.lower for t in self.tokens], lexicon()["copulas"]
+        stems = [stem(word) for word in said]
+        places = [i for i, t in enumerate(self.tokens) if t.mention >= 0]
+        for i in reversed([i for i, w in enumerate(low) if i not in places and stem(w) in stems]):
+            at, here = stems.index(stem(low[i])), sum(place < i for place in places)  # of the next mention
+            before, after = low[i - 1], "".join(low[i + 1 : i + 2])
+            is_noun = at == len(said) - 1 and low[i].removesuffix("s") == said[at].removesuffix("s")
+            is_agent = said[at + 1 :] == ["by"] or (not is_noun and said[at].endswith(("er", "or")))
+            if here < 2 and after and ([after] == said[at + 1 : at + 2] or (after == "by" and is_agent)):
+                return 1 - here
+            if here < 2 and is_agent and (after == "of" or low[0] not in copulas):
+                return here
+            if here < 2 and is_noun and after == "of":
+                return here
+            if here == 1 and is_noun and low[0] in copulas and before == after == MENTION:
+                return 0
+        return -1
+
     def mention_position(self, mention: int) -> int:
         """Return the token position of a mention, -1 if it does not stand in the question."""
         return next((i for i, t in enumerate(self.tokens) if t.mention == mention), -1)

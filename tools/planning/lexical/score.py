@@ -102,7 +102,8 @@ def similarities(
 ) -> np.ndarray:
     """Return how similar groups of the KG's texts and words of a question are, shape (groups, words).
 
-    It is the best cosine of a group's texts, and at least `same` where one of them shares a word stem.
+    It is the best cosine of a group's texts, and at least `same` where one of them shares a word stem; 0 of
+    two words for different quantities.
     """
     table = np.zeros((len(groups), len(words)), dtype=np.float32)
     if not table.size:
@@ -111,13 +112,24 @@ def similarities(
     vectors = vectors_of(kg, encoder).vectors([text for texts in groups for text in texts])
     cosines, start = vectors @ encoder.encode(list(words)).T, 0
     stems, same = [stem(word) for word in words], thresholds_of(encoder).same
+    asked = [_quantities(word) for word in words]
     for row, texts in zip(table, groups, strict=True):
         if texts:
             row[:] = cosines[start : start + len(texts)].max(axis=0)
         start += len(texts)
         own = {stem(w) for t in texts for w in _WORD.findall(t.lower())} - lexicon()["stopwords"]
         row[[s in own for s in stems]] = np.maximum(row[[s in own for s in stems]], same)
+        measured = _quantities(" ".join(own))
+        row[[bool(measured and q and measured.isdisjoint(q)) for q in asked]] = 0.0
     return table
+
+
+@lru_cache(maxsize=65_536)
+def _quantities(text: str) -> frozenset[int]:
+    """Return the quantities that a text names (`english.yaml`), synonyms as one."""
+    stems = {stem(word) for word in text.lower().split()}
+    groups = enumerate(lexicon()["quantities"])
+    return frozenset(i for i, words in groups if not stems.isdisjoint(map(stem, words.split())))
 
 
 def path_text(texts: Mapping[str, RelationText], path: Signature) -> str:
@@ -268,6 +280,8 @@ class Scorer:
             matrix[:-1, self._noun] = 0.0
             if self.by_class:
                 matrix[-1, self._noun] *= self._weights.same
+            if len(body) > 1 and self._view.expected.removesuffix("s") in lexicon()["dates"]:
+                matrix[-1, self._noun] = 0.0  # "in what year": it only says of what kind the answer is
         if self.by_class and matrix.size:
             # "which river in France": a preposition says the relation to the topic.
             matrix[0] = np.maximum(matrix[0], self._weights.weak * (matrix[0] == matrix[0].max()))

@@ -33,7 +33,8 @@ def ask(metals: KnowledgeGraph) -> Callable[[str], str]:
     graph: Any = build_graph()
 
     def answer(question: str) -> str:
-        on = "demo" if any(w in question for w in ("mountain", "Mount", "Goethe")) else metals
+        of_demo = ("mountain", "Mount", "Goethe", "Bras", "Gauss", "Kubrick", "Avatar")
+        on = "demo" if any(word in question for word in of_demo) else metals
         context = Context(kg=on, seeds="none", min_confidence=0.0)
         values = graph.invoke({"question": question}, context=context)["answer"].values
         return {("true",): "yes", ("false",): "no", (): "not known"}[values]
@@ -67,6 +68,12 @@ def ask(metals: KnowledgeGraph) -> Callable[[str], str]:
         ("Is there a mountain higher than K2?", "yes"),
         ("Was Mount Everest born in Berlin?", "not known"),
         ("Was Goethe born in Tokyo?", "no"),
+        ("Is Brasília the capital of Brazil?", "yes"),
+        ("Is Brazil the capital of Brasília?", "no"),  # the words fix who is subject
+        ("Was Bernhard Riemann a doctoral student of Carl Friedrich Gauss?", "yes"),
+        ("Was Carl Friedrich Gauss a doctoral student of Bernhard Riemann?", "no"),
+        ("Did Stanley Kubrick direct Lolita?", "yes"),
+        ("Was Avatar directed by James Cameron?", "yes"),
     ],
 )
 def test_yes_is_a_fact_and_no_another_in_its_place(
