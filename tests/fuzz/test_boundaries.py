@@ -1,0 +1,168 @@
+"""What comes from outside is a value or an error of ours, whatever bytes it is: never another exception."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyoxigraph as ox
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from triplewise.graphs import Context, build_graph
+from triplewise.graphs.cli.options import read_config
+from triplewise.guidelines import load_guidelines
+from triplewise.tools.core.errors import TriplewiseError
+from triplewise.tools.core.terms import RDFS, XSD
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.engine import read_query
+from triplewise.tools.kg.open import close_all, open_kg
+from triplewise.tools.kg.profile import load_profile
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.sparql_results import Reply, judge
+from triplewise.tools.learning.trajectory import read_trajectories
+from triplewise.tools.planning.seeds import read_seeds
+
+FUZZ = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+
+PIECES = (
+    *(b"", b"\x00", b"\xef\xbb\xbf", b"\xff\xfe", b"\xe9", b"\n", b"\r", b"\t", b"\x1b]52;c;x\x07"),
+    *(b"\xed\xa0\x80", b"{", b"}", b"[" * 2_000, b"{" * 3_000, b'"', b"'", b"\\", b"|", b": ", b"- "),
+    *(b"&a *a", b"!!python/name:os", b"#", b"null", b"NaN", b"1e999", b"9" * 5_000, b"2020-13-45"),
+    *(b"<x y>", b"_:b", b"<http://e/>", b'"x"@en-', b"@prefix"),
+)
+"""Bytes that break what reads a file."""
+FILES: dict[str, tuple[bytes, Callable[[Path], object]]] = {
+    "graph.ttl": (b'@prefix e: <http://e/> .\ne:a e:p e:b ; e:q "5"^^e:int .\n', open_kg),
+    "graph.nt": (b'<http://e/a> <http://e/p> "x"@en .\n<http://e/a> <http://e/p> _:b .\n', open_kg),
+    "graph.rdf": (
+        b'<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e/">'
+        b'<r:Description r:about="http://e/a"><e:p r:resource="http://e/b"/></r:Description></r:RDF>',
+        open_kg,
+    ),
+    "graph.txt": (b"Up|made_by|Pete Docter\nUp|year|2009\n", open_kg),
+    "graph.nt.gz": (b"\x1f\x8b\x08", open_kg),
+    "profile.yaml": (
+        b"label_predicates: [http://e/name]\nlanguage: en\nprefixes: {e: http://e/}\n",
+        load_profile,
+    ),
+    "config.yaml": (b"preset: agent\nmax_steps: 5\nkg: demo\n", read_config),
+    "rules.yaml": (
+        b"- id: x\n  source: kb\n  when: feedback.error\n  guideline: Try {{ call }}.\n"
+        b"  example:\n    feedback: {error: no_action}\n    expect: Try\n",
+        lambda path: load_guidelines([path]),
+    ),
+    "seeds.jsonl": (
+        b'{"question": "who made Up", "topic_entity": {"e:Up": "Up"}, "answers": ["e:Pete"]}\n',
+        lambda path: list(read_seeds(path)),
+    ),
+    "turns.jsonl": (b'{"question": "q", "turns": []}\n', read_trajectories),
+}
+"""Name of a file -> what it may look like, and what reads it."""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_read_or_refused(name: str, tmp_path: Path) -> None:
+    content, read = FILES[name]
+    path = tmp_path / name
+
+    @settings(FUZZ, max_examples=25)
+    @given(st.integers(0, len(content)), st.integers(0, 9), st.sampled_from(PIECES) | st.binary(max_size=8))
+    def check(place: int, dropped: int, piece: bytes) -> None:
+        path.write_bytes(content[:place] + piece + content[place + dropped :])
+        with suppress(TriplewiseError):
+            read(path)
+
+    check()
+    close_all()
+
+
+CELLS: Sequence[Any] = (
+    *({"type": "uri", "value": v} for v in ("http://e/a", "http://e/b c<>", "", "_:b", XSD + "integer")),
+    *({"type": "uri", "value": "http://e/" + "x" * 300}, {"type": "bnode", "value": "b0"}),
+    *({"type": "literal", "value": v} for v in ("Up", "", " ", "N" * 500, "\x1b[2J", "?x", '"\n')),
+    *(
+        {"type": "literal", "value": v, "datatype": XSD + t}
+        for v, t in (("9" * 400, "integer"), ("1e9999", "decimal"), ("NaN", "double"), ("2020-13-45", "date"))
+    ),
+    *({"type": "literal", "value": "5", "datatype": XSD + "integer"}, {"type": "uri", "value": None}),
+    *({}, {"type": "uri"}, None, {"type": "literal", "value": 5}),
+)
+"""Cells of results, right and wrong."""
+QUESTIONS = (
+    *("Who made Up?", "Which film of Up has the highest year?"),
+    *("How many films has Up?", "Is Up older than Up?"),
+)
+
+
+class OddEngine(KnowledgeGraph):
+    """An engine whose every answer is drawn at random from `CELLS`, or of another form than was asked for."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(load_profile("generic"), "odd", timeout=5.0, limit=50)
+        self.random = random.Random(seed)
+        self.cells = self.random.sample(CELLS, 5)
+
+    def _run(self, query: Any, timeout: float, limit: int) -> Result:
+        names, draw = query.variables or ("x",), self.random
+        if draw.random() < 0.1:
+            return Result(draw.choice((Outcome.TIMEOUT, Outcome.UNAVAILABLE, Outcome.SYNTAX)), message="odd")
+        if query.form == "ASK":
+            body: dict[str, Any] = {"head": {}, "boolean": draw.random() < 0.9}
+        else:
+            rows = [
+                {n: draw.choice(self.cells) for n in names if draw.random() < 0.8}
+                for _ in range(draw.randrange(8))
+            ]
+            body = {"head": {"vars": names}, "results": {"bindings": rows}}
+        return judge(Reply(200, json.dumps(body).encode()), query, limit).result
+
+
+@settings(FUZZ, max_examples=12)
+@given(st.integers(0, 2**32), st.sampled_from(QUESTIONS))
+def test_answers_of_an_engine_end_no_run(seed: int, question: str) -> None:
+    context = Context(kg=OddEngine(seed), max_seconds=20.0)
+    with suppress(TriplewiseError):
+        build_graph().invoke({"question": question, "entities": {"Up": "<http://e/a>"}}, context=context)
+
+
+RESULTS = (
+    b'{"head": {"vars": ["x"]}, "results": {"bindings": [{"x": {"type": "uri", "value": "http://e/a"}}]}}'
+)
+XML = b'<sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="x"/></head></sparql>'
+
+
+@settings(FUZZ, max_examples=60)
+@given(
+    st.sampled_from((RESULTS, XML)),
+    st.sampled_from((200, 400, 500, 503)),
+    st.binary(max_size=40) | st.sampled_from(PIECES),
+    st.integers(0, 90),
+)
+def test_any_reply_of_an_endpoint_is_an_outcome(body: bytes, status: int, piece: bytes, place: int) -> None:
+    reply = Reply(status, body[:place] + piece + body[place:])
+    assert judge(reply, read_query("SELECT ?x { ?x ?p ?o }"), 9).result.outcome in Outcome
+
+
+LABEL = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
+    (" ", "", "x" * 200, "a b " * 90, "(", "?", "the", "is")
+)
+
+
+@settings(FUZZ, max_examples=6)
+@given(st.tuples(LABEL, LABEL, LABEL, LABEL))
+def test_labels_of_any_text_end_no_run(labels: Sequence[str]) -> None:
+    store, label_of = ox.Store(), ox.NamedNode(RDFS + "label")
+    a, b, p, q = (ox.NamedNode(f"http://e/{n}") for n in "abpq")
+    store.extend(ox.Quad(n, label_of, ox.Literal(text)) for n, text in zip((a, b, p, q), labels, strict=True))
+    store.extend([ox.Quad(a, p, b), ox.Quad(b, q, ox.Literal(labels[0])), ox.Quad(b, q, ox.Literal(7))])
+    kg = EmbeddedKG(store, load_profile("generic"), "labels")
+    for question in (f"Who {labels[2]} {labels[0]}?", labels[1]):
+        with suppress(TriplewiseError):
+            inputs = {"question": question, "entities": {"it": "<http://e/a>"}}
+            build_graph().invoke(inputs, context=Context(kg=kg))
