@@ -150,7 +150,9 @@ class Binder:
         answers, outcome = tuple[str, ...](), ""
         for candidate in programs:
             result = kg.query(candidate.program.sparql(kg.profile))
-            if result.boolean is not None:
+            if not result.outcome.ok:
+                answers = ()
+            elif result.boolean is not None:
                 answers = (str(result.boolean).lower(),)
             elif result.rows:
                 answers = tuple(map(kg.profile.short, result.column(result.variables[0])))

@@ -174,8 +174,9 @@ def info(source: Source, profile: o.Profile = None) -> None:
         asked = f"{way.name}, asked by words" if way else "asked for as they are written"
         names = f"index of {kg.indexed}" if kg.indexed else f"{asked}; make an index: triplewise kg index URL"
     elif isinstance(kg, EmbeddedKG):
-        counted = kg.query("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }").rows
-        size = f"{int(counted[0][0].value):,}" if counted and counted[0][0] else "too many to count"
+        counted = kg.query("SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }")
+        is_counted = counted.outcome.ok and counted.rows[0][0]
+        size = f"{int(is_counted.value):,}" if is_counted else "too many to count"
         names = "in an index made while opening"
     rows = [
         ("triples", size),
@@ -196,8 +197,7 @@ def info(source: Source, profile: o.Profile = None) -> None:
         if isinstance(s, IRI) and isinstance(p, IRI) and value is not None
     ]
     if not facts:
-        why = f"{result.outcome}: {result.message}" if result.message else result.outcome
-        console.print(f"No facts could be read ({why}).")
+        console.print("No facts could be read (empty).")
         return
     facts = [f for f in facts if not shape.excludes(f.relation)] or facts
     counts = Counter(shape.short(f.relation) for f in facts)

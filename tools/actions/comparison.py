@@ -149,7 +149,7 @@ def sample(
     if not (columns := tuple(v for v in variables if v not in outputs)):
         return []
     result = kg.query(PyQL(clauses, columns).preview_sparql(kg.profile, SAMPLE))
-    return [v for row in result.rows for v in row if v is not None] if result.outcome.ok else []
+    return [v for row in result.rows for v in row if v is not None]
 
 
 def describe_values(kg: KnowledgeGraph, clauses: tuple[Clause, ...], clause: Filter) -> dict[str, str]:

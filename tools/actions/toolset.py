@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 from typing import Literal as OneOf
 
-from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import Triple
 from triplewise.tools.kg.profile import Profile
@@ -336,6 +336,8 @@ class Toolset(Collection[str]):
                 detail=dict(error.detail),
                 program=context.program,
             )
+        except QueryFailedError as error:
+            feedback = Feedback(outcome=error.outcome, message=error.message)
         return replace(
             feedback,
             action=name,

@@ -8,6 +8,7 @@ TriplewiseError
 ├── ActionError          the model must act: becomes interpreter feedback, never ends a run
 └── RunError             this run cannot go on: a service failed after retries
     ├── KGUnavailableError
+    │   └── QueryFailedError     a query had no answer: what rests on it cannot be said
     ├── ModelUnavailableError
     │   └── OutOfTimeError       the run's budget of seconds ended while it waited for a model
     └── DocumentsUnavailableError
@@ -75,6 +76,18 @@ class RunError(TriplewiseError):
 
 class KGUnavailableError(RunError):
     """The knowledge graph did not answer after retries."""
+
+
+class QueryFailedError(KGUnavailableError):
+    """What a failed query would hold was needed.
+
+    Args:
+        outcome: word of `Outcome` for what happened. message: what the engine said.
+    """
+
+    def __init__(self, outcome: str, message: str) -> None:
+        self.outcome, self.message = outcome, message
+        super().__init__(f"a query of the knowledge graph failed ({outcome}): {message or 'no answer'}")
 
 
 class ModelUnavailableError(RunError):

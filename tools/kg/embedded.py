@@ -125,7 +125,7 @@ class EmbeddedKG(KnowledgeGraph):
                         rows.append((subject, predicate, label))
         outcome = Outcome.TIMEOUT if deadline.passed else Outcome.ROWS if rows else Outcome.EMPTY
         self.meter.add(outcome, time.perf_counter() - start)
-        return Result(outcome, ("s", "p", "l"), tuple(rows))
+        return Result(outcome, ("s", "p", "l"), tuple(rows), "the labels were not read in time")
 
 
 class _Opened:
@@ -156,7 +156,7 @@ def _evaluate(
     try:
         answer = store.query(total_order(query.capped(limit + 1)), use_default_graph_as_union=union)
         if isinstance(answer, ox.QueryBoolean):
-            return Result(Outcome.ROWS, boolean=bool(answer))
+            return Result.ask(bool(answer))
         if not isinstance(answer, ox.QuerySolutions):
             return Result(Outcome.SYNTAX, message="only SELECT and ASK are answered")
         variables = tuple(v.value for v in answer.variables)

@@ -90,7 +90,7 @@ def infer_profile(
     mediators, and whether their ids can be read as names.
 
     Args:
-        source: a store or an opened KG. Queries that fail or time out leave the generic default.
+        source: a store or an opened KG.
         prefixes: prefixes that the graph's files declare.
     """
     from triplewise.tools.kg.protocol import KnowledgeGraph

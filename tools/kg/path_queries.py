@@ -50,6 +50,9 @@ def find_paths_by_queries(
         sparql = _chains_query(first, last, inner, avoided)
         rows = min(max(4 * limit, 1_000), CHAIN_CAP)  # many chains are no simple paths
         result = kg.query(sparql, timeout=deadline.left, limit=rows)
+        if not result.outcome.ok:
+            outcome, message = result.outcome, result.message
+            break
         joined = (
             (*begin, *chain, *end)
             for row in result.rows
@@ -69,10 +72,8 @@ def find_paths_by_queries(
         if len(paths) > limit:
             outcome, message = Outcome.TRUNCATED, f"cut at the limit of {limit} paths"
             break
-        if result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+        if result.outcome is Outcome.TRUNCATED:
             outcome, message = result.outcome, result.message
-            if not outcome.ok:
-                break
     if outcome is Outcome.ROWS and not paths:
         outcome = Outcome.EMPTY
     return Paths(outcome, tuple(islice(paths, limit)), message)

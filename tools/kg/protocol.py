@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from typing import Literal as OneOf
 from weakref import WeakKeyDictionary
 
+from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable, text
 from triplewise.tools.kg.engine import ReadQuery, Refused, read_query, variable_names
 
@@ -88,16 +89,52 @@ class Outcome(StrEnum):
         return self in (Outcome.ROWS, Outcome.EMPTY, Outcome.TRUNCATED)
 
 
+class _Reply:
+    """What came of a query: what it holds can be read only if the query did not fail."""
+
+    __slots__ = ()
+    outcome: Outcome
+    message: str
+
+    def _read(self, value: T) -> T:
+        self.check()
+        return value
+
+    def check(self) -> None:
+        """Raise `QueryFailedError` unless the engine answered."""
+        if not self.outcome.ok:
+            raise QueryFailedError(self.outcome, self.message)
+
+
 @dataclass(frozen=True, slots=True)
-class Result:
-    """Result of a SELECT (`rows`, one tuple a solution, None where unbound) or ASK (`boolean`)."""
+class Result(_Reply):
+    """Result of a SELECT (`rows`, one tuple a solution, None where unbound) or ASK (`boolean`).
+
+    Raises:
+        QueryFailedError: on reading what a query that failed would hold; look at `outcome` first to go on.
+    """
 
     outcome: Outcome
     variables: tuple[str, ...] = ()
-    rows: tuple[tuple[Term | None, ...], ...] = ()
-    boolean: bool | None = None
+    _rows: tuple[tuple[Term | None, ...], ...] = ()
     message: str = ""
     seconds: float = 0.0
+    _boolean: bool | None = None
+
+    @property
+    def rows(self) -> tuple[tuple[Term | None, ...], ...]:
+        """One tuple a solution, None where a variable is unbound."""
+        return self._read(self._rows)
+
+    @property
+    def boolean(self) -> bool | None:
+        """The answer of an ASK; None for a SELECT."""
+        return self._read(self._boolean)
+
+    @classmethod
+    def ask(cls, answer: bool) -> Self:
+        """The result of an ASK."""
+        return cls(Outcome.ROWS, _boolean=answer)
 
     @classmethod
     def capped(cls, variables: tuple[str, ...], rows: Sequence[tuple[Term | None, ...]], limit: int) -> Self:
@@ -108,28 +145,43 @@ class Result:
         return cls(Outcome.ROWS if rows else Outcome.EMPTY, variables, tuple(rows))
 
     def column(self, variable: str) -> tuple[Term, ...]:
-        """Distinct bound values of one variable, in order of first appearance."""
-        i = self.variables.index(variable)
+        """Distinct bound values of one variable, in order of first appearance; () where there is no row."""
+        i = self.variables.index(variable) if self.rows else 0
         return tuple(dict.fromkeys(row[i] for row in self.rows if row[i] is not None))  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
-class Relations:
-    """Distinct relations around a node: `forward` leave it, `backward` arrive at it."""
+class Relations(_Reply):
+    """Distinct relations around a node: `forward` leave it, `backward` arrive at it; see `Result`."""
 
     outcome: Outcome
-    forward: tuple[IRI, ...] = ()
-    backward: tuple[IRI, ...] = ()
+    _forward: tuple[IRI, ...] = ()
+    _backward: tuple[IRI, ...] = ()
     message: str = ""
+
+    @property
+    def forward(self) -> tuple[IRI, ...]:
+        """Relations that leave the node."""
+        return self._read(self._forward)
+
+    @property
+    def backward(self) -> tuple[IRI, ...]:
+        """Relations that arrive at it."""
+        return self._read(self._backward)
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
-    """Triples around a node."""
+class Neighbours(_Reply):
+    """Triples around a node; see `Result`."""
 
     outcome: Outcome
-    triples: tuple[Triple, ...] = ()
+    _triples: tuple[Triple, ...] = ()
     message: str = ""
+
+    @property
+    def triples(self) -> tuple[Triple, ...]:
+        """Those that leave it, then those that arrive."""
+        return self._read(self._triples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +234,20 @@ def path_order(path: Path) -> tuple[int, list[tuple[str, bool, str]]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Paths:
-    """Simple paths between two nodes, shortest first."""
+class Paths(_Reply):
+    """Simple paths between two nodes, shortest first; a search that ran out of time has those seen so far.
+
+    `paths` raises `QueryFailedError` where there are none because the search failed.
+    """
 
     outcome: Outcome
-    paths: tuple[Path, ...] = ()
+    _paths: tuple[Path, ...] = ()
     message: str = ""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The paths that were seen."""
+        return self._paths or self._read(())
 
 
 class Meter:
@@ -283,7 +343,7 @@ class AnswerCache:
             places = [whole.variables.index(name) for name in names]
             rows = tuple(dict.fromkeys(tuple(row[i] for i in places) for row in whole.rows))
             rows = rows[: int(select["cut"])] if select["cut"] else rows
-            answer = replace(whole, variables=names, rows=rows)
+            answer = replace(whole, variables=names, _rows=rows)
         if len(answer.rows) <= limit:
             return answer
         return replace(Result.capped(answer.variables, answer.rows, limit), seconds=answer.seconds)
@@ -307,7 +367,8 @@ class KnowledgeGraph:
 
     Everything is built over `query`; an engine adds `_run`, the one way to its store. `timeout` is in seconds
     and `limit` in rows; None takes the KG's own defaults. A result cut at the limit has outcome `truncated`.
-    No method raises for what an engine does: the outcome says it.
+    No method but `labels` raises for what an engine does: the outcome says it, and what a failed query would
+    hold cannot be read (`QueryFailedError`).
 
     Attributes:
         origin: the KG that this one is laid over, where it is a `Layer`. facts: what this layer adds to it.
@@ -406,12 +467,12 @@ class KnowledgeGraph:
         result = self._run(read, timeout, limit)
         seconds = time.perf_counter() - start
         self.meter.add(result.outcome, seconds)
-        rows, outcome = result.rows, result.outcome
+        rows, outcome = result._rows, result.outcome
         if not any(t.keyword == "DATATYPE" for t in read.tokens):
             rows = tuple(row for row in rows if not any(map(is_datatype, row)))
-            if outcome.ok and len(rows) < len(result.rows):
+            if outcome.ok and len(rows) < len(result._rows):
                 outcome = outcome if rows else Outcome.EMPTY
-        result = replace(result, rows=rows, outcome=outcome, seconds=round(seconds, 6))
+        result = replace(result, _rows=rows, outcome=outcome, seconds=round(seconds, 6))
         if self._answers is not None:
             self._answers.keep(sparql, limit, result)
         return result
@@ -439,7 +500,7 @@ class KnowledgeGraph:
         except Refused as refusal:
             return Relations(Outcome.SYNTAX, message=str(refusal))
         result = self.query(sparql)
-        if not result.rows:
+        if not result.outcome.ok or not result.rows:
             return Relations(result.outcome, message=result.message)
         forward, backward = (
             tuple(sorted(p for p in _iris(result.column(v)) if not self.profile.excludes(p)))
@@ -502,19 +563,25 @@ class KnowledgeGraph:
             return Neighbours(Outcome.TRUNCATED, around_node, message)
         return Neighbours(Outcome.ROWS if around_node else Outcome.EMPTY, around_node)
 
-    def labels(self, terms: Iterable[Term]) -> dict[Term, str]:
+    def labels(self, terms: Iterable[Term], *, partial: bool = False) -> dict[Term, str]:
         """Labels of many nodes: cached ones at once, the others with one query for up to 500 of them.
 
         The profile's language wins, then no language, then any; among equals the profile's first label
         predicate. Where ids are names, they stand for missing labels. Failed queries leave nothing behind in
         the cache.
+
+        Args:
+            partial: go on without the labels that a failed query would have given: to show something.
+
+        Raises:
+            QueryFailedError: a query failed, and `partial` is not set.
         """
         nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
         labels = {t: label for t in nodes if (label := self._labels.get(t)) is not None}
         deadline = Deadline(self.timeout)
         for batch in batches((t for t in nodes if t not in labels), BATCH):
             subjects = {term: self.profile.label_subject(term) for term in batch}
-            fetched, complete = self._fetch_labels(dict.fromkeys(subjects.values()), deadline)
+            fetched, complete = self._fetch_labels(dict.fromkeys(subjects.values()), deadline, partial)
             for term, subject in subjects.items():
                 if subject in fetched or complete:
                     labels[term] = self._labels[term] = fetched.get(subject) or self.profile.local_text(term)
@@ -558,14 +625,16 @@ class KnowledgeGraph:
         """Return the edges as whole numbers; None for an engine that does not hold them."""
         return None
 
-    def _fetch_labels(self, subjects: Iterable[IRI], deadline: Deadline) -> tuple[dict[IRI, str], bool]:
+    def _fetch_labels(
+        self, subjects: Iterable[IRI], deadline: Deadline, partial: bool
+    ) -> tuple[dict[IRI, str], bool]:
         """Return the labels of a batch, and whether the others have none for sure."""
         predicates = [IRI(p) for p in self.profile.label_predicates]
         named = [s for s in subjects if not s.value.startswith("_:")]
         if not named or not predicates:
             return {}, True
         result = self._label_rows(named, predicates, deadline)
-        best = best_labels(self.profile, result) if result.outcome.ok else {}
+        best = best_labels(self.profile, result) if result.outcome.ok or not partial else {}
         return best, result.outcome in (Outcome.ROWS, Outcome.EMPTY)
 
     def _label_rows(self, subjects: Sequence[IRI], predicates: Sequence[IRI], deadline: Deadline) -> Result:
@@ -592,12 +661,14 @@ class KnowledgeGraph:
             "AS ?key) } GROUP BY ?s ?p"
         )
         result = self.query(sparql, timeout=deadline.left, limit=BATCH * len(predicates))
+        if not result.outcome.ok:
+            return result
         rows = []
         for subject, predicate, key in result.rows:
             tag, _, label = key.value.partition("|") if isinstance(key, Literal) else ("", "", "")
             language = self.profile.language if tag == "0" else tag[1:]
             rows.append((subject, predicate, text(label, language)))
-        return replace(result, rows=tuple(rows))
+        return replace(result, _rows=tuple(rows))
 
 
 class Layer(KnowledgeGraph):

@@ -110,6 +110,15 @@ def safe_iri(value: str) -> IRI:
         return IRI(_ILLEGAL.sub(lambda c: f"%{ord(c.group()):02X}", value) or "urn:empty")
 
 
+def is_well_formed(iri: IRI) -> bool:
+    """Whether every engine takes the IRI; a strict one refuses the whole query for the sake of one IRI."""
+    try:
+        ox.NamedNode(iri.value)
+    except ValueError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Broken:
     """A line that could not be used. `line` is None where the format cannot tell."""

@@ -212,7 +212,7 @@ def _parse_json(body: bytes, limit: int) -> tuple[Result, str]:
         beside = {k: v for k, v in data.items() if k not in ("head", "results", "boolean")}
         remark = json.dumps(beside) if beside else ""  # engines put time-outs and errors there
         if "boolean" in data:
-            return Result(Outcome.ROWS, boolean=bool(data["boolean"])), remark
+            return Result.ask(bool(data["boolean"])), remark
         names = tuple(head["vars"])
         rows = [
             tuple(_json_term(binding[n]) if n in binding else None for n in names)
@@ -240,7 +240,7 @@ def _parse_xml(body: bytes, limit: int) -> Result:
     try:
         parsed = ox.parse_query_results(body, format=ox.QueryResultsFormat.XML)
         if isinstance(parsed, ox.QueryBoolean):
-            return Result(Outcome.ROWS, boolean=bool(parsed))
+            return Result.ask(bool(parsed))
         names = tuple(v.value for v in parsed.variables)
         terms = (map(from_ox, solution) for solution in parsed)
         rows = [

@@ -22,14 +22,14 @@ class UnbatchedLabels(Layer):
     def relations(self, node: Term | Variable, where: str = "") -> Relations:
         """Distinct relations, which are noted as offered."""
         around = self.origin.relations(node, where)
-        for relation in (*around.forward, *around.backward):
+        for relation in (*around.forward, *around.backward) if around.outcome.ok else ():
             self._offered[self.profile.label_subject(relation)] = True
         return around
 
-    def labels(self, terms: Iterable[Term]) -> dict[Term, str]:
+    def labels(self, terms: Iterable[Term], *, partial: bool = False) -> dict[Term, str]:
         """Labels of many nodes, with one query for each of them."""
         nodes = list(dict.fromkeys(terms))
-        labels = self.origin.labels([t for t in nodes if t in self._offered])
+        labels = self.origin.labels([t for t in nodes if t in self._offered], partial=partial)
         predicates = [IRI(p) for p in self.profile.label_predicates]
         for term in nodes:
             if not isinstance(term, IRI) or term in self._offered or not predicates:
@@ -37,6 +37,8 @@ class UnbatchedLabels(Layer):
             subject = self.profile.label_subject(term)
             if not subject.value.startswith("_:"):
                 rows = self._label_rows([subject], predicates, Deadline(self.timeout))
+                if partial and not rows.outcome.ok:
+                    continue
                 if label := best_labels(self.profile, rows).get(subject):
                     labels[term] = label
         return labels

@@ -207,15 +207,14 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
             f"SELECT DISTINCT ?node ?by WHERE {{ VALUES ?label {{ {terms_n3(values)} }} "
             f"VALUES ?by {{ {terms_n3(names)} }} ?node ?by ?label FILTER EXISTS {{ ?any {links} ?node }} }}"
         )
-        if not result.outcome.ok:
-            return ()
         rows = sorted(
             result.rows,
             key=lambda row: (row[1] not in names[: len(kg.profile.label_predicates)], str(row[0])),
         )
         memory[noun] = tuple(dict.fromkeys(node for node, _ in rows if isinstance(node, IRI)))[:20]
         return tuple(memory[noun])
-    if nodes and (instantiated := _with_instances(kg, nodes)) is not None:
+    if nodes:
+        instantiated = _with_instances(kg, nodes)
         memory[noun] = tuple(n for n in nodes if n in instantiated)
     return tuple(memory.get(noun, ()))
 
@@ -223,66 +222,60 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
 def class_ending_with(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
     """The only class whose label ends with a noun ("motor car", for "car"); () where there are several."""
 
-    def ask() -> tuple[IRI, ...] | None:
+    def ask() -> tuple[IRI, ...]:
         forms = singulars(noun) if noun and kg.index is not None and kg.profile.type_predicates else ()
         entries = [c.entry for form in forms for c in (kg.index.longer(form, LONGER) if kg.index else ())]
         ends = tuple(f" {form}" for form in forms)
         nodes = list(dict.fromkeys(e.iri for e in entries if e.label.lower().endswith(ends)))
         classes = _with_instances(kg, nodes) if nodes else set()
-        return None if classes is None else tuple(classes) if len(classes) == 1 else ()
+        return tuple(classes) if len(classes) == 1 else ()
 
-    return remembered(kg, "classes by their last word", noun, ask) or ()
+    return remembered(kg, "classes by their last word", noun, ask)
 
 
-def _with_instances(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> set[IRI] | None:
-    """Those of some nodes that have instances; None where the graph does not answer."""
+def _with_instances(kg: KnowledgeGraph, nodes: Iterable[IRI]) -> set[IRI]:
+    """Those of some nodes that have instances."""
     links = "|".join(IRI(p).n3() for p in kg.profile.type_predicates)
     values = " ".join(n.n3() for n in nodes)
     result = kg.query(f"SELECT DISTINCT ?c WHERE {{ VALUES ?c {{ {values} }} ?x {links} ?c }}", limit=20)
-    return {row[0] for row in result.rows if isinstance(row[0], IRI)} if result.outcome.ok else None
+    return {row[0] for row in result.rows if isinstance(row[0], IRI)}
 
 
 def is_single_valued(kg: KnowledgeGraph, relation: IRI) -> bool:
     """Whether nearly every subject of a relation has one value; False where too little is seen."""
 
-    def ask() -> bool | None:
+    def ask() -> bool:
         # Subjects are drawn first, then all their values: an index may hold the facts of one value together.
         r = relation.n3()
         some = f"SELECT DISTINCT ?s WHERE {{ ?s {r} ?any }} LIMIT {SUBJECTS}"
         facts = kg.query(f"SELECT DISTINCT ?s ?o WHERE {{ {{ {some} }} ?s {r} ?o }}", limit=SAMPLE)
         values = Counter(row[0] for row in facts.rows)
         single = sum(n == 1 for n in values.values())
-        return (
-            len(values) >= LEAST_SUBJECTS and single >= SINGLE_SHARE * len(values)
-            if facts.outcome.ok
-            else None
-        )
+        return len(values) >= LEAST_SUBJECTS and single >= SINGLE_SHARE * len(values)
 
-    return remembered(kg, "single-valued", relation, ask) or False
+    return remembered(kg, "single-valued", relation, ask)
 
 
 def is_mutual(kg: KnowledgeGraph, relation: IRI) -> bool:
     """Whether most facts of a relation hold the other way round too ("spouse"); False if few are seen."""
 
-    def ask() -> bool | None:
+    def ask() -> bool:
         r = relation.n3()
         every = kg.query(f"SELECT DISTINCT ?s ?o WHERE {{ ?s {r} ?o FILTER(?s != ?o) }}", limit=SAMPLE)
         both = kg.query(
             f"SELECT DISTINCT ?s ?o WHERE {{ ?s {r} ?o . ?o {r} ?s FILTER(?s != ?o) }}", limit=SAMPLE
         )
-        if not every.outcome.ok or not both.outcome.ok:
-            return None
         return len(every.rows) >= LEAST_FACTS and len(both.rows) >= MUTUAL_SHARE * len(every.rows)
 
-    return remembered(kg, "mutual", relation, ask) or False
+    return remembered(kg, "mutual", relation, ask)
 
 
-def remembered(kg: KnowledgeGraph, topic: str, key: object, ask: Callable[[], T | None]) -> T | None:
-    """What is remembered under a topic of a KG, or what it answers now; None where it does not."""
+def remembered(kg: KnowledgeGraph, topic: str, key: object, ask: Callable[[], T]) -> T:
+    """What is remembered under a topic of a KG, or what it answers now; a failed query leaves nothing."""
     memory = memory_of(kg, topic)
     answer: T | None = memory.get(key)
-    if answer is None and (answer := ask()) is not None:
-        memory[key] = answer
+    if answer is None:
+        answer = memory[key] = ask()
     return answer
 
 

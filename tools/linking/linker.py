@@ -324,13 +324,13 @@ class _Linker:
         return self.names.search(text, limit=20, near=True)
 
     def _exists(self, term: Term) -> bool:
-        """Return whether the graph has a term; an engine that cannot say keeps the caller's word."""
+        """Return whether the graph has a term."""
         by_id = self.kg.profile.entity_text == "local"  # ids read as names, whether or not they exist
         if not by_id and term in self.kg.labels([term]):  # what has a label exists; it is needed anyway
             return True
         node = term.n3()
         subject = "" if isinstance(term, Literal) else f"{{ {node} ?p ?o }} UNION "
-        return self.kg.query(f"ASK {{ {subject}{{ ?s ?q {node} }} }}").boolean is not False
+        return self.kg.query(f"ASK {{ {subject}{{ ?s ?q {node} }} }}").boolean is True
 
     def _hint(self, mention: str) -> str:
         near = ", ".join(f"{c.label} ({self.kg.profile.short(c.entry.iri)})" for c in self._near(mention)[:5])

@@ -193,15 +193,13 @@ class Entry:
 def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
     """Return the relations of a KG that its profile does not exclude, read once."""
 
-    def read() -> tuple[Entry, ...] | None:
+    def read() -> tuple[Entry, ...]:
         every, most, seconds = "SELECT DISTINCT ?p WHERE { ?s ?p ?o }", MOST_RELATIONS, kg.timeout
         if kg.is_remote:  # nobody waits long for what an endpoint is too large to say
             most, seconds = FEW_RELATIONS, min(seconds, LONGEST_LOOK)
         result = kg.query(every, limit=most, timeout=seconds)
-        if kg.is_remote and result.outcome not in (Outcome.ROWS, Outcome.EMPTY):
+        if kg.is_remote and result.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED):
             return ()
-        if not result.outcome.ok:
-            return None
         iris = (row[0] for row in result.rows)
         shorts = [kg.profile.short(r) for r in iris if isinstance(r, IRI) and not kg.profile.excludes(r)]
         texts, descriptions = dict[str, RelationText](), dict[str, str]()
@@ -220,26 +218,24 @@ def relations_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
             for r, t in texts.items()
         )
 
-    return remembered(kg, "vocabulary", "relations", read) or ()
+    return remembered(kg, "vocabulary", "relations", read)
 
 
 def classes_of(kg: KnowledgeGraph) -> tuple[Entry, ...]:
     """Return the classes of a KG that have instances, read once."""
 
-    def read() -> tuple[Entry, ...] | None:
+    def read() -> tuple[Entry, ...]:
         links = "|".join(f"<{p}>" for p in kg.profile.type_predicates)
         if not links:
             return ()
         result = kg.query(f"SELECT DISTINCT ?c WHERE {{ ?x {links} ?c }}", limit=MOST_CLASSES)
-        if not result.outcome.ok:
-            return None
         classes = [row[0] for row in result.rows if isinstance(row[0], IRI)]
         labels = kg.labels(classes)
         return tuple(
             Entry(kg.profile.short(c), (labels.get(c) or _words_of(kg.profile.short(c)),)) for c in classes
         )
 
-    return remembered(kg, "vocabulary", "classes with instances", read) or ()
+    return remembered(kg, "vocabulary", "classes with instances", read)
 
 
 def _words_of(short: str) -> str:

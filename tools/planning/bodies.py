@@ -165,12 +165,17 @@ def _read_fact(profile: Profile, start: str, atom: Atom, end: str) -> tuple[Node
 
 
 def run(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> Result:
-    """Return the answers of a rule; outcome `syntax` where its actions do not make a query."""
+    """Return the answers of a rule, none where its actions do not make a query.
+
+    Raises `QueryFailedError` where the graph did not answer: what a rule leads to is then unknown.
+    """
     try:
         sparql = rule_program(kg, rule).sparql(kg.profile)
     except ActionError as error:
-        return Result(Outcome.SYNTAX, message=str(error))
-    return kg.query(sparql, limit=limit)
+        return Result(Outcome.EMPTY, message=str(error))
+    result = kg.query(sparql, limit=limit)
+    result.check()
+    return result
 
 
 def answers(kg: KnowledgeGraph, rule: Rule, limit: int | None = None) -> tuple[Term, ...]:

@@ -261,14 +261,14 @@ class Miner:
         return qualities
 
     def _judge(self, rule: Rule, gold: set[Term]) -> Quality | None:
-        """Return how well a rule reproduces the answers; None where the KG does not say.
+        """Return how well a rule reproduces the answers; None where it leads nowhere.
 
         A result that was cut counts as large as the cap. The topic itself counts only where it is an answer:
         a closed path that comes back to its start is no path.
         """
         cap = max(200, 20 * len(gold))
         result = run(self.kg, rule, limit=cap)
-        if result.outcome not in (Outcome.ROWS, Outcome.TRUNCATED):
+        if result.outcome is Outcome.EMPTY:
             return None
         values = same_as(gold, result.column(result.variables[0]))
         topic, returns = self.kg.profile.expand(rule.anchor), 0

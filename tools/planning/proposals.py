@@ -291,7 +291,7 @@ class Grounder:
         """Return a relation that the KG has, though not where it is needed: by its id, or among those met."""
         form = relation_form(self._kg, name.text)
         iri = self._kg.profile.expand(form, relation=True)
-        if iri is not None and self._kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean is not False:
+        if iri is not None and self._kg.query(f"ASK {{ ?s {iri.n3()} ?o }}").boolean:
             return Aligned(Atom(form, not name.backwards, "x"), "id")
         met = [a.relation for atoms in self._steps.values() for a in atoms]
         names = (*self._relations, *self._kg.profile.relations, *met)

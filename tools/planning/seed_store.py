@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import fmean
 from threading import Lock
 
-from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError
+from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError, QueryFailedError
 from triplewise.tools.core.files import exclusive, is_writable
 from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, graph_files, is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of
@@ -338,7 +338,7 @@ def index_seeds(
 def _mine(
     path: Path, miner: Miner, groups: Mapping[str, Sequence[Seed]], progress: Progress
 ) -> tuple[int, int]:
-    """Write the seeds, and mine those the file lacks; how many it had, and how many queries timed out."""
+    """Write the seeds, and mine those the file lacks; how many it had, and how many timed out."""
     try:
         file = SeedFile(path)
         os.truncate(path, file.size)
@@ -358,11 +358,13 @@ def _mine(
             if digest in done:
                 before += 1
                 continue
-            with miner.kg.meter.block() as meter:
+            mined: Mined = {}
+            try:
                 mined = miner.of_seed(seed)
-            if meter.outcomes.get(Outcome.UNAVAILABLE):
-                raise KGUnavailableError("the graph does not answer; run the same command again to go on")
-            timeouts += meter.outcomes.get(Outcome.TIMEOUT, 0)
+            except QueryFailedError as error:
+                if error.outcome == Outcome.UNAVAILABLE:
+                    raise KGUnavailableError(f"{error}; run the same command again to go on") from error
+                timeouts += 1
             bodies = [[body, *astuple(quality)] for body, quality in mined.items()]
             lines.write(json.dumps([digest, bodies]) + "\n")
             done.add(digest)

@@ -12,6 +12,7 @@ from triplewise.tools.core.terms import IRI, Literal
 from triplewise.tools.core.terms import text as plain
 from triplewise.tools.kg.labels import LabelIndex
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
+from triplewise.tools.kg.rdf import is_well_formed
 
 MINTED = "urn:triplewise:entity:"
 """The beginning of ids of nodes that no KG gave."""
@@ -54,7 +55,8 @@ def resolve(kg: KnowledgeGraph, texts: Iterable[str]) -> dict[str, tuple[NamedNo
     query for the labels of all of them.
     """
     distinct = list(dict.fromkeys(t.strip() for t in texts if t.strip()))
-    ids = {t: iri for t in distinct if (iri := kg.profile.expand(t)) is not None}
+    expanded = {t: kg.profile.expand(t) for t in distinct}
+    ids = {t: iri for t, iri in expanded.items() if iri is not None and is_well_formed(iri)}
     labels, index = kg.labels(ids.values()) if ids else {}, kg.index
     nodes: dict[str, tuple[NamedNode, ...]] = {}
     for text, iri in ids.items():

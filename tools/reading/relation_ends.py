@@ -117,7 +117,7 @@ class RelationEnds:
             limit=SUBJECTS,
         )
         counts = [float(n.value) for _, n in result.rows if isinstance(n, Literal)]
-        if not result.outcome.ok or len(counts) < FEWEST_SUBJECTS:
+        if len(counts) < FEWEST_SUBJECTS:
             return None
         return sum(c == 1 for c in counts) / len(counts)
 

@@ -297,6 +297,8 @@ def bundle_sizes(
         sparql = f"SELECT ?n ?p ?q (COUNT(*) AS ?c) WHERE {{ {' UNION '.join(sides)} }} GROUP BY ?n ?p ?q"
         result = kg.query(sparql, timeout=deadline.left, limit=BUNDLE_CAP)
         problem = problem or _problem(result)
+        if result.outcome is Outcome.TIMEOUT:
+            continue
         given = _by_text(batch)
         for cell, out, into, size in result.rows:
             node, relation, count = _as_given(cell, given), out or into, whole_number(size)
@@ -333,6 +335,8 @@ def read_bundles(
     for sparql in queries:
         result = kg.query(sparql, timeout=deadline.left, limit=most)
         problem = problem or _problem(result)
+        if result.outcome is Outcome.TIMEOUT:
+            continue
         for near, leaving, obj, arriving, subject in result.rows:
             node, out, into = (_as_given(cell, given) for cell in (near, leaving, arriving))
             if isinstance(node, IRI) and isinstance(out, IRI) and obj is not None:

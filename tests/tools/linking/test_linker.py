@@ -164,7 +164,7 @@ def test_a_graph_that_does_not_answer_is_not_taken_for_one_that_knows_no_such_en
     kg = places(False, tmp_path)
     late = Result(Outcome.TIMEOUT, message="no answer within 30 s")
     monkeypatch.setattr(kg, "query", lambda sparql: late)
-    with pytest.raises(KGUnavailableError, match=r"\(timeout\): no answer within 30 s; give them"):
+    with pytest.raises(KGUnavailableError, match=r"\(timeout\): no answer within 30 s; give the question"):
         link(question, kg)
     monkeypatch.undo()
     kg.close()

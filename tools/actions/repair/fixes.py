@@ -16,6 +16,7 @@ from triplewise.tools.actions.repair.failed_step import (
 )
 from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.actions.toolset import Call
+from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.pyql.text import bare_datatype, write_iri
 
@@ -357,7 +358,7 @@ def candidates(step: FailedStep) -> list[Fix]:
         if step.cause not in causes or (actions and step.action not in actions):
             continue
         # A kind that would need more queries than are left gives way to the ones that need none.
-        with suppress(SpentError):
+        with suppress(SpentError, QueryFailedError):
             for fix in make(step):
                 if fix.calls[0].text() not in failed:
                     fixes.setdefault(fix.calls, fix)

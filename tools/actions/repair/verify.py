@@ -15,7 +15,7 @@ from triplewise.tools.actions.repair.failed_step import FailedStep, Fix, QueryBu
 from triplewise.tools.actions.repair.fixes import candidates
 from triplewise.tools.actions.terms import UNNAMED, relation_names
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Toolset
-from triplewise.tools.core.errors import ActionError, KGUnavailableError
+from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.terms import IRI, whole_number
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.planning.lexical.score import thresholds_of
@@ -90,7 +90,7 @@ def find_fixes(
     # A fact that stands there already fixes nothing.
     proposed = [fix for fix, program in programs.items() if program != step.program]
     fixes: list[VerifiedFix] = []
-    with suppress(SpentError, KGUnavailableError):
+    with suppress(SpentError, QueryFailedError):
         for score, fix in _probe(step, _rank(step, proposed), programs):
             best = fixes[0] if fixes else None
             outdone = best and best.fix.prior >= SURE and score < best.score - GAP and not best.unnamed
@@ -118,7 +118,7 @@ def _rank(step: FailedStep, fixes: Sequence[Fix]) -> list[tuple[float, Fix]]:
     failed = step.args[1] if step.action == "add_fact" and step.fact else ""
     relations = list(dict.fromkeys(fix.relation for fix in fixes if fix.relation))
     names = {r: r for r in (*relations, failed)}
-    with suppress(SpentError):
+    with suppress(SpentError, QueryFailedError):
         names |= step.relation_names(r for r in names if r)
     texts = [names[r] for r in relations]
     to_question, to_failed = (
@@ -239,7 +239,7 @@ def _lead_on(step: FailedStep, verified: VerifiedFix) -> VerifiedFix:
     new = [v for v in verified.unnamed if f"?{v}" not in step.bound]
     if not new or verified.fix.calls[-1].name != "add_fact" or step.kg.left < ONWARD_QUERIES:
         return verified
-    with suppress(SpentError, ActionError):
+    with suppress(SpentError, QueryFailedError, ActionError):
         program = PyQL.parse(verified.feedback.program, step.kg.profile)
         for _, fix in _rank(step, step.beyond(f"?{new[0]}", program))[:ONWARD]:
             longer = replace(verified.fix, calls=(*verified.fix.calls, *fix.calls))

@@ -95,14 +95,14 @@ class OverlaidKG(Layer):
         message = "; ".join(filter(None, (result.message, message)))
         return replace(result, outcome=Outcome.TRUNCATED, message=message)
 
-    def labels(self, terms: Iterable[Term]) -> dict[Term, str]:
+    def labels(self, terms: Iterable[Term], *, partial: bool = False) -> dict[Term, str]:
         """Labels of many nodes: of the KG, else of the facts."""
         nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
         facts = (t for p in self.profile.label_predicates for t in self._new.of(IRI(p)))
         labelled = {t.subject for t in facts if t in self.facts}
         mixed = {t for t in nodes if self.profile.label_subject(t) in labelled}
-        labels = self.origin.labels([t for t in nodes if t not in mixed]) | (
-            super().labels(mixed) if mixed else {}
+        labels = self.origin.labels([t for t in nodes if t not in mixed], partial=partial) | (
+            super().labels(mixed, partial=partial) if mixed else {}
         )
         return {t: label for t in nodes if (label := labels.get(t) or self._names.get(t))}
 

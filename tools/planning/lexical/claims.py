@@ -252,15 +252,14 @@ def _of_node(node: Term | None, nodes: Mapping[Term, Named]) -> Named | None:
 def _related(kg: KnowledgeGraph, values: Sequence[Term], node: Term) -> bool:
     """Return whether a node is near one of the values, and so may be the same, a part or the whole of it.
 
-    Near: one fact away, or two of the same relation ("located in" walked twice), or nobody knows.
+    Near: one fact away, or two of the same relation ("located in" walked twice).
     """
     ends = " ".join(v.n3() for v in values if isinstance(v, IRI))
     if not ends:
         return True
     n = node.n3()
     ways = (f"?v ?r {n}", f"{n} ?r ?v", f"?v ?r ?m . ?m ?r {n}", f"{n} ?r ?m . ?m ?r ?v")
-    answers = (kg.query(f"ASK {{ VALUES ?v {{ {ends} }} {way} }}").boolean for way in ways)
-    return any(answer is not False for answer in answers)
+    return any(kg.query(f"ASK {{ VALUES ?v {{ {ends} }} {way} }}").boolean for way in ways)
 
 
 def _same_value(value: Term, written: str) -> bool:

@@ -188,7 +188,7 @@ def _with_grounding(
     """Return the first rules that lead somewhere from their topic, and those dropped because they do not.
 
     With documents the latter stay where they are, marked as having a gap, and do not take the places of the
-    others. One query a rule. What a graph did not answer in time stays.
+    others. One query a rule.
     """
     grounded: list[Rule] = []
     reasons: list[DroppedRule] = []
