@@ -83,7 +83,7 @@ def build_graph(
         State, context_schema=context_schema, input_schema=Input
     )
     for name, phase in choose_phases(find_preset(preset), phases).items():
-        graph.add_node(name, PhaseNode(phase, settings))
+        graph.add_node(name, PhaseNode(phase, settings, name))
     graph.add_node("review", PhaseNode(review, settings))
     graph.add_node("choose", PhaseNode(choose, settings))
     graph.add_edge(START, "link")

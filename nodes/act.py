@@ -39,9 +39,10 @@ from triplewise.nodes.text import memory_texts, observation_lines
 from triplewise.tools.actions import Toolset, parse_actions, parse_call, parse_react
 from triplewise.tools.actions.terms import names, with_id
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback, Ranker, ReasoningMemory
-from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.learning.conversation import Opening, conversation
 from triplewise.tools.learning.trajectory import Turn
@@ -103,6 +104,9 @@ def embedded(state: State, runtime: Runtime[Context]) -> Update:
         feedback = Feedback(action=GIVE_UP.name, observation=choice.thought, finished=True)
     else:
         feedback = env.toolset.execute(action_context(state, context), choice.call)
+        if feedback.outcome and not Outcome(feedback.outcome).ok and not feedback.error:
+            # Another rule would answer another question.
+            raise QueryFailedError(feedback.outcome, feedback.message)
     return {"attempt": choice.attempt, **_recorded(state, choice.thought, choice.call.text(), feedback)}
 
 

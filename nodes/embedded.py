@@ -16,7 +16,7 @@ from triplewise.tools.actions.comparison import compared
 from triplewise.tools.actions.pyql import execute_program, script
 from triplewise.tools.actions.terms import UNNAMED
 from triplewise.tools.actions.toolset import ActionContext, Call, Feedback
-from triplewise.tools.core.errors import ActionError
+from triplewise.tools.core.errors import ActionError, QueryFailedError
 from triplewise.tools.core.rules import Atom, Rule
 from triplewise.tools.core.terms import Term
 from triplewise.tools.kg import KnowledgeGraph
@@ -274,7 +274,7 @@ def whole_program(
     try:
         program = compared(kg, PyQL(), rule_program(kg, rule))
         feedback = execute_program(actions, program)
-    except ActionError:
+    except (ActionError, QueryFailedError):
         return None
     shown = {label for labels in feedback.values.values() for label in labels}
     if feedback.outcome not in (Outcome.ROWS, Outcome.TRUNCATED) or not feedback.finished or UNNAMED in shown:

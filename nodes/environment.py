@@ -14,6 +14,8 @@ run with `ainvoke` it waits without holding one.
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -30,16 +32,16 @@ from langgraph.runtime import Runtime, get_runtime
 
 from triplewise.guidelines import Guidelines, load_guidelines
 from triplewise.nodes.context import ENVIRONMENT, Context
-from triplewise.nodes.state import State, Usage
+from triplewise.nodes.state import State, Usage, Verdict, fresh_state
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.addresses import whole_url
-from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError
+from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError, QueryFailedError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
 from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile, open_kg
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.overlay.store import FactFilter, FactStore, open_facts
-from triplewise.tools.kg.protocol import AnswerCache, LRUCache
+from triplewise.tools.kg.protocol import AnswerCache, Deadline, LRUCache, Outcome
 from triplewise.tools.kg.unbatched import UnbatchedLabels
 from triplewise.tools.retrieval.encoder import Encoder, open_encoder
 
@@ -64,6 +66,8 @@ THREADS = 64
 
 Waiting for a model takes none, unless it is an action that asks one: about documents, or for rules.
 """
+GRACE = 2.0
+"""Seconds at least for the answer, which shows what there is when the budget of seconds is spent."""
 UNUSABLE = CUT, SILENT = "reply_cut", "reply_empty"
 """Errors of replies that the limit of tokens cut, or that hold no text; another try hardly mends that."""
 REPEATED = 6
@@ -82,6 +86,7 @@ class Environment:
     Attributes:
         meter: the queries that this run made of KGs and databases.
         usage: what model calls took since the phase at work began.
+        deadline: when the run's budget of seconds ends, for all that waits; cancelled with the run.
         facts: read from documents in this run; laid over the KG as far as they may be used.
     """
 
@@ -92,29 +97,25 @@ class Environment:
         self.usage = Usage()
         self.facts: tuple[ExtractedFact, ...] = ()
         self._answers = answers
-        self._ends: float | None = None
+        self.deadline = Deadline(math.inf)
         self._kg: tuple[tuple[ExtractedFact, ...], KnowledgeGraph] | None = None
 
-    def begin_phase(self, state: State) -> None:
-        """Take over what the state says of the run: its facts, and how many seconds are left to it."""
+    def begin_phase(self, state: State, least: float = 0.0) -> None:
+        """Take over the facts of a run, and how many seconds are left to it: `least` of them at the least."""
         self.facts, self.usage = state.facts, Usage()
-        self._ends = perf_counter() + self.context.max_seconds - state.usage.seconds
+        self.deadline.restart(max(least, self.context.max_seconds - state.usage.seconds))
 
     def ask(self, call: ModelCall) -> Reply:
         """Return a model's reply, waiting for it in this thread."""
-        reply = self.model.reply(call, self._seconds_left())
+        reply = self.model.reply(call, self.deadline.left, self.deadline)
         self.record(reply.usage)
         return reply
 
     async def ask_async(self, call: ModelCall) -> Reply:
         """Return a model's reply, without holding a thread while waiting."""
-        reply = await self.model.areply(call, self._seconds_left())
+        reply = await self.model.areply(call, self.deadline.left)
         self.record(reply.usage)
         return reply
-
-    def _seconds_left(self) -> float | None:
-        """Seconds until the run's budget ends; None outside a run."""
-        return None if self._ends is None else self._ends - perf_counter()
 
     def record(self, usage: Usage) -> None:
         """Add what a reply of a model or an embedding server used."""
@@ -136,6 +137,7 @@ class Environment:
                 answers=self._answers,
                 timeout=self.context.query_timeout,
                 limit=self.context.row_limit,
+                deadline=self.deadline,
             )
             self._kg = self.facts, overlaid(base, own) if own else base
         return self._kg[1]
@@ -349,12 +351,18 @@ class _Run:
 class PhaseNode(Runnable[State, Update]):
     """A phase as the graph runs it: under the preset's settings, its cost added to the state's usage.
 
+    Where the run's seconds end or a query is not answered in time, the run is over: the phases that follow do
+    nothing, and the answer says why.
+
+    Args:
+        place: the name of the phase in the graph; `link` begins a run and `answer` ends it, whatever was.
+
     Raises `ConfigurationError` when the phase returns a key the state does not have: LangGraph drops such
     keys without a word.
     """
 
-    def __init__(self, phase: Phase, settings: Mapping[str, Any]) -> None:
-        self.phase, self.settings = phase, settings
+    def __init__(self, phase: Phase, settings: Mapping[str, Any], place: str = "") -> None:
+        self.phase, self.settings, self.place = phase, settings, place
         self.name = getattr(phase, "__name__", type(phase).__name__)
 
     def invoke(
@@ -368,28 +376,54 @@ class PhaseNode(Runnable[State, Update]):
         """Run the phase in this thread, as `graph.invoke` does."""
         run = self._begin(input, runtime or get_runtime(Context))
         try:
-            update: Any = self.phase(input, run.runtime)
+            update: Any = {} if self._is_over(input) else self.phase(input, run.runtime)
             if iscoroutine(update):
-                from triplewise.nodes.models import on_loop
+                from triplewise.nodes.models import wait_for
 
-                update = on_loop(update).result()
-        except OutOfTimeError:
-            update = {}  # The next inspection ends the run.
+                update = wait_for(update, run.environment.deadline)
+        except (OutOfTimeError, QueryFailedError) as error:
+            update = self._over(run, error)
         return self._end(run, update)
 
     async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         """Run the phase for `graph.ainvoke`; nothing that takes long runs on the event loop."""
         run, phase = self._begin(input, get_runtime(Context)), self.phase
         try:
-            if isinstance(phase, ModelPhase):
+            if self._is_over(input):
+                update: Update = {}
+            elif isinstance(phase, ModelPhase):
                 update = await _advance(phase.steps(input, run.runtime), run.environment)
             elif iscoroutinefunction(phase) or iscoroutinefunction(type(phase).__call__):
                 update = await cast(Awaitable[Update], phase(input, run.runtime))
             else:
                 update = cast(Update, await _in_thread(phase, input, run.runtime))
-        except OutOfTimeError:
-            update = {}
+        except (OutOfTimeError, QueryFailedError) as error:
+            update = self._over(run, error)
+        except asyncio.CancelledError:
+            run.environment.deadline.cancel()  # wakes the threads that wait for a KG or a model
+            raise
         return self._end(run, update)
+
+    def _is_over(self, state: State) -> bool:
+        """Whether an earlier phase has ended the run."""
+        spent = state.verdict is not None and state.verdict.status == "spent"
+        return spent and self.place not in ("link", "answer")
+
+    def _over(self, run: _Run, error: OutOfTimeError | QueryFailedError) -> Update:
+        """Return the end of a run that has no time left; raise what is no matter of time.
+
+        A program whose query failed is taken back: what it would find is not known.
+        """
+        note = f"the budget of {run.runtime.context.max_seconds:g} seconds is spent"
+        if isinstance(error, QueryFailedError):
+            if not run.environment.deadline.passed:
+                if error.outcome != Outcome.TIMEOUT:
+                    raise error
+                note = str(error)
+            update = {"program": "", **(fresh_state() if self.place == "link" else {})}
+        else:
+            update = {}
+        return {**update, "verdict": Verdict("spent", note=note)}
 
     def _begin(self, state: State, runtime: Runtime[Context]) -> _Run:
         """Return the run with its environment, a new one where it begins or resumes."""
@@ -397,7 +431,7 @@ class PhaseNode(Runnable[State, Update]):
         if env is None:
             context = (runtime.context or Context()).resolved(self.settings)
             env = Environment(context, AnswerCache() if context.reuse_answers else None)
-        env.begin_phase(state)
+        env.begin_phase(state, GRACE if self.place == "answer" else 0.0)
         return _Run(state, runtime.override(context=env.context), env, env.meter.queries)
 
     def _end(self, run: _Run, update: Update) -> Update:
@@ -435,6 +469,10 @@ async def _advance(steps: Steps, env: Environment) -> Update:
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS, "triplewise")
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of the threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 async def _in_thread(function: Callable[..., T], *args: Any) -> T:

@@ -20,7 +20,8 @@ import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib import import_module
@@ -37,6 +38,7 @@ from triplewise.tools.core.errors import (
     OutOfTimeError,
     TriplewiseError,
 )
+from triplewise.tools.kg.protocol import Deadline
 
 if TYPE_CHECKING:
     import openai
@@ -275,18 +277,19 @@ class ChatModel:
     def __repr__(self) -> str:
         return f"ChatModel({self.name}{f', {self.server.where}' if self.server else ''})"
 
-    def reply(self, call: ModelCall, seconds: float | None = None) -> Reply:
+    def reply(self, call: ModelCall, seconds: float | None = None, deadline: Deadline | None = None) -> Reply:
         """Ask, and wait for the reply in this thread.
 
         Args:
             seconds: that are left to the run; None for as long as it takes.
+            deadline: ends the wait when it is cancelled.
 
         Raises:
             ConfigurationError: the person must set something right (key, model name, address).
             ModelUnavailableError: the server gave no usable reply after all retries.
             OutOfTimeError: the seconds are over.
         """
-        return on_loop(self._ask(call, seconds)).result()
+        return wait_for(self._ask(call, seconds), deadline)
 
     async def areply(self, call: ModelCall, seconds: float | None = None) -> Reply:
         """Ask as `reply` does, without holding a thread while waiting."""
@@ -409,6 +412,33 @@ def on_loop(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
     with _STARTING:
         loop = _loop()
     return asyncio.run_coroutine_threadsafe(coroutine, loop)
+
+
+def wait_for(coroutine: Coroutine[Any, Any, T], deadline: Deadline | None = None) -> T:
+    """Run a coroutine there and wait in this thread; it is given up with the wait.
+
+    Raises `OutOfTimeError` when the deadline is cancelled.
+    """
+    future = on_loop(coroutine)
+    try:
+        with deadline.waking(future.cancel) if deadline is not None else nullcontext():
+            return future.result()
+    except CancelledError:
+        raise OutOfTimeError("the run was cancelled") from None
+    finally:
+        future.cancel()
+
+
+def _forget_all() -> None:
+    """Leave loop and clients to the parent: their thread and connections are not those of a child."""
+    global _STARTING
+    _STARTING = threading.Lock()
+    for opened in (_loop, _opened, _opened_by_provider):
+        opened.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 @cache

@@ -274,3 +274,8 @@ class State(BaseModel):
     def unreviewed(self) -> tuple[ExtractedFact, ...]:
         """Facts of the run that nobody has decided on."""
         return tuple(f for f in self.facts if f.status == "proposed")
+
+
+def fresh_state() -> dict[str, Any]:
+    """Return an update after which nothing of an earlier question of the same thread is left."""
+    return State(question="").model_dump(exclude={"question", "entities"})

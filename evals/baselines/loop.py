@@ -84,7 +84,7 @@ def build_loop(
     )
     phases = {"link": checked_link, "plan": plan, "check": check, "act": act, "answer": answer}
     for phase, run in phases.items():
-        graph.add_node(phase, PhaseNode(run, settings or {}))
+        graph.add_node(phase, PhaseNode(run, settings or {}, phase))
     graph.add_edge(START, "link")
     graph.add_edge("link", "plan")
     graph.add_edge("plan", "check")

@@ -101,7 +101,7 @@ class EmbeddedKG(KnowledgeGraph):
             return _evaluate(store, query, limit, self._opened.union, cancelled)
 
         try:
-            return self._opened.workers.run(job, timeout)
+            return self._opened.workers.run(job, timeout, self.deadline)
         except TimeoutError as error:
             return Result(Outcome.TIMEOUT, message=f"{error}; ask for less, or allow more time")
 

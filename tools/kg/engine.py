@@ -6,15 +6,18 @@ merely contain a forbidden word pass, and no forbidden word hides in an escape o
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Literal as OneOf
 from typing import NamedTuple, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 
@@ -36,6 +39,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_LOOK = 0.1
+"""Seconds after which a wait for room looks whether it was cancelled."""
 _ESCAPED_PAIR = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|.)", re.DOTALL)
 _REFUSED = {
     "SERVICE": "SERVICE would send the query on to another server",
@@ -225,6 +230,62 @@ def variable_names(sparql: str) -> frozenset[str]:
     return frozenset(t.text[1:] for t in tokenize(sparql) if t.kind == "variable")
 
 
+class Deadline:
+    """A time budget in seconds that several calls share; it can be cancelled, and wakes who waits then."""
+
+    def __init__(self, seconds: float) -> None:
+        self._lock = threading.Lock()
+        self._wakers: list[Callable[[], object]] = []
+        self._cancelled = False
+        self.restart(seconds)
+
+    def restart(self, seconds: float) -> None:
+        """Begin anew. What was cancelled stays so."""
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds left, never negative."""
+        return 0.0 if self._cancelled else max(0.0, self._end - time.monotonic())
+
+    @property
+    def passed(self) -> bool:
+        """Whether the budget is spent."""
+        return self.left <= 0
+
+    def cancel(self) -> None:
+        """End it now."""
+        with self._lock:
+            self._cancelled = True
+            wakers = list(self._wakers)
+        for wake in wakers:
+            wake()
+
+    @contextmanager
+    def waking(self, wake: Callable[[], object]) -> Iterator[None]:
+        """Call `wake` when the budget is cancelled while the block runs, or was before."""
+        with self._lock:
+            self._wakers.append(wake)
+            cancelled = self._cancelled
+        try:
+            if cancelled:
+                wake()
+            yield
+        finally:
+            with self._lock:
+                self._wakers.remove(wake)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, until it is cancelled at the longest."""
+        woken = threading.Event()
+        with self.waking(woken.set):
+            woken.wait(seconds)
+
+
+_workers: WeakSet[Workers] = WeakSet()
+
+
 class Workers:
     """Daemon threads for calls that must return in time, although what they call cannot be interrupted.
 
@@ -238,22 +299,33 @@ class Workers:
     """
 
     def __init__(self, size: int = 16) -> None:
-        self._slots = threading.BoundedSemaphore(size)
-        self._unheeded = threading.BoundedSemaphore(2 * size)
+        self._size = size
+        self.renew()
+        _workers.add(self)
 
-    def run(self, job: Callable[[threading.Event], T], seconds: float) -> T:
+    def renew(self) -> None:
+        """Make all room free, as it is in a process that has none of the threads."""
+        self._slots = threading.BoundedSemaphore(self._size)
+        self._unheeded = threading.BoundedSemaphore(2 * self._size)
+
+    def run(self, job: Callable[[threading.Event], T], seconds: float, within: Deadline | None = None) -> T:
         """The job's value or its exception. Raises TimeoutError when `seconds` are over.
 
         The job gets an event that is set when nobody waits for it any longer.
+
+        Args:
+            within: ends the wait when it is cancelled.
         """
+        within = within or Deadline(seconds)
         end = time.monotonic() + seconds
         if seconds <= 0:
             raise TimeoutError(f"no answer within {seconds:g} s")
-        if not self._slots.acquire(timeout=seconds):
-            raise TimeoutError("earlier queries that ran out of time still occupy the engine")
+        while not self._slots.acquire(timeout=min(_LOOK, max(0.0, end - time.monotonic()))):
+            if within.passed or time.monotonic() >= end:
+                raise TimeoutError("earlier queries that ran out of time still occupy the engine")
         cancelled, lock = threading.Event(), threading.Lock()
         held = [self._slots]
-        answers: SimpleQueue[tuple[T, None] | tuple[None, BaseException]] = SimpleQueue()
+        answers: SimpleQueue[tuple[T, None] | tuple[None, BaseException] | None] = SimpleQueue()
 
         def work() -> None:
             try:
@@ -266,14 +338,27 @@ class Workers:
 
         threading.Thread(target=work, name="triplewise-kg", daemon=True).start()
         try:
-            value, error = answers.get(timeout=max(0.0, end - time.monotonic()))
+            with within.waking(lambda: answers.put(None)):
+                answer = answers.get(timeout=max(0.0, end - time.monotonic()))
         except Empty:
+            answer = None
+        if answer is None:
             cancelled.set()
             with lock:
                 if held and self._unheeded.acquire(blocking=False):
                     held.pop().release()
                     held.append(self._unheeded)
-            raise TimeoutError(f"no answer within {seconds:g} s") from None
+            raise TimeoutError(f"no answer within {seconds:g} s")
+        value, error = answer
         if error is not None:
             raise error
         return value  # type: ignore[return-value]
+
+
+def _renew_all() -> None:
+    for workers in _workers:
+        workers.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)

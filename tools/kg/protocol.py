@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable, text
+from triplewise.tools.kg.engine import Deadline as Deadline
 from triplewise.tools.kg.engine import ReadQuery, Refused, read_query, variable_names
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ ANSWERS, ANSWER_ROWS = 200, 2_000
 """Most answers that a cache keeps, and most rows of one."""
 MEMORY = 50_000
 """What is remembered of a KG under one topic, at most."""
+FAILURES = 3
+"""Queries in a row that find nobody there, after which a run asks no more."""
 _FRESH = ("out", "in", "other")
 _SELECT = re.compile(
     r"(?P<prologue>.*?)SELECT\s+DISTINCT\s+(?P<names>(?:\?\w+\s+)+)WHERE\s+(?P<body>\{.*\})"
@@ -53,24 +56,6 @@ _SELECT = re.compile(
 """A query whose answers are the distinct values of some variables of a pattern, and nothing else."""
 
 Direction = OneOf["forward", "backward", "both"]
-
-
-class Deadline:
-    """A time budget that several queries of one call share, in seconds."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
-
-    @property
-    def left(self) -> float:
-        """Seconds left, never negative."""
-        return max(0.0, self._end - time.monotonic())
-
-    @property
-    def passed(self) -> bool:
-        """Whether the budget is spent."""
-        return time.monotonic() >= self._end
 
 
 class Outcome(StrEnum):
@@ -374,6 +359,7 @@ class KnowledgeGraph:
         origin: the KG that this one is laid over, where it is a `Layer`. facts: what this layer adds to it.
         is_remote: whether each query takes a round trip.
         cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
+        deadline: of the run that this is a session of; no call takes longer.
     Args:
         profile: how this KG is shaped.
         name: shown to people.
@@ -386,6 +372,7 @@ class KnowledgeGraph:
     is_remote = False
     facts: Mapping[Triple, ExtractedFact] = {}
     cache_dirs: tuple[FilePath, ...] = ()
+    deadline: Deadline | None = None
 
     def __init__(
         self, profile: Profile, name: str, *, timeout: float, limit: int, index: LabelIndex | None = None
@@ -395,6 +382,7 @@ class KnowledgeGraph:
         self._labels: LRUCache[IRI, str] = LRUCache(LABEL_CACHE)  # "" for a node that has none
         self._meter = Meter()
         self._answers: AnswerCache | None = None
+        self._failures, self._last_words = 0, ""  # queries in a row that found nobody there
         self._shared: Self | None = None
 
     def session(
@@ -404,12 +392,13 @@ class KnowledgeGraph:
         answers: AnswerCache | None = None,
         timeout: float | None = None,
         limit: int | None = None,
+        deadline: Deadline | None = None,
     ) -> Self:
-        """The same KG for one run: with a meter, known answers, time-out and row limit of its own."""
+        """The same KG for one run: with a meter, answers, time-out, row limit and deadline of its own."""
         session = copy.copy(self)
         session._shared = self.shared
         session._meter = meter or Meter()
-        session._answers = answers
+        session._answers, session.deadline, session._failures = answers, deadline, 0
         session.timeout = self.timeout if timeout is None else timeout
         session.limit = self.limit if limit is None else limit
         return session
@@ -459,14 +448,20 @@ class KnowledgeGraph:
             read = read_query(sparql)
         except Refused as refusal:
             return Result(Outcome.SYNTAX, message=str(refusal))
-        timeout = self.timeout if timeout is None else timeout
+        timeout = self._seconds(timeout)
         limit = self.limit if limit is None else max(limit, 0)
+        if self.deadline is not None and self.deadline.passed:
+            return Result(Outcome.TIMEOUT, message="the seconds of the run are over (max_seconds)")
+        if self._failures >= FAILURES and self._shared is not None:
+            return Result(Outcome.UNAVAILABLE, message=f"{self.name} is not asked again: {self._last_words}")
         if self._answers is not None and (answer := self._answers.find(sparql, limit)) is not None:
             return answer
         start = time.perf_counter()
         result = self._run(read, timeout, limit)
         seconds = time.perf_counter() - start
         self.meter.add(result.outcome, seconds)
+        self._failures = self._failures + 1 if result.outcome is Outcome.UNAVAILABLE else 0
+        self._last_words = result.message
         rows, outcome = result._rows, result.outcome
         if not any(t.keyword == "DATATYPE" for t in read.tokens):
             rows = tuple(row for row in rows if not any(map(is_datatype, row)))
@@ -488,6 +483,11 @@ class KnowledgeGraph:
         They run one after the other; over a distance side by side, so that what they ask travels together.
         """
         return [task() for task in tasks]
+
+    def _seconds(self, timeout: float | None = None) -> float:
+        """Seconds that a call may take: a time-out, the KG's own for None, and what is left to the run."""
+        timeout = self.timeout if timeout is None else timeout
+        return timeout if self.deadline is None else min(timeout, self.deadline.left)
 
     def relations(self, node: Term | Variable, where: str = "") -> Relations:
         """Distinct relations of a term, or of a query variable bound by the group pattern `where`, sorted.
@@ -524,7 +524,7 @@ class KnowledgeGraph:
         Without a `relation`, relations that the profile excludes are left out before the cap counts. A cap
         leaves both sides their fair share.
         """
-        deadline, limit = Deadline(self.timeout), self.limit if limit is None else limit
+        deadline, limit = Deadline(self._seconds()), self.limit if limit is None else limit
         allowed, message = "", ""
         if relation is not None:
             allowed = f"VALUES ?p {{ {relation.n3()} }} "
@@ -578,7 +578,7 @@ class KnowledgeGraph:
         """
         nodes = [t for t in dict.fromkeys(terms) if isinstance(t, IRI)]
         labels = {t: label for t in nodes if (label := self._labels.get(t)) is not None}
-        deadline = Deadline(self.timeout)
+        deadline = Deadline(self._seconds())
         for batch in batches((t for t in nodes if t not in labels), BATCH):
             subjects = {term: self.profile.label_subject(term) for term in batch}
             fetched, complete = self._fetch_labels(dict.fromkeys(subjects.values()), deadline, partial)
@@ -604,7 +604,10 @@ class KnowledgeGraph:
         if source == target:
             return Paths(Outcome.EMPTY, message="source and target are the same node")
         limit, max_hops = self.limit if limit is None else limit, min(max(max_hops, 1), 4)
-        start, deadline = time.perf_counter(), Deadline(self.path_seconds if timeout is None else timeout)
+        start, deadline = (
+            time.perf_counter(),
+            Deadline(self._seconds(self.path_seconds if timeout is None else timeout)),
+        )
         if (graph := self.adjacency()) is not None:
             from triplewise.tools.kg.adjacency import find_paths  # brings numpy, which opening can do without
 
@@ -693,10 +696,13 @@ class Layer(KnowledgeGraph):
         answers: AnswerCache | None = None,
         timeout: float | None = None,
         limit: int | None = None,
+        deadline: Deadline | None = None,
     ) -> Self:
         """The same over a session of the KG below."""
-        session = super().session(timeout=timeout, limit=limit)
-        session.origin = self.origin.session(meter=meter, answers=answers, timeout=timeout, limit=limit)
+        session = super().session(timeout=timeout, limit=limit, deadline=deadline)
+        session.origin = self.origin.session(
+            meter=meter, answers=answers, timeout=timeout, limit=limit, deadline=deadline
+        )
         return session
 
     @property
