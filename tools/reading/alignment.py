@@ -16,6 +16,7 @@ from triplewise.tools.core.facts import ExtractedFact, RawTriple
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg.protocol import KnowledgeGraph, batches
+from triplewise.tools.kg.rdf import is_well_formed
 from triplewise.tools.kg.vocabulary import relation_texts, triple_text
 from triplewise.tools.reading.entity_names import mint, resolve
 from triplewise.tools.reading.relation_ends import End, Features, RelationEnds, name_form
@@ -142,7 +143,7 @@ class _Aligner:
         With it, whether the words read from subject to object, and how well it fits: 1 for its id or name.
         """
         iri = self._kg.profile.expand(words.strip(), relation=True)
-        if iri is not None and self._ends.of(iri).subjects.features:
+        if iri is not None and is_well_formed(iri) and self._ends.of(iri).subjects.features:
             return iri, True, 1.0
         around = dict.fromkeys(f[1:] for features in kinds for f in sorted(features) if f[0] in "<>")
         short = {IRI(r): self._kg.profile.short(IRI(r)) for r in list(around)[:MOST_RELATIONS]}
