@@ -327,7 +327,7 @@ def split(whole: Result, queries: Sequence[tuple[ReadQuery, int]]) -> list[Resul
     results = []
     for (query, limit), own in zip(queries, rows, strict=True):
         if query.form == "ASK":
-            results.append(Result(Outcome.ROWS, boolean=bool(own)))
+            results.append(Result.ask(bool(own)))
             continue
         places = [whole.variables.index(name) - 1 for name in query.variables]
         results.append(Result.capped(query.variables, [tuple(row[i] for i in places) for row in own], limit))
