@@ -16,7 +16,7 @@ from itertools import islice
 
 import yaml
 
-from triplewise.tools.core.errors import KGUnavailableError
+from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.files import kept_json
 from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, text, whole_number
@@ -113,14 +113,12 @@ def _find_full_text(kg: KnowledgeGraph) -> FullText | None:
     """The first dialect that finds a label which the graph holds; None where none does.
 
     Raises:
-        KGUnavailableError: the graph shows no labels now.
+        QueryFailedError: the graph shows no labels now.
     """
     named = [IRI(p) for p in (*kg.profile.label_predicates, *kg.profile.alias_predicates)]
     sample = "{{ SELECT ?by ?label WHERE {{ VALUES ?by {{ {} }} ?node ?by ?label }} LIMIT 20 }}"
     samples = " UNION ".join(sample.format(predicate.n3()) for predicate in named)
     result = kg.query(f"SELECT ?by ?label WHERE {{ {samples} }}")
-    if not result.outcome.ok:
-        raise KGUnavailableError(f"{kg.name} does not show its labels: {result.message}")
     present = tuple(p.value for p in named if any(by == p for by, _ in result.rows))
     labels = [label.value for _, label in result.rows if isinstance(label, Literal)]
     if not labels:
@@ -156,7 +154,7 @@ def _ask(kg: KnowledgeGraph, sparql: str) -> Result:
 class AskedNames:
     """The names of a KG, asked for as they are needed and remembered as long as this object lives.
 
-    Raises `KGUnavailableError` where the graph does not answer: that is not the same as having no such name.
+    Raises `QueryFailedError` where the graph does not answer: that is not the same as having no such name.
     """
 
     most_words = 8
@@ -228,17 +226,12 @@ class AskedNames:
         """Entries of a pattern's ?node, ?label and ?by; popularity counts the facts that leave the node."""
         counted = f"SELECT ?node ?label ?by (COUNT(*) AS ?n) WHERE {{ {pattern} . ?node ?p ?o }}"
         result = _ask(kg, f"{counted} GROUP BY ?node ?label ?by")
-        if not result.outcome.ok:
-            message = result.message
-            if result.outcome is not Outcome.UNAVAILABLE:
-                message = (
-                    f"the knowledge graph {kg.name} could not look for the question's entities "
-                    f"({result.outcome}): {message}; give them yourself (mention and id), allow more time "
-                    "(query_timeout), or make a label index once (triplewise kg index)"
-                )
-            elif kg.name not in message:
-                message = f"{kg.name} does not answer: {message}"
-            raise KGUnavailableError(message)
+        if result.outcome is Outcome.TIMEOUT:
+            fix = (
+                "give the question's entities yourself (mention and id), allow more time (query_timeout), or "
+                "make a label index once (triplewise kg index)"
+            )
+            raise QueryFailedError(result.outcome, f"{result.message}; {fix}")
         profile = kg.profile
         rows = [
             (node, label.value, by.value in profile.alias_predicates, whole_number(n) or 0)
