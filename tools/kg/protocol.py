@@ -71,7 +71,10 @@ class Outcome(StrEnum):
     @property
     def ok(self) -> bool:
         """True if the engine answered (an empty answer is an answer)."""
-        return self in (Outcome.ROWS, Outcome.EMPTY, Outcome.TRUNCATED)
+        return self in ANSWERED
+
+
+ANSWERED = (Outcome.ROWS, Outcome.EMPTY, Outcome.TRUNCATED)
 
 
 class _Reply:
@@ -81,13 +84,9 @@ class _Reply:
     outcome: Outcome
     message: str
 
-    def _read(self, value: T) -> T:
-        self.check()
-        return value
-
     def check(self) -> None:
         """Raise `QueryFailedError` unless the engine answered."""
-        if not self.outcome.ok:
+        if self.outcome not in ANSWERED:
             raise QueryFailedError(self.outcome, self.message)
 
 
@@ -109,12 +108,14 @@ class Result(_Reply):
     @property
     def rows(self) -> tuple[tuple[Term | None, ...], ...]:
         """One tuple a solution, None where a variable is unbound."""
-        return self._read(self._rows)
+        self.check()
+        return self._rows
 
     @property
     def boolean(self) -> bool | None:
         """The answer of an ASK; None for a SELECT."""
-        return self._read(self._boolean)
+        self.check()
+        return self._boolean
 
     @classmethod
     def ask(cls, answer: bool) -> Self:
@@ -147,12 +148,14 @@ class Relations(_Reply):
     @property
     def forward(self) -> tuple[IRI, ...]:
         """Relations that leave the node."""
-        return self._read(self._forward)
+        self.check()
+        return self._forward
 
     @property
     def backward(self) -> tuple[IRI, ...]:
         """Relations that arrive at it."""
-        return self._read(self._backward)
+        self.check()
+        return self._backward
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,8 @@ class Neighbours(_Reply):
     @property
     def triples(self) -> tuple[Triple, ...]:
         """Those that leave it, then those that arrive."""
-        return self._read(self._triples)
+        self.check()
+        return self._triples
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +236,9 @@ class Paths(_Reply):
     @property
     def paths(self) -> tuple[Path, ...]:
         """The paths that were seen."""
-        return self._paths or self._read(())
+        if not self._paths:
+            self.check()
+        return self._paths
 
 
 class Meter:
