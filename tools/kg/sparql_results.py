@@ -144,7 +144,7 @@ def _fitted(result: Result, query: ReadQuery) -> Result:
         raise NotResultsError(f"they lack what was selected: {', '.join(sorted(missing))}")
     places = [result.variables.index(name) for name in names] if result.rows else []
     rows = tuple(tuple(row[i] for i in places) for row in result.rows)
-    return replace(result, variables=names, rows=rows)
+    return replace(result, variables=names, _rows=rows)
 
 
 def _judge_other(reply: Reply, error: NotResultsError) -> Verdict:
