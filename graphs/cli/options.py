@@ -83,7 +83,7 @@ class RunOptions:
         context = Context(**values)
         if not context.embedded:
             split_model(context.model)
-        return values
+        return {name: getattr(context, name) for name in values}
 
 
 def unfold(command: Callable[..., None]) -> Callable[..., None]:

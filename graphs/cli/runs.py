@@ -13,12 +13,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triplewise.tools.core.addresses import hide_secrets
+from triplewise.tools.core.addresses import hide_secrets, whole_url
 from triplewise.tools.core.errors import ConfigurationError, DataError, RunError
 from triplewise.tools.core.files import exclusive, make_private, state_folder
 
@@ -133,7 +133,9 @@ class Checkpoints:
 
         path = self.note(request.thread)
         with exclusive(path.with_suffix(".lock"), refuse_waiting):
-            make_private(path).write_text(json.dumps(asdict(request)), encoding="utf-8")
+            context = {n: whole_url(v) if isinstance(v, str) else v for n, v in request.context.items()}
+            note = replace(request, context=context)  # whoever goes on needs the passwords in its URLs
+            make_private(path).write_text(json.dumps(asdict(note)), encoding="utf-8")
             yield
 
     def unfinished(self, thread: str | None = None) -> RunRequest:

@@ -14,7 +14,7 @@ from triplewise.tools.actions.terms import Resolver, names, relation_names, shor
 from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.facts import ExtractedFact
-from triplewise.tools.core.terms import IRI, Term
+from triplewise.tools.core.terms import IRI, Term, one_line
 from triplewise.tools.kg.overlay.overlay import overlaid
 from triplewise.tools.kg.protocol import Deadline, Outcome
 from triplewise.tools.retrieval.observation import Bundle, read_bundles

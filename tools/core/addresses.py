@@ -7,6 +7,8 @@ import threading
 from collections import OrderedDict
 from typing import TypeVar
 
+from triplewise.tools.core.errors import ConfigurationError
+
 REMEMBERED = 256
 """URLs whose secrets a process remembers; the least recently given ones are forgotten."""
 
@@ -39,5 +41,11 @@ def hide_secrets(value: T) -> T | str:
 
 
 def whole_url(shown: str) -> str:
-    """Return the URL that this process was given for one that `hide_secrets` returned, or the text itself."""
+    """Return the URL that this process was given for one that `hide_secrets` returned, or the text itself.
+
+    Raises:
+        ConfigurationError: it was given to another process, and nothing keeps it.
+    """
+    if shown not in _whole and re.search(r"://[^/?#\s]*:\*\*\*@|=\*\*\*(&|$)", shown):
+        raise ConfigurationError(f"the password or key in {shown} is kept nowhere; give the whole URL again")
     return _whole.get(shown, shown)
