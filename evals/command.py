@@ -30,7 +30,7 @@ from triplewise.evals.report import render
 from triplewise.evals.systems import systems
 from triplewise.evals.tasks import TASKS
 from triplewise.evals.tasks.registry import describe
-from triplewise.graphs.cli.console import columns, examples, out, pairs, progress_bars, say
+from triplewise.graphs.cli.console import columns, echo, examples, out, pairs, progress_bars, say
 from triplewise.graphs.page import check_place, write_page
 from triplewise.graphs.presets import PRESETS
 from triplewise.tools.core.errors import ConfigurationError, DataError
@@ -185,7 +185,7 @@ def print_summary(log: EvalLog) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def show(tables: Sequence[ReportTable]) -> None:

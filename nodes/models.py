@@ -38,6 +38,7 @@ from triplewise.tools.core.errors import (
     OutOfTimeError,
     TriplewiseError,
 )
+from triplewise.tools.core.terms import one_line
 from triplewise.tools.kg.protocol import Deadline
 
 if TYPE_CHECKING:
@@ -74,8 +75,6 @@ _REASONING = (
     _UNCLOSED,
 )
 """Blocks of reasoning: whole ones, then what stands before a lone end, then what follows a lone beginning."""
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Characters that could steer a terminal."""
 _LONGEST_QUOTE = 300
 
 
@@ -379,7 +378,7 @@ class ChatModel:
         cost = self._prices.cost(self.name, tokens_in, tokens_out)
         for block in _REASONING:
             text = block.sub("", text)
-        text = _CONTROLS.sub("", text).strip()
+        text = "\n".join(map(one_line, text.split("\n"))).strip()
         # Not every server honours stop words.
         ends = [at for word in call.stop if word and (at := text.find(word)) >= 0]
         return Reply(

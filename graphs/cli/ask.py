@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import examples, out, say
+from triplewise.graphs.cli.console import echo, examples, out, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -204,9 +204,9 @@ def ask(
                 report.answer(run.answer, run.state.followed)
             answer = run.answer
             if as_json:
-                typer.echo(json.dumps(run.document(), ensure_ascii=False, indent=2))
+                echo(json.dumps(run.document(), ensure_ascii=False, indent=2))
             elif quiet:
-                typer.echo("\n".join(answer.labels) or answer.text)
+                echo("\n".join(answer.labels) or answer.text)
             if trace is not None:
                 write_run(trace, run)
     except KeyboardInterrupt:
@@ -237,7 +237,7 @@ def typed(prompt: str) -> str:
 
     Not `typer.prompt`: part of its question goes to standard output, where only the answer belongs.
     """
-    typer.echo(prompt, err=True, nl=False)
+    echo(prompt, err=True, nl=False)
     if not (line := sys.stdin.readline()):
         raise KeyboardInterrupt
     return line.strip().lower()

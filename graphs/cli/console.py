@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+import typer
+
+from triplewise.tools.core.terms import CONTROLS
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -20,8 +24,26 @@ EXIT_CODES = (
 def out(stderr: bool = False) -> Console:
     """Return standard output: no colours without a terminal or with NO_COLOR, 80 columns if nothing tells."""
     from rich.console import Console
+    from rich.segment import Segment
 
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    class SafeConsole(Console):
+        """Shows characters that would steer the terminal by their codes, whatever text they stand in."""
+
+        def render(self, *args: Any, **options: Any) -> Iterator[Segment]:
+            for text, style, control in super().render(*args, **options):
+                yield Segment(text if control else escape_controls(text), style, control)
+
+    return SafeConsole(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def escape_controls(text: str) -> str:
+    """Return a text whose control characters, but line ends and tabs, are `\\uXXXX`, as in JSON."""
+    return CONTROLS.sub(lambda c: c[0] if c[0] in "\n\t" else f"\\u{ord(c[0]):04x}", text)
+
+
+def echo(text: str, **options: Any) -> None:
+    """Print a text on standard output as it is, but for control characters: see `escape_controls`."""
+    typer.echo(escape_controls(text), **options)
 
 
 def say(message: str, kind: Literal["error", "notice", ""] = "") -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, examples, out, pairs, say
+from triplewise.graphs.cli.console import columns, echo, examples, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import FactStatus
 
@@ -105,7 +105,7 @@ def list_facts(store: Store, filters: Filters, profile: o.Profile = None, as_jso
     opened = store.open()
     facts = opened.facts(filters.fact_filter())
     if as_json:
-        typer.echo(json.dumps([plain(f) for f in facts], ensure_ascii=False, indent=2))
+        echo(json.dumps([plain(f) for f in facts], ensure_ascii=False, indent=2))
     elif facts:
         from rich.text import Text
 
@@ -137,7 +137,7 @@ def show_fact(
 
     stored = store.open().get(id)
     if as_json:
-        typer.echo(json.dumps(plain(stored), ensure_ascii=False, indent=2))
+        echo(json.dumps(plain(stored), ensure_ascii=False, indent=2))
         return
     fact, console = stored.fact, out()
     rows = [
@@ -227,7 +227,7 @@ def export_facts(
     facts = store.open().facts(filters.fact_filter(("proposed", "accepted")))
     text = "".join(f"{line}\n" for line in FORMATS[format](facts))
     if output is None:
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
         return
     try:
         output.write_text(text, encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import examples, out, pairs, progress_bars, say
+from triplewise.graphs.cli.console import echo, examples, out, pairs, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 SAMPLE, PATIENCE = 2_000, 10.0
@@ -235,7 +235,7 @@ def profile(
     generic = kg.profile.name == "generic" and not isinstance(kg, EmbeddedKG)
     shape = infer_profile(kg) if generic else kg.profile
     if into is None:
-        typer.echo(shape.yaml(), nl=False)
+        echo(shape.yaml(), nl=False)
         return
     shape.dump(into)
     say(f"wrote {into}; edit it, then: triplewise ask ... --kg {source} --profile {into}")

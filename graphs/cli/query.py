@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, examples, out, say
+from triplewise.graphs.cli.console import columns, echo, examples, out, say
 from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
 
 SEARCH_EXAMPLES = examples(
@@ -44,7 +44,7 @@ def search(
     kinds = (kind,) if kind else KINDS
     matches = search_kg(open_kg(kg or "demo", profile=profile), text, kinds, open_encoder(), limit)
     if as_json:
-        typer.echo(json.dumps([asdict(m) for m in matches], ensure_ascii=False, indent=2))
+        echo(json.dumps([asdict(m) for m in matches], ensure_ascii=False, indent=2))
     elif not matches:
         say(f"nothing is called like {text!r}")
         raise typer.Exit(1)
@@ -89,7 +89,7 @@ def query(
         kind = ConfigurationError if result.outcome is Outcome.SYNTAX else KGUnavailableError
         raise kind(f"{graph.name}: {result.message}")
     if result.boolean is not None:
-        typer.echo(json.dumps({"boolean": result.boolean}) if as_json else "yes" if result.boolean else "no")
+        echo(json.dumps({"boolean": result.boolean}) if as_json else "yes" if result.boolean else "no")
         raise typer.Exit(0 if result.boolean else 1)
     terms = {term for row in result.rows for term in row if term is not None}
     labels, short = node_labels(graph, terms, exact=as_csv or as_json), graph.profile.short
@@ -98,7 +98,7 @@ def query(
         values = {t: {"value": t.value, "id": ids[t], "label": labels[t]} for t in terms}
         named = [zip(result.variables, row, strict=True) for row in result.rows]
         cells = [{v: values[t] for v, t in row if t is not None} for row in named]
-        typer.echo(json.dumps({"variables": result.variables, "rows": cells}, ensure_ascii=False, indent=2))
+        echo(json.dumps({"variables": result.variables, "rows": cells}, ensure_ascii=False, indent=2))
     elif as_csv:
         writer = csv.writer(sys.stdout)
         writer.writerow([name for v in result.variables for name in (v, f"{v}_label")])

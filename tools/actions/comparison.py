@@ -183,7 +183,7 @@ def _described(kg: KnowledgeGraph, values: Sequence[Term], aim: str) -> str:
     from rapidfuzz import process
 
     names = kg.labels([v for v in values if isinstance(v, IRI)])
-    texts = {names.get(v) or kg.profile.short(v) if isinstance(v, IRI) else v.value: v for v in values}
+    texts = {names.get(v) or kg.profile.short(v): v for v in values}
     near = [m[0] for m in process.extract(aim, list(texts), limit=NEAREST)] if aim else list(texts)[:NEAREST]
     shown = [f"{t} [{kg.profile.short(texts[t])}]" if isinstance(texts[t], IRI) else f'"{t}"' for t in near]
     return f"{'texts' if literals else 'nodes'}{' nearest to it' if aim else ' such as'}: {', '.join(shown)}"

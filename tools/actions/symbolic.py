@@ -197,7 +197,7 @@ def _passages_text(context: ActionContext, name: str, extraction: Extraction) ->
     why = f" ({extraction.reasons[0]})" if extraction.reasons else ""
     if not extraction.passages:
         return f"No document about {name} was found{why}."
-    passages = " ; ".join(extraction.passages[:SHOWN_PASSAGES])[:SHOWN_CHARACTERS]
+    passages = " ; ".join(map(one_line, extraction.passages[:SHOWN_PASSAGES]))[:SHOWN_CHARACTERS]
     text = (
         f"By searching, {name}'s relevant documents are {passages} You should extract relevant factual "
         f"triples about {name} to answer the question. "

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from triplewise.tools.actions.toolset import ActionContext, join_names
 from triplewise.tools.core.errors import ActionError
-from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variable, text
+from triplewise.tools.core.terms import IRI, Literal, Node, Term, Triple, Variable, one_line, text
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.pyql.program import Pattern
@@ -30,7 +30,7 @@ def names(kg: KnowledgeGraph, terms: Sequence[Term]) -> dict[Term, str]:
     for term in terms:
         label = labels.get(term)
         if isinstance(term, Literal):
-            named[term] = term.value
+            named[term] = one_line(term.value)
         else:
             named[term] = UNNAMED if kg.profile.is_mediator(term, label) else label or kg.profile.short(term)
     return named

@@ -15,6 +15,11 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
+_BREAKS = re.compile(r"[\t-\r\x1c-\x1e\x85\u2028\u2029]+")
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Characters that steer a terminal, end a line, or turn the direction in which what follows is shown."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class IRI:
     """An absolute IRI, without angle brackets. Raises ValueError on characters an IRI cannot hold."""
@@ -63,6 +68,11 @@ class Variable:
 
 Term: TypeAlias = IRI | Literal
 Node: TypeAlias = IRI | Literal | Variable
+
+
+def one_line(value: str) -> str:
+    """Return a text of a graph as people and models may see it: on one line, without `CONTROLS`."""
+    return value if value.isprintable() else CONTROLS.sub("", _BREAKS.sub(" ", value))
 
 
 def text(value: str, language: str = "") -> Literal:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, InvalidOperation
 from functools import partial
 
-from triplewise.tools.core.terms import RDF, XSD, Literal, Term
+from triplewise.tools.core.terms import RDF, XSD, Literal, Term, one_line
 
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -78,9 +78,9 @@ def readable(term: Term) -> str:
     A date with a time of midnight is a date. Labels of nodes are the KG's to give: of an IRI, its text.
     """
     if not isinstance(term, Literal) or not term.datatype.startswith(XSD):
-        return term.value
+        return one_line(term.value)
     read = _READERS.get(term.datatype.removeprefix(XSD))
-    return (read(term.value) if read else None) or term.value
+    return (read(term.value) if read else None) or one_line(term.value)
 
 
 def readable_text(value: str) -> str:

@@ -20,7 +20,7 @@ from typing import Literal as OneOf
 from urllib.parse import unquote
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.terms import IRI, RDF, RDFS, Literal, Term
+from triplewise.tools.core.terms import IRI, RDF, RDFS, Literal, Term, one_line
 
 _SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*|_):.")
 _WEB = re.compile(r"https?://\S+")
@@ -140,7 +140,7 @@ class Profile:
         `relation_namespaces`).
         """
         if isinstance(term, Literal):
-            return term.value
+            return one_line(term.value)
         return self._short_form(term)
 
     def expand(self, form: str, relation: bool = False) -> IRI | None:

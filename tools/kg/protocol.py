@@ -23,7 +23,7 @@ from typing import Literal as OneOf
 from weakref import WeakKeyDictionary
 
 from triplewise.tools.core.errors import QueryFailedError
-from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable, text
+from triplewise.tools.core.terms import IRI, RDF, XSD, Literal, Term, Triple, Variable, one_line, text
 from triplewise.tools.kg.engine import Deadline as Deadline
 from triplewise.tools.kg.engine import ReadQuery, Refused, read_query, variable_names
 
@@ -785,7 +785,7 @@ def best_labels(profile: Profile, result: Result) -> dict[IRI, str]:
                 label.value,
             )
             ranks[subject] = min(rank, ranks.get(subject, rank))
-    return {subject: rank[-1] for subject, rank in ranks.items()}
+    return {subject: one_line(rank[-1]) for subject, rank in ranks.items()}
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

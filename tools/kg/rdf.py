@@ -24,7 +24,7 @@ from typing import Literal as OneOf
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple
+from triplewise.tools.core.terms import IRI, RDF, RDFS, XSD, Literal, Term, Triple, one_line
 from triplewise.tools.kg.labels import Name
 from triplewise.tools.kg.profile import BLANK, Profile, node_name
 from triplewise.tools.kg.protocol import is_datatype
@@ -316,7 +316,7 @@ def node_names(store: ox.Store, profile: Profile, reader: GraphReader) -> Iterat
                 if subject.value not in relations and profile.linkable(subject.value):
                     if by_id or not labelled:
                         labelled.add(subject.value)
-                    yield Name(subject.value, value.value, alias)
+                    yield Name(subject.value, one_line(value.value), alias)
     for iri in reader.popularity if by_id or not labelled else ():
         if iri not in relations and iri not in labelled and profile.linkable(iri):
             yield from id_names(iri)
@@ -338,7 +338,7 @@ def describer(store: ox.Store, profile: Profile) -> Callable[[str], str]:
         for predicate in predicates:
             for quad in store.quads_for_pattern(ox.NamedNode(iri), predicate, None, None):
                 if isinstance(quad.object, ox.Literal) and quad.object.language in (None, profile.language):
-                    return quad.object.value
+                    return one_line(quad.object.value)
         return ""
 
     return describe

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from triplewise.tools.core.files import is_writable, write_json
-from triplewise.tools.core.terms import IRI, RDFS, Literal, Term, Triple, text
+from triplewise.tools.core.terms import IRI, RDFS, Literal, Term, Triple, one_line, text
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import Profile, RelationText, local_name, split_words
 from triplewise.tools.kg.protocol import (
@@ -140,7 +140,7 @@ def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[s
             is_class = not is_datatype(value) and kg.profile.linkable(value.value)
             says = (labels.get(value) or split_words(local_name(value.value))).lower() if is_class else ""
         else:
-            says = value.value if getattr(value, "language", "") in ("", kg.profile.language) else ""
+            says = kg.profile.short(value) if value.language in ("", kg.profile.language) else ""
         if says:
             own = schema.setdefault(subject, {})
             own[keys[predicate.value]] = says if keys[predicate.value] not in own else ""
@@ -170,7 +170,7 @@ def _texts_of(
             if not isinstance(subject, IRI) or not isinstance(value, Literal):
                 continue
             if value.language in ("", kg.profile.language):
-                yield subject, value.value
+                yield subject, one_line(value.value)
 
 
 def singulars(noun: str) -> tuple[str, ...]:
