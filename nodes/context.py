@@ -243,7 +243,8 @@ class Context:
 
     def __post_init__(self) -> None:
         for name in OUTSIDE:
-            setattr(self, name, hide_secrets(getattr(self, name)))
+            if isinstance(value := getattr(self, name), str) and "://" in value:
+                setattr(self, name, hide_secrets(value))
         for setting in fields(self):
             name, value = setting.name, getattr(self, setting.name)
             kind, _, optional = str(setting.type).partition(" | ")

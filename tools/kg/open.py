@@ -76,7 +76,9 @@ def open_kg(
         ConfigurationError: unknown profile, impossible URL.
         DataError: no such path, or a folder or file that holds no graph; says what to do.
     """
-    text, path = whole_url(str(source)), Path(source)
+    text, path = str(source), Path(source)
+    if _URL.match(text):
+        text = whole_url(text)
     key: tuple[object, ...] = (text, profile if isinstance(profile, Profile) else str(profile))
     if _URL.match(text):  # it may have been indexed since
         from triplewise.tools.core.credentials import without_login
