@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 HELP = ("-h", "--help")
 FAILED, INTERRUPTED = 3, 130
+AGAIN = "the same command with --retry-crashed asks them again"
 WIDTH = 180
 """Columns of tables that go to no terminal."""
 
@@ -155,19 +156,24 @@ def run_task(
         reason = log.error.message if log.error else log.status
         say(f"the evaluation failed ({reason}); {RESUME}", "error")
         raise typer.Exit(FAILED)
+    failed = crashes(log)
     if not as_json:
         print_summary(log)
-        return
-    print_json({
-        "task": log.eval.task,
-        "version": log.eval.task_version,
-        "arguments": log.eval.task_args,
-        "about": log.eval.metadata,
-        "scores": scores_of(log),
-        "crashes": dict(crashes(log)),
-        "status": log.status,
-        "log": log.location,
-    })  # fmt: skip
+    else:
+        print_json({
+            "task": log.eval.task,
+            "version": log.eval.task_version,
+            "arguments": log.eval.task_args,
+            "about": log.eval.metadata,
+            "scores": scores_of(log),
+            "crashes": dict(failed),
+            "status": log.status,
+            "log": log.location,
+        })  # fmt: skip
+    if failed:
+        name, error = failed[0]
+        say(f"{len(failed)} questions crashed and count as wrong (first {name}: {error}); {AGAIN}", "error")
+        raise typer.Exit(FAILED)
 
 
 def print_summary(log: EvalLog) -> None:

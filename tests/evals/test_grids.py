@@ -347,6 +347,19 @@ def test_crashes_are_counted_and_a_cell_of_nothing_else_has_failed(
     assert "(4 questions, 3 crashed, " in line(some)
 
 
+@pytest.mark.usefixtures("closed")
+def test_questions_that_crash_are_named_and_fail_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with OpenAIServer(["Ridley Scott"]) as server:
+        asked = ["run", "metaqa", "--set", "hops=1", "--system", "direct", "--model", "openai:scripted"]
+        done = CliRunner().invoke(app, [*asked, "--base-url", server.url, "--log-dir", str(tmp_path)])
+    assert done.exit_code == 3
+    assert "3 questions crashed and count as wrong (first " in " ".join(done.stderr.split())
+    assert "--retry-crashed" in done.stderr
+
+
 SCRIPT = """
 import sys
 from pathlib import Path

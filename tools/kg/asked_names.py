@@ -121,7 +121,7 @@ def _find_full_text(kg: KnowledgeGraph) -> FullText | None:
     result = kg.query(f"SELECT ?by ?label WHERE {{ {samples} }}")
     present = tuple(p.value for p in named if any(by == p for by, _ in result.rows))
     labels = [label.value for _, label in result.rows if isinstance(label, Literal)]
-    if not labels:
+    if not (labels and present):
         return None
     known = max(labels, key=lambda label: (label.isascii(), len(max(_WORD.findall(label) or [""], key=len))))
 

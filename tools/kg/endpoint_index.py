@@ -131,7 +131,7 @@ class _Reading:
         if finished:
             return
         counted = self.kg.query(f"SELECT (COUNT(*) AS ?n) WHERE {{ {pattern} }}")
-        total = whole_number(counted.rows[0][0]) if counted.outcome.ok else None
+        total = whole_number(counted.rows[0][0]) if counted.outcome is Outcome.ROWS else None
         page, most, facts = PAGE, MOST_PAGE, kind != "descriptions"
         types = ", ".join(
             f"<{p}>" for p in self.profile.type_predicates

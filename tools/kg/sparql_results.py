@@ -220,13 +220,15 @@ def _parse_json(body: bytes, limit: int) -> tuple[Result, str]:
         ]
     except ValueError as error:
         raise NotResultsError(f"the JSON results end in the middle ({error})", cut=True) from None
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise NotResultsError(f"the JSON holds no SPARQL results ({error!r})") from None
     return Result.capped(names, rows, limit), remark
 
 
 def _json_term(cell: Mapping[str, Any]) -> Term:
     kind, value = cell["type"], cell["value"]
+    if kind != "triple" and not isinstance(value, str):
+        raise TypeError(f"a {kind} whose value is {value!r}")
     if kind == "uri":
         return safe_iri(value)
     if kind == "bnode":
