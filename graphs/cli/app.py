@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import json
 import os
 import sqlite3
 import sys
@@ -36,7 +37,6 @@ app = typer.Typer(
     )
     + f"\n\n{EXIT_CODES}",
     rich_markup_mode="rich",
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -49,6 +49,26 @@ app.add_typer(kg.commands, name="kg")
 app.add_typer(plan.commands, name="plan")
 app.add_typer(guidelines.commands, name="guidelines")
 app.add_typer(facts.commands, name="facts")
+
+
+config = typer.Typer(help="The configuration file, triplewise.toml.", no_args_is_help=True)
+app.add_typer(config, name="config")
+
+
+@config.command("show", epilog=examples("triplewise config show"))
+def show_config() -> None:
+    """Print where the configuration file lies and what it says; or where one would be looked for."""
+    from triplewise.tools.core.configuration import SECTIONS, configuration_file, places, read_section
+
+    path = configuration_file()
+    if path is None:
+        say(f"no configuration file; it would be looked for as {' or '.join(map(str, places()))}")
+        raise typer.Exit(1)
+    say(str(path))
+    tables = {section: table for section in SECTIONS if (table := read_section(section))}
+    for login in tables.get("endpoints", {}).values():  # a header may hold a secret
+        login |= {"headers": dict.fromkeys(login["headers"], "...")} if "headers" in login else {}
+    typer.echo(json.dumps(tables, indent=2))
 
 
 @app.command(epilog=examples("triplewise presets"))

@@ -148,7 +148,7 @@ def ask(
     named["interactive"] = interactive or None
     request = None
     if not resume:
-        file_preset, settings = o.read_config(config) if config else (None, {})
+        file_preset, settings = o.read_config(config)
         settings = options.context_settings(**settings | {k: v for k, v in named.items() if v is not None})
         if file is not None:
             from triplewise.graphs.cli.batch import ask_all

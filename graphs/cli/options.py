@@ -69,7 +69,8 @@ class RunOptions:
     settings: Settings = None
 
     def context_settings(self, **more: Any) -> dict[str, Any]:
-        """Return the settings of these options and more, checked; those not set are left to the preset.
+        """Return the settings of these options, of more, and of `triplewise.toml`, in that order, checked.
+        Those not set are left to the preset.
 
         Raises:
             ConfigurationError: an unknown setting, or a value that does not fit; lists what is legal.
@@ -78,7 +79,9 @@ class RunOptions:
         from triplewise.nodes.models import split_model
 
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "settings"}
-        values = more | {name: value for name, value in named.items() if value is not None}
+        values = (
+            read_config(None)[1] | more | {name: value for name, value in named.items() if value is not None}
+        )
         values |= parse_settings(self.settings or [])
         context = Context(**values)
         if not context.embedded:
@@ -139,24 +142,26 @@ def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def read_config(path: Path) -> tuple[str | None, dict[str, Any]]:
-    """Return the preset (None for none) and the settings of a `--config` file.
+def read_config(path: Path | None) -> tuple[str | None, dict[str, Any]]:
+    """Return the preset (None for none) and the settings of a `--config` file, or of `triplewise.toml`.
 
     Raises:
         DataError: it cannot be read, or maps no settings.
-        ConfigurationError: an unknown setting; lists what is legal.
+        ConfigurationError: an unknown setting; says what is legal.
     """
     from triplewise.nodes.context import Context
+    from triplewise.tools.core.configuration import configuration_file, read_section
     from triplewise.tools.core.files import read_yaml
 
-    values = read_yaml(path).value
+    values = read_yaml(path).value if path else dict(read_section("settings"))
     if not isinstance(values, dict):
         raise DataError("must map settings to values, e.g. `encoder: learned/policy-1`", path)
     preset = values.pop("preset", None)
     legal = [f.name for f in fields(Context)]
     for name in values:
         if name not in legal:
-            raise ConfigurationError.unknown(f"setting in {path}", name, ["preset", *legal])
+            place = path or configuration_file()
+            raise ConfigurationError.unknown(f"setting in {place}", name, ["preset", *legal])
     return preset, values
 
 

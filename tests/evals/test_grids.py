@@ -94,7 +94,7 @@ WRONG = [
         "defaults.system: unknown preset or baseline 'agnet'; choose one of",
     ),
     ("task: metaqa", "task: metaq", 5, "columns.0.task: unknown task 'metaq'; choose one of: "),
-    ("{hops: 1}", "{hop: 1}", 5, "columns.0.set.hop: unknown name to set 'hop'; choose one of: "),
+    ("{hops: 1}", "{hop: 1}", 5, "columns.0.set.hop: unknown name to set 'hop'; did you mean 'hops'"),
     ("{hops: 1}", "{preset: oda}", 5, "'preset' is set by system"),
     (
         "{plan: none}",
@@ -120,7 +120,7 @@ WRONG = [
     ("name: tiny", "name: tiny\npublished: t-3", 2, "unknown published table 't-3'; choose one of: "),
     ("name: tiny", "name: tiny\npublished: oda-table-3", 9, "unknown row of oda-table-3 'no plan'"),
     ("name: tiny", "name: tiny\ncells:\n  - {row: other}", 3, "unknown row 'other'; choose one of: no plan"),
-    ("system: agent", "system: rog", 8, "unknown name to set 'plan'; choose one of: "),
+    ("system: agent", "system: rog", 8, "unknown name to set 'plan'; did you mean "),
     ("task: metaqa", "limit: 3", 1, "a cell without task"),
     ("name: tiny", "name: tiny\nseeds: [0]", 2, "seeds.0: input should be greater than or equal to 1"),
 ]
@@ -169,7 +169,7 @@ def test_choices_of_the_command_line_win(tmp_path: Path) -> None:
     assert first.spec.set.items() >= given.items()
     assert second.spec.set["plan"] == "proposed"
     with pytest.raises(
-        ConfigurationError, match="unknown name in --set 'planner'; choose one of: act, answer"
+        ConfigurationError, match="unknown name in --set 'planner'; did you mean 'plan'"
     ):
         cells_of(file, Choices(given={"planner": 1}))
     with pytest.raises(ConfigurationError, match="--set plan: unknown variant of phase plan 'x'"):

@@ -101,3 +101,22 @@ def test_a_batch_that_cannot_be(
     file.write_text(text, encoding="utf-8")
     assert run(["ask", "--file", str(file), *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_configuration_file_sets_what_options_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["config", "show"]) == 1
+    text = '[settings]\nmin_confidence = 1.0\n[endpoints."x.org"]\nheaders = { Key = "secret" }\n'
+    (tmp_path / "triplewise.toml").write_text(text, encoding="utf-8")
+    capsys.readouterr()
+    assert run(["config", "show"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["settings"] == {"min_confidence": 1.0}
+    assert "secret" not in json.dumps(shown)
+    assert run(["ask", "-q", "Who wrote Dracula?"]) == 4
+    assert run(["ask", "-q", "Who wrote Dracula?", "--set", "min_confidence=0"]) == 0
+    (tmp_path / "triplewise.toml").write_text("[settings]\nmax_stpes = 3\n", encoding="utf-8")
+    assert run(["ask", "Who wrote Dracula?"]) == 2
+    assert "did you mean 'max_steps' or" in capsys.readouterr().err

@@ -1,6 +1,10 @@
 """`triplewise.toml`: what is set once for every run, by the person who runs triplewise or serves it.
 
 ```toml
+[settings]                     # of every run, as `--set` has them, and `preset`; options go before them
+kg = "films"
+model = "openai:gpt-4o-mini"
+
 [server.kg]                    # what clients of a server may choose, by name (graphs/studio.py)
 films = "/data/films"
 ```
@@ -29,10 +33,14 @@ def configuration_file() -> Path | None:
         if not (path := Path(named)).is_file():
             raise DataError(f"no such configuration file; correct {VARIABLE}, or unset it", path)
         return path
+    return next((path for path in places() if path.is_file()), None)
+
+
+def places() -> tuple[Path, Path]:
+    """Return where a configuration file is looked for: the working folder, the user's folder."""
     from platformdirs import user_config_path
 
-    places = (Path(NAME).absolute(), user_config_path("triplewise") / NAME)
-    return next((path for path in places if path.is_file()), None)
+    return Path(NAME).absolute(), user_config_path("triplewise") / NAME
 
 
 def read_section(name: str) -> dict[str, Any]:

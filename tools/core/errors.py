@@ -22,6 +22,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+LISTED = 20
+"""Legal names up to which all are listed where an unknown one was given."""
+
 
 class TriplewiseError(Exception):
     """Base of all errors raised on purpose."""
@@ -36,8 +39,11 @@ class ConfigurationError(UserError):
 
     @classmethod
     def unknown(cls, what: str, given: object, legal: Iterable[str]) -> ConfigurationError:
-        """An error that lists the legal names of `what`."""
-        return cls(f"unknown {what} {given!r}; choose one of: {', '.join(sorted(legal))}")
+        """An error that names the legal names of `what` that are nearest, or all where there are few."""
+        names = sorted(map(str, legal))
+        if len(names) > LISTED and (close := difflib.get_close_matches(str(given), names, 3, 0.5)):
+            return cls(f"unknown {what} {given!r}; did you mean {' or '.join(map(repr, close))}?")
+        return cls(f"unknown {what} {given!r}; choose one of: {', '.join(names)}")
 
 
 class DataError(UserError):
