@@ -168,9 +168,7 @@ def test_choices_of_the_command_line_win(tmp_path: Path) -> None:
     assert (first.spec.limit, first.seed, first.spec.set["plan_seed"]) == (4, 7, 7)
     assert first.spec.set.items() >= given.items()
     assert second.spec.set["plan"] == "proposed"
-    with pytest.raises(
-        ConfigurationError, match="unknown name in --set 'planner'; did you mean 'plan'"
-    ):
+    with pytest.raises(ConfigurationError, match="unknown name in --set 'planner'; did you mean 'plan'"):
         cells_of(file, Choices(given={"planner": 1}))
     with pytest.raises(ConfigurationError, match="--set plan: unknown variant of phase plan 'x'"):
         cells_of(file, Choices(given={"plan": "x"}))
