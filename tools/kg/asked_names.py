@@ -79,7 +79,7 @@ class FullText:
 
 def _stem(word: str) -> str:
     """The beginning of a word, which a slip in its end leaves as it is; short words are kept whole."""
-    return word[: max(4, len(word) * 2 // 3)] if len(word) > 4 else word
+    return word[: max(4, len(word) // 2)] if len(word) > 4 else word
 
 
 @cache
