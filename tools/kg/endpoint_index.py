@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triplewise.tools.core.errors import KGUnavailableError
-from triplewise.tools.core.terms import IRI, Literal, whole_number
+from triplewise.tools.core.terms import IRI, Literal, text, whole_number
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import Name, build_label_index
@@ -77,7 +77,7 @@ def index_endpoint(kg: EndpointKG, *, pause: float = 0.2, progress: Progress | N
             names = build_label_index(
                 building,
                 reading.names(),
-                reading,
+                reading.popularity,
                 reading.description,
                 lambda done: reading.progress("indexing labels", done, None),
             )
@@ -133,15 +133,12 @@ class _Reading:
         counted = self.kg.query(f"SELECT (COUNT(*) AS ?n) WHERE {{ {pattern} }}")
         total = whole_number(counted.rows[0][0]) if counted.outcome is Outcome.ROWS else None
         page, most, facts = PAGE, MOST_PAGE, kind != "descriptions"
-        types = ", ".join(
-            f"<{p}>" for p in self.profile.type_predicates
-        )  # classes are not known by their instances
+        # Classes are not known by their instances.
+        types = ", ".join(f"<{p}>" for p in self.profile.type_predicates)
         untyped = f"FILTER(?b NOT IN ({types}))" if types else ""
         while True:
-            self.progress(
-                f"reading {kind} ({section.rpartition('/')[2]})" if section else "reading ids", read, total
-            )
-            some = f"{pattern} FILTER(STR(?node) >= {_quoted(after)})" if after else pattern
+            self.progress(f"reading {kind} {section.rpartition('/')[2]}", read, total)
+            some = f"{pattern} FILTER(STR(?node) >= {text(after).n3()})" if after else pattern
             order = "ORDER BY STR(?node)" if after else f"OFFSET {read}"
             some = f"{{ SELECT ?node ?text WHERE {{ {some} }} {order} LIMIT {page} }}"
             around = f"{{ ?node ?a ?x }} UNION {{ ?x ?b ?node {untyped} }}" if facts else "BIND(1 AS ?x)"
@@ -180,9 +177,9 @@ class _Reading:
     def _keep(self, section: str, kind: str, result: Result) -> None:
         """Keep a page."""
         rows = [
-            (section, node.value, text.value, text.language.lower(), whole_number(n) or 0)
-            for node, text, n in result.rows
-            if isinstance(node, IRI) and isinstance(text, Literal)
+            (section, node.value, name.value, name.language.lower(), whole_number(n) or 0)
+            for node, name, n in result.rows
+            if isinstance(node, IRI) and isinstance(name, Literal)
         ]
         self.connection.execute("BEGIN")
         self.connection.executemany(
@@ -217,10 +214,10 @@ class _Reading:
         sections += [(True, p, set(QUESTIONS_IN) - own) for p in profile.label_predicates]
         for alias, predicate, languages in sections:
             sql = "SELECT iri, text, language FROM names WHERE section = ?"
-            for iri, text, language in self.connection.execute(sql, (predicate,)):
+            for iri, name, language in self.connection.execute(sql, (predicate,)):
                 spoken = language.partition("-")[0] in languages
                 if spoken and iri not in relations and profile.linkable(iri):
-                    yield Name(iri, text, alias)
+                    yield Name(iri, name, alias)
         named = ",".join("?" * len(profile.label_predicates))
         labelled = f"SELECT iri FROM names WHERE section IN ({named})"
         sql = f"SELECT iri FROM names WHERE section = '' AND iri NOT IN ({labelled})"
@@ -228,16 +225,12 @@ class _Reading:
             if iri not in relations and profile.linkable(iri):
                 yield from id_names(iri)
 
-    def get(self, iri: str, default: int, /) -> int:
+    def popularity(self, iri: str) -> int:
         """Return the facts of a node."""
-        row = self.connection.execute("SELECT facts FROM nodes WHERE iri = ?", (iri,)).fetchone()
-        return row[0] if row else default
+        (facts,) = self.connection.execute("SELECT facts FROM nodes WHERE iri = ?", (iri,)).fetchone()
+        return int(facts)
 
     def description(self, iri: str) -> str:
         """Return the description of a node, "" if it has none."""
-        row = self.connection.execute("SELECT description FROM nodes WHERE iri = ?", (iri,)).fetchone()
-        return row[0] if row else ""
-
-
-def _quoted(value: str) -> str:
-    return Literal(value, "http://www.w3.org/2001/XMLSchema#string").n3()
+        (text,) = self.connection.execute("SELECT description FROM nodes WHERE iri = ?", (iri,)).fetchone()
+        return str(text)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 from typing import Literal as OneOf
 
 from triplewise.tools.core.errors import DataError
@@ -23,6 +24,10 @@ from triplewise.tools.core.terms import IRI
 
 if TYPE_CHECKING:
     import tantivy
+
+    from triplewise.tools.kg.asked_names import AskedNames
+
+    Names: TypeAlias = "_Names | AskedNames"
 
 Kind = OneOf["exact", "alias", "fuzzy", "trigram"]
 
@@ -114,46 +119,6 @@ class Name:
     alias: bool = False
 
 
-class Names(Protocol):
-    """A place where names are: tables of an index, or an endpoint that is asked. Texts are as people write.
-
-    Attributes:
-        most_words: words of the longest name.
-    """
-
-    most_words: int
-
-    def exact(self, texts: Mapping[str, Collection[str]]) -> Mapping[str, list[Entry]]:
-        """Return normal form -> entries of that name. `texts`: normal form -> ways in which it is written."""
-
-    def fuzzy(self, text: str, limit: int) -> Iterable[Entry]:
-        """Return entries whose names may be nearly the text, to be compared."""
-
-    def trigrams(self, text: str, limit: int) -> Iterable[Entry]:
-        """Return entries whose names share letters with the text, to be compared."""
-
-    def longer(self, text: str, limit: int) -> Iterable[Entry]:
-        """Return the best known entries whose name begins or ends with the text and goes on."""
-
-    def node(self, iri: IRI) -> Entry | None:
-        """Return the entry of a node under its preferred label."""
-
-    def nodes(self, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, Entry]]:
-        """Yield nodes with their numbers: these, or all."""
-
-    def __len__(self) -> int: ...
-
-    def close(self) -> None:
-        """Free what is held."""
-
-
-class Counts(Protocol):
-    """Popularity by IRI: a mapping, or anything that can look it up."""
-
-    def get(self, iri: str, default: int, /) -> int:
-        """Return the facts that a node takes part in."""
-
-
 class LabelIndex:
     """Looks names up, in one place or several. Read-only, and safe to use from several threads.
 
@@ -177,11 +142,11 @@ class LabelIndex:
     def in_memory(
         cls,
         names: Callable[[], Iterable[Name]],
-        popularity: Counts | None = None,
+        popularity: Mapping[str, int] | None = None,
         description: Callable[[str], str] = lambda iri: "",
     ) -> LabelIndex:
         """Return an index of a small KG, built from names in order of preference when it is first used."""
-        return cls(lambda: [_memory_names(names(), popularity or {}, description)])
+        return cls(lambda: [_memory_names(names(), Counter(popularity).__getitem__, description)])
 
     @classmethod
     def on_disk(cls, folder: Path) -> LabelIndex:
@@ -198,9 +163,11 @@ class LabelIndex:
 
         return cls(names)
 
-    def with_names(self, names: Sequence[Name], popularity: Counts | None = None) -> LabelIndex:
+    def with_names(self, names: Sequence[Name], popularity: Mapping[str, int] | None = None) -> LabelIndex:
         """Return an index of these names too. This one stays as it is, and must outlive the other."""
-        return LabelIndex(lambda: [*self._names, _memory_names(names, popularity or {}, lambda iri: "")])
+        return LabelIndex(
+            lambda: [*self._names, _memory_names(names, Counter(popularity).__getitem__, lambda iri: "")]
+        )
 
     def exact(self, *texts: str) -> tuple[Entry, ...]:
         """Return entries of which a name is a text, but for case, accents and signs; labels first."""
@@ -325,7 +292,7 @@ def _ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 def build_label_index(
     folder: Path,
     names: Iterable[Name],
-    popularity: Counts,
+    popularity: Callable[[str], int],
     description: Callable[[str], str],
     progress: Callable[[int], None] | None = None,
 ) -> int:
@@ -357,7 +324,7 @@ def build_label_index(
 def _insert(
     connection: sqlite3.Connection,
     names: Iterable[Name],
-    popularity: Counts,
+    popularity: Callable[[str], int],
     description: Callable[[str], str],
     progress: Callable[[int], None] | None = None,
 ) -> int:
@@ -369,7 +336,7 @@ def _insert(
         preferred = {name.iri: name for name in reversed(batch)}
         connection.executemany(
             "INSERT OR IGNORE INTO nodes(iri, label, popularity, description) VALUES (?, ?, ?, ?)",
-            ((n.iri, n.text, popularity.get(n.iri, 0), description(n.iri)) for n in preferred.values()),
+            ((n.iri, n.text, popularity(n.iri), description(n.iri)) for n in preferred.values()),
         )
         connection.executemany(
             "INSERT INTO names(norm, node, text, alias) "
@@ -384,7 +351,9 @@ def _insert(
     return count
 
 
-def _memory_names(names: Iterable[Name], popularity: Counts, description: Callable[[str], str]) -> _Names:
+def _memory_names(
+    names: Iterable[Name], popularity: Callable[[str], int], description: Callable[[str], str]
+) -> _Names:
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     _insert(connection, names, popularity, description)
     return _Names(connection)

@@ -163,7 +163,7 @@ def _build(
     names = build_label_index(
         folder,
         rdf.node_names(store, profile, reader),
-        reader.popularity,
+        reader.popularity.__getitem__,
         rdf.describer(store, profile),
         lambda done: reader.tell("indexing labels", done),
     )

@@ -31,7 +31,7 @@ def describe(iri: str) -> str:
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> LabelIndex:
     if request.param == "memory":
         return LabelIndex.in_memory(lambda: NAMES, POPULARITY, describe)
-    build_label_index(tmp_path, NAMES, POPULARITY, describe)
+    build_label_index(tmp_path, NAMES, lambda iri: POPULARITY.get(iri, 0), describe)
     return LabelIndex.on_disk(tmp_path)
 
 
@@ -63,7 +63,7 @@ def test_the_cascade_says_how_it_found(index: LabelIndex) -> None:
 
 
 def test_trigrams_find_what_no_single_edit_reaches(tmp_path: Path) -> None:
-    build_label_index(tmp_path, [Name(E + "x", "Nebuchadnezzar")], {}, describe)
+    build_label_index(tmp_path, [Name(E + "x", "Nebuchadnezzar")], lambda iri: 0, describe)
     found = LabelIndex.on_disk(tmp_path).search("nebukanedzar")
     assert [c.kind for c in found] in (["trigram"], ["fuzzy"])
     assert ids(LabelIndex.on_disk(tmp_path).search("nebu chadnezzar")) == ["x"]
