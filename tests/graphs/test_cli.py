@@ -273,9 +273,9 @@ def test_interrupts_and_bugs_end_in_a_line(
 
 
 COMMANDS = (
-    "ask|search|learn|demo|graph|presets|plan|plan index|kg load|kg index|kg info|kg profile|kg cut|kg thin|facts list"
+    "ask|search|learn|demo|graph|presets|plan|plan index|kg load|kg index|kg info|kg profile|kg cut|kg thin"
 )
-COMMANDS += "|facts show|facts accept|facts reject|facts export|guidelines check|guidelines stats"
+COMMANDS += "|facts list|facts show|facts accept|facts reject|facts export|guidelines check|guidelines stats"
 
 
 @pytest.mark.parametrize("command", COMMANDS.split("|"))
