@@ -113,10 +113,10 @@ class _Handler(BaseHTTPRequestHandler):
             traffic.most_in_flight = max(traffic.most_in_flight, traffic.in_flight)
         sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         time.sleep(proxy.delay_ms / 1000)
-        if fault.isdecimal():
-            status, headers, body = int(fault), {}, b"failed by chance"
-        else:
-            status, headers, body = (0, {}, b"") if fault == "hung up" else self._ask(sent)
+        headers: dict[str, str] = {}
+        status, body = int(fault) if fault.isdecimal() else 0, b"failed by chance"
+        if fault in ("", "cut"):
+            status, headers, body = self._ask(sent)
         with proxy.lock:  # before the reply: what the client does next is a new round trip
             traffic.in_flight -= 1
             traffic.refused += status == 502
