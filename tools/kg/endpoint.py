@@ -61,9 +61,10 @@ class EndpointKG(KnowledgeGraph):
     """A KG behind a SPARQL 1.1 endpoint.
 
     Connections are kept open, as many as there are requests at a time. Overload (429, 5xx) and cut
-    connections are tried again within the time-out, as `Retry-After` asks; time-outs are not. What tasks ask
-    that run together (`together`) is sent in as many requests as there are connections, each the union of
-    several queries where there are more.
+    connections are tried again within the time-out, as `Retry-After` asks; time-outs are not. A server that
+    has answered before is waited for as long while it is down. What tasks ask that run together (`together`)
+    is sent in as many requests as there are connections, each the union of several queries where there are
+    more.
 
     Args:
         url: the query endpoint. Its login is looked up (see `triplewise.tools.core.credentials`); a query
