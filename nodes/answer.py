@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from langgraph.runtime import Runtime
@@ -14,6 +15,7 @@ from triplewise.nodes.plan import settings_of
 from triplewise.nodes.state import Answer, AnswerStatus, ProofTriple, Rival, State
 from triplewise.nodes.text import contains_name
 from triplewise.tools.actions.comparison import compared
+from triplewise.tools.core.errors import QueryFailedError
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Triple, Variable
 from triplewise.tools.kg import KnowledgeGraph
@@ -37,6 +39,8 @@ PROOF_LIMIT = 50
 """Most facts shown as proof."""
 UNSURE = "Not sure, perhaps: "
 """What goes before an answer that is not sure."""
+NO_PROOF = "the facts that prove it could not be read"
+"""Why an answer comes without proof."""
 RIVALS, RIVAL_VALUES = 3, 10
 """Most other readings that an answer names, and most answers of each."""
 Shape = tuple[tuple[IRI, bool], ...]
@@ -61,7 +65,7 @@ def labels_of(kg: KnowledgeGraph, values: Iterable[str]) -> tuple[str, ...]:
     """Return the readable text of answer values, in their order; numbers are grouped, dates are in words."""
     values = list(values)
     iris = {v: iri for v in values if (iri := kg.profile.expand(v)) is not None}
-    labels = kg.labels(iris.values())
+    labels = kg.labels(iris.values(), partial=True)
     texts = []
     for value in values:
         label = labels.get(iris[value], "") if value in iris else ""
@@ -161,7 +165,10 @@ def _build(
             status, reason = "unsure", "; ".join(filter(None, (reason, doubts(kg, reading))))
         rivals = rivals_of(reading, state, kg, calibration)
     shown = list(dict.fromkeys(proof))[:PROOF_LIMIT]
-    names = triple_labels(kg, shown, exact=False)
+    try:
+        names = triple_labels(kg, shown, exact=False)
+    except QueryFailedError as error:
+        shown, names, reason = [], [], "; ".join(filter(None, (reason, f"{NO_PROOF}: {error}")))
     facts = with_documents(kg, [ProofTriple(*fact) for fact in zip(shown, names, strict=True)])
     labels = labels_of(kg, values)
     text, read = sentence(labels) or f"Not found: {reason}.", sum(bool(fact.fact) for fact in facts)
@@ -245,11 +252,15 @@ def program(state: State, runtime: Runtime[Context]) -> Update:
     if state.verdict is not None and state.verdict.status == "spent" and not finished:
         if not query.answer and query.variables and not query.boolean:
             query = query.set_answer(query.variables[-1])
-        values = _values_of(query, kg)
-    proof: Sequence[Triple] = _proof_of(query, kg) if values else ()
+        with suppress(QueryFailedError):  # then nothing is proven so far
+            values = _values_of(query, kg)
     rule, note = _claim_rule(state, context), ""
+    try:
+        proof: Sequence[Triple] = _proof_of(query, kg) if values else ()
+    except QueryFailedError as error:
+        proof, note = (), f"{NO_PROOF}: {error}"
     if rule is not None and values:
-        note = rule.provenance
+        note = note or rule.provenance
         if values in (("true",), ("false",)):
             # What the graph holds in the place of the fact that the claim states.
             stated = next((c for c in rule.constraints if c.kind == "holds"), None)

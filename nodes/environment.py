@@ -32,7 +32,7 @@ from langgraph.runtime import Runtime, get_runtime
 
 from triplewise.guidelines import Guidelines, load_guidelines
 from triplewise.nodes.context import ENVIRONMENT, Context
-from triplewise.nodes.state import State, Usage, Verdict, fresh_state
+from triplewise.nodes.state import Answer, State, Usage, Verdict, fresh_state
 from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.addresses import whole_url
 from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError, QueryFailedError
@@ -420,9 +420,11 @@ class PhaseNode(Runnable[State, Update]):
                 if error.outcome != Outcome.TIMEOUT:
                     raise error
                 note = str(error)
-            update = {"program": "", **(fresh_state() if self.place == "link" else {})}
+            update: Update = {"program": "", **(fresh_state() if self.place == "link" else {})}
         else:
             update = {}
+        if self.place == "answer":
+            update["answer"] = Answer("budget_spent", text=f"Not found: {note}.", reason=note)
         return {**update, "verdict": Verdict("spent", note=note)}
 
     def _begin(self, state: State, runtime: Runtime[Context]) -> _Run:

@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment
-from triplewise.nodes.state import State, Usage, fresh_state
+from triplewise.nodes.state import State, fresh_state
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.linking.linker import link as link_mentions
@@ -48,7 +48,7 @@ def known(state: State, runtime: Runtime[Context]) -> Update:
 
 def start(linked: tuple[LinkedEntity, ...]) -> Update:
     """A fresh start: nothing of an earlier question of the same thread is left."""
-    return {**fresh_state(), "usage": Usage(), "linked": linked, "focus": tuple(e.id for e in linked)}
+    return {**fresh_state(), "linked": linked, "focus": tuple(e.id for e in linked)}
 
 
 def none(state: State, runtime: Runtime[Context]) -> Update:

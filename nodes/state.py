@@ -278,4 +278,4 @@ class State(BaseModel):
 
 def fresh_state() -> dict[str, Any]:
     """Return an update after which nothing of an earlier question of the same thread is left."""
-    return State(question="").model_dump(exclude={"question", "entities"})
+    return {**State(question="").model_dump(exclude={"question", "entities"}), "usage": Usage()}

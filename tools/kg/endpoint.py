@@ -146,7 +146,7 @@ class EndpointKG(KnowledgeGraph):
         return result
 
     def _run(self, query: ReadQuery, timeout: float, limit: int) -> Result:
-        return self._waves.ask(_Asked(query, timeout, limit))
+        return self._waves.ask(_Asked(query, timeout, limit, self.deadline))
 
     def _settle_all(self, asked: Sequence[_Asked]) -> list[Result]:
         """Answer queries at the same time, each once, in no more requests than there are connections."""
@@ -167,19 +167,19 @@ class EndpointKG(KnowledgeGraph):
         """Answer queries by the union of them; each by itself where the engine fails at that."""
         if len(asked) > 1 and (query := unite([(a.query, a.limit) for a in asked])) is not None:
             most = sum(a.limit + 1 for a in asked)
-            whole = self._settle(query, max(a.timeout for a in asked), most)
+            whole = self._settle(query, max(a.timeout for a in asked), most, asked[0].within)
             if whole.outcome in (Outcome.ROWS, Outcome.EMPTY):
                 return split(whole, [(a.query, a.limit) for a in asked])
             if whole.outcome is Outcome.SYNTAX:
                 self.shared._unites = False
-        return [self._settle(a.query, a.timeout, a.limit) for a in asked]
+        return [self._settle(a.query, a.timeout, a.limit, a.within) for a in asked]
 
-    def _settle(self, query: ReadQuery, timeout: float, limit: int) -> Result:
+    def _settle(self, query: ReadQuery, timeout: float, limit: int, within: Deadline | None = None) -> Result:
         """Answer one query."""
         if self.closed:
             message = f"the knowledge graph {self.name!r} was closed: open it again"
             return Result(Outcome.UNAVAILABLE, message=message)
-        deadline = Deadline(timeout)
+        deadline = Deadline(timeout, within)
         if self.shared._is_virtuoso:
             query = list_subclasses(query, lambda text: self._try(read_query(text), CLASSES, deadline).result)
         verdict = self._try(query, limit, deadline)
@@ -204,14 +204,14 @@ class EndpointKG(KnowledgeGraph):
                     f"{deadline.seconds:g} s does not leave."
                 )
                 return Verdict(Result(verdict.result.outcome, message=message))
-            time.sleep(wait)
+            deadline.sleep(wait)
         return verdict
 
     def _attempt(self, query: ReadQuery, limit: int, deadline: Deadline) -> Verdict:
         left = deadline.left
         request, seconds = self._request(query.text, query.form, left), math.ceil(max(left, 1.0))
         try:
-            reply = self._workers.run(partial(self._exchange, request, seconds), deadline.left)
+            reply = self._workers.run(partial(self._exchange, request, seconds), left, deadline)
         except (TimeoutError, httpx.TimeoutException):
             message = (
                 f"{self.url} gave no answer within {deadline.seconds:g} s; ask for less, or allow more time"
@@ -289,11 +289,12 @@ def _close(clients: dict[int, httpx.Client]) -> None:
 
 
 class _Asked(NamedTuple):
-    """A query with its time-out in seconds and its limit in rows."""
+    """A query with its time-out in seconds, its limit in rows, and the deadline of the run."""
 
     query: ReadQuery
     timeout: float
     limit: int
+    within: Deadline | None
 
 
 def unite(queries: Sequence[tuple[ReadQuery, int]]) -> ReadQuery | None:

@@ -231,9 +231,14 @@ def variable_names(sparql: str) -> frozenset[str]:
 
 
 class Deadline:
-    """A time budget in seconds that several calls share; it can be cancelled, and wakes who waits then."""
+    """A time budget in seconds that several calls share; it can be cancelled, and wakes who waits then.
 
-    def __init__(self, seconds: float) -> None:
+    Args:
+        within: a longer budget that this one is a part of, and is cancelled with.
+    """
+
+    def __init__(self, seconds: float, within: Deadline | None = None) -> None:
+        self._within = within
         self._lock = threading.Lock()
         self._wakers: list[Callable[[], object]] = []
         self._cancelled = False
@@ -265,6 +270,10 @@ class Deadline:
     @contextmanager
     def waking(self, wake: Callable[[], object]) -> Iterator[None]:
         """Call `wake` when the budget is cancelled while the block runs, or was before."""
+        if self._within is not None:
+            with self._within.waking(wake):
+                yield
+            return
         with self._lock:
             self._wakers.append(wake)
             cancelled = self._cancelled

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from types import SimpleNamespace
 from typing import Any
 
 import pyoxigraph as ox
@@ -20,7 +19,7 @@ from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG, find_closures, list_subclasses
 from triplewise.tools.kg.engine import read_query
 from triplewise.tools.kg.profile import Profile
-from triplewise.tools.kg.protocol import Outcome
+from triplewise.tools.kg.protocol import Deadline, Outcome
 
 ALL = "SELECT ?x { ?x ?p ?o }"
 Start = Callable[..., tuple[EndpointKG, SparqlServer]]
@@ -103,7 +102,7 @@ def test_an_endpoint_that_has_answered_is_waited_for_while_it_starts_anew(start:
 
 def test_retry_after_is_honoured(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(endpoint, "time", SimpleNamespace(sleep=waits.append))
+    monkeypatch.setattr(Deadline, "sleep", lambda self, seconds: waits.append(seconds))
     kg, _ = start(Scripted(status=429, headers={"Retry-After": "7"}), GOOD, timeout=120.0)
     assert kg.query(ALL).outcome is Outcome.ROWS
     assert waits == [7.0]

@@ -1,0 +1,120 @@
+"""A query that fails, an endpoint that is dead or hangs, a budget of seconds: no answer rests on what was not
+read, and nothing waits longer than it may."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tests.support.sparql_server import Scripted, SparqlServer
+from triplewise.graphs import Answer, Context, build_graph
+from triplewise.nodes import environment
+from triplewise.tools.core.errors import KGUnavailableError
+from triplewise.tools.kg import Outcome, Result, open_kg
+from triplewise.tools.kg.embedded import EmbeddedKG
+from triplewise.tools.kg.engine import Deadline, Workers
+
+QUESTIONS = (
+    "Who wrote Dracula?",
+    "Where was Goethe born?",
+    "What is the capital of Peru?",
+    "Which rivers are in Peru?",
+    "Did Bram Stoker write Dracula?",
+    "What currency is used in Mexico?",
+)
+
+
+def ask(question: str, **settings: Any) -> Answer:
+    answer: Answer = build_graph().invoke({"question": question}, context=Context(**settings))["answer"]
+    return answer
+
+
+@pytest.mark.parametrize("question", ["Who wrote Dracula?", "Did Bram Stoker write Dracula?"])
+def test_a_query_out_of_time_is_no_empty_one(question: str) -> None:
+    answer = ask(question, query_timeout=1e-9, closed_world=True)
+    assert (answer.status, answer.values) == ("budget_spent", ())
+    assert "timeout" in answer.reason
+
+
+def test_faults_change_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = {question: ask(question).values for question in QUESTIONS}
+    draw, run = random.Random(1), EmbeddedKG._run
+
+    def flaky(self: EmbeddedKG, *given: Any) -> Result:
+        failed = draw.random() < 0.02
+        return Result(Outcome.TIMEOUT, message="504") if failed else run(self, *given)
+
+    monkeypatch.setattr(EmbeddedKG, "_run", flaky)
+    endings = set()
+    for question in QUESTIONS:
+        answer = ask(question)
+        endings.add(answer.status)
+        spent = answer.status == "budget_spent" and not answer.values and "504" in answer.reason
+        assert spent or answer.values == right[question]
+    assert "budget_spent" in endings
+
+
+def test_an_endpoint_that_does_not_answer_is_asked_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Deadline, "sleep", lambda self, seconds: None)
+    with SparqlServer([Scripted("busy", status=503)]) as server:
+        with pytest.raises(KGUnavailableError, match="503"):
+            ask("Who wrote Dracula?", kg=server.url, profile="generic")
+        assert len(server.asked) <= 25
+
+
+def test_a_run_ends_with_its_seconds() -> None:
+    start = time.monotonic()
+    answer = ask("Who directed films whose writer was born in Dublin?", plan_hops=100, max_seconds=1)
+    assert answer.status in ("budget_spent", "not_found", "unsure")
+    with SparqlServer([Scripted(delay=60.0)]) as server:
+        answer = ask("Who wrote Dracula?", kg=server.url, profile="generic", max_seconds=1)
+        assert answer.status == "budget_spent"
+        assert "1 seconds is spent" in answer.reason
+        assert time.monotonic() - start < 15
+
+
+def test_a_cancelled_run_frees_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "THREADS", 2)
+    environment._pool.cache_clear()
+    graph = build_graph()
+
+    async def cancel_two(url: str) -> Answer:
+        context = Context(kg=url, profile="generic")
+        runs = [
+            asyncio.ensure_future(graph.ainvoke({"question": QUESTIONS[0]}, context=context)) for _ in "ab"
+        ]
+        await asyncio.sleep(0.5)
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*runs, return_exceptions=True)
+        async with asyncio.timeout(20):
+            answer: Answer = (await graph.ainvoke({"question": QUESTIONS[0]}, context=Context()))["answer"]
+        return answer
+
+    try:
+        with SparqlServer([Scripted(delay=60.0)]) as server:
+            assert asyncio.run(cancel_two(server.url)).labels == ("Bram Stoker",)
+    finally:
+        environment._pool.cache_clear()
+
+
+def test_a_child_has_threads_of_its_own() -> None:
+    workers, stop = Workers(1), threading.Event()
+    with pytest.raises(TimeoutError):
+        workers.run(lambda _: stop.wait(), 0.05)
+    threading.Thread(target=workers.run, args=(lambda _: stop.wait(), 60.0), daemon=True).start()
+    kg = open_kg("demo")
+    if (child := os.fork()) == 0:
+        try:
+            workers.run(lambda _: True, 5.0)
+            os._exit(0 if kg.query("ASK { ?s ?p ?o }", timeout=5.0).boolean else 1)
+        finally:
+            os._exit(2)
+    stop.set()
+    assert os.waitpid(child, 0)[1] == 0
