@@ -56,9 +56,9 @@ def test_stats_counts_by_source_and_by_id(cli: Cli, tmp_path: Path, form: str) -
         (b'{"steps": []}\n{"steps": [', ":2: is not JSON"),
         (b'{"a": 1}', "neither 'steps' nor 'corrections'"),
         (b"[7]", "neither 'steps' nor 'corrections'"),
-        (b"\xff\xfe", "cannot be read as JSON"),
+        (b"\xff\xfe", "not UTF-8"),
         (b"PK\x03\x04 no zip", "no .eval log that can be read"),
-        (None, "cannot be read as JSON"),
+        (None, "No such file"),
     ],
 )
 def test_a_bad_log_is_refused_with_the_remedy(
