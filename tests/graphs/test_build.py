@@ -408,7 +408,8 @@ def test_every_state_survives_json(openai_server: Server) -> None:
 
 def test_batches_need_no_limit_from_the_caller(openai_server: Server) -> None:
     """A run of more than 25 phases, each question with its own environment."""
-    graph, server = build_graph("queryagent"), openai_server([LOST] * 60)
+    replies = [LOST.replace("?b", f"?b{n}") for n in range(60)]
+    graph, server = build_graph("queryagent"), openai_server(replies)
     context = scripted(server, max_steps=20, max_corrections=9, history="full")
     for states in (
         graph.batch([INPUT] * 3, context=context),
