@@ -220,6 +220,7 @@ class Context:
     max_seconds: float = _setting(300.0, "Seconds a question may take.")
     query_timeout: float = _setting(30.0, "Seconds one KG query may take.")
     row_limit: int = _setting(10_000, "Rows one KG query may return.")
+    connections: int = _setting(4, "Requests that go to a SPARQL endpoint at a time.")
 
     def __new__(cls, **given: Any) -> Self:
         """Note which settings the caller gave: they win over the preset's, defaults too."""

@@ -167,7 +167,7 @@ class Environment:
             return EmbeddedKG(Store(), load_profile("generic"), "none")
         source, profile = self.context.kg, self.context.profile
         if isinstance(source, str | Path):
-            return open_kg(source, profile=profile)
+            return open_kg(source, profile=profile, connections=self.context.connections)
         if isinstance(source, KnowledgeGraph):
             return source
         if hasattr(source, "serialize") and hasattr(source, "triples"):

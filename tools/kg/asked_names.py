@@ -22,7 +22,7 @@ from triplewise.tools.core.names import normalise
 from triplewise.tools.core.terms import IRI, Literal, text, whole_number
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.labels import Entry
-from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, base_of, terms_n3
+from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result, base_of, facts_by, terms_n3
 from triplewise.tools.kg.vocabulary import remembered
 
 ASKED_NAMES = 120
@@ -173,8 +173,7 @@ class AskedNames:
         forms = (f for t in written for f in (t, t.title(), t[:1].upper() + t[1:], t.lower()))
         values = [v for f in dict.fromkeys(forms) for v in (text(f), text(f, profile.language))]
         predicates = map(IRI, (*profile.label_predicates, *profile.alias_predicates))
-        pattern = f"VALUES ?by {{ {terms_n3(predicates)} }} ?node ?by ?label"
-        pattern = f"VALUES ?label {{ {terms_n3(values)} }} {pattern}"
+        pattern = f"VALUES ?label {{ {terms_n3(values)} }} {facts_by(predicates, '?node ?by ?label')}"
         for entry in self._entries(pattern, self._kg) if values else ():
             self._exact.setdefault(normalise(entry.text), []).append(entry)
         return {norm: self._exact[norm] for norm in texts if self._exact.get(norm)}

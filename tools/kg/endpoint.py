@@ -114,7 +114,8 @@ class EndpointKG(KnowledgeGraph):
         self._closed = threading.Event()  # shared with sessions
         self._is_virtuoso, self._unites, self._has_answered = False, True, False
         self.connections = connections
-        self._clients: dict[int, httpx.Client] = {}  # by process: a fork shares no connection
+        # By process, since a fork shares no connection, and the number of connections.
+        self._clients: dict[tuple[int, int], httpx.Client] = {}
         weakref.finalize(self, _close, self._clients)
         self._waves: Waves[_Asked, Result] = Waves(self._settle_all)
 
@@ -164,12 +165,14 @@ class EndpointKG(KnowledgeGraph):
         return [answers[a.query.text, a.limit] for a in asked]
 
     def _settle_group(self, asked: Sequence[_Asked]) -> list[Result]:
-        """Answer queries by the union of them; each by itself where the engine fails at that."""
+        """Answer queries by the union of them; each by itself where that is too much for the engine."""
         if len(asked) > 1 and (query := unite([(a.query, a.limit) for a in asked])) is not None:
             most = sum(a.limit + 1 for a in asked)
             whole = self._settle(query, max(a.timeout for a in asked), most, asked[0].within)
             if whole.outcome in (Outcome.ROWS, Outcome.EMPTY):
                 return split(whole, [(a.query, a.limit) for a in asked])
+            if whole.outcome is Outcome.UNAVAILABLE:
+                return [whole] * len(asked)
             if whole.outcome is Outcome.SYNTAX:
                 self.shared._unites = False
         return [self._settle(a.query, a.timeout, a.limit, a.within) for a in asked]
@@ -257,10 +260,10 @@ class EndpointKG(KnowledgeGraph):
 
     def _exchange(self, request: httpx.Request, seconds: float, cancelled: threading.Event) -> Reply:
         """Send one request and read the whole reply. Raises httpx.HTTPError if none comes."""
-        process = os.getpid()
-        if (client := self._clients.get(process)) is None:
+        key = os.getpid(), self.connections
+        if (client := self._clients.get(key)) is None:
             limits = httpx.Limits(max_connections=self.connections)
-            client = self._clients.setdefault(process, httpx.Client(limits=limits))
+            client = self._clients.setdefault(key, httpx.Client(limits=limits))
         for _ in range(REDIRECTS):
             request.extensions["timeout"] = httpx.Timeout(seconds).as_dict()
             response = client.send(request, stream=True)
@@ -282,10 +285,10 @@ class EndpointKG(KnowledgeGraph):
         raise httpx.TooManyRedirects("it redirects in a circle", request=request)
 
 
-def _close(clients: dict[int, httpx.Client]) -> None:
+def _close(clients: dict[tuple[int, int], httpx.Client]) -> None:
     """Close the connections of this process."""
-    if (client := clients.pop(os.getpid(), None)) is not None:
-        client.close()
+    for key in [key for key in clients if key[0] == os.getpid()]:
+        clients.pop(key).close()
 
 
 class _Asked(NamedTuple):

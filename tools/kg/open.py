@@ -60,6 +60,7 @@ def open_kg(
     profile: str | Path | Profile | None = None,
     timeout: float = 30.0,
     limit: int = 10_000,
+    connections: int | None = None,
 ) -> KnowledgeGraph:
     """Open a knowledge graph. One process opens the same graph once: it is shared, also between threads.
 
@@ -71,6 +72,7 @@ def open_kg(
             files, told by the URL or the facts of an endpoint (else `generic`).
         timeout: seconds that a query may take. limit: rows that it may return. Graphs opened with other ones
             share all else.
+        connections: requests that go to an endpoint at a time, from now on; 4 where nobody says.
 
     Raises:
         ConfigurationError: unknown profile, impossible URL.
@@ -100,6 +102,8 @@ def open_kg(
             future.set_exception(error)
             raise
     kg = future.result()
+    if connections is not None and kg.is_remote:
+        kg.connections = connections
     same = (timeout, limit) == (kg.timeout, kg.limit)
     return kg if same else kg.session(timeout=timeout, limit=limit)
 

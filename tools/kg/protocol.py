@@ -363,7 +363,7 @@ class KnowledgeGraph:
 
     Attributes:
         origin: the KG that this one is laid over, where it is a `Layer`. facts: what this layer adds to it.
-        is_remote: whether each query takes a round trip.
+        is_remote: whether each query takes a round trip. connections: requests at a time.
         cache_dirs: folders where what is worked out about this KG may be kept, best first; () for nowhere.
         deadline: of the run that this is a session of; no call takes longer.
     Args:
@@ -375,7 +375,7 @@ class KnowledgeGraph:
     """
 
     origin: KnowledgeGraph | None = None
-    is_remote = False
+    is_remote, connections = False, 1
     facts: Mapping[Triple, ExtractedFact] = {}
     cache_dirs: tuple[FilePath, ...] = ()
     deadline: Deadline | None = None
@@ -664,7 +664,7 @@ class KnowledgeGraph:
         own = Literal(self.profile.language.lower(), XSD + "string").n3()
         sparql = (
             "SELECT ?s ?p (MIN(?key) AS ?l) WHERE { "
-            f"{where} VALUES ?p {{ {terms_n3(predicates)} }} ?s ?p ?label "
+            f"{where} {facts_by(predicates, '?s ?p ?label')} "
             'FILTER(isLiteral(?label) && REGEX(STR(?label), "\\\\S")) BIND(LCASE(LANG(?label)) AS ?tag) '
             f'BIND(CONCAT(IF(?tag = {own}, "0", IF(?tag = "", "1", CONCAT("2", ?tag))), "|", STR(?label)) '
             "AS ?key) } GROUP BY ?s ?p"
@@ -809,6 +809,18 @@ def _relations_query(node: Term | Variable, where: str) -> str:
     branches = [] if isinstance(node, Literal) else [f"{{ {bound} {n} {out} {other} }}"]
     branches.append(f"{{ {bound} {other} {into} {n} }}")
     return f"SELECT DISTINCT {out} {into} WHERE {{ {' UNION '.join(branches)} }}"
+
+
+def facts_by(predicates: Iterable[IRI], pattern: str) -> str:
+    """Return the group pattern of a triple whose second part is a variable, which is one of some predicates.
+
+    A VALUES block for it beside another one would be multiplied with that by some engines, and then joined
+    with all triples.
+    """
+    subject, relation, value = pattern.split()
+    return " UNION ".join(
+        f"{{ {subject} {p.n3()} {value} BIND({p.n3()} AS {relation}) }}" for p in predicates
+    )
 
 
 def terms_n3(terms: Iterable[Term]) -> str:

@@ -24,6 +24,7 @@ from triplewise.tools.kg.protocol import (
     KnowledgeGraph,
     Outcome,
     batches,
+    facts_by,
     is_datatype,
     memory_of,
     origin_of,
@@ -130,8 +131,8 @@ def _schema_of(kg: KnowledgeGraph, relations: Iterable[IRI]) -> dict[IRI, dict[s
         RDFS + "domain": "subject_type",
         RDFS + "range": "object_type",
     }
-    links, values = terms_n3(map(IRI, keys)), terms_n3(dict.fromkeys(relations))
-    facts = kg.query(f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {values} }} VALUES ?p {{ {links} }} ?s ?p ?o }}")
+    links, values = facts_by(map(IRI, keys), "?s ?p ?o"), terms_n3(dict.fromkeys(relations))
+    facts = kg.query(f"SELECT ?s ?p ?o WHERE {{ VALUES ?s {{ {values} }} {links} }}")
     labels, schema = kg.labels(o for *_, o in facts.rows if isinstance(o, IRI)), dict[IRI, dict[str, Any]]()
     for subject, predicate, value in facts.rows:
         if not isinstance(subject, IRI) or not isinstance(predicate, IRI) or value is None:
@@ -205,7 +206,7 @@ def find_classes(kg: KnowledgeGraph, noun: str) -> tuple[IRI, ...]:
         links = "|".join(IRI(p).n3() for p in kg.profile.type_predicates)
         result = kg.query(
             f"SELECT DISTINCT ?node ?by WHERE {{ VALUES ?label {{ {terms_n3(values)} }} "
-            f"VALUES ?by {{ {terms_n3(names)} }} ?node ?by ?label FILTER EXISTS {{ ?any {links} ?node }} }}"
+            f"{facts_by(names, '?node ?by ?label')} FILTER EXISTS {{ ?any {links} ?node }} }}"
         )
         rows = sorted(
             result.rows,
