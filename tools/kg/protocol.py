@@ -388,7 +388,7 @@ class KnowledgeGraph:
         self._labels: LRUCache[IRI, str] = LRUCache(LABEL_CACHE)  # "" for a node that has none
         self._meter = Meter()
         self._answers: AnswerCache | None = None
-        self._failures, self._last_words = 0, ""  # queries in a row that found nobody there
+        self._unanswered, self._last_words = 0, ""  # queries in a row that found nobody there
         self._shared: Self | None = None
 
     def session(
@@ -404,7 +404,7 @@ class KnowledgeGraph:
         session = copy.copy(self)
         session._shared = self.shared
         session._meter = meter or Meter()
-        session._answers, session.deadline, session._failures = answers, deadline, 0
+        session._answers, session.deadline, session._unanswered = answers, deadline, 0
         session.timeout = self.timeout if timeout is None else timeout
         session.limit = self.limit if limit is None else limit
         return session
@@ -458,7 +458,7 @@ class KnowledgeGraph:
         limit = self.limit if limit is None else max(limit, 0)
         if self.deadline is not None and self.deadline.passed:
             return Result(Outcome.TIMEOUT, message="the seconds of the run are over (max_seconds)")
-        if self._failures >= FAILURES and self._shared is not None:
+        if self._unanswered >= FAILURES and self._shared is not None:
             return Result(Outcome.UNAVAILABLE, message=f"{self.name} is not asked again: {self._last_words}")
         if self._answers is not None and (answer := self._answers.find(sparql, limit)) is not None:
             return answer
@@ -466,7 +466,7 @@ class KnowledgeGraph:
         result = self._run(read, timeout, limit)
         seconds = time.perf_counter() - start
         self.meter.add(result.outcome, seconds)
-        self._failures = self._failures + 1 if result.outcome is Outcome.UNAVAILABLE else 0
+        self._unanswered = self._unanswered + 1 if result.outcome is Outcome.UNAVAILABLE else 0
         self._last_words = result.message
         rows, outcome = result._rows, result.outcome
         if not any(t.keyword == "DATATYPE" for t in read.tokens):
