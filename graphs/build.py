@@ -63,9 +63,9 @@ def build_graph(
     preset: str = "agent",
     *,
     checkpointer: Any = None,
-    context_schema: type[Context] = Context,
+    context_schema: Any = Context,
     **phases: str | Phase,
-) -> CompiledStateGraph[State, Context, Any, Any]:
+) -> QuestionGraph:
     """Compile the state machine of a preset, with some phases swapped.
 
     Args:
@@ -99,7 +99,8 @@ def build_graph(
     graph.add_conditional_edges("choose", after_choose)
     compiled = graph.compile(checkpointer=checkpointer, name=preset)
     attributes = {name: value for name, value in vars(compiled).items() if name != "__orig_class__"}
-    return QuestionGraph(**attributes).with_config(recursion_limit=RECURSION_LIMIT)
+    limited: QuestionGraph = QuestionGraph(**attributes).with_config(recursion_limit=RECURSION_LIMIT)
+    return limited
 
 
 class QuestionGraph(CompiledStateGraph[State, Context, Any, Any]):

@@ -74,7 +74,8 @@ def admit(asked: Mapping[str, Any], allowed: Mapping[str, Mapping[str, Any]]) ->
     Raises:
         ConfigurationError: a setting that is unknown, of a wrong type, or that the operator does not allow.
     """
-    plain, named = {}, {}
+    plain: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     for name, value in asked.items():
         if name not in KINDS:
             raise ConfigurationError(f"unknown setting {name!r}{did_you_mean(name, KINDS)}")
@@ -107,11 +108,11 @@ class ServedContext(Context):
         return Context(**admit(asked, ALLOWED))
 
 
-def served(preset: str) -> Callable[[ServerRuntime], QuestionGraph]:
+def served(preset: str) -> Callable[[ServerRuntime[Any]], QuestionGraph]:
     """Return what the server makes the graph of a preset with."""
     graph = build_graph(preset, context_schema=ServedContext)
 
-    def graph_for(runtime: ServerRuntime) -> QuestionGraph:
+    def graph_for(runtime: ServerRuntime[Any]) -> QuestionGraph:
         """Return the graph, once no setting is unknown: the server would drop those without a word."""
         run = runtime.execution_runtime
         asked = run.context if run is not None else None

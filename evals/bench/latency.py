@@ -11,9 +11,10 @@ import pyoxigraph as ox
 import typer
 
 from triplewise.evals.bench.proxy import Proxy
-from triplewise.evals.choose_thresholds import Labelled, sets_of_questions
+from triplewise.evals.choose_thresholds import sets_of_questions
 from triplewise.evals.sparql_server import OxigraphServer
 from triplewise.graphs import Answer, Context, build_graph
+from triplewise.graphs.cli.calibrate import Labelled
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.embedded import EmbeddedKG
 from triplewise.tools.kg.endpoint import EndpointKG

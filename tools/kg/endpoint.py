@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import httpx
@@ -256,7 +256,8 @@ class EndpointKG(KnowledgeGraph):
             wrapper.addParameter("timeout", str(max(1000, int(seconds * 900))))
         made = wrapper._createRequest()
         headers = {**dict(made.header_items()), "Accept": _ACCEPT, **self._headers}
-        return httpx.Request(made.get_method(), made.full_url, headers=headers, content=made.data)
+        body = cast("bytes | None", made.data)
+        return httpx.Request(made.get_method(), made.full_url, headers=headers, content=body)
 
     def _exchange(self, request: httpx.Request, seconds: float, cancelled: threading.Event) -> Reply:
         """Send one request and read the whole reply. Raises httpx.HTTPError if none comes."""

@@ -213,7 +213,7 @@ def tokenize(sparql: str) -> tuple[Token, ...]:
 def _form(tokens: tuple[Token, ...]) -> Form:
     """The query form: the first word behind the prologue."""
     for token in tokens:
-        word = token.keyword
+        word = token.text.upper() if token.kind == "word" else ""
         if word in ("SELECT", "ASK"):
             return "SELECT" if word == "SELECT" else "ASK"
         if word in _REFUSED:

@@ -190,10 +190,10 @@ def _build(
         "files": {name: fingerprint(folder / name) for name in store_files(folder)},
         "sources": [{"name": path.name, "bytes": path.stat().st_size} for path in (*paths, *tables)],
     }
-    with (folder / MANIFEST).open("w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=2, ensure_ascii=False)
-        file.flush()
-        os.fsync(file.fileno())
+    with (folder / MANIFEST).open("w", encoding="utf-8") as written:
+        json.dump(manifest, written, indent=2, ensure_ascii=False)
+        written.flush()
+        os.fsync(written.fileno())
     return LoadReport(target, profile, triples, names, tuple(reader.broken), reader.broken_count, seconds)
 
 

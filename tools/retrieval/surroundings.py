@@ -65,7 +65,7 @@ def _around(kg: KnowledgeGraph, question: str, node: Term, encoder: Encoder, mos
         pattern = f"{node.n3()} {relation.n3()} ?v" if forward else f"?v {relation.n3()} {node.n3()}"
         parts.append(f"{{ SELECT ({i} AS ?i) ?v WHERE {{ {pattern} }} LIMIT {VALUES + 1} }}")
     rows = kg.query(f"SELECT ?i ?v WHERE {{ {' UNION '.join(parts)} }}", limit=len(parts) * (VALUES + 1)).rows
-    numbered = [(i, v) for number, v in rows if (i := whole_number(number, len(chosen))) is not None and v]
+    numbered = [(n, v) for number, v in rows if (n := whole_number(number, len(chosen))) is not None and v]
     hops = [
         Hop.between(node, relation, value, forward).triple
         for i, value in sorted(numbered, key=itemgetter(0))

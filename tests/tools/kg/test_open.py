@@ -145,7 +145,9 @@ def test_a_graph_of_a_known_shape_is_recognised_by_its_data(node: str, relation:
     assert inferred(facts).name == profile
     store = ox.Store()
     store.load(facts.encode(), format=ox.RdfFormat.TURTLE)
-    assert endpoint_profile(EmbeddedKG(store, load_profile("generic"), "endpoint")).name == profile
+    recognised = endpoint_profile(EmbeddedKG(store, load_profile("generic"), "endpoint"))
+    assert recognised is not None
+    assert recognised.name == profile
 
 
 def test_label_predicates_are_called_a_name_and_hold_words() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
@@ -35,11 +35,8 @@ def test_what_tasks_ask_travels_together_step_by_step() -> None:
     def chain(name: str, steps: int) -> list[int]:
         return [post.crew.ask(f"{name}{'+' * i}") for i in range(steps)]
 
-    assert post.crew.run([partial(chain, "a", 1), partial(chain, "bb", 3), lambda: [0]]) == [
-        [1],
-        [2, 3, 4],
-        [0],
-    ]
+    tasks: list[Callable[[], list[int]]] = [partial(chain, "a", 1), partial(chain, "bb", 3), lambda: [0]]
+    assert post.crew.run(tasks) == [[1], [2, 3, 4], [0]]
     assert post.waves == [["a", "bb"], ["bb+"], ["bb++"]]
     assert post.crew.ask("alone") == 5
 
@@ -50,7 +47,8 @@ def test_tasks_of_tasks_join_the_same_waves() -> None:
     def both(name: str) -> list[int]:
         return post.crew.run([partial(post.crew.ask, name + part) for part in ("1", "2")])
 
-    assert post.crew.run([partial(both, "a"), partial(both, "b"), partial(post.crew.ask, "c")]) == [
+    tasks: list[Callable[[], object]] = [partial(both, "a"), partial(both, "b"), partial(post.crew.ask, "c")]
+    assert post.crew.run(tasks) == [
         [2, 2],
         [2, 2],
         1,

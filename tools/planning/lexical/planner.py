@@ -179,7 +179,8 @@ def _look_around(question: str, linked: Sequence[LinkedEntity], kg: KnowledgeGra
         partial(find_classes, kg, n) for n in dict.fromkeys(nouns) if n == n.lower()
     ]
     reads += [partial(grow, kg, node_form(kg, e.id), ()) for e in linked]
-    kg.together([*reads, partial(kg.labels, nodes), partial(types_of, kg, nodes), partial(relations_of, kg)])
+    reads += [partial(kg.labels, nodes), partial(types_of, kg, nodes), partial(relations_of, kg)]
+    kg.together(reads)
 
 
 def _with_grounding(
