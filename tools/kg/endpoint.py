@@ -23,7 +23,7 @@ from triplewise.tools.core.credentials import login_headers, without_login
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.terms import IRI, Term, whole_number
 from triplewise.tools.kg.engine import ReadQuery, Token, Workers, read_query, tokenize
-from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result
+from triplewise.tools.kg.protocol import Deadline, KnowledgeGraph, Outcome, Result, memory_of
 from triplewise.tools.kg.sparql_results import Reply, Verdict, judge
 from triplewise.tools.kg.waves import Waves
 
@@ -173,8 +173,10 @@ class EndpointKG(KnowledgeGraph):
                 return split(whole, [(a.query, a.limit) for a in asked])
             if whole.outcome is Outcome.UNAVAILABLE:
                 return [whole] * len(asked)
-            if whole.outcome is Outcome.SYNTAX:
-                self.shared._unites = False
+            alone = [self._settle(a.query, a.timeout, a.limit, a.within) for a in asked]
+            refused = whole.outcome is Outcome.SYNTAX and all(result.outcome.ok for result in alone)
+            self.shared._unites = self.shared._unites and not refused
+            return alone
         return [self._settle(a.query, a.timeout, a.limit, a.within) for a in asked]
 
     def _settle(self, query: ReadQuery, timeout: float, limit: int, within: Deadline | None = None) -> Result:
@@ -184,12 +186,22 @@ class EndpointKG(KnowledgeGraph):
             return Result(Outcome.UNAVAILABLE, message=message)
         deadline = Deadline(timeout, within)
         if self.shared._is_virtuoso:
-            query = list_subclasses(query, lambda text: self._try(read_query(text), CLASSES, deadline).result)
+            query = list_subclasses(query, partial(self._subclasses, deadline=deadline))
         verdict = self._try(query, limit, deadline)
         if verdict.sort_cap and verdict.sort_cap <= limit:
             # The engine sorts fewer rows than were asked for: take what it can sort, and say so.
             verdict = self._try(query, verdict.sort_cap - 1, deadline)
         return verdict.result
+
+    def _subclasses(self, text: str, deadline: Deadline) -> Result:
+        """Answer a query for subclasses; asked once, for many queries are about one class."""
+        memory = memory_of(self, "subclasses")
+        result: Result | None = memory.get(text)
+        if result is None:
+            result = self._try(read_query(text), CLASSES, deadline).result
+            if result.outcome in (Outcome.ROWS, Outcome.EMPTY):
+                memory[text] = result
+        return result
 
     def _try(self, query: ReadQuery, limit: int, deadline: Deadline) -> Verdict:
         """Attempts until one settles the query or time is over."""
