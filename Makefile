@@ -16,7 +16,7 @@ ARGS ?=
 # Through the environment and unexpanded, so that quotes and dollar signs in a question stay what they are.
 export TRIPLEWISE_QUESTION := $(value Q)
 
-.PHONY: ask test lint types format studio wheel clean help
+.PHONY: ask test lint types format studio docs wheel clean help
 
 ask: $(VENV)/.run ## answer a question: make ask Q="Who wrote Dracula?" [ARGS="--preset oda"]
 	@$(BIN)/triplewise ask "$$TRIPLEWISE_QUESTION" $(ARGS)
@@ -39,11 +39,14 @@ types: $(VENV)/.dev ## mypy, strict, over all layers and the tests
 studio: $(VENV)/.dev ## serve every preset to LangGraph Studio on http://127.0.0.1:2024
 	@LANGGRAPH_CLI_NO_ANALYTICS=1 LANGSMITH_TRACING=false $(BIN)/langgraph dev --no-browser $(ARGS)
 
+docs: $(VENV)/.dev ## build the documentation into site/; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q $(ARGS)
+
 wheel: $(VENV)/.dev ## build dist/*.whl
 	@rm -rf build dist && $(BIN)/python -m build --wheel
 
 clean: ## remove the environment and everything that was built
-	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .langgraph_api
+	@rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .langgraph_api
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
 help: ## this list
