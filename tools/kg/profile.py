@@ -419,8 +419,8 @@ def local_name(iri: str) -> str:
 
 def _longest(namespaces: Iterable[str], iri: str, whole: bool = False) -> str:
     """The longest of the namespaces that an IRI lies in, "" if none; `whole`: it may be all of the IRI."""
-    return max((n for n in namespaces if iri.startswith(n) and (whole or n != iri)), key=len, default="")
+    return max([n for n in filter(iri.startswith, namespaces) if whole or n != iri], key=len, default="")
 
 
 def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
-    return re.compile("|".join(f"(?:{p})" for p in patterns)) if patterns else None
+    return re.compile("|".join(map("(?:{})".format, patterns))) if patterns else None

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import islice
+from itertools import filterfalse, islice
+from operator import call
 from pathlib import Path as FilePath
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
@@ -488,7 +489,7 @@ class KnowledgeGraph:
 
         They run one after the other; over a distance side by side, so that what they ask travels together.
         """
-        return [task() for task in tasks]
+        return list(map(call, tasks))
 
     def _seconds(self, timeout: float | None = None) -> float:
         """Seconds that a call may take: a time-out, the KG's own for None, and what is left to the run."""
@@ -508,10 +509,10 @@ class KnowledgeGraph:
         result = self.query(sparql)
         if not result.outcome.ok or not result.rows:
             return Relations(result.outcome, message=result.message)
-        forward, backward = (
-            tuple(sorted(p for p in _iris(result.column(v)) if not self.profile.excludes(p)))
-            for v in result.variables
-        )
+        excludes = self.profile.excludes
+        forward, backward = [
+            tuple(sorted(filterfalse(excludes, _iris(result.column(v))))) for v in result.variables
+        ]
         outcome = result.outcome
         if outcome is Outcome.ROWS and not forward and not backward:
             outcome = Outcome.EMPTY

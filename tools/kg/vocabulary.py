@@ -90,17 +90,18 @@ def _read_texts(kg: KnowledgeGraph, names: Sequence[str], path: Path | None) -> 
     """Ask for the texts of relations. They are remembered, and kept in a file, unless a query failed."""
     iris = {r: kg.profile.expand(r, relation=True) for r in names}
     subjects = {iri: kg.profile.label_subject(iri) for iri in iris.values() if iri is not None}
-    labels, aliases, schema = dict[Term, str](), dict[IRI, list[str]](), dict[IRI, dict[str, Any]]()
-
-    def read_aliases() -> None:
-        for subject, alias in _texts_of(kg, subjects.values(), kg.profile.alias_predicates):
-            aliases.setdefault(subject, []).append(alias)
-
-    reads: list[Callable[[], None]] = [lambda: labels.update(kg.labels(subjects.values())), read_aliases]
-    if kg.profile.relation_schema:
-        reads.append(lambda: schema.update(_schema_of(kg, subjects.values())))
+    terms, schema_too = list(subjects.values()), bool(kg.profile.relation_schema)
+    reads: list[Callable[[], Any]] = [
+        partial(kg.labels, terms),
+        lambda: list(_texts_of(kg, terms, kg.profile.alias_predicates)),
+        *([partial(_schema_of, kg, terms)] if schema_too else []),
+    ]
     with kg.meter.block() as asked:
-        kg.together(reads)
+        labels, named, *more_of_them = kg.together(reads)
+    schema: dict[IRI, dict[str, Any]] = more_of_them[0] if schema_too else {}
+    aliases: dict[IRI, list[str]] = {}
+    for subject, alias in named:
+        aliases.setdefault(subject, []).append(alias)
     texts: dict[str, RelationText] = {}
     for name, iri in iris.items():
         if iri is None:

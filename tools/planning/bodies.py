@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TypeAlias
@@ -228,10 +228,7 @@ def types_of(kg: KnowledgeGraph, nodes: Sequence[Term]) -> dict[Term, str]:
     if not links or not values:
         return {}
     where = f"VALUES ?x {{ {values} }} ?x {links}"
-    asked: list[Callable[[], Result | None]] = [
-        lambda: kg.query(f"SELECT DISTINCT ?t WHERE {{ {where} ?t }}", limit=TYPES)
-    ]
-    if kg.is_remote:
-        asked.append(lambda: kg.read_labels(f"{where} ?s", TYPES))
-    result, *_ = kg.together(asked)
+    ask = partial(kg.query, f"SELECT DISTINCT ?t WHERE {{ {where} ?t }}", limit=TYPES)
+    labels = partial(kg.read_labels, f"{where} ?s", TYPES)
+    result = kg.together([ask, labels])[0] if kg.is_remote else ask()
     return kg.labels(result.column("t")) if result is not None and result.rows else {}
