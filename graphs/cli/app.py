@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from triplewise.graphs.cli import ask, calibrate, facts, guidelines, kg, learn, plan, query
+from triplewise.graphs.cli import ask, calibrate, facts, guidelines, kg, learn, plan, query, serve
 from triplewise.graphs.cli.console import EXIT_CODES, examples, out, pairs, say
 from triplewise.graphs.cli.options import DEFAULT_PRESET
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
@@ -49,6 +49,7 @@ app.add_typer(kg.commands, name="kg")
 app.add_typer(plan.commands, name="plan")
 app.add_typer(guidelines.commands, name="guidelines")
 app.add_typer(facts.commands, name="facts")
+app.add_typer(serve.commands, name="serve")
 
 
 config = typer.Typer(help="The configuration file, triplewise.toml.", no_args_is_help=True)

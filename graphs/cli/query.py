@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import columns, echo, examples, out, say
-from triplewise.tools.core.errors import ConfigurationError, KGUnavailableError
+from triplewise.tools.core.errors import ActionError, ConfigurationError, KGUnavailableError
+
+if TYPE_CHECKING:
+    from triplewise.tools.kg import KnowledgeGraph
 
 SEARCH_EXAMPLES = examples(
     'triplewise search "goethe"',
@@ -69,10 +73,7 @@ def query(
 
     Prefixes of the graph and the usual ones need no declaration; exit code 1 is no result, or no.
     """
-    from triplewise.tools.core.terms import IRI
-    from triplewise.tools.kg import Outcome, open_kg
-    from triplewise.tools.kg.vocabulary import node_labels
-    from triplewise.tools.pyql.raw_sparql import read_sparql
+    from triplewise.tools.kg import open_kg
 
     if sparql == "-":
         sparql = sys.stdin.read()
@@ -84,34 +85,70 @@ def query(
                 f"{sparql!r} is neither a query nor a file ({error.strerror})"
             ) from error
     graph = open_kg(kg or "demo", profile=profile)
-    result = graph.query(read_sparql(sparql, graph.profile), timeout=timeout, limit=limit)
+    result = run_query(graph, sparql, timeout=timeout, limit=limit, exact=as_csv or as_json)
+    if "boolean" in result:
+        echo(json.dumps(result) if as_json else "yes" if result["boolean"] else "no")
+        raise typer.Exit(0 if result["boolean"] else 1)
+    names, notice = result["variables"], result.pop("notice", "")
+    rows = [[row.get(name) for name in names] for row in result["rows"]]
+    if as_json:
+        echo(json.dumps(result, ensure_ascii=False, indent=2))
+    elif as_csv:
+        writer = csv.writer(sys.stdout)
+        writer.writerow([name for v in names for name in (v, f"{v}_label")])
+        for row in rows:
+            writer.writerow([text for t in row for text in ((t["id"], t["label"]) if t else ("", ""))])
+    elif rows:
+        out().print(columns(names, [[_shown(t) if t else "" for t in row] for row in rows]))
+    else:
+        say("the query has no result")
+    if notice:
+        say(f"{notice}; --limit asks for more", "notice")
+    raise typer.Exit(0 if rows else 1)
+
+
+def run_query(
+    graph: KnowledgeGraph, sparql: str, *, timeout: float, limit: int, exact: bool = False
+) -> dict[str, Any]:
+    """Run a query by hand, read-only; return `boolean`, or `variables` and `rows` of (variable -> term).
+
+    A term has `value`, `id` and `label`. `notice` says what was cut off, where something was.
+
+    Args:
+        exact: labels of literals as the graph has them, not as people read them.
+
+    Raises:
+        ConfigurationError: no valid query, or one that would change the graph.
+        KGUnavailableError: the graph did not answer, or not in time.
+    """
+    from triplewise.tools.core.terms import IRI
+    from triplewise.tools.kg import Outcome
+    from triplewise.tools.kg.vocabulary import node_labels
+    from triplewise.tools.pyql.raw_sparql import read_sparql
+
+    try:
+        query = read_sparql(sparql, graph.profile)
+    except ActionError as error:
+        raise ConfigurationError(str(error)) from error
+    result = graph.query(query, timeout=timeout, limit=limit)
     if not result.outcome.ok:
         kind = ConfigurationError if result.outcome is Outcome.SYNTAX else KGUnavailableError
         raise kind(f"{graph.name}: {result.message}")
     if result.boolean is not None:
-        echo(json.dumps({"boolean": result.boolean}) if as_json else "yes" if result.boolean else "no")
-        raise typer.Exit(0 if result.boolean else 1)
+        return {"boolean": result.boolean}
     terms = {term for row in result.rows for term in row if term is not None}
-    labels, short = node_labels(graph, terms, exact=as_csv or as_json), graph.profile.short
-    ids = {term: short(term) if isinstance(term, IRI) else term.value for term in terms}
-    if as_json:
-        values = {t: {"value": t.value, "id": ids[t], "label": labels[t]} for t in terms}
-        named = [zip(result.variables, row, strict=True) for row in result.rows]
-        cells = [{v: values[t] for v, t in row if t is not None} for row in named]
-        echo(json.dumps({"variables": result.variables, "rows": cells}, ensure_ascii=False, indent=2))
-    elif as_csv:
-        writer = csv.writer(sys.stdout)
-        writer.writerow([name for v in result.variables for name in (v, f"{v}_label")])
-        for row in result.rows:
-            writer.writerow([text for t in row for text in ((ids[t], labels[t]) if t else ("", ""))])
-    elif result.rows:
-        texts = {
-            t: f"{labels[t]} ({ids[t]})" if isinstance(t, IRI) and labels[t] != ids[t] else labels[t]
-            for t in terms
-        }
-        out().print(columns(result.variables, [[texts[t] if t else "" for t in row] for row in result.rows]))
-    else:
-        say("the query has no result")
-    if result.outcome is Outcome.TRUNCATED:
-        say(f"{result.message}; --limit asks for more", "notice")
-    raise typer.Exit(0 if result.rows else 1)
+    labels, short = node_labels(graph, terms, exact=exact), graph.profile.short
+    values = {
+        t: {"value": t.value, "id": short(t) if isinstance(t, IRI) else t.value, "label": labels[t]}
+        for t in terms
+    }
+    named = [zip(result.variables, row, strict=True) for row in result.rows]
+    rows = [{v: values[t] for v, t in row if t is not None} for row in named]
+    cut = {"notice": result.message} if result.outcome is Outcome.TRUNCATED else {}
+    return {"variables": list(result.variables), "rows": rows, **cut}
+
+
+def _shown(term: Mapping[str, str]) -> str:
+    """Return a term as its label, with the id behind it where that says more."""
+    is_literal = term["id"] == term["value"]
+    return term["label"] if is_literal or term["label"] == term["id"] else f"{term['label']} ({term['id']})"

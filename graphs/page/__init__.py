@@ -35,6 +35,8 @@ MOST = 200
 """Most answers of a question in the list."""
 SCRIPTS = ("base.js", "terms.js", "code.js", "network.js", "question.js", "list.js", "charts.js", "main.js")
 """The page's script, in the order in which it is read."""
+SERVICE_SCRIPTS = (*SCRIPTS[:5], "service.js")
+"""The script of the web service's page, which draws an answer as the page of a run does."""
 
 _GENERATOR, _BEGIN = b'<meta name="generator" content="triplewise">', 4_096
 """What stands among the first bytes of every page."""
@@ -157,8 +159,7 @@ def render_page(page: Page) -> str:
     Raises:
         ConfigurationError: it has plots, and the extra `evals` that draws them is not installed.
     """
-    template, script = _template()
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    template, script = _template("page.html.jinja", SCRIPTS)
     links = {}
     for run in page.runs:
         links[run.name] = f"#{quote(run.name, safe='')}"
@@ -169,7 +170,7 @@ def render_page(page: Page) -> str:
         script=script,
         style=_read("page.css"),
         policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
-        f"script-src 'sha256-{digest}' blob:; base-uri 'none'; form-action 'none'",
+        f"script-src {_digest(script)} blob:; base-uri 'none'; form-action 'none'",
         blocks=[{"id": name, "data": _compress(text)} for name, text in _blocks(page)],
         interval=interval,
         footnotes=footnotes,
@@ -177,6 +178,21 @@ def render_page(page: Page) -> str:
         marks=_marks,
         link=lambda cell: links.get(cell.link, ""),
     )
+
+
+def render_service(graph: str, model: str, examples: Sequence[str]) -> tuple[str, str]:
+    """Return the page of the web service as HTML, and the content security policy to send with it.
+
+    Args:
+        graph: name of the graph that is asked. model: in words. examples: questions to try.
+    """
+    template, script = _template("service.html.jinja", SERVICE_SCRIPTS)
+    style = f"\n{_read('page.css')}\n{_read('service.css')}\n"
+    policy = (
+        f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return template.render(graph=graph, model=model, examples=examples, style=style, script=script), policy
 
 
 def write_page(path: Path | str, page: Page) -> Path:
@@ -315,9 +331,14 @@ def _read(name: str) -> str:
     return (files("triplewise.graphs.page") / name).read_text(encoding="utf-8")
 
 
-@lru_cache(maxsize=1)
-def _template() -> tuple[Template, str]:
-    """Return the template, which escapes all but what it marks as safe, and the page's whole script."""
+def _digest(content: str) -> str:
+    """Return the source of a policy that allows this script or style and no other."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+@lru_cache(maxsize=2)
+def _template(name: str, scripts: tuple[str, ...]) -> tuple[Template, str]:
+    """Return a template, which escapes all but what it marks as safe, and its page's whole script."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -327,5 +348,5 @@ def _template() -> tuple[Template, str]:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    scripts = "\n".join(map(_read, SCRIPTS))
-    return environment.get_template("page.html.jinja"), f'"use strict";\n(() => {{\n{scripts}}})();\n'
+    parts = "\n".join(map(_read, scripts))
+    return environment.get_template(name), f'"use strict";\n(() => {{\n{parts}}})();\n'

@@ -1,0 +1,356 @@
+"""The web service: a page, its API, and the API of the TEXT2SPARQL challenge.
+
+Graph, model and settings are the operator's. A client gives a question, the number of a reading, a rating or
+a read-only query, and chooses nothing else.
+
+| request | reply |
+|---|---|
+| `GET /` | the page |
+| `GET /api/ask?question=...` | the run as JSON, as `triplewise ask --json` prints it |
+| `GET /api/stream?question=...` | server-sent events: `phase`, `done`, ..., then `answer` or `failed` |
+| `GET /api/stream?run=...&pick=...` | goes on with an unsure run: the number of a reading or meaning |
+| `POST /api/query {"query"}` | `{"variables", "rows"}` or `{"boolean"}`; nothing can be changed |
+| `POST /api/rate {"run", "rating"}` | keeps `right` or `wrong` with question, answer and query |
+| `GET /text2sparql?dataset=...&question=...` | `{"dataset", "question", "query"}` |
+| `GET /health` | 200 while the graph answers, else 503 |
+
+An error is `{"error": "..."}` in words for the person, with status 400, 403, 404, 502 or 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from platformdirs import user_data_path
+from sse_starlette import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from triplewise.graphs.build import build_graph
+from triplewise.graphs.cli.query import run_query
+from triplewise.graphs.cli.run import DOING
+from triplewise.graphs.page import render_service
+from triplewise.graphs.presets import find_preset
+from triplewise.graphs.trace import trace_of, whole_trace
+from triplewise.nodes.context import Context
+from triplewise.nodes.environment import environment
+from triplewise.nodes.state import State
+from triplewise.tools.core.errors import KGUnavailableError, RunError, TriplewiseError
+from triplewise.tools.kg import KnowledgeGraph
+
+MOST_CHARACTERS, MOST_BYTES, MOST_ROWS = 2_000, 64_000, 1_000
+"""Most characters of a question, bytes of a body, and rows of a query by hand."""
+MOST_WAITING = 32
+"""Questions that may wait for their turn; beyond that the service is busy."""
+HELD_RUNS = 128
+"""Runs that can still be rated, and gone on with; the oldest is let go first."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class RefusedError(TriplewiseError):
+    """A request that is not carried out, with its HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class ServedGraph:
+    """A graph that questions are asked of: settings of its runs, preset, and the opened graph."""
+
+    context: Context
+    preset: str
+    kg: KnowledgeGraph
+
+    @classmethod
+    def open(cls, preset: str, settings: Mapping[str, Any]) -> ServedGraph:
+        """Open graph and model at once, to fail early.
+
+        Raises:
+            ConfigurationError, DataError: a graph or model that cannot be opened.
+            KGUnavailableError: an endpoint that does not answer.
+        """
+        context = Context(**settings)
+        opened = environment(context.resolved(find_preset(preset).settings))
+        served = cls(replace(context, interactive=False, review=False), preset, opened.kg)
+        served.probe()
+        if not opened.context.embedded:
+            _ = opened.model
+        return served
+
+    def probe(self) -> None:
+        """Ask the graph for any triple. Raises `KGUnavailableError` if it does not answer."""
+        probe = self.kg.query("ASK { ?s ?p ?o }")
+        if not probe.outcome.ok:
+            raise KGUnavailableError(f"{self.kg.name}: {probe.message}")
+
+
+@dataclass
+class HeldRun:
+    """What a person rates, and whether the run `waits` for one to pick a reading."""
+
+    record: Mapping[str, Any]
+    waits: bool
+
+
+class Service:
+    """Answers requests; `app` is the ASGI application.
+
+    Args:
+        main: the graph of the page and of `/api`. datasets: id -> the graph of a TEXT2SPARQL dataset.
+        jobs: questions and queries that are worked on at a time; others wait.
+        local: whether it listens on this machine alone, and answers to no other name.
+        examples: questions that the page offers.
+    """
+
+    def __init__(
+        self,
+        main: ServedGraph,
+        datasets: Mapping[str, ServedGraph],
+        jobs: int = 4,
+        local: bool = True,
+        examples: tuple[str, ...] = (),
+    ) -> None:
+        self.main, self.datasets = main, datasets
+        self._page, self._policy = render_service(main.kg.name, _model_name(main.context), examples)
+        self._saver = InMemorySaver()
+        self._graph_alone: Any = build_graph(main.preset)
+        self._graph: Any = build_graph(main.preset, checkpointer=self._saver)
+        self._turns, self._waiting = asyncio.Semaphore(jobs), 0
+        self._runs: dict[str, HeldRun] = {}
+        self._ratings = user_data_path("triplewise") / "ratings.jsonl"
+        routes = [
+            Route("/", self.page),
+            Route("/health", self.health),
+            Route("/api/ask", self.ask),
+            Route("/api/stream", self.stream),
+            Route("/api/query", self.query, methods=["POST"]),
+            Route("/api/rate", self.rate, methods=["POST"]),
+            Route("/text2sparql", self.text2sparql),
+        ]
+        self.app = Starlette(
+            routes=routes,
+            middleware=[Middleware(SameOrigin, hosts=LOOPBACK if local else ())],
+            exception_handlers={TriplewiseError: _failure},
+        )
+
+    async def page(self, request: Request) -> Response:
+        """Return the page."""
+        return HTMLResponse(self._page, headers={"Content-Security-Policy": self._policy})
+
+    async def health(self, request: Request) -> Response:
+        """Say whether the graph answers."""
+        try:
+            await asyncio.to_thread(self.main.probe)
+        except KGUnavailableError as error:
+            raise RefusedError(503, str(error)) from error
+        return JSONResponse({"status": "ok", "graph": self.main.kg.name, "triplewise": version("triplewise")})
+
+    async def ask(self, request: Request) -> Response:
+        """Answer a question; the reply is the whole run."""
+        state = await self._answer(self.main, _question(request))
+        return JSONResponse(whole_trace(state))
+
+    async def text2sparql(self, request: Request) -> Response:
+        """Return the query for a question, as the challenge's client expects it; "" where none is known."""
+        dataset, question = request.query_params.get("dataset", ""), _question(request)
+        if dataset not in self.datasets:
+            ids = ", ".join(self.datasets) or "none; --dataset IRI=KG adds one"
+            raise RefusedError(404, f"unknown dataset {dataset!r}; this server has: {ids}")
+        state = await self._answer(self.datasets[dataset], question)
+        query = state.answer.sparql if state.answer else ""
+        return JSONResponse({"dataset": dataset, "question": question, "query": query})
+
+    async def stream(self, request: Request) -> Response:
+        """Send each phase of a run as it happens, then its trace, and what may be picked if it is unsure."""
+        # An EventSource reads no body of an error: what fails is an event too.
+        return EventSourceResponse(
+            {"event": event, "data": json.dumps(data)} async for event, data in self._events(request)
+        )
+
+    async def query(self, request: Request) -> Response:
+        """Run a query by hand."""
+        sparql = (await _body(request)).get("query")
+        if not isinstance(sparql, str) or not sparql.strip():
+            raise RefusedError(400, 'no query: send {"query": "SELECT ..."}')
+        async with self._turn():
+            limits = {"timeout": self.main.context.query_timeout, "limit": MOST_ROWS}
+            result = await asyncio.to_thread(run_query, self.main.kg, sparql, **limits)
+        return JSONResponse(result)
+
+    async def rate(self, request: Request) -> Response:
+        """Keep a person's word on an answer as a line in the user's data folder."""
+        body = await _body(request)
+        if (held := self._runs.get(str(body.get("run")))) is None:
+            raise RefusedError(404, "no such run here any more; ask the question again")
+        if body.get("rating") not in ("right", "wrong"):
+            raise RefusedError(400, f'rating: "right" or "wrong", got {body.get("rating")!r}')
+        record = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "rating": body["rating"]}
+        record |= {"graph": self.main.kg.name, "model": _model_name(self.main.context), **held.record}
+        self._ratings.parent.mkdir(parents=True, exist_ok=True)
+        with self._ratings.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        return JSONResponse({"rating": body["rating"]})
+
+    async def _events(self, request: Request) -> AsyncIterator[tuple[str, Any]]:
+        """Yield name and data of the events of a new run, or of one that goes on with a picked reading."""
+        run, held = request.query_params.get("run") or uuid4().hex, None
+        try:
+            if "run" in request.query_params:
+                held = self._runs.get(run)
+                if held is None or not held.waits:
+                    raise RefusedError(404, "this run waits for no choice any more; ask the question again")
+                held.waits = False
+                start: Any = Command(resume=request.query_params.get("pick", "0"))
+            else:
+                start = {"question": _question(request), "entities": {}}
+            config: Any = {"configurable": {"thread_id": run}}
+            context, choices = replace(self.main.context, interactive=True), None
+            async with self._turn():
+                stream = self._graph.astream(start, config, context=context, stream_mode=["tasks", "updates"])
+                async for mode, data in stream:
+                    if mode == "tasks" and "input" in data:
+                        yield "phase", {"phase": data["name"], "doing": DOING[data["name"]]}
+                    elif "__interrupt__" in data:
+                        choices = data["__interrupt__"][0].value
+                    elif mode == "updates":
+                        for phase, update in data.items():
+                            yield "done", {"phase": phase, "detail": _detail(phase, update or {})}
+                state = State.model_validate((await self._graph.aget_state(config)).values)
+                trace = await asyncio.to_thread(trace_of, state, self.main.kg)
+            keys = ("question", "status", "confidence", "answer", "labels", "sparql")
+            held = HeldRun({name: trace[name] for name in keys}, waits=choices is not None)
+            self._runs.pop(run, None)
+            self._runs[run] = held
+            yield "answer", {"run": run, "trace": trace, "choices": choices}
+        except TriplewiseError as error:
+            yield "failed", {"error": str(error)}
+        finally:
+            if held is None or not held.waits:
+                self._saver.delete_thread(run)
+            while len(self._runs) > HELD_RUNS:
+                oldest = next(iter(self._runs))
+                del self._runs[oldest]
+                self._saver.delete_thread(oldest)
+
+    async def _answer(self, served: ServedGraph, question: str) -> State:
+        """Return the state that a question ends in."""
+        async with self._turn():
+            values = await self._graph_alone.ainvoke(
+                {"question": question, "entities": {}}, context=served.context
+            )
+        return State.model_validate(values)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait for a turn. Raises `RefusedError` where too many wait already."""
+        if self._waiting >= MOST_WAITING:
+            raise RefusedError(503, f"busy: {self._waiting} others wait already; try again in a minute")
+        self._waiting += 1
+        try:
+            await self._turns.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+
+class SameOrigin:
+    """Refuses what pages of other sites ask for, which a browser would carry out and only hide the reply of.
+
+    Args:
+        hosts: the names that the server answers to; () for any. It keeps a name that another site points
+            at this machine from passing for the server's own.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str] = ()) -> None:
+        self.app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a request on, or answer it with 403."""
+        if scope["type"] != "http" or not (message := self._objection(scope)):
+            await self.app(scope, receive, send)
+        else:
+            await JSONResponse({"error": message}, 403)(scope, receive, send)
+
+    def _objection(self, scope: Scope) -> str:
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if self._hosts and urlsplit(f"//{host}").hostname not in self._hosts:
+            return f"this server answers to {', '.join(self._hosts)}, not to {host!r}; see --host"
+        # Browsers name the site of the asking page, though not over plain HTTP from another machine.
+        site = headers.get("sec-fetch-site")
+        if site is None and origin is not None and urlsplit(origin).netloc != host:
+            site = "cross-site"
+        is_link = scope["path"] == "/" and scope["method"] == "GET"
+        return "" if is_link or site in (None, "none", "same-origin") else "pages of other sites may not ask"
+
+
+def _question(request: Request) -> str:
+    """Return the question of a request. Raises `RefusedError` without one, or if it is too long."""
+    question = request.query_params.get("question", "").strip()
+    if not question or len(question) > MOST_CHARACTERS:
+        raise RefusedError(
+            400, f"`question` needs 1 to {MOST_CHARACTERS:,} characters, got {len(question):,}"
+        )
+    return question
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """Return the JSON object of a request. Raises `RefusedError` for anything else."""
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > MOST_BYTES:
+            raise RefusedError(400, f"the body is longer than {MOST_BYTES:,} bytes")
+    try:
+        body = json.loads(content)
+    except ValueError as error:
+        raise RefusedError(400, f"the body is no JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise RefusedError(400, "the body needs to be a JSON object")
+    return body
+
+
+def _failure(request: Request, error: Exception) -> Response:
+    """Return an error in its own words."""
+    match error:
+        case RefusedError():
+            status = error.status
+        case RunError():
+            status = 502
+        case _:
+            status = 400
+    return JSONResponse({"error": str(error)}, status)
+
+
+def _detail(phase: str, update: Mapping[str, Any]) -> str:
+    """Return in a few words what a phase came to, "" where there is nothing to say."""
+    if phase == "link":
+        return ", ".join(f"{e.mention}: {e.label}" for e in update.get("linked", ()))
+    if phase == "plan":
+        return f"rules: {len(update.get('rules', ()))}"
+    return str(update["steps"][-1].call) if phase == "act" and update.get("steps") else ""
+
+
+def _model_name(context: Context) -> str:
+    return "no language model" if context.embedded else str(context.model)
