@@ -9,6 +9,7 @@ function follow(parameters) {
   phases.replaceChildren();
   answer.replaceChildren();
   [byId("welcome"), byId("examples")].forEach((part) => part && (part.hidden = true));
+  byId("hint").classList.add("hush");
   go.textContent = "Stop";
   phases.hidden = false;
   document.documentElement.dataset.state = "asking";
@@ -53,7 +54,8 @@ function showFailure({ error }) {
 function showAnswer({ run, trace, choices }) {
   const question = { question: trace.question, answer: trace.labels, status: trace.status, score: null, gold: [], tags: [], error: "" };
   const [head, ...rest] = questionView(question, {}, choices ? { ...trace, rivals: [] } : trace).filter(Boolean);
-  head.append(choices ? choiceCard(run, choices, new Terms(trace)) : "", rating(run));
+  head.querySelector(".answers").append(choices ? choiceCard(run, choices, new Terms(trace)) : "");
+  head.querySelector(".answers").after(rating(run));
   answer.replaceChildren(head, ...rest);
   for (const bar of answer.querySelectorAll(".query-head")) if (bar.firstChild.textContent === "SPARQL") editable(bar, trace.sparql);
   document.title = trace.question;
