@@ -1,0 +1,270 @@
+"""`triplewise serve` as a process on loopback: its API over HTTP, and its page in Chromium at two widths."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.sparql_server import Scripted, SparqlServer
+from triplewise.graphs.cli.app import run
+
+pytest.importorskip("sse_starlette", reason="needs the extra serve")
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+GOETHE = "Where was Goethe's unmarried partner born?"
+UNSURE = "What currency is used in Mexico?"
+CAPITAL = "SELECT ?city { wd:Q17 wdt:P36 ?city }"
+FILMS = """
+<http://e/alien> <http://www.w3.org/2000/01/rdf-schema#label> "Alien" .
+<http://e/scott> <http://www.w3.org/2000/01/rdf-schema#label> "Ridley Scott" .
+<http://e/director> <http://www.w3.org/2000/01/rdf-schema#label> "director" .
+<http://e/alien> <http://e/director> <http://e/scott> .
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder of the server, and what it serves."""
+    folder = tmp_path_factory.mktemp("serve")
+    (folder / "films.nt").write_text(FILMS, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[httpx.Client]:
+    """A client of a server of the demo, with one dataset of the challenge; ended as by Ctrl-C."""
+    homes = {name: str(folder) for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")}
+    command = [sys.executable, "-m", "triplewise.graphs", "serve", "--port", "0", "--jobs", "2"]
+    process = subprocess.Popen(
+        [*command, "--dataset", "urn:films=films.nt"],
+        cwd=folder,
+        env={**os.environ, **homes},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    assert "serving demo on http://127.0.0.1:" in line, line + process.stderr.read()
+    with httpx.Client(base_url=line.split()[3], trust_env=False, timeout=60) as client:
+        yield client
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130
+    process.stderr.close()
+
+
+def events(server: httpx.Client, **parameters: str) -> list[tuple[str, Any]]:
+    text = server.get("/api/stream", params=parameters).text
+    blocks = [block.split("\r\n") for block in text.split("\r\n\r\n") if block.startswith("event")]
+    return [(b[0].removeprefix("event: "), json.loads(b[1].removeprefix("data: "))) for b in blocks]
+
+
+def test_a_question_is_answered_with_query_and_proof(server: httpx.Client) -> None:
+    answer = server.get("/api/ask", params={"question": GOETHE}).json()
+    assert (answer["status"], answer["labels"]) == ("answered", ["Offenbach am Main"])
+    assert "wdt:P19" in answer["sparql"]
+    assert len(answer["proof"]) == 2
+
+
+def test_phases_stream_before_the_answer(server: httpx.Client) -> None:
+    stream = events(server, question=GOETHE)
+    names = [data["phase"] for name, data in stream if name == "phase"]
+    assert (names[:3], names[-1]) == (["link", "plan", "observe"], "answer")
+    assert ("done", {"phase": "link", "detail": "Goethe: Johann Wolfgang von Goethe"}) in stream
+    name, last = stream[-1]
+    assert (name, last["trace"]["labels"], last["choices"]) == ("answer", ["Offenbach am Main"], None)
+
+
+def test_an_unsure_answer_goes_on_with_the_reading_that_is_picked(server: httpx.Client) -> None:
+    _, unsure = events(server, question=UNSURE)[-1]
+    assert unsure["trace"]["status"] == "unsure"
+    (reading,) = [r for r in unsure["choices"]["readings"] if r["answers"] == ["Mexican peso"]]
+    _, picked = events(server, run=unsure["run"], pick=str(reading["number"]))[-1]
+    assert (picked["trace"]["status"], picked["trace"]["labels"]) == ("answered", ["Mexican peso"])
+    name, again = events(server, run=unsure["run"], pick="1")[-1]
+    assert name == "failed"
+    assert "ask the question again" in again["error"]
+
+
+def test_an_answer_is_rated(server: httpx.Client, folder: Path) -> None:
+    _, answer = events(server, question=GOETHE)[-1]
+    assert server.post("/api/rate", json={"run": answer["run"], "rating": "right"}).status_code == 200
+    record = json.loads((folder / "triplewise" / "ratings.jsonl").read_text().splitlines()[-1])
+    assert (record["question"], record["rating"], record["labels"]) == (
+        GOETHE,
+        "right",
+        ["Offenbach am Main"],
+    )
+    assert server.post("/api/rate", json={"run": answer["run"], "rating": "maybe"}).status_code == 400
+    assert server.post("/api/rate", json={"run": "none", "rating": "right"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "part"),
+    [
+        (CAPITAL, 200, '"label":"Tokyo"'),
+        ("ASK { wd:Q17 wdt:P36 wd:Q1490 }", 200, '"boolean":true'),
+        ("DELETE WHERE { ?s ?p ?o }", 400, "would change"),
+        ("SELECT ?x {", 400, "not valid SPARQL"),
+        ("SELECT ?x { ?x r:nowhere ?y }", 400, "no id of this graph"),
+        ("", 400, "no query"),
+    ],
+)
+def test_a_query_by_hand_only_reads(server: httpx.Client, query: str, status: int, part: str) -> None:
+    reply = server.post("/api/query", json={"query": query})
+    assert reply.status_code == status
+    assert part in reply.text
+
+
+def test_the_challenge_is_spoken(server: httpx.Client) -> None:
+    asked = {"dataset": "urn:films", "question": "Who is the director of Alien?"}
+    reply = server.get("/text2sparql", params=asked).json()
+    assert {name: reply[name] for name in asked} == asked
+    assert "e:alien e:director ?director" in reply["query"]
+    unknown = server.get("/text2sparql", params={**asked, "dataset": "urn:cars"})
+    assert (unknown.status_code, unknown.json()["error"]) == (
+        404,
+        "unknown dataset 'urn:cars'; this server has: urn:films",
+    )
+
+
+def test_many_ask_at_once(server: httpx.Client) -> None:
+    def ask(question: str) -> int:
+        return server.get("/api/ask", params={"question": question}).status_code
+
+    with ThreadPoolExecutor(40) as pool:
+        codes = list(pool.map(ask, [GOETHE] * 40))
+    assert set(codes) == {200, 503}
+    assert codes.count(200) >= 32
+
+
+def test_what_a_client_may_not_do(server: httpx.Client) -> None:
+    url = "/api/ask?question=Who+wrote+Dracula"
+    for headers in (
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "https://evil.example"},
+        {"Host": "evil.example"},
+    ):
+        assert server.get(url, headers=headers).status_code == 403
+    assert server.get("/", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200
+    assert server.get("/api/ask").status_code == 400
+    assert server.get("/api/ask", params={"question": "a" * 3_000}).status_code == 400
+    assert server.post("/api/query", content=b"x" * 70_000).status_code == 400
+    policy = server.get("/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert server.get("/health").json()["status"] == "ok"
+
+
+def test_an_endpoint_that_fails_says_so(tmp_path: Path) -> None:
+    from starlette.testclient import TestClient
+
+    from triplewise.graphs.serve import ServedGraph, Service
+
+    replies = [Scripted('{"head": {}, "boolean": true}'), Scripted("no entry for you", status=403)]
+    with SparqlServer(replies) as endpoint:
+        settings = {"kg": endpoint.url, "profile": "wikidata", "seeds": "none"}
+        app = Service(ServedGraph.open("agent", settings), {}).app
+        client = TestClient(app, base_url="http://localhost")
+        for path in ("/health", "/api/ask?question=Who+wrote+Dracula"):
+            reply = client.get(path)
+            assert reply.status_code in (502, 503)
+            assert "no entry for you" in reply.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--dataset", "films.nt"), "needs the form IRI=KG"),
+        (("--host", "192.0.2.1"), "cannot listen on 192.0.2.1:8000"),
+        (("--kg", "nowhere.ttl"), "nowhere.ttl"),
+    ],
+)
+def test_what_cannot_be_served(
+    options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["serve", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright for Python")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on PATH")
+    with playwright.sync_playwright() as p:
+        running = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_page(browser: Any, server: httpx.Client, width: int, scheme: str, tmp_path: Path) -> None:
+    shots = Path(os.environ.get("TRIPLEWISE_SCREENSHOTS") or tmp_path)
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    page, wrong = context.new_page(), []
+    # The browser notes a query that is refused (400) as an error of its own.
+    page.on(
+        "console",
+        lambda m: wrong.append(m.text) if m.type in ("error", "warning") and "400" not in m.text else None,
+    )
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+
+    def see(name: str) -> None:
+        page.screenshot(path=shots / f"serve-{name}-{width}-{scheme}.png")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert wrong == []
+
+    # By keyboard alone: the field has the focus, Enter asks, Back goes back.
+    page.goto(str(server.base_url))
+    see("start")
+    page.keyboard.type(GOETHE)
+    page.keyboard.press("Enter")
+    page.locator("html[data-state=answered]").wait_for()
+    assert page.locator("#answer .chips").inner_text() == "Offenbach am Main Q3042"
+    assert page.evaluate("document.activeElement.innerText") == GOETHE
+    assert page.locator(".network .box.answer").count() == 1
+    see("answer")
+    page.get_by_role("button", name="Right").click()
+    page.locator(".rating", has_text="Kept as right").wait_for()
+
+    # The query is edited and run.
+    page.get_by_role("button", name="Edit").press("Enter")
+    page.keyboard.press("Control+A")
+    page.keyboard.type(CAPITAL)
+    page.keyboard.press("Control+Enter")
+    page.locator(".result td", has_text="Tokyo").wait_for()
+    page.locator(".result table").scroll_into_view_if_needed()
+    see("query")
+    page.keyboard.type("}")
+    page.keyboard.press("Control+Enter")
+    page.locator(".result .notice", has_text="not valid SPARQL").wait_for()
+
+    # An unsure answer is amber, and another reading can be picked.
+    page.locator("#asked").fill(UNSURE)
+    page.keyboard.press("Enter")
+    page.locator("#answer .chips .unsure").wait_for()
+    see("unsure")
+    page.get_by_role("button", name="Mexican peso").press("Enter")
+    page.locator("#answer .chips", has_text="Mexican peso").wait_for()
+    assert page.locator("#answer .unsure").count() == 0
+    see("picked")
+
+    page.go_back()
+    page.locator("#answer h1", has_text=GOETHE).wait_for()
+    page.locator("#asked").fill('<img src=x onerror="window.hacked=1">')
+    page.keyboard.press("Enter")
+    page.locator("#answer h1", has_text="<img").wait_for()
+    assert page.locator("img").count() == 0
+    see("hostile")
+    context.close()
