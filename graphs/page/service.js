@@ -21,7 +21,7 @@ function follow(parameters) {
   };
   source.addEventListener("phase", (event) => begin(JSON.parse(event.data)));
   source.addEventListener("done", (event) => finish(JSON.parse(event.data)));
-  source.addEventListener("answer", end("answered", showAnswer));
+  source.addEventListener("answer", end("answered", (data) => showAnswer(data, "pick" in parameters)));
   source.addEventListener("failed", end("failed", showFailure));
   source.addEventListener("error", end("failed", showFailure));
 }
@@ -51,7 +51,8 @@ function showFailure({ error }) {
   answer.replaceChildren(el("p", { class: "notice", role: "alert" }, error));
 }
 
-function showAnswer({ run, trace, choices }) {
+function showAnswer({ run, trace, choices }, isPicked) {
+  if (isPicked) trace.memory = []; // of the reading that was followed first: the facts of the proof are drawn
   const question = { question: trace.question, answer: trace.labels, status: trace.status, score: null, gold: [], tags: [], error: "" };
   const [head, ...rest] = questionView(question, {}, choices ? { ...trace, rivals: [] } : trace).filter(Boolean);
   head.querySelector(".answers").append(choices ? choiceCard(run, choices, new Terms(trace)) : "");
