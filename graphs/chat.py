@@ -1,0 +1,43 @@
+"""Wires a conversation: each message becomes a question that stands alone, which the machine answers.
+
+```
+START → read ─┬─ a question → ask (the machine) → reply ─┬─ END
+              └─ why, show the query → END               └─ not answered: what else it may mean → ask
+```
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langgraph.graph import START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from triplewise.graphs.build import RECURSION_LIMIT, build_graph
+from triplewise.nodes.context import Context
+from triplewise.nodes.converse import Conversation, Messages, read, reply
+from triplewise.nodes.environment import Phase
+from triplewise.nodes.state import Input
+
+
+def build_chat(
+    preset: str = "agent",
+    *,
+    checkpointer: Any = None,
+    context_schema: type[Context] = Context,
+    **phases: str | Phase,
+) -> CompiledStateGraph[Conversation, Context, Any, Any]:
+    """Compile a conversation, with `messages` in its state; arguments and errors as of `build_graph`.
+
+    With a checkpointer a thread is a conversation.
+    """
+    graph: StateGraph[Conversation, Context, Any, Any] = StateGraph(
+        Conversation, context_schema=context_schema, input_schema=Messages
+    )
+    graph.add_node("read", read)
+    graph.add_node("ask", build_graph(preset, context_schema=context_schema, **phases), input_schema=Input)
+    graph.add_node("reply", reply)
+    graph.add_edge(START, "read")
+    graph.add_edge("ask", "reply")
+    compiled = graph.compile(checkpointer=checkpointer, name="chat")
+    return compiled.with_config(recursion_limit=RECURSION_LIMIT)

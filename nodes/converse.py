@@ -1,0 +1,164 @@
+"""Converse: from a message and what was said before it to a question that stands alone, and back to a message.
+
+With a language model the question is rewritten in one call, none where it stands alone; without one it is read
+by its words (`tools/planning/lexical/follow_up.py`), and the likeliest reading that the graph answers is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.graph import END
+from langgraph.graph.message import add_messages
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+from pydantic import BaseModel, ConfigDict, Field
+
+from triplewise.nodes.context import Context
+from triplewise.nodes.environment import Environment, environment
+from triplewise.nodes.models import ModelCall
+from triplewise.nodes.prompting import load_prompt
+from triplewise.nodes.state import Answer
+from triplewise.tools.core.rules import Rule
+from triplewise.tools.kg import KnowledgeGraph
+from triplewise.tools.kg.vocabulary import relation_texts
+from triplewise.tools.linking.linker import LinkedEntity
+from triplewise.tools.planning.lexical.follow_up import FollowUp, Rewrite, Turn, alone, read_follow_up
+
+KEPT, SHOWN, LABELS, PROOF = 10, 3, 12, 12
+"""Exchanges that are remembered, and that a model is shown; answers of each; facts of a proof in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question as it was asked of the graph, and its answer; `reading` is the rule that was followed."""
+
+    question: str
+    entities: dict[str, str]
+    answer: Answer
+    reading: str = ""
+
+    @property
+    def turn(self) -> Turn:
+        """What later messages may lean on."""
+        return Turn(self.question, self.entities, self.answer.values, self.answer.labels)
+
+
+class Messages(BaseModel):
+    """What a client sends."""
+
+    messages: Annotated[list[AnyMessage], add_messages] = Field(
+        default_factory=list, description="The conversation."
+    )
+
+
+class Conversation(Messages):
+    """The state of a conversation: its messages, what was asked and answered, and the question at hand."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", revalidate_instances="always")
+
+    exchanges: tuple[Exchange, ...] = Field(default=(), description="Questions asked, with their answers.")
+    unclear: str = Field(default="", description="A message that waits for the name of what it is about.")
+    rewrites: tuple[Rewrite, ...] = Field(default=(), description="What else the message may mean.")
+    tried: tuple[Exchange, ...] = Field(default=(), description="What the message was read as, so far.")
+    question: str = Field(default="", description="The question that the machine is asked.")
+    entities: dict[str, str | None] = Field(default_factory=dict, description="Its entities: mention -> id.")
+    linked: tuple[LinkedEntity, ...] = Field(default=(), description="Entities found in the question.")
+    rules: tuple[Rule, ...] = Field(default=(), description="Rules that may answer the question.")
+    attempt: int = Field(default=0, description="Index of the rule that was followed.")
+    answer: Answer | None = Field(default=None, description="The answer of the machine.")
+
+
+Next: TypeAlias = Command[Literal["ask", "__end__"]]
+
+
+def read(state: Conversation, runtime: Runtime[Context]) -> Next:
+    """Read the newest message; ask what it asks for, or reply where no question is to be asked."""
+    env, text = environment(runtime.context or Context()), str(state.messages[-1].text).strip()
+    turns = [exchange.turn for exchange in state.exchanges]
+    follow_up = read_follow_up(text, turns, env.kg, env.encoder, state.unclear)
+    if turns and follow_up.purpose == "question" and not (follow_up.alone or env.context.embedded):
+        follow_up = rewrite(text, turns, env) or follow_up
+    if follow_up.purpose == "proof":
+        return _say(proof_text(state.exchanges[-1]))
+    if follow_up.purpose == "query":
+        return _say(f"```sparql\n{state.exchanges[-1].answer.sparql or 'none'}\n```")
+    if not follow_up.rewrites:
+        what = f"what {follow_up.reference!r} stands for" if follow_up.reference else "what is asked"
+        return _say(f"I cannot tell {what}. Give me the name, or ask in full.", unclear=text)
+    return _ask(follow_up.rewrites, ())
+
+
+def rewrite(text: str, turns: list[Turn], env: Environment) -> FollowUp | None:
+    """Return a follow-up as a model reads it, in one call; None where its reply says nothing."""
+    said = [(t.question, ", ".join(t.labels[:LABELS]) or "not found") for t in turns[-SHOWN:]]
+    reply = env.ask(ModelCall.of(load_prompt("chat").render("rewrite", said=said, message=text)))
+    line = reply.text.strip().rpartition("\n")[2].strip()
+    if line in ("PROOF", "QUERY"):
+        return FollowUp("proof" if line == "PROOF" else "query")
+    known = [pair for turn in turns for pair in turn.names]
+    question = alone(line, dict(known), env.kg, env.encoder)
+    return FollowUp("question", () if line == "UNCLEAR" else (question,)) if line else None
+
+
+def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
+    """Say the answer; where it is not sure and the message may mean something else, ask that first."""
+    assert state.answer is not None, "the machine ends with an answer"
+    kg = environment(runtime.context or Context()).kg
+    reading = readable_rule(state.rules[state.attempt], kg) if state.attempt < len(state.rules) else ""
+    entities = {entity.mention: entity.id for entity in state.linked}
+    tried = (*state.tried, Exchange(state.question, entities, state.answer, reading))
+    if state.rewrites and state.answer.status != "answered":
+        return _ask(state.rewrites, tried)
+    # The one that is answered, else the surest; the likeliest reading where there is nothing.
+    ranks = [
+        (t.answer.status == "answered", bool(t.answer.values), t.answer.confidence or 0.0) for t in tried
+    ]
+    best = tried[ranks.index(max(ranks))]
+    text = best.answer.text
+    if best.question.strip(" ?.!").casefold() != str(state.messages[-1].text).strip(" ?.!").casefold():
+        text += f"\n\nI read this as: {best.question}"
+    if best.answer.status == "unsure":
+        text += f"\n\nNot sure, because {best.answer.reason}."
+    exchanges = (*state.exchanges, best)[-KEPT:]
+    about = {"question": best.question, "answer": best.answer.to_dict(), "reading": best.reading}
+    return _say(text, about, exchanges=exchanges, answer=best.answer)
+
+
+def proof_text(exchange: Exchange) -> str:
+    """Return why an answer is what it is: how the question was read, and the facts."""
+    answer = exchange.answer
+    lines = [
+        f"{exchange.question} I read this as: {exchange.reading}" if exchange.reading else exchange.question
+    ]
+    lines += [f"- {fact.text}" for fact in answer.proof[:PROOF]]
+    if more := len(answer.proof) - PROOF:
+        lines += [f"- and {more} more facts"] * (more > 0)
+    if answer.confidence is not None:
+        lines.append(f"{answer.confidence:.0%} sure")
+    return "\n".join([*lines, answer.reason and f"{answer.reason}."]).strip()
+
+
+def readable_rule(rule: Rule, kg: KnowledgeGraph) -> str:
+    """Return a rule in one line, its ids as labels."""
+    texts = {relation: text.label for relation, text in relation_texts(kg, rule.relations).items()}
+    ids = {rule.anchor, *(value for c in rule.constraints for value in (c.value, c.variable, c.operator))}
+    nodes = {id_: iri for id_ in ids if (iri := kg.profile.expand(id_)) is not None}
+    labels = kg.labels(nodes.values())
+    texts |= {id_: labels.get(iri, id_) for id_, iri in nodes.items()}
+    names = "|".join(sorted(map(re.escape, filter(None, texts)), key=len, reverse=True)) or "(?!)"
+    return re.sub(rf"(?<![\w:/?.])(?:{names})(?![\w:/])", lambda m: texts[m[0]] or m[0], rule.text())
+
+
+def _ask(rewrites: tuple[Rewrite, ...], tried: tuple[Exchange, ...]) -> Next:
+    first, *others = rewrites
+    update = {"question": first.question, "entities": dict(first.entities), "rewrites": tuple(others)}
+    return Command(goto="ask", update={**update, "tried": tried, "unclear": ""})
+
+
+def _say(text: str, about: dict[str, Any] | None = None, unclear: str = "", **update: Any) -> Next:
+    message = AIMessage(text, additional_kwargs=about or {})
+    return Command(goto=END, update={"messages": [message], "unclear": unclear, "tried": (), **update})
