@@ -28,6 +28,8 @@ from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
 from triplewise.tools.planning.lexical.follow_up import FollowUp, Rewrite, Turn, alone, read_follow_up
 
+SURE = 0.9
+"""Confidence from which nothing else that a message may mean is asked."""
 KEPT, SHOWN, LABELS, PROOF = 10, 3, 12, 12
 """Exchanges that are remembered, and that a model is shown; answers of each; facts of a proof in a message."""
 
@@ -111,9 +113,10 @@ def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
     reading = readable_rule(state.rules[state.attempt], kg) if state.attempt < len(state.rules) else ""
     entities = {entity.mention: entity.id for entity in state.linked}
     tried = (*state.tried, Exchange(state.question, entities, state.answer, reading))
-    if state.rewrites and state.answer.status != "answered":
+    is_sure = state.answer.status == "answered" and (state.answer.confidence or 1.0) >= SURE
+    if state.rewrites and not is_sure:
         return _ask(state.rewrites, tried)
-    # The one that is answered, else the surest; the likeliest reading where there is nothing.
+    # The surest that is answered, or has an answer; the likeliest reading where there is none.
     ranks = [
         (t.answer.status == "answered", bool(t.answer.values), t.answer.confidence or 0.0) for t in tried
     ]

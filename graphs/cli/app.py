@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from triplewise.graphs.cli import ask, calibrate, facts, guidelines, kg, learn, plan, query, serve
+from triplewise.graphs.cli import ask, calibrate, chat, facts, guidelines, kg, learn, plan, query, serve
 from triplewise.graphs.cli.console import EXIT_CODES, examples, out, pairs, say
 from triplewise.graphs.cli.options import DEFAULT_PRESET
 from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
@@ -41,6 +41,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command(epilog=f"{ask.EXAMPLES}\n\n{EXIT_CODES}")(ask.ask)
+app.command(epilog=chat.EXAMPLES)(chat.chat)
 app.command(epilog=learn.EPILOG)(learn.learn)
 app.command(epilog=calibrate.EXAMPLES)(calibrate.calibrate)
 app.command(epilog=query.SEARCH_EXAMPLES)(query.search)

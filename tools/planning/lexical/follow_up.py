@@ -16,7 +16,8 @@ from typing import Literal
 
 from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import KnowledgeGraph
-from triplewise.tools.linking.linker import LinkedEntity, link, read_question
+from triplewise.tools.kg.vocabulary import find_classes
+from triplewise.tools.linking.linker import LinkedEntity, Question, link, read_question
 from triplewise.tools.planning.bodies import types_of
 from triplewise.tools.planning.lexical.question import lexicon
 from triplewise.tools.planning.lexical.score import nearest_kinds, words_of
@@ -73,12 +74,11 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class _Antecedent:
-    """What a word may stand for: a text, its name -> id, and the kinds of it."""
+    """What a word may stand for: a text, its names -> ids, labels of its types, and whether it is many."""
 
     text: str
     entities: Mapping[str, str]
-    kinds: frozenset[str]
-    types: frozenset[str]
+    types: frozenset[str] = frozenset()
     many: bool = False
 
 
@@ -93,13 +93,13 @@ def read_follow_up(
             return FollowUp(purpose)
     if unclear and reader.own and not reader.is_clause and (match := _reference(unclear)):
         name = reader.own[0]
-        named = _Antecedent(name.mention, {name.mention: name.id}, frozenset(), frozenset())
+        named = _Antecedent(name.mention, {name.mention: name.id})
         return FollowUp("question", (reader.rewrite(_replace(unclear, match, named), named.entities),))
-    rewrites = list(reader.rewrites())
-    distinct = {rewrite.question.casefold(): rewrite for rewrite in reversed(rewrites)}
-    kept = tuple(r for r in dict.fromkeys(r.question.casefold() for r in rewrites))[:REWRITES]
+    distinct: dict[str, Rewrite] = {}
+    for rewrite in reader.rewrites():
+        distinct.setdefault(rewrite.question.casefold(), rewrite)
     reference = reader.reference[0].group() if reader.reference else ""
-    return FollowUp("question", tuple(distinct[q] for q in kept), reader.stands_alone, reference)
+    return FollowUp("question", tuple(distinct.values())[:REWRITES], reader.stands_alone, reference)
 
 
 class _Reader:
@@ -111,13 +111,8 @@ class _Reader:
         opening = re.match(lexicon()["follow_up"]["opening"], self.message, re.IGNORECASE)
         self.text = self.message[opening.end() if opening and turns else 0 :].strip(" ?.!,")
         question = read_question(self.text, kg.profile)
-        # A common word is the name of something too, but not what a message is about.
-        self.own = [
-            e
-            for e in sorted(link(self.text, kg, encoder=encoder), key=lambda e: e.start)
-            if self.text
-            if any(question.kind_of(word) == "other" for word in normalise(e.mention).split())
-        ]
+        linked = sorted(link(self.text, kg, encoder=encoder), key=lambda e: e.start)
+        self.own = [e for e in linked if self._is_name(e, question)]
         match = _reference(self.text)
         before = [e for e in self.own if match and e.end <= match[0].start()]
         self.reference = None if match and before and match[1] != "set" else match
@@ -126,6 +121,15 @@ class _Reader:
         self.is_clause = first in lists["asking"] | lists["orders"] or (
             low[:1] != [] and low[0] in lists["verbs"]
         )
+
+    def _is_name(self, entity: LinkedEntity, question: Question) -> bool:
+        """Return whether a mention names what a message is about; classes and common words name things too."""
+        words = normalise(entity.mention).split()
+        if entity.mention == entity.mention.lower():
+            is_exact = entity.candidates[0].kind in ("exact", "alias")
+            if not is_exact or find_classes(self.kg, entity.mention):
+                return False
+        return any(question.kind_of(word) == "other" for word in words)
 
     @property
     def stands_alone(self) -> bool:
@@ -237,9 +241,7 @@ class _Reader:
 
     def _topics(self, last: Turn) -> list[tuple[str, str]]:
         """Return what the question before was about, then its answer where it is one entity."""
-        answer = [
-            (a.text, v) for a in self._antecedents("any") for v in a.entities.values() if not a.many
-        ]
+        answer = [(a.text, v) for a in self._antecedents("any") for v in a.entities.values() if not a.many]
         return list(dict.fromkeys([*last.entities.items(), *answer]))
 
     def _is_a(self, antecedent: _Antecedent, noun: str) -> bool:
@@ -273,14 +275,15 @@ class _Reader:
         for turn in self.turns:
             nodes = [(v, x) for v, x in zip(turn.values, turn.labels, strict=True) if self._is_node(v)]
             if len(nodes) > 1 and kind == "set":
-                kinds, types = self._types(nodes[0][0])
-                yield _Antecedent(noun_phrase(turn.question), turn.entities, kinds, types, many=True)
+                types = self._types(nodes[0][0])[1]
+                yield _Antecedent(noun_phrase(turn.question), turn.entities, types, many=True)
+                return  # one of what was asked about is not meant by "they"
             named = [(x, v) for v, x in nodes] if len(nodes) == 1 else []
             for name, id_ in [*named, *turn.entities.items()]:
                 kinds, types = self._types(id_)
                 is_person = "person" in kinds
                 if kind in ("set", "any") or (is_person if kind == "person" else not is_person):
-                    yield _Antecedent(name, {name: id_}, kinds, types)
+                    yield _Antecedent(name, {name: id_}, types)
 
     def rewrite(self, question: str, entities: Mapping[str, str]) -> Rewrite:
         """Return a question that stands alone, with its entities: those of the conversation as they were."""

@@ -1,0 +1,172 @@
+"""`triplewise chat`: a conversation, in which a question may lean on what was said before."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import chdir, nullcontext, suppress
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from triplewise.graphs.cli import options as o
+from triplewise.graphs.cli.console import examples, out, say
+from triplewise.tools.core.errors import ConfigurationError, RunError, UserError
+
+if TYPE_CHECKING:
+    from triplewise.graphs.cli.runs import Checkpoints, RunRequest
+
+EXAMPLES = examples(
+    "triplewise chat",
+    "triplewise chat --kg films.ttl --model openai:gpt-4o-mini",
+    "triplewise chat --resume",
+)
+HELP = """\
+Ask; then ask on: "And where was she born?", "Only those after 1950", "How many are there?", "And of Italy?"
+/why    how the last question was read, and the facts that prove its answer
+/query  edit the last query and run it (/query SELECT ... runs another one)
+/new    begin another conversation      /quit  leave; `triplewise chat --resume` goes on"""
+KIND = {"kind": "conversation"}
+"""What marks the checkpoints of conversations."""
+KEPT = 20
+"""Conversations that can be gone on with."""
+
+
+@o.unfold
+def chat(
+    options: o.RunOptions,
+    preset: o.Preset = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the last conversation.")] = False,
+    thread: Annotated[
+        str | None, typer.Option(metavar="ID", help="Name the conversation, or the one to resume.")
+    ] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|URL",
+            envvar="TRIPLEWISE_CHECKPOINTS",
+            help="Checkpoint file instead of the user's own, or a PostgreSQL database.",
+        ),
+    ] = None,
+) -> None:
+    """Ask question after question; each may lean on the ones before it."""
+    from triplewise.graphs.cli.runs import open_checkpoints
+
+    if resume and (options != o.RunOptions() or preset):
+        raise ConfigurationError("--resume takes the settings of its conversation; leave them out")
+    store = open_checkpoints(checkpoints, lambda message: say(message, "notice"))
+    try:
+        if resume:
+            request = last_conversation(store, thread)
+        else:
+            settings = options.context_settings()
+            if settings.get("interactive") or settings.get("review"):
+                raise ConfigurationError("a conversation stops for no review; leave interactive and review out")
+            request = o.run_request("?", preset, [], settings, thread)
+        with chdir(request.folder):
+            Chat(request, store).hold()
+    finally:
+        store.close()
+
+
+def last_conversation(store: Checkpoints, thread: str | None) -> RunRequest:
+    """Return what the newest conversation was begun with, or that of a thread; forget the oldest ones.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    from triplewise.graphs.cli.runs import RunRequest
+
+    saver = store.saver
+    requests: dict[str, dict[str, Any]] = {}
+    for checkpoint in saver.list(None, filter=KIND) if saver is not None else ():
+        requests.setdefault(checkpoint.config["configurable"]["thread_id"], dict(checkpoint.metadata))
+    for old in list(requests)[KEPT:] if saver is not None else ():
+        saver.delete_thread(old)
+    if not requests or (thread is not None and thread not in requests):
+        raise ConfigurationError.unknown("conversation", thread or "the last", requests)
+    chosen = thread or next(iter(requests))
+    return replace(RunRequest(**json.loads(requests[chosen]["request"])), thread=chosen)
+
+
+class Chat:
+    """A conversation on the terminal. Raises as `Run`, before the first question."""
+
+    def __init__(self, request: RunRequest, store: Checkpoints) -> None:
+        from triplewise.graphs.chat import build_chat
+        from triplewise.graphs.cli.run import Run
+
+        self.request = request
+        self.context = Run(request).context  # opens graph and model, to fail early
+        self.graph: Any = build_chat(request.preset, checkpointer=store.saver)
+        about = {**KIND, "request": json.dumps(asdict(request))}
+        self.config: Any = {"configurable": {"thread_id": request.thread}, "metadata": about}
+
+    def hold(self) -> None:
+        """Read messages and answer them until the end of input."""
+        is_typed = sys.stdin.isatty()
+        if is_typed:
+            import readline  # noqa: F401 - gives `input` a history and keys to edit with
+        state = self.graph.get_state(self.config)
+        for message in state.values.get("messages", ()):
+            typer.echo(f"> {message.text}" if message.type == "human" else f"{message.text}\n")
+        say("/help says how; Ctrl-D leaves")
+        with suppress(EOFError, KeyboardInterrupt):
+            if state.next:
+                self.answer(None)
+            while True:
+                if line := input("> " if is_typed else "").strip():
+                    if line == "/quit":
+                        return
+                    try:
+                        self.carry_out(line)
+                    except KeyboardInterrupt:
+                        say("dropped", "notice")
+                    except (UserError, RunError) as error:
+                        say(str(error), "error")
+
+    def carry_out(self, line: str) -> None:
+        """Carry out a command, or answer a message."""
+        command, _, text = line.partition(" ")
+        match command:
+            case "/help":
+                typer.echo(HELP)
+            case "/why":
+                self.answer("Why?")
+            case "/new":
+                self.config["configurable"]["thread_id"] = replace(self.request).thread
+            case "/query":
+                self.query(text)
+            case _ if line.startswith("/"):
+                raise ConfigurationError.unknown("command", command, ("/why", "/query", "/new", "/help", "/quit"))
+            case _:
+                self.answer(line)
+
+    def answer(self, message: str | None) -> None:
+        """Answer a message, or the one that was being answered when the conversation was cut off."""
+        start = None if message is None else {"messages": [("user", message)]}
+        console = out()
+        with console.status("looking it up") if console.is_terminal else nullcontext():
+            state = self.graph.invoke(start, self.config, context=self.context, durability="sync")
+        typer.echo(f"{state['messages'][-1].text}\n")
+
+    def query(self, sparql: str) -> None:
+        """Run a query; with none given the last one, which a terminal lets the person edit first."""
+        from triplewise.graphs.cli.query import query
+
+        exchanges = self.graph.get_state(self.config).values.get("exchanges", ())
+        if not sparql and not exchanges:
+            raise ConfigurationError("there is no query yet; ask something, or give one: /query SELECT ...")
+        if not sparql:
+            sparql = " ".join(exchanges[-1].answer.sparql.split())
+            if sys.stdin.isatty():
+                import readline
+
+                readline.set_startup_hook(lambda: readline.insert_text(sparql))
+                try:
+                    sparql = input("query> ")
+                finally:
+                    readline.set_startup_hook(None)
+        with suppress(typer.Exit):
+            query(sparql, self.context.kg, self.context.profile, 1_000, self.context.query_timeout, False, False)
