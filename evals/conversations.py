@@ -2,9 +2,8 @@
 
     python -m triplewise.evals.conversations [--model openai:NAME --base-url URL] [--limit 10] [-v]
 
-A message counts as right where its answer has exactly the values of the gold query and is no guess (status
-`answered`, or nothing where there is nothing), or where it is met by the proof, the query or the question that
-it calls for. Needs TRIPLEWISE_DATA for the elements.
+A message counts as right where its answer has exactly the values of the gold query and is sure, or where
+it is met by the proof, the query or the question that it calls for. Needs TRIPLEWISE_DATA for the elements.
 """
 
 from __future__ import annotations

@@ -23,8 +23,9 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
-from typing import Any, get_type_hints
+from typing import Any, TypeAlias, get_type_hints
 
+from langgraph.graph.state import CompiledStateGraph
 from langgraph_sdk.runtime import ServerRuntime
 from pydantic import TypeAdapter, ValidationError
 from starlette.applications import Starlette
@@ -34,7 +35,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from triplewise.graphs.build import QuestionGraph, build_graph
+from triplewise.graphs.build import build_graph
+from triplewise.graphs.chat import build_chat
 from triplewise.nodes.context import OUTSIDE, Context
 from triplewise.tools.core.configuration import NAME, configuration_file, read_section
 from triplewise.tools.core.errors import ConfigurationError, DataError, did_you_mean
@@ -108,11 +110,14 @@ class ServedContext(Context):
         return Context(**admit(asked, ALLOWED))
 
 
-def served(preset: str) -> Callable[[ServerRuntime[Any]], QuestionGraph]:
-    """Return what the server makes the graph of a preset with."""
-    graph = build_graph(preset, context_schema=ServedContext)
+Graph: TypeAlias = CompiledStateGraph[Any, Context, Any, Any]
 
-    def graph_for(runtime: ServerRuntime[Any]) -> QuestionGraph:
+
+def served(preset: str, build: Callable[..., Graph] = build_graph) -> Callable[[ServerRuntime[Any]], Graph]:
+    """Return what the server makes the graph of a preset with."""
+    graph = build(preset, context_schema=ServedContext)
+
+    def graph_for(runtime: ServerRuntime[Any]) -> Graph:
         """Return the graph, once no setting is unknown: the server would drop those without a word."""
         run = runtime.execution_runtime
         asked = run.context if run is not None else None
@@ -145,6 +150,7 @@ _http = json.loads(
 app = Starlette(middleware=[Middleware(OriginCheck, **_http.get("cors", {}))])
 
 agent = served("agent")
+chat = served("agent", build_chat)
 agent_sparql = served("agent-sparql")
 queryagent = served("queryagent")
 queryagent_faithful = served("queryagent-faithful")

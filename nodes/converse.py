@@ -1,13 +1,13 @@
-"""Converse: from a message and what was said before it to a question that stands alone, and back to a message.
+"""Converse: from a message and what was said before to a question that stands alone, and back to a message.
 
-With a language model the question is rewritten in one call, none where it stands alone; without one it is read
-by its words (`tools/planning/lexical/follow_up.py`), and the likeliest reading that the graph answers is taken.
+With a language model the question is rewritten in one call, in none where it stands alone. Without one it is
+read by its words (`follow_up.py` of the planner); of several readings the surest answer is taken.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -21,17 +21,23 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Environment, environment
 from triplewise.nodes.models import ModelCall
 from triplewise.nodes.prompting import load_prompt
-from triplewise.nodes.state import Answer
+from triplewise.nodes.state import Answer, Usage
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
 from triplewise.tools.linking.linker import LinkedEntity
-from triplewise.tools.planning.lexical.follow_up import FollowUp, Rewrite, Turn, alone, read_follow_up
+from triplewise.tools.planning.lexical.follow_up import (
+    FollowUp,
+    Purpose,
+    Rewrite,
+    Turn,
+    alone,
+)
 
 SURE = 0.9
 """Confidence from which nothing else that a message may mean is asked."""
 KEPT, SHOWN, LABELS, PROOF = 10, 3, 12, 12
-"""Exchanges that are remembered, and that a model is shown; answers of each; facts of a proof in a message."""
+"""Exchanges remembered, and those a model is shown; answers of each; facts of a proof in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,7 @@ class Conversation(Messages):
     unclear: str = Field(default="", description="A message that waits for the name of what it is about.")
     rewrites: tuple[Rewrite, ...] = Field(default=(), description="What else the message may mean.")
     tried: tuple[Exchange, ...] = Field(default=(), description="What the message was read as, so far.")
+    rewriting: Usage = Field(default_factory=Usage, description="What reading the message took of a model.")
     question: str = Field(default="", description="The question that the machine is asked.")
     entities: dict[str, str | None] = Field(default_factory=dict, description="Its entities: mention -> id.")
     linked: tuple[LinkedEntity, ...] = Field(default=(), description="Entities found in the question.")
@@ -81,29 +88,35 @@ def read(state: Conversation, runtime: Runtime[Context]) -> Next:
     """Read the newest message; ask what it asks for, or reply where no question is to be asked."""
     env, text = environment(runtime.context or Context()), str(state.messages[-1].text).strip()
     turns = [exchange.turn for exchange in state.exchanges]
-    follow_up = read_follow_up(text, turns, env.kg, env.encoder, state.unclear)
-    if turns and follow_up.purpose == "question" and not (follow_up.alone or env.context.embedded):
-        follow_up = rewrite(text, turns, env) or follow_up
-    if follow_up.purpose == "proof":
+    message = FollowUp(text, turns, env.kg, env.encoder, state.unclear)
+    purpose, rewrites = message.purpose, tuple[Rewrite, ...]()
+    if purpose == "question" and (env.context.embedded or message.is_alone or not turns):
+        rewrites = message.rewrites
+    elif purpose == "question":
+        purpose, rewrites = rewrite(message, turns, env)
+    if purpose == "proof":
         return _say(proof_text(state.exchanges[-1]))
-    if follow_up.purpose == "query":
+    if purpose == "query":
         return _say(f"```sparql\n{state.exchanges[-1].answer.sparql or 'none'}\n```")
-    if not follow_up.rewrites:
-        what = f"what {follow_up.reference!r} stands for" if follow_up.reference else "what is asked"
+    if not rewrites:
+        what = f"what {message.reference.match[0]!r} stands for" if message.reference else "what is asked"
         return _say(f"I cannot tell {what}. Give me the name, or ask in full.", unclear=text)
-    return _ask(follow_up.rewrites, ())
+    return _ask(rewrites, (), env.usage)
 
 
-def rewrite(text: str, turns: list[Turn], env: Environment) -> FollowUp | None:
-    """Return a follow-up as a model reads it, in one call; None where its reply says nothing."""
+def rewrite(message: FollowUp, turns: list[Turn], env: Environment) -> tuple[Purpose, tuple[Rewrite, ...]]:
+    """Return what a message asks for as a model reads it, in one call."""
     said = [(t.question, ", ".join(t.labels[:LABELS]) or "not found") for t in turns[-SHOWN:]]
-    reply = env.ask(ModelCall.of(load_prompt("chat").render("rewrite", said=said, message=text)))
-    line = reply.text.strip().rpartition("\n")[2].strip()
+    if message.unclear:
+        said.append((message.unclear, "of whom or what?"))
+    call = ModelCall.of(load_prompt("chat").render("rewrite", said=said, message=message.message))
+    line = env.ask(call).text.strip().rpartition("\n")[2].strip()
     if line in ("PROOF", "QUERY"):
-        return FollowUp("proof" if line == "PROOF" else "query")
-    known = [pair for turn in turns for pair in turn.names]
-    question = alone(line, dict(known), env.kg, env.encoder)
-    return FollowUp("question", () if line == "UNCLEAR" else (question,)) if line else None
+        return ("proof" if line == "PROOF" else "query"), ()
+    known = {m: i for t in turns for m, i in (*zip(t.labels, t.values, strict=True), *t.entities.items())}
+    if not line:
+        return "question", message.rewrites
+    return "question", () if line == "UNCLEAR" else (alone(line, known, env.kg, env.encoder),)
 
 
 def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
@@ -112,10 +125,11 @@ def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
     kg = environment(runtime.context or Context()).kg
     reading = readable_rule(state.rules[state.attempt], kg) if state.attempt < len(state.rules) else ""
     entities = {entity.mention: entity.id for entity in state.linked}
-    tried = (*state.tried, Exchange(state.question, entities, state.answer, reading))
+    answer = replace(state.answer, usage=state.answer.usage + state.rewriting)
+    tried = (*state.tried, Exchange(state.question, entities, answer, reading))
     is_sure = state.answer.status == "answered" and (state.answer.confidence or 1.0) >= SURE
     if state.rewrites and not is_sure:
-        return _ask(state.rewrites, tried)
+        return _ask(state.rewrites, tried, Usage())
     # The surest that is answered, or has an answer; the likeliest reading where there is none.
     ranks = [
         (t.answer.status == "answered", bool(t.answer.values), t.answer.confidence or 0.0) for t in tried
@@ -156,10 +170,10 @@ def readable_rule(rule: Rule, kg: KnowledgeGraph) -> str:
     return re.sub(rf"(?<![\w:/?.])(?:{names})(?![\w:/])", lambda m: texts[m[0]] or m[0], rule.text())
 
 
-def _ask(rewrites: tuple[Rewrite, ...], tried: tuple[Exchange, ...]) -> Next:
+def _ask(rewrites: tuple[Rewrite, ...], tried: tuple[Exchange, ...], usage: Usage) -> Next:
     first, *others = rewrites
     update = {"question": first.question, "entities": dict(first.entities), "rewrites": tuple(others)}
-    return Command(goto="ask", update={**update, "tried": tried, "unclear": ""})
+    return Command(goto="ask", update={**update, "tried": tried, "rewriting": usage, "unclear": ""})
 
 
 def _say(text: str, about: dict[str, Any] | None = None, unclear: str = "", **update: Any) -> Next:

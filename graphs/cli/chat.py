@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
+import uuid
 from contextlib import chdir, nullcontext, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,10 +27,6 @@ Ask; then ask on: "And where was she born?", "Only those after 1950", "How many 
 /why    how the last question was read, and the facts that prove its answer
 /query  edit the last query and run it (/query SELECT ... runs another one)
 /new    begin another conversation      /quit  leave; `triplewise chat --resume` goes on"""
-KIND = {"kind": "conversation"}
-"""What marks the checkpoints of conversations."""
-KEPT = 20
-"""Conversations that can be gone on with."""
 
 
 @o.unfold
@@ -58,53 +54,38 @@ def chat(
     store = open_checkpoints(checkpoints, lambda message: say(message, "notice"))
     try:
         if resume:
-            request = last_conversation(store, thread)
+            request = store.unfinished(thread, chat=True)
         else:
             settings = options.context_settings()
             if settings.get("interactive") or settings.get("review"):
-                raise ConfigurationError("a conversation stops for no review; leave interactive and review out")
-            request = o.run_request("?", preset, [], settings, thread)
-        with chdir(request.folder):
-            Chat(request, store).hold()
+                raise ConfigurationError(
+                    "a conversation stops for no review; leave interactive and review out"
+                )
+            request = replace(o.run_request("?", preset, [], settings, thread), chat=True)
+        is_new = True
+        while is_new:
+            with chdir(request.folder), store.running(request):
+                is_new = Chat(request, store).hold()
+            request = replace(request, thread=uuid.uuid4().hex[:12], named=False)
     finally:
         store.close()
-
-
-def last_conversation(store: Checkpoints, thread: str | None) -> RunRequest:
-    """Return what the newest conversation was begun with, or that of a thread; forget the oldest ones.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
-    from triplewise.graphs.cli.runs import RunRequest
-
-    saver = store.saver
-    requests: dict[str, dict[str, Any]] = {}
-    for checkpoint in saver.list(None, filter=KIND) if saver is not None else ():
-        requests.setdefault(checkpoint.config["configurable"]["thread_id"], dict(checkpoint.metadata))
-    for old in list(requests)[KEPT:] if saver is not None else ():
-        saver.delete_thread(old)
-    if not requests or (thread is not None and thread not in requests):
-        raise ConfigurationError.unknown("conversation", thread or "the last", requests)
-    chosen = thread or next(iter(requests))
-    return replace(RunRequest(**json.loads(requests[chosen]["request"])), thread=chosen)
 
 
 class Chat:
     """A conversation on the terminal. Raises as `Run`, before the first question."""
 
     def __init__(self, request: RunRequest, store: Checkpoints) -> None:
+        from langgraph.checkpoint.memory import InMemorySaver
+
         from triplewise.graphs.chat import build_chat
         from triplewise.graphs.cli.run import Run
 
-        self.request = request
         self.context = Run(request).context  # opens graph and model, to fail early
-        self.graph: Any = build_chat(request.preset, checkpointer=store.saver)
-        about = {**KIND, "request": json.dumps(asdict(request))}
-        self.config: Any = {"configurable": {"thread_id": request.thread}, "metadata": about}
+        self.graph: Any = build_chat(request.preset, checkpointer=store.saver or InMemorySaver())
+        self.config: Any = {"configurable": {"thread_id": request.thread}}
 
-    def hold(self) -> None:
-        """Read messages and answer them until the end of input."""
+    def hold(self) -> bool:
+        """Read messages and answer them until the end of input; return whether another one is begun."""
         is_typed = sys.stdin.isatty()
         if is_typed:
             import readline  # noqa: F401 - gives `input` a history and keys to edit with
@@ -117,14 +98,15 @@ class Chat:
                 self.answer(None)
             while True:
                 if line := input("> " if is_typed else "").strip():
-                    if line == "/quit":
-                        return
+                    if line in ("/quit", "/new"):
+                        return line == "/new"
                     try:
                         self.carry_out(line)
                     except KeyboardInterrupt:
                         say("dropped", "notice")
                     except (UserError, RunError) as error:
                         say(str(error), "error")
+        return False
 
     def carry_out(self, line: str) -> None:
         """Carry out a command, or answer a message."""
@@ -134,12 +116,12 @@ class Chat:
                 typer.echo(HELP)
             case "/why":
                 self.answer("Why?")
-            case "/new":
-                self.config["configurable"]["thread_id"] = replace(self.request).thread
             case "/query":
                 self.query(text)
             case _ if line.startswith("/"):
-                raise ConfigurationError.unknown("command", command, ("/why", "/query", "/new", "/help", "/quit"))
+                raise ConfigurationError.unknown(
+                    "command", command, ("/why", "/query", "/new", "/help", "/quit")
+                )
             case _:
                 self.answer(line)
 
@@ -169,4 +151,6 @@ class Chat:
                 finally:
                     readline.set_startup_hook(None)
         with suppress(typer.Exit):
-            query(sparql, self.context.kg, self.context.profile, 1_000, self.context.query_timeout, False, False)
+            query(
+                sparql, self.context.kg, self.context.profile, 1_000, self.context.query_timeout, False, False
+            )

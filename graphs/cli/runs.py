@@ -46,6 +46,7 @@ class RunRequest:
     Attributes:
         context: the settings that were given. folder: where relative paths in them start from.
         named: whether the user named the thread; its checkpoints then stay when the run has ended.
+        chat: whether it is a conversation, which never ends: its note and checkpoints stay.
     """
 
     question: str
@@ -55,6 +56,7 @@ class RunRequest:
     thread: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     folder: str = field(default_factory=os.getcwd)
     named: bool = False
+    chat: bool = False
 
 
 class Checkpoints:
@@ -119,7 +121,8 @@ class Checkpoints:
                 except BaseException:  # a mistake that would only be made again
                     self._end(request)
                     raise
-                self._end(request)
+                if not request.chat:
+                    self._end(request)
         except self.errors as error:
             what = f"the checkpoints in {self.place} failed ({error})"
             raise RunError(f"{what}; mend that and use --resume, or do without: --no-checkpoints") from error
@@ -138,17 +141,18 @@ class Checkpoints:
             make_private(path).write_text(json.dumps(asdict(note)), encoding="utf-8")
             yield
 
-    def unfinished(self, thread: str | None = None) -> RunRequest:
-        """Return the newest run that was cut off, or the one of a thread.
+    def unfinished(self, thread: str | None = None, chat: bool = False) -> RunRequest:
+        """Return the newest run that was cut off, or the newest conversation; or the one of a thread.
 
         Raises:
             ConfigurationError: there is none; lists the threads that can be resumed.
         """
-        requests = {r.thread: r for r in self._cut_off()}
+        requests = {r.thread: r for r in self._cut_off() if r.chat == chat}
         if thread in requests:
             return requests[thread]
         if not requests:
-            raise ConfigurationError(f"no unfinished run to resume in {self.place}")
+            what = "conversation" if chat else "unfinished run"
+            raise ConfigurationError(f"no {what} to resume in {self.place}")
         if thread is not None:
             raise ConfigurationError.unknown("unfinished thread", thread, requests)
         return next(iter(requests.values()))

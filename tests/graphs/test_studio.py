@@ -103,8 +103,8 @@ def test_the_server_runs_interrupts_and_resumes(server: str, monkeypatch: pytest
 
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with get_sync_client(url=server, timeout=CALL_SECONDS) as client:
-        found = {a["graph_id"]: a["assistant_id"] for a in client.assistants.search()}
-        assert set(found) == set(PRESETS)
+        found = {a["graph_id"]: a["assistant_id"] for a in client.assistants.search(limit=100)}
+        assert set(found) == {*PRESETS, "chat"}
         for assistant in found.values():
             settings = (client.assistants.get_schemas(assistant)["context_schema"] or {})["properties"]
             assert {"kg", "model", "base_url", "seeds", "max_steps"} <= set(settings)
@@ -178,6 +178,18 @@ def test_the_server_says_what_it_refuses(server: str) -> None:
         run = {"assistant_id": "agent", "input": {"question": "Who wrote Dracula?"}, "context": context}
         reply = httpx.post(f"{server}/runs/wait", json=run, trust_env=False, timeout=CALL_SECONDS).json()
         assert message in reply["__error__"]["message"]
+
+
+def test_a_thread_is_a_conversation(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from langgraph_sdk import get_sync_client
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with get_sync_client(url=server, timeout=CALL_SECONDS) as client:
+        thread = client.threads.create()["thread_id"]
+        for text, answer in (("What is the capital of Peru?", "Lima."), ("And of Brazil?", "Brasília.")):
+            message = {"messages": [{"role": "user", "content": text}]}
+            state: Any = client.runs.wait(thread, "chat", input=message, context=CONTEXT)
+            assert state["messages"][-1]["content"].startswith(answer)
 
 
 def test_a_client_gets_by_name_what_the_operator_wrote(server: str) -> None:

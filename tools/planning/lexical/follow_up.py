@@ -1,10 +1,9 @@
 """What a follow-up question asks, read from the questions and answers before it, without a language model.
 
-Every way of leaning on what was said is one edit of text: a word that stands for something is replaced by what
-it may stand for ("Where was she born?"), or the question before is asked again with a part of it replaced or
-added ("And of Italy?", "Only those after 1950", "How many?", "When?"). The words that tell are data
-(`follow_up` in `english.yaml`). What comes out are questions that stand alone, the likeliest first; whoever
-asks them takes the first that the graph answers.
+Every way of leaning on what was said is an edit of text: a word that stands for something is replaced by what
+it may stand for ("Where was she born?"), or the question before is asked again with a part replaced or added
+("And of Italy?", "Only those after 1950", "How many?", "When?"). The words that tell are data (`follow_up` in
+`english.yaml`). What comes out are questions that stand alone, the likeliest first.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from triplewise.tools.core.names import normalise
 from triplewise.tools.kg.protocol import KnowledgeGraph
@@ -20,16 +19,15 @@ from triplewise.tools.kg.vocabulary import find_classes
 from triplewise.tools.linking.linker import LinkedEntity, Question, link, read_question
 from triplewise.tools.planning.bodies import types_of
 from triplewise.tools.planning.lexical.question import lexicon
-from triplewise.tools.planning.lexical.score import nearest_kinds, words_of
+from triplewise.tools.planning.lexical.score import nearest_kinds, thresholds_of, words_of
 from triplewise.tools.retrieval.encoder import Encoder
 
 Purpose = Literal["question", "proof", "query"]
-
 REMEMBERED = 3
 """Questions back that a word may refer to."""
 REWRITES = 4
-"""Most readings of a follow-up."""
-_AUXILIARY = r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)"
+"""Most questions that a message is read as."""
+_VERB = r"(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would)\b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,254 +39,30 @@ class Turn:
     values: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
-    @property
-    def names(self) -> tuple[tuple[str, str], ...]:
-        """Names in question and answer, each with its id."""
-        return (*zip(self.labels, self.values, strict=True), *self.entities.items())
-
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A question that stands alone, with the entities that are known from the conversation."""
+    """A question that stands alone, with its entities: mention -> id; {} has them linked."""
 
     question: str
     entities: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class FollowUp:
-    """What a message asks for.
+class _Reference(NamedTuple):
+    """A word that stands for a person, thing, place, set of answers, or any; "her" may be a possessive."""
 
-    Attributes:
-        purpose: a question, or the proof or the query of the answer before.
-        rewrites: what the question may mean, the likeliest first; () where nothing tells.
-        alone: whether it leans on nothing that was said.
-        reference: the word that stands for something, "" for none.
-    """
-
-    purpose: Purpose = "question"
-    rewrites: tuple[Rewrite, ...] = ()
-    alone: bool = False
-    reference: str = ""
+    match: re.Match[str]
+    kind: str
+    possessive: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Antecedent:
-    """What a word may stand for: a text, its names -> ids, labels of its types, and whether it is many."""
+class _Antecedent(NamedTuple):
+    """What a word may stand for: a text, its names -> ids, labels of its types, whether it is many."""
 
     text: str
     entities: Mapping[str, str]
     types: frozenset[str] = frozenset()
     many: bool = False
-
-
-def read_follow_up(
-    message: str, turns: Sequence[Turn], kg: KnowledgeGraph, encoder: Encoder, unclear: str = ""
-) -> FollowUp:
-    """Read a message after some turns, oldest first; `unclear` is one that could not be read before."""
-    reader = _Reader(message, turns, kg, encoder)
-    text, words = reader.text, lexicon()["follow_up"]
-    for purpose in ("proof", "query"):
-        if turns and re.fullmatch(words[purpose], text, re.IGNORECASE):
-            return FollowUp(purpose)
-    if unclear and reader.own and not reader.is_clause and (match := _reference(unclear)):
-        name = reader.own[0]
-        named = _Antecedent(name.mention, {name.mention: name.id})
-        return FollowUp("question", (reader.rewrite(_replace(unclear, match, named), named.entities),))
-    distinct: dict[str, Rewrite] = {}
-    for rewrite in reader.rewrites():
-        distinct.setdefault(rewrite.question.casefold(), rewrite)
-    reference = reader.reference[0].group() if reader.reference else ""
-    return FollowUp("question", tuple(distinct.values())[:REWRITES], reader.stands_alone, reference)
-
-
-class _Reader:
-    """Reads one message."""
-
-    def __init__(self, message: str, turns: Sequence[Turn], kg: KnowledgeGraph, encoder: Encoder) -> None:
-        self.kg, self.encoder, self.turns = kg, encoder, list(turns[-REMEMBERED:])[::-1]
-        self.message = " ".join(message.split())
-        opening = re.match(lexicon()["follow_up"]["opening"], self.message, re.IGNORECASE)
-        self.text = self.message[opening.end() if opening and turns else 0 :].strip(" ?.!,")
-        question = read_question(self.text, kg.profile)
-        linked = sorted(link(self.text, kg, encoder=encoder), key=lambda e: e.start)
-        self.own = [e for e in linked if self._is_name(e, question)]
-        match = _reference(self.text)
-        before = [e for e in self.own if match and e.end <= match[0].start()]
-        self.reference = None if match and before and match[1] != "set" else match
-        lists, low = lexicon(), self.text.lower().split()
-        first = low[1] if low[1:] and low[0] in lists["prepositions"] else low[0] if low else ""
-        self.is_clause = first in lists["asking"] | lists["orders"] or (
-            low[:1] != [] and low[0] in lists["verbs"]
-        )
-
-    def _is_name(self, entity: LinkedEntity, question: Question) -> bool:
-        """Return whether a mention names what a message is about; classes and common words name things too."""
-        words = normalise(entity.mention).split()
-        if entity.mention == entity.mention.lower():
-            is_exact = entity.candidates[0].kind in ("exact", "alias")
-            if not is_exact or find_classes(self.kg, entity.mention):
-                return False
-        return any(question.kind_of(word) == "other" for word in words)
-
-    @property
-    def stands_alone(self) -> bool:
-        """Whether the message leans on nothing."""
-        return self.is_clause and bool(self.own) and self.reference is None and self.text != ""
-
-    def rewrites(self) -> Iterator[Rewrite]:
-        """Yield what the message may mean, the likeliest first."""
-        last = self.turns[0] if self.turns else None
-        if self.reference is None and (last is None or self.stands_alone):
-            yield self.rewrite(self.message, {})
-            return
-        words = lexicon()["follow_up"]
-        if last is not None:
-            previous = last.question.rstrip(" ?.!")
-            phrase = re.match(f"({words['phrase']})(.*)", self.text, re.IGNORECASE)
-            if self.is_clause and phrase and not self.own:
-                rest = re.sub(words["empty"] + "$", "", phrase[2])
-                if len(rest.split()) <= 1 and not (self.reference and rest):
-                    yield from self._asked_for(previous, phrase[1], rest.strip())
-            among = re.match(words["among"], self.text, re.IGNORECASE)
-            if among and len(last.values) > 1 and re.search(r"\b(?:ones?|of) ", among[0]):
-                yield self._restricted(previous, self.text[among.end() :])
-            elif not self.is_clause or (phrase and re.match(r"of|in|from", phrase[2].strip())):
-                yield from self._fragment(previous, last)
-        if self.reference is not None:
-            match, kind, _ = self.reference
-            for antecedent in self._antecedents(kind):
-                replaced = _replace(self.text, self.reference, antecedent)
-                yield self.rewrite(replaced if self.is_clause else f"What is {replaced}", antecedent.entities)
-        elif self.is_clause and last is not None:
-            yield from self._about(last)
-
-    def _asked_for(self, previous: str, phrase: str, noun: str) -> Iterator[Rewrite]:
-        """Yield the question before, asking for something else: how many, when, in which year."""
-        words = lexicon()["follow_up"]
-        asked = re.match(
-            f"({words['phrase']})(?: (?!{_AUXILIARY})([^\\W\\d]+))?(.*)", previous, re.IGNORECASE
-        )
-        if asked is None:
-            return
-        wh, old, rest = asked[1].split()[-1].lower(), asked[2] or "", asked[3]
-        if wh in ("who", "where", "when", "whom") and old:
-            old, rest = "", f" {old}{rest}"
-        if phrase.lower() in ("how many", "which", "what") and not noun:
-            noun = old or ("people" if phrase.lower() == "how many" and wh == "who" else "")
-        elif (
-            not re.match(rf" ?{_AUXILIARY}\b", rest) and (verb := re.match(r" (\S+) (.+)", rest)) and not old
-        ):
-            rest = f" was {verb[2]} {verb[1]}"  # "who wrote it": "when was it wrote" says enough
-        yield self.rewrite(" ".join(f"{phrase} {noun}{rest}".split()), {})
-
-    def _restricted(self, previous: str, condition: str) -> Rewrite:
-        """Return the question before with a further condition."""
-        plain = re.match(rf"(?:{_AUXILIARY}|{'|'.join(lexicon()['verbs'])}|[^\W\d]+s?)\b", condition)
-        joined = f"{previous} and {condition}" if plain else f"{previous} {condition}"
-        return self.rewrite(re.sub(r"^how many\b", "Which", joined, flags=re.IGNORECASE), {})
-
-    def _fragment(self, previous: str, last: Turn) -> Iterator[Rewrite]:
-        """Yield the question before with what the message names in place of a part of it, or beside it."""
-        words, lists = lexicon()["follow_up"], lexicon()
-        limit = re.match(words["only"], self.text, re.IGNORECASE)
-        condition = re.sub(r" ones?$", "", self.text[limit.end() if limit else 0 :])
-        first = condition.lower().split(" ")[0]
-        compares = any(condition.lower().startswith(phrase) for phrase, _ in lists["comparisons"])
-        if limit or compares:
-            plain = compares or first in lists["prepositions"] or first.endswith("ed")
-            yield self.rewrite(f"{previous}{' ' if plain else ' and are '}{condition}", {})
-        said = (
-            re.sub(words["phrase"] + " ", "", self.text, flags=re.IGNORECASE) if self.is_clause else self.text
-        )
-        part = self.reference
-        if self.own:
-            name = self.own[0]
-            around = said.replace(name.mention, " ")
-            content = [w for w in re.findall(r"[^\W\d]+", around.lower()) if w not in lists["stopwords"]]
-            if content and not self.is_clause:
-                yield self.rewrite(f"What is {said}", {})
-            for mention in self._like(last, name):
-                yield self.rewrite(_put(previous, mention, name.mention), {name.mention: name.id})
-            if first in lists["prepositions"]:
-                yield self.rewrite(f"{previous} {said}", {name.mention: name.id})
-        elif part is not None and part[2]:
-            # "Where was Goethe born? And his wife?" is about her birth; "the capital of Peru? And its area?" is not.
-            for antecedent in self._antecedents(part[1]):
-                text = _replace(self.text, part, antecedent)
-                for mention in (
-                    last.entities if not re.match(r"(?:what|who) (?:is|was|are) ", previous.lower()) else ()
-                ):
-                    if last.entities[mention] in antecedent.entities.values():
-                        yield self.rewrite(_put(previous, mention, text), antecedent.entities)
-        elif part is None:
-            for name, id_ in self._topics(last):
-                yield self.rewrite(f"What is {said} of {name}", {name: id_})
-
-    def _about(self, last: Turn) -> Iterator[Rewrite]:
-        """Yield a question that names nothing: as it is, then about what was spoken of before."""
-        definite = re.search(r"\bthe ([^\W\d]+)\b(?! of\b)", self.text)
-        for antecedent in self._antecedents("any") if definite else ():
-            if self._is_a(antecedent, definite[1].lower() if definite else ""):
-                yield self.rewrite(
-                    self.text.replace(definite[0] if definite else "", antecedent.text, 1),
-                    antecedent.entities,
-                )
-        yield self.rewrite(self.message, {})
-        for name, id_ in self._topics(last):
-            place = definite.end() if definite else len(self.text)
-            yield self.rewrite(f"{self.text[:place]} of {name}{self.text[place:]}", {name: id_})
-
-    def _topics(self, last: Turn) -> list[tuple[str, str]]:
-        """Return what the question before was about, then its answer where it is one entity."""
-        answer = [(a.text, v) for a in self._antecedents("any") for v in a.entities.values() if not a.many]
-        return list(dict.fromkeys([*last.entities.items(), *answer]))
-
-    def _is_a(self, antecedent: _Antecedent, noun: str) -> bool:
-        """Return whether a noun names what an antecedent is: its type, or another word for its kind."""
-        singular = noun.removesuffix("s")
-        same = [words for words in lexicon()["kinds"].values() if singular in words]
-        return singular in antecedent.types or any(not antecedent.types.isdisjoint(words) for words in same)
-
-    def _like(self, last: Turn, name: LinkedEntity) -> list[str]:
-        """Return the mentions of a turn that another entity may stand in place of, those of its type first."""
-        types = self._types(name.id)[1]
-        in_text = [m for m in last.entities if m.casefold() in last.question.casefold()]
-        return sorted(in_text, key=lambda m: self._types(last.entities[m])[1].isdisjoint(types))[:2]
-
-    def _types(self, id_: str) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the kinds of an entity (person, place, ...), and the labels of its types."""
-        iri = self.kg.profile.expand(id_)
-        labels = [text.lower() for text in types_of(self.kg, [iri]).values()] if iri is not None else []
-        kinds = nearest_kinds(words_of(self.encoder), labels) if labels else []
-        return frozenset(kinds), frozenset(labels)
-
-    def _is_node(self, value: str) -> bool:
-        """Return whether an answer is an entity; where ids are names, any text would pass for one."""
-        iri = self.kg.profile.expand(value)
-        if iri is None or self.kg.index is None:
-            return iri is not None and bool(self.kg.labels([iri]).get(iri))
-        return self.kg.index.node(iri) is not None
-
-    def _antecedents(self, kind: str) -> Iterator[_Antecedent]:
-        """Yield what a word of a kind may stand for: the last answer, what was asked about, what came before."""
-        for turn in self.turns:
-            nodes = [(v, x) for v, x in zip(turn.values, turn.labels, strict=True) if self._is_node(v)]
-            if len(nodes) > 1 and kind == "set":
-                types = self._types(nodes[0][0])[1]
-                yield _Antecedent(noun_phrase(turn.question), turn.entities, types, many=True)
-                return  # one of what was asked about is not meant by "they"
-            named = [(x, v) for v, x in nodes] if len(nodes) == 1 else []
-            for name, id_ in [*named, *turn.entities.items()]:
-                kinds, types = self._types(id_)
-                is_person = "person" in kinds
-                if kind in ("set", "any") or (is_person if kind == "person" else not is_person):
-                    yield _Antecedent(name, {name: id_}, types)
-
-    def rewrite(self, question: str, entities: Mapping[str, str]) -> Rewrite:
-        """Return a question that stands alone, with its entities: those of the conversation as they were."""
-        known = {m: i for turn in reversed(self.turns) for m, i in turn.entities.items()}
-        return alone(question, {**known, **entities}, self.kg, self.encoder)
 
 
 def alone(question: str, known: Mapping[str, str], kg: KnowledgeGraph, encoder: Encoder) -> Rewrite:
@@ -305,39 +79,236 @@ def alone(question: str, known: Mapping[str, str], kg: KnowledgeGraph, encoder: 
     return Rewrite(question, {**{name: known[name] for name in spans.values()}, **others})
 
 
-def _reference(text: str) -> tuple[re.Match[str], str, bool] | None:
-    """Return the first word that stands for something, of what kind, and whether as a possessive."""
+def noun_phrase(question: str) -> str:
+    """Return what a question asks for as a noun phrase, e.g. `the moons that orbit Mars`."""
+    text = question.rstrip(" ?.!")
+    for pattern, phrase in lexicon()["follow_up"]["noun_phrases"]:
+        text, count = re.subn(f"^{pattern}", phrase, text, flags=re.IGNORECASE)
+        if count:
+            break
+    return text
+
+
+class FollowUp:
+    """A message after some turns, oldest first; `unclear` is one before it that lacked a name.
+
+    Attributes:
+        text: the message without what it opens and ends with. names: entities that it names.
+        reference: its word that stands for something.
+        is_clause: whether it is a question or an order of its own, no fragment of one.
+    """
+
+    def __init__(
+        self, message: str, turns: Sequence[Turn], kg: KnowledgeGraph, encoder: Encoder, unclear: str = ""
+    ) -> None:
+        self.kg, self.encoder, self.unclear = kg, encoder, unclear
+        self.turns = list(turns[-REMEMBERED:])[::-1]
+        self.message = " ".join(message.split())
+        opening = _match("opening", self.message)
+        self.text = self.message[opening.end() if opening else 0 :].strip(" ?.!,")
+        written = read_question(self.text, kg.profile)
+        linked = link(self.text, kg, encoder=encoder) if self.text else ()
+        self.names = [e for e in sorted(linked, key=lambda e: e.start) if self._is_name(e, written)]
+        reference, lists, low = _reference(self.text), lexicon(), [*self.text.lower().split(), ""]
+        before = [e for e in self.names if reference and e.end <= reference.match.start()]
+        self.reference = None if reference and before and reference.kind != "set" else reference
+        first = low[1] if low[0] in lists["prepositions"] else low[0]
+        self.is_clause = first in lists["asking"] | lists["orders"] or low[0] in lists["verbs"]
+
+    @property
+    def purpose(self) -> Purpose:
+        """What the message asks for: an answer, or the proof or the query of the answer before."""
+        if self.turns and _whole("proof", self.text):
+            return "proof"
+        return "query" if self.turns and _whole("query", self.text) else "question"
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the message leans on nothing that was said."""
+        return self.is_clause and bool(self.names) and self.reference is None
+
+    @property
+    def rewrites(self) -> tuple[Rewrite, ...]:
+        """Questions that the message may mean, the likeliest first; () where nothing tells."""
+        if self.unclear and self.names and not self.is_clause and (reference := _reference(self.unclear)):
+            name = self.names[0]
+            named = _Antecedent(name.mention, {name.mention: name.id})
+            return (self.rewrite(_replace(self.unclear, reference, named), named.entities),)
+        distinct: dict[str, Rewrite] = {}
+        for rewrite in self._readings():
+            distinct.setdefault(rewrite.question.casefold(), rewrite)
+        return tuple(distinct.values())[:REWRITES]
+
+    def _readings(self) -> Iterator[Rewrite]:
+        phrase = _match("phrase", self.text)
+        if self.reference is None and (self.is_alone or not self.turns):
+            if self.turns or phrase is None or not _whole("empty", self.text[phrase.end() :]):
+                yield self.rewrite(self.message)
+            return
+        if self.turns:
+            yield from self._of_previous(self.turns[0], self.turns[0].question.rstrip(" ?.!"))
+        if self.reference is not None:
+            for antecedent in self._antecedents(self.reference.kind):
+                replaced = _replace(self.text, self.reference, antecedent)
+                yield self.rewrite(replaced if self.is_clause else f"What is {replaced}", antecedent.entities)
+        elif self.is_clause:
+            yield from self._about_topic()
+
+    def _of_previous(self, turn: Turn, previous: str) -> Iterator[Rewrite]:
+        """Yield the question before with a part replaced or added."""
+        phrase, among, only = (_match(name, self.text) for name in ("phrase", "among", "only"))
+        rest = self.text[phrase.end() :] if phrase else self.text
+        if (
+            phrase
+            and not self.names
+            and (_whole("empty", rest) or (self.reference is None and rest.count(" ") == 1))
+        ):
+            yield from self._asking(previous, phrase.group(), "" if _whole("empty", rest) else rest.strip())
+        elif among and len(turn.values) > 1:
+            joined = f"{previous} and {self.text[among.end() :]}"
+            yield self.rewrite(re.sub(r"^how many\b", "Which", joined, flags=re.IGNORECASE))
+        elif not self.is_clause or (phrase and rest.split()[0] in lexicon()["prepositions"]):
+            condition = re.sub(r" ones?$", "", self.text[only.end() if only else 0 :])
+            compares = any(condition.lower().startswith(words) for words, _ in lexicon()["comparisons"])
+            is_plain = compares or re.match(r"\w+ed\b", condition)
+            is_plain = is_plain or condition.lower().split(" ")[0] in lexicon()["prepositions"]
+            if only or compares:
+                yield self.rewrite(f"{previous}{' ' if is_plain else ' and are '}{condition}")
+            yield from self._parallel(turn, previous, rest.strip())
+
+    def _asking(self, previous: str, phrase: str, noun: str) -> Iterator[Rewrite]:
+        """Yield the question before, asking for something else: how many, when, in which year."""
+        if (asked := _match("phrase", previous)) is None:
+            return
+        wh, rest = asked.group().split()[-1].lower(), previous[asked.end() :].strip()
+        bare = re.match(rf"(?!{_VERB})(\S+) (.+)", rest)
+        if bare and wh in ("which", "what", "many"):
+            noun, rest = noun or bare[1], bare[2]
+        elif bare:  # "who discovered gallium": "when was gallium discovered"
+            noun = noun or ("people" if phrase.lower() == "how many" else "")
+            rest = rest if noun == "people" else f"was {bare[2]} {bare[1]}"
+        yield self.rewrite(" ".join(f"{phrase} {noun} {rest}".split()))
+
+    def _parallel(self, turn: Turn, previous: str, part: str) -> Iterator[Rewrite]:
+        """Yield the question before about what the message names, or of its topic what the message names."""
+        is_relational = re.match(rf"(?:what|who) {_VERB}", previous.lower())
+        if self.names:
+            name = self.names[0]
+            known, types = {name.mention: name.id}, self._types(name.id)[1]
+            words = re.findall(r"[^\W\d]+", part.replace(name.mention, " ").lower())
+            if not lexicon()["stopwords"].issuperset(words) and not self.is_clause:
+                yield self.rewrite(f"What is {part}", known)
+            mentions = [m for m in turn.entities if m in turn.question]
+            for mention in sorted(mentions, key=lambda m: self._types(turn.entities[m])[1].isdisjoint(types))[
+                :2
+            ]:
+                yield self.rewrite(previous.replace(mention, name.mention, 1), known)
+            yield self.rewrite(f"{previous} {part}", known)
+        elif self.reference is not None and self.reference.possessive and not is_relational:
+            # "Where was Goethe born? And his wife?" asks for her birthplace.
+            for antecedent in self._antecedents(self.reference.kind):
+                text = _replace(part, self.reference, antecedent)
+                for mention in set(antecedent.entities) & set(turn.entities):
+                    yield self.rewrite(previous.replace(mention, text, 1), antecedent.entities)
+        elif self.reference is None and part:
+            for antecedent in self._topics:
+                yield self.rewrite(f"What is {part} of {antecedent.text}", antecedent.entities)
+
+    def _about_topic(self) -> Iterator[Rewrite]:
+        """Yield a question that names nothing: with "the book" for one, as it is, and about each topic."""
+        definite = re.search(r"\bthe ([^\W\d]+)\b(?! of\b)", self.text)
+        start, end = definite.span() if definite else (len(self.text), len(self.text))
+        for antecedent in self._antecedents("any") if definite else ():
+            singular = definite[1].lower().removesuffix("s") if definite else ""
+            same = [words for words in lexicon()["kinds"].values() if singular in words]
+            if any(not antecedent.types.isdisjoint(words) for words in ([singular], *same)):
+                text = f"{self.text[:start]}{antecedent.text}{self.text[end:]}"
+                yield self.rewrite(text, antecedent.entities)
+        yield self.rewrite(self.message)
+        for antecedent in self._topics:
+            text = f"{self.text[:end]} of {antecedent.text}{self.text[end:]}"
+            yield self.rewrite(text, antecedent.entities)
+
+    @property
+    def _topics(self) -> list[_Antecedent]:
+        """What the question before was about, then its answer where it is one entity."""
+        spoken = self.turns[0].entities if self.turns else {}
+        return sorted(self._antecedents("any"), key=lambda a: a.text not in spoken)
+
+    def _antecedents(self, kind: str) -> Iterator[_Antecedent]:
+        """Yield what a word may stand for: the last answer, what was asked about, the same of turns before.
+
+        Nothing where several things that were asked about fit equally.
+        """
+        for turn in self.turns:
+            nodes = [(x, v) for v, x in zip(turn.values, turn.labels, strict=True) if self._is_node(v)]
+            if len(nodes) > 1 and kind == "set":
+                yield _Antecedent(
+                    noun_phrase(turn.question), turn.entities, self._types(nodes[0][1])[1], True
+                )
+                return
+            fitting: list[_Antecedent] = []
+            topics = [pair for pair in turn.entities.items() if not self._is_class(pair[0])]
+            for name, id_ in [*(nodes if len(nodes) == 1 else ()), *topics]:
+                kinds, types = self._types(id_)
+                wanted = {"person": {"person", ""}, "place": {"place", ""}}.get(kind)
+                if kinds & wanted if wanted else kind != "thing" or "person" not in kinds:
+                    fitting.append(_Antecedent(name, {name: id_}, types))
+            if kind not in ("set", "any") and len(fitting) > 1 and len(nodes) != 1:
+                return
+            yield from fitting
+
+    def _types(self, id_: str) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the kinds of an entity (person, place, ..., "" for no other) and labels of its types."""
+        iri = self.kg.profile.expand(id_)
+        labels = [text.lower() for text in types_of(self.kg, [iri]).values()] if iri is not None else []
+        least = thresholds_of(self.encoder).spoken
+        return frozenset(nearest_kinds(words_of(self.encoder), labels, least) or [""]), frozenset(labels)
+
+    def _is_class(self, mention: str) -> bool:
+        return mention == mention.lower() and bool(find_classes(self.kg, mention))
+
+    def _is_name(self, entity: LinkedEntity, written: Question) -> bool:
+        """Return whether a mention names what a message is about, and no class or common word."""
+        is_exact = entity.candidates[0].kind in ("exact", "alias") or entity.mention != entity.mention.lower()
+        words = normalise(entity.mention).split()
+        is_rare = any(written.kind_of(word) == "other" for word in words)
+        return is_exact and is_rare and not self._is_class(entity.mention)
+
+    def _is_node(self, value: str) -> bool:
+        """Return whether an answer is an entity; where ids are names, any text would pass for one."""
+        iri, index = self.kg.profile.expand(value), self.kg.index
+        if iri is None or index is None:
+            return iri is not None and bool(self.kg.labels([iri]))
+        return index.node(iri) is not None
+
+    def rewrite(self, question: str, entities: Mapping[str, str] | None = None) -> Rewrite:
+        """Return a question that stands alone, with the entities of the conversation as they were."""
+        known = {m: i for turn in reversed(self.turns) for m, i in turn.entities.items()}
+        return alone(question, {**known, **(entities or {})}, self.kg, self.encoder)
+
+
+def _match(name: str, text: str) -> re.Match[str] | None:
+    """Return what a text begins with of an expression of the lexicon."""
+    return re.match(lexicon()["follow_up"][name], text, re.IGNORECASE)
+
+
+def _whole(name: str, text: str) -> bool:
+    """Return whether a text is an expression of the lexicon as a whole."""
+    return re.fullmatch(lexicon()["follow_up"][name], text, re.IGNORECASE) is not None
+
+
+def _reference(text: str) -> _Reference | None:
+    """Return the first word that stands for something."""
     for pattern, kind, possessive in lexicon()["follow_up"]["references"]:
         if match := re.search(rf"\b{pattern}(?!\w)", text, re.IGNORECASE):
-            return match, kind, bool(possessive)
+            return _Reference(match, kind, bool(possessive))
     return None
 
 
-def _replace(text: str, reference: tuple[re.Match[str], str, bool], antecedent: _Antecedent) -> str:
+def _replace(text: str, reference: _Reference, antecedent: _Antecedent) -> str:
     """Return a text with a reference replaced; of many things "their X" is "the X of" them."""
-    match, _, possessive = reference
-    rest = text[match.end() :]
-    if possessive and antecedent.many:
-        return f"{text[: match.start()]}the{rest} of {antecedent.text}"
-    return f"{text[: match.start()]}{antecedent.text}{chr(39) + 's' if possessive else ''}{rest}"
-
-
-def _put(question: str, mention: str, text: str) -> str:
-    """Return a question with a mention replaced by a text."""
-    return re.sub(re.escape(mention), lambda _: text, question, count=1, flags=re.IGNORECASE)
-
-
-def noun_phrase(question: str) -> str:
-    """Return what a question asks for as a noun phrase: `the films that Stanley Kubrick did direct`."""
-    text = question.rstrip(" ?.!")
-    if match := re.match(rf"(?:what|who) {_AUXILIARY} (.+)", text, re.IGNORECASE):
-        return match[1]
-    if match := re.match(r"who (.+)", text, re.IGNORECASE):
-        return f"those who {match[1]}"
-    if match := re.match(
-        r"(?:which|what|how many) ([^\W\d]+) (?:(?:do|does|did) )?(.+)", text, re.IGNORECASE
-    ):
-        return f"the {match[1]} that {match[2]}"
-    return re.sub(
-        r"^(?:name|list|give|tell|show)(?: me)? (?:all )?(?:the )?", "the ", text, flags=re.IGNORECASE
-    )
+    start, end = reference.match.span()
+    if reference.possessive and antecedent.many:
+        return f"{text[:start]}the{text[end:]} of {antecedent.text}"
+    return f"{text[:start]}{antecedent.text}{chr(39) + 's' if reference.possessive else ''}{text[end:]}"

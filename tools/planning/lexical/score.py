@@ -155,13 +155,16 @@ def path_similarities(
     return cosines.astype(np.float64)
 
 
-def nearest_kinds(encoder: Encoder, nouns: Sequence[str]) -> list[str]:
-    """Return the kinds of things (`english.yaml`) whose prototype words are nearest to nouns."""
+def nearest_kinds(encoder: Encoder, nouns: Sequence[str], least: float = -1.0) -> list[str]:
+    """Return the kinds of things (`english.yaml`) whose prototype words are nearest to nouns.
+
+    "" where the cosine is below `least`.
+    """
     prototypes = [(kind, word) for kind, words in lexicon()["kinds"].items() for word in words]
     if not nouns:
         return []
     cosines = encoder.encode(nouns) @ encoder.encode([word for _, word in prototypes]).T
-    return [prototypes[i][0] for i in cosines.argmax(axis=1).tolist()]
+    return [prototypes[row.argmax()][0] if row.max() >= least else "" for row in cosines]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,140 @@
+"""A conversation: questions that lean on what was said, in Python and on the terminal."""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from tests.graphs.conftest import Cli
+from tests.support.openai_server import OpenAIServer
+from triplewise.graphs import Context
+from triplewise.graphs.chat import build_chat
+
+
+class Talk:
+    """A conversation with the demo; `say` returns the reply."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.graph, self.context = build_chat(checkpointer=InMemorySaver()), Context(**settings)
+
+    def say(self, text: str) -> AIMessage:
+        config: Any = {"configurable": {"thread_id": "1"}}
+        state = self.graph.invoke({"messages": [HumanMessage(text)]}, config, context=self.context)
+        reply = state["messages"][-1]
+        assert isinstance(reply, AIMessage)
+        return reply
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [
+            ("Which films did Stanley Kubrick direct?", None, 13),
+            ("Only those after 1970", "Which films did Stanley Kubrick direct after 1970?", 5),
+            ("How many are there?", "How many films did Stanley Kubrick direct after 1970?", "5"),
+            ("Where was he born?", "Where was Stanley Kubrick born?", "New York City"),
+            ("And when?", "When was Stanley Kubrick born?", "26 July 1928"),
+        ],
+        [
+            ("Who discovered polonium?", None, 2),
+            ("Where were they born?", "Where were those who discovered polonium born?", 2),
+            ("What is its symbol?", "What is polonium's symbol?", "Po"),
+            ("And of gold?", "What is gold's symbol?", "Au"),
+        ],
+        [
+            ("Where was Goethe born?", None, "Frankfurt"),
+            ("What about his unmarried partner?", "Where was Goethe's unmarried partner born?", 1),
+        ],
+    ],
+    ids=["a set", "several", "a parallel"],
+)
+def test_a_message_leans_on_those_before(turns: list[tuple[str, str | None, int | str]]) -> None:
+    talk = Talk()
+    for message, question, gold in turns:
+        reply = talk.say(message)
+        answer = reply.additional_kwargs["answer"]
+        assert reply.additional_kwargs["question"] == (question or message)
+        assert (f"I read this as: {question}" in reply.text) == (question is not None)
+        assert answer["labels"] == (gold,) if isinstance(gold, str) else len(answer["labels"]) == gold
+        assert answer["proof"]
+
+
+def test_why_and_the_query_are_those_of_the_last_answer() -> None:
+    talk = Talk()
+    answer = talk.say("Who wrote Dracula?").additional_kwargs["answer"]
+    assert answer["sparql"] in talk.say("Show me the query").text
+    why = talk.say("Why?").text
+    assert "Dracula -[author]-> ?author" in why
+    assert "(Dracula, author, Bram Stoker)" in why
+
+
+def test_what_cannot_be_told_is_asked_back() -> None:
+    talk = Talk()
+    assert "'he'" in talk.say("When was he born?").text
+    assert talk.say("Albert Einstein").additional_kwargs["question"] == "When was Albert Einstein born?"
+    talk.say("Does Switzerland border Liechtenstein?")
+    assert "'its'" in talk.say("What is its capital?").text
+
+
+def test_a_model_rewrites_what_does_not_stand_alone(
+    openai_server: Callable[..., OpenAIServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = openai_server(["Where was Bram Stoker born?", "UNCLEAR", "QUERY"])
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    # What the planner is sure of takes no call, so that those that are left are rewritings.
+    talk = Talk(model="openai:scripted", base_url=server.url, cascade=0.5)
+    talk.say("Who wrote Dracula?")
+    reply = talk.say("Birthplace of that chap")
+    assert reply.additional_kwargs["answer"]["labels"] == ("Clontarf, Dublin",)
+    assert reply.additional_kwargs["answer"]["usage"]["calls"] == 1
+    assert "Q: Who wrote Dracula?\nA: Bram Stoker" in server.chats[0].text
+    talk.say("Where was Jane Austen born?")
+    assert "I cannot tell" in talk.say("hm").text
+    assert "```sparql" in talk.say("how was that looked up").text
+    assert len(server.chats) == 3
+
+
+def test_on_the_terminal(cli: Cli, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def chat(lines: str, *arguments: str) -> Any:
+        monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+        return cli("chat", *arguments)
+
+    assert "no conversation to resume" in chat("", "--resume").err
+    done = chat("What is the capital of Peru?\n/query\n/why\n/query ASK {\n/nothing\n")
+    assert done.code == 0
+    assert "Lima.\n" in done.out
+    assert "Lima (Q2868)" in done.out
+    assert "(Peru, capital, Lima)" in done.out
+    assert "not valid SPARQL" in done.err
+    assert "unknown command '/nothing'" in done.err
+    done = chat("And of Brazil?\n/new\nAnd when?\n", "--resume")
+    assert "Brasília.\n" in done.out
+    assert "I cannot tell what is asked" in done.out
+    assert "no unfinished run" in cli("ask", "--resume").err
+
+
+def test_an_interrupt_drops_the_message(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    import triplewise.nodes.converse as converse
+
+    reply, cut = converse.reply, [KeyboardInterrupt()]
+
+    @functools.wraps(reply)
+    def cut_off(*arguments: Any, **more: Any) -> Any:
+        if cut:
+            raise cut.pop()
+        return reply(*arguments, **more)
+
+    monkeypatch.setattr("triplewise.graphs.chat.reply", cut_off)
+    monkeypatch.setattr(
+        "sys.stdin", io.StringIO("Who wrote Dracula?\nWho wrote Emma?\nWho wrote Frankenstein?\n")
+    )
+    done = cli("chat")
+    assert "dropped" in done.err
+    assert done.out.endswith("Mary Shelley.\n\n")
