@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 from langchain_core.messages import AIMessage, AnyMessage
-from langgraph.graph import END
 from langgraph.graph.message import add_messages
 from langgraph.runtime import Runtime
 from langgraph.types import Command
@@ -178,4 +177,4 @@ def _ask(rewrites: tuple[Rewrite, ...], tried: tuple[Exchange, ...], usage: Usag
 
 def _say(text: str, about: dict[str, Any] | None = None, unclear: str = "", **update: Any) -> Next:
     message = AIMessage(text, additional_kwargs=about or {})
-    return Command(goto=END, update={"messages": [message], "unclear": unclear, "tried": (), **update})
+    return Command(goto="__end__", update={"messages": [message], "unclear": unclear, "tried": (), **update})

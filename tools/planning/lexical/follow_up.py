@@ -170,8 +170,8 @@ class FollowUp:
         elif not self.is_clause or (phrase and rest.split()[0] in lexicon()["prepositions"]):
             condition = re.sub(r" ones?$", "", self.text[only.end() if only else 0 :])
             compares = any(condition.lower().startswith(words) for words, _ in lexicon()["comparisons"])
-            is_plain = compares or re.match(r"\w+ed\b", condition)
-            is_plain = is_plain or condition.lower().split(" ")[0] in lexicon()["prepositions"]
+            first = condition.lower().split(" ")[0]
+            is_plain = compares or first.endswith("ed") or first in lexicon()["prepositions"]
             if only or compares:
                 yield self.rewrite(f"{previous}{' ' if is_plain else ' and are '}{condition}")
             yield from self._parallel(turn, previous, rest.strip())
