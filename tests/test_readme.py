@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyoxigraph as ox
@@ -41,7 +40,7 @@ def blocks(page: Path, language: str) -> list[str]:
     )
 
 
-def pages_with(language: str) -> Any:
+def pages_with(language: str) -> pytest.MarkDecorator:
     """Pages that have such blocks, as parameters of a test."""
     pages = [page for page in PAGES if blocks(page, language)]
     return pytest.mark.parametrize("page", pages, ids=[page.stem for page in pages])
