@@ -33,7 +33,8 @@ from triplewise.evals.tasks.registry import describe
 from triplewise.graphs.cli.console import columns, echo, examples, out, pairs, progress_bars, say
 from triplewise.graphs.page import check_place, write_page
 from triplewise.graphs.presets import PRESETS
-from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import writing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -211,10 +212,8 @@ def wide_console() -> Console:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file and say so. Raises `DataError` where it cannot be written."""
-    try:
+    with writing(path):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror or error}", path) from error
     say(f"written: {path}")
 
 

@@ -19,7 +19,7 @@ from platformdirs import user_cache_path
 
 from triplewise.graphs.cli.console import progress_bars
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import Record, json_lines
+from triplewise.tools.core.files import Record, json_lines, write_text
 from triplewise.tools.kg.load import load_kg
 from triplewise.tools.kg.open import FORMAT, is_store, open_kg, read_manifest
 from triplewise.tools.kg.protocol import KnowledgeGraph
@@ -211,11 +211,7 @@ def cached_text(name: str, made_from: Sequence[object], make: Callable[[], str])
     digest = hashlib.sha256("\0".join(map(str, made_from)).encode()).hexdigest()[:16]
     path = user_cache_path("triplewise") / "evals" / name.format(digest)
     if not path.is_file():
-        text = make()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f"{path.name}.{os.getpid()}")
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
+        write_text(path, make())
     return path
 
 

@@ -6,12 +6,10 @@ on with the log that it finds there: finished questions are never asked twice, a
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -41,7 +39,7 @@ from triplewise.graphs.presets import PRESETS, VARIANTS
 from triplewise.nodes.context import Context
 from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError
-from triplewise.tools.core.files import state_folder
+from triplewise.tools.core.files import exclusive, state_folder
 
 _ELSEWHERE = ("base_url", "api_key_env")
 """Settings that say where a model is, not which."""
@@ -145,7 +143,14 @@ def run(
     """
     folder = _folder(Path(log_dir) if log_dir is not None else default_log_dir(), task, fresh)
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
+
+    def refuse_waiting() -> None:
+        raise ConfigurationError(
+            f"another process is running this evaluation (in {folder}); wait for it, or give another "
+            "--log-dir"
+        )
+
+    with exclusive(folder / ".lock", refuse_waiting):
         if (earlier := latest_log(folder)) is not None and _is_finished(earlier, retry_crashed, notify):
             return read_eval_log(earlier.location) if samples else earlier
         _, logs = eval_set(
@@ -251,20 +256,6 @@ def _folder(root: Path, task: Task, fresh: bool = False) -> Path:
     while (following := base.with_name(f"{base.name}.{number + 1}")).is_dir():
         number, folder = number + 1, following
     return following if fresh and folder.is_dir() else folder
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a folder; the lock goes with the process, however that ends."""
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigurationError(
-                f"another process is running this evaluation (in {folder}); wait for it, or give another "
-                "--log-dir"
-            ) from error
-        yield
 
 
 def _is_finished(earlier: EvalLog, retry_crashed: bool, notify: Callable[[str], None]) -> bool:

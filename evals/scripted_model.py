@@ -21,15 +21,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from subprocess import DEVNULL, PIPE, Popen
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 from urllib.request import urlopen
 
 import typer
 import yaml
 from jinja2 import Template
+
+from triplewise.evals.servers import LoopbackHandler, LoopbackServer
 
 MODEL = "openai:scripted"
 """What a context calls the model of a server."""
@@ -39,21 +40,18 @@ Replies = Sequence[Any] | Callable[[Messages], Any]
 """One reply a request, a text or a function of the messages; or one function that answers all requests."""
 
 
-class ChatHandler(BaseHTTPRequestHandler):
+class ChatHandler(LoopbackHandler):
     """Speaks the part of the API that a chat needs."""
 
     server: OpenAIServer
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Stay silent."""
-
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name that the base class looks for
         """Answer with what was counted."""
         self.send_json(200, self.server.counts())
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - as above
         """Answer a request."""
-        self.post(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.post(json.loads(self.read_body()))
 
     def post(self, body: dict[str, Any]) -> None:
         """Answer a chat; where the script is exhausted, 500 and the wish not to be retried."""
@@ -96,17 +94,14 @@ class ChatHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
 
-class OpenAIServer(ThreadingHTTPServer):
-    """The server, in a thread of its own; use it as a context manager.
+class OpenAIServer(LoopbackServer):
+    """The server; use it as a context manager.
 
     Args:
         replies: the script. count_tokens: of a text; words by default. latency: seconds every chat takes.
         port: on loopback; 0 takes a free one. keep_alive: whether connections stay open after an answer.
     """
 
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
     handler: ClassVar[type[ChatHandler]] = ChatHandler
 
     def __init__(
@@ -123,32 +118,17 @@ class OpenAIServer(ThreadingHTTPServer):
         self.closing = threading.Event()
         self.lock = threading.Lock()
         protocol = "HTTP/1.1" if keep_alive else "HTTP/1.0"
-        super().__init__(
-            ("127.0.0.1", port), type("Handler", (self.handler,), {"protocol_version": protocol})
-        )
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
+        super().__init__(type("Handler", (self.handler,), {"protocol_version": protocol}), port)
 
     @property
     def url(self) -> str:
         """The base URL, `http://127.0.0.1:PORT/v1`."""
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
+        return f"{self.origin}/v1"
 
     def close(self) -> None:
         """Stop serving; slow answers are let go."""
         self.closing.set()
-        self.shutdown()
-        self.server_close()
-        self._thread.join()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay silent: clients that hang up are no news."""
+        super().close()
 
     def load(self, replies: Replies) -> None:
         """Begin another script."""

@@ -48,7 +48,7 @@ from triplewise.nodes.learning import (
     validate,
 )
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import exclusive
+from triplewise.tools.core.files import exclusive, write_json, write_text
 from triplewise.tools.learning.learner import Learner
 from triplewise.tools.learning.questions import Question, read_questions, split
 from triplewise.tools.learning.trajectory import Journal
@@ -151,7 +151,7 @@ def learn(
             report=report,
         )
         # Stored once everything that it names could be opened.
-        _write(folder / CONFIG, json.dumps(asdict(config), indent=1, ensure_ascii=False))
+        write_text(folder / CONFIG, json.dumps(asdict(config), indent=1, ensure_ascii=False), private=True)
         saver = open_saver(folder / CHECKPOINTS, notify)
         stack.callback(saver.conn.close)
         graph = build_self_learning(checkpointer=saver)
@@ -166,9 +166,10 @@ def learn(
         ):
             yield LearningState.model_validate(values)
         final = LearningState.model_validate(graph.get_state(_THREAD).values)
-        _write(folder / REPORT, json.dumps(final.model_dump(), indent=1, ensure_ascii=False))
+        write_json(folder / REPORT, final.model_dump(), indent=1)
         settings = {"preset": config.preset, **config.context, **final.best}
-        _write(folder / SETTINGS, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+        text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+        write_text(folder / SETTINGS, text, private=True)  # the URL of a server may hold a password
         yield final
 
 
@@ -204,11 +205,3 @@ def _read_questions(config: LearningConfig) -> tuple[list[Question], list[Questi
             config.validation,
         )
     return questions, validation
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file, complete or not at all, for its owner only: the URL of a server may hold a password."""
-    part = path.with_suffix(".part")
-    part.touch(mode=0o600)
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

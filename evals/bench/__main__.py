@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from triplewise.evals.bench.corrections import corrections
 from triplewise.evals.bench.inflight import inflight
@@ -20,6 +19,7 @@ from triplewise.evals.bench.ranking import ranking
 from triplewise.evals.bench.savings import savings
 from triplewise.evals.bench.soak import soak
 from triplewise.evals.bench.startup import startup
+from triplewise.graphs.cli.console import columns
 from triplewise.tools.core.errors import TriplewiseError
 
 
@@ -28,13 +28,12 @@ def show(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    table = Table()
-    for head, value in rows[0].items():
-        table.add_column(head, justify="left" if isinstance(value, str) else "right")
-    for row in rows:
-        forms = [",.3g" if isinstance(v, float) and v < 100 else ",.0f" for v in row.values()]
-        cells = zip(row.values(), forms, strict=True)
-        table.add_row(*(v if isinstance(v, str) else format(v, form) for v, form in cells))
+
+    def cell(value: Any) -> str:
+        form = ",.3g" if isinstance(value, float) and value < 100 else ",.0f"
+        return value if isinstance(value, str) else format(value, form)
+
+    table = columns(tuple(rows[0]), (map(cell, row.values()) for row in rows), right=True)
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from triplewise.evals.bench.proxy import Proxy
 from triplewise.evals.choose_thresholds import sets_of_questions
-from triplewise.evals.sparql_server import OxigraphServer
+from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.graphs.cli.calibrate import Labelled
 from triplewise.tools.kg import KnowledgeGraph

@@ -7,9 +7,10 @@ import random
 import threading
 import time
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any
+from urllib.parse import urlsplit
+
+from triplewise.evals.servers import LoopbackHandler, LoopbackServer
 
 FAULTS = ("503", "504", "hung up", "cut")
 """A request that fails meets one of these: overloaded, out of time, no reply, half of the reply's bytes."""
@@ -37,7 +38,7 @@ class Traffic:
     waves: int = 0
 
 
-class Proxy(ThreadingHTTPServer):
+class Proxy(LoopbackServer):
     """`with Proxy(endpoint, delay_ms=250) as proxy: open_kg(proxy.url)`; `proxy.traffic` counts.
 
     Attributes:
@@ -50,31 +51,13 @@ class Proxy(ThreadingHTTPServer):
         seed: of the draws, which are made in the order of the requests.
     """
 
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 256
-
     def __init__(
         self, target: str, *, delay_ms: float = 0.0, failure_rate: float = 0.0, seed: int = 1
     ) -> None:
         self.target, self.delay_ms, self.failure_rate = urlsplit(target), delay_ms, failure_rate
         self.draws, self.lock, self.traffic = random.Random(seed), threading.Lock(), Traffic()
-        super().__init__(("127.0.0.1", 0), _Handler)
-        host = f"127.0.0.1:{self.server_address[1]}"
-        self.url = urlunsplit(("http", host, self.target.path, "", ""))
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.shutdown()
-        self.server_close()
-        self._thread.join()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay silent: clients that hang up are no news."""
+        super().__init__(_Handler)
+        self.url = f"{self.origin}{self.target.path}"
 
     def reset(self) -> None:
         """Count from zero."""
@@ -82,15 +65,10 @@ class Proxy(ThreadingHTTPServer):
             self.traffic = Traffic()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """Passes requests on; connections stay open for clients that want it."""
+class _Handler(LoopbackHandler):
+    """Passes requests on."""
 
     server: Proxy
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Stay silent."""
 
     def setup(self) -> None:
         """Shake hands, which takes a round trip."""
@@ -99,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.traffic.connections += 1
         time.sleep(self.server.delay_ms / 1000)
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name that the base class looks for
         """Pass a request on, or fail it."""
         proxy = self.server
         with proxy.lock:
@@ -111,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
             traffic.failed += bool(fault)
             traffic.in_flight += 1
             traffic.most_in_flight = max(traffic.most_in_flight, traffic.in_flight)
-        sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        sent = self.read_body()
         time.sleep(proxy.delay_ms / 1000)
         headers: dict[str, str] = {}
         status, body = int(fault) if fault.isdecimal() else 0, b"failed by chance"

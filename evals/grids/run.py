@@ -9,25 +9,30 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+import pyoxigraph as ox
+import yaml
 from inspect_ai import Task
 from inspect_ai.log import EvalLog
 from platformdirs import user_cache_path
 
 from triplewise.evals.data import benchmark, checksum, graph, prepared
-from triplewise.evals.dropped_facts import write_documents
 from triplewise.evals.evaluation import crashes, default_log_dir, digest, find_log, make_task, run, scores_of
 from triplewise.evals.grids.grid import EMBEDDED, Cell, GridFile, Learn, Thin
 from triplewise.evals.training import seeds_of
 from triplewise.graphs import learning as self_learning
 from triplewise.nodes.learning import LearningConfig
-from triplewise.tools.core.errors import TriplewiseError
-from triplewise.tools.kg.rdf import Progress
+from triplewise.tools.core.errors import ConfigurationError, TriplewiseError
+from triplewise.tools.kg import open_kg
+from triplewise.tools.kg.rdf import Progress, from_ox, safe_iri
 from triplewise.tools.kg.subset.incomplete import (
+    DROPPED,
     MANIFEST,
     IncompleteSpec,
     TopicQuestion,
@@ -285,3 +290,48 @@ def _all_crashed(log: EvalLog) -> bool:
     """Return whether no question came to an answer."""
     asked = log.results.total_samples if log.results else 0
     return asked > 0 and scores_of(log).get("crashed.total", 0.0) >= asked
+
+
+# -- documents that state the facts which an incomplete graph has lost (SymAgent, section 5 and appendix A.1).
+# The sentences (`dropped_facts.yaml`) share no word with the names of the relations: what a document says has
+# to be understood, not matched.
+
+
+def sentences_of(profile: str) -> Mapping[str, Sequence[str]]:
+    """Return the sentences for each relation of a graph, with {s} and {o} for subject and object.
+
+    Raises:
+        ConfigurationError: there are none for graphs of this profile.
+    """
+    text = (files("triplewise.evals") / "dropped_facts.yaml").read_text(encoding="utf-8")
+    by_profile: dict[str, dict[str, list[str]]] = yaml.safe_load(text)
+    if profile not in by_profile:
+        raise ConfigurationError("there are sentences for documents of MetaQA's relations only")
+    return by_profile[profile]
+
+
+def write_documents(kg_folder: Path, folder: Path, seed: int = 1) -> int:
+    """Write the facts that a graph has lost, one document about each subject, and return how many there are.
+
+    Args:
+        kg_folder: the incomplete graph. folder: where the documents go. seed: draws a sentence for each fact.
+
+    Raises:
+        ConfigurationError: there are no sentences for the graph's relations.
+    """
+    kg = open_kg(kg_folder)
+    short, sentences = kg.profile.short, sentences_of(kg.profile.name)
+    text = (kg_folder / DROPPED).read_text(encoding="utf-8")
+    triples = [(q.subject, q.predicate, q.object) for q in ox.parse(text, format=ox.RdfFormat.N_TRIPLES)]
+    terms = (from_ox(end) for s, _, o in triples for end in (s, o))
+    labels = kg.labels([term for term in terms if term is not None])
+    by_subject: dict[str, list[str]] = defaultdict(list)
+    for s, p, o in triples:
+        subject, value = (labels.get(t) or short(t) for t in map(from_ox, (s, o)) if t is not None)
+        draw = random.Random(f"{seed} {s} {p} {o}")
+        sentence = draw.choice(sentences[short(safe_iri(p.value))])
+        by_subject[subject].append(sentence.format(s=subject, o=value))
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, (subject, parts) in enumerate(sorted(by_subject.items())):
+        (folder / f"{number:05}.md").write_text(f"# {subject}\n\n{' '.join(parts)}\n", encoding="utf-8")
+    return len(by_subject)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,6 @@ def ask_all(source: str, out: Path | None, jobs: int, preset: str, settings: Map
             return row(*key, Answer("not_found", reason=str(error))) | {"status": "failed"}
         return row(*key, answer)
 
-    left = (key for key in questions if key not in answers)
     pool = ThreadPoolExecutor(jobs, thread_name_prefix="triplewise-ask")
     file = part.open("a", encoding="utf-8") if part is not None else sys.stdout
     if answers:
@@ -91,19 +91,12 @@ def ask_all(source: str, out: Path | None, jobs: int, preset: str, settings: Map
     try:
         with progress_bars() as report:
             report("asking", len(answers), len(questions))
-            running: dict[Future[dict[str, Any]], tuple[str, str]] = {}
-            while True:
-                for key in left:
-                    running[pool.submit(one, key)] = key
-                    if len(running) >= 2 * jobs:
-                        break
-                if not running:
-                    break
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    answers[running.pop(future)] = record = future.result()
-                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
-                    file.flush()
-                    report("asking", len(answers), len(questions), _tally(answers.values()))
+            asked = {pool.submit(one, key): key for key in questions if key not in answers}
+            for future in as_completed(asked):
+                answers[asked[future]] = record = future.result()
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                file.flush()
+                report("asking", len(answers), len(questions), _tally(answers.values()))
     except KeyboardInterrupt:
         if part is not None:
             say("cut off; the same command goes on", "notice")
@@ -128,10 +121,8 @@ def row(number: str, question: str, answer: Answer) -> dict[str, Any]:
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def _tally(records: Any) -> str:
-    counts: dict[str, int] = {}
-    for record in records:
-        counts[record["status"]] = counts.get(record["status"], 0) + 1
+def _tally(records: Iterable[Mapping[str, Any]]) -> str:
+    counts = Counter(record["status"] for record in records)
     return ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items()))
 
 

@@ -91,11 +91,11 @@ def pairs(title: str, rows: Iterable[tuple[str, str]]) -> Table:
 
 
 @contextmanager
-def progress_bars() -> Iterator[Callable[..., None]]:
+def progress_bars(interrupted: str = "") -> Iterator[Callable[..., None]]:
     """Show progress on stderr, one bar a stage.
 
     Gives `report(stage, done, total, note="")`, where total is None if it is not known. Nothing
-    shows before the first report, so that an error then stands alone.
+    shows before the first report, so that an error then stands alone. `interrupted` is said after Ctrl-C.
     """
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -125,5 +125,10 @@ def progress_bars() -> Iterator[Callable[..., None]]:
     try:
         yield report
         fill()
+    except KeyboardInterrupt:
+        progress.stop()
+        if interrupted:
+            say(interrupted, "notice")
+        raise
     finally:
         progress.stop()

@@ -14,6 +14,7 @@ from triplewise.graphs.cli import options as o
 from triplewise.graphs.cli.console import columns, echo, examples, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import FactStatus
+from triplewise.tools.core.files import writing
 
 if TYPE_CHECKING:
     from triplewise.tools.kg.overlay.store import FactFilter, FactStore, StoredFact
@@ -229,8 +230,6 @@ def export_facts(
     if output is None:
         echo(text, nl=False)
         return
-    try:
+    with writing(output):
         output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", output) from error
     say(f"{len(facts)} facts written to {output}")

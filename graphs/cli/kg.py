@@ -133,12 +133,8 @@ def index(
     if (made := kg.indexed) and kg.index is not None and not force:
         say(f"{kg.name} was indexed on {made}; give --force to read its names anew")
         return
-    try:
-        with progress_bars() as progress:
-            report = index_endpoint(kg, pause=pause, progress=progress)
-    except KeyboardInterrupt:
-        say("what was read is kept: run the same command again to go on", "notice")
-        raise
+    with progress_bars("what was read is kept: run the same command again to go on") as progress:
+        report = index_endpoint(kg, pause=pause, progress=progress)
     rows = [
         ("labels", f"{report.names:,} names in the index"),
         ("profile", report.profile.name),
@@ -303,23 +299,19 @@ def cut(
     from triplewise.tools.kg.subset.extract import SubsetSpec, extract_subset
 
     spec = SubsetSpec(hops, direction, hub_limit, tuple(language or ()))
-    try:
-        with progress_bars() as progress:
-            report = extract_subset(
-                seeds,
-                dumps,
-                into,
-                spec,
-                profile=profile or "generic",
-                engine=engine,
-                memory=memory,
-                threads=threads,
-                overwrite=overwrite,
-                progress=progress,
-            )
-    except KeyboardInterrupt:
-        say(f"what is done is kept in {into}: run the same command again to go on", "notice")
-        raise
+    with progress_bars(f"what is done is kept in {into}: run the same command again to go on") as progress:
+        report = extract_subset(
+            seeds,
+            dumps,
+            into,
+            spec,
+            profile=profile or "generic",
+            engine=engine,
+            memory=memory,
+            threads=threads,
+            overwrite=overwrite,
+            progress=progress,
+        )
     for source in report.sources:
         if source.bad_lines:
             where = f"{source.path}:{source.first_bad or '?'}"

@@ -170,18 +170,14 @@ def _run(config: LearningConfig | None, into: Path) -> None:
     from triplewise.nodes.learning import TRAJECTORIES, VALIDATED
     from triplewise.tools.learning.trajectory import read_trajectories
 
-    try:
-        with progress_bars() as show:
+    with progress_bars(f"what is done is kept; `triplewise learn --resume --into {into}` goes on") as show:
 
-            def report(now: Progress) -> None:
-                note = now.doing if now.reward is None else f"mean reward {now.reward:.3f}"
-                number = now.iteration + (now.phase != "validated")
-                show(f"{now.phase} {number}", now.done, now.total, f"{now.done} of {now.total}  {note}")
+        def report(now: Progress) -> None:
+            note = now.doing if now.reward is None else f"mean reward {now.reward:.3f}"
+            number = now.iteration + (now.phase != "validated")
+            show(f"{now.phase} {number}", now.done, now.total, f"{now.done} of {now.total}  {note}")
 
-            *_, state = run_learning(config, into, report=report, notify=lambda m: say(m, "notice"))
-    except KeyboardInterrupt:
-        say(f"what is done is kept; `triplewise learn --resume --into {into}` goes on", "notice")
-        raise
+        *_, state = run_learning(config, into, report=report, notify=lambda m: say(m, "notice"))
     scores = [f"{score['f1']:.3f}" for score in state.scores] + ["-", "-"]
     rows = []
     for number, done in enumerate(state.rounds):

@@ -154,22 +154,11 @@ def index(
 
     context = Context(**o.RunOptions(kg=kg, profile=profile, settings=settings).context_settings())
     tools = environment(context)
-    try:
-        with progress_bars() as progress:
-            report = index_seeds(
-                ",".join(map(str, files)),
-                context.kg,
-                tools.kg,
-                tools.caps,
-                progress,
-                tools.encoder,
-                again=again,
-            )
-            progress("asking some that are held out", 0, None)
-            held_out = hold_out(report.path, tools.kg, tools.encoder, tools.caps)
-    except KeyboardInterrupt:
-        say("what is done is kept: run the same command again to go on", "notice")
-        raise
+    source = ",".join(map(str, files))
+    with progress_bars("what is done is kept: run the same command again to go on") as progress:
+        report = index_seeds(source, context.kg, tools.kg, tools.caps, progress, tools.encoder, again=again)
+        progress("asking some that are held out", 0, None)
+        held_out = hold_out(report.path, tools.kg, tools.encoder, tools.caps)
     if report.empty:
         reason = "the graph lacks their entities or answers, or no path joins them"
         say(f"{report.empty:,} of the seeds mined gave no rule: {reason}", "notice")

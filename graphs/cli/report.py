@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from triplewise.graphs.cli.console import columns
-from triplewise.nodes.state import Answer, ProofTriple, Rival, Step, Usage
+from triplewise.nodes.state import Answer, ProofTriple, Step, Usage
 from triplewise.tools.actions import DATABASE_TOOLSETS
 from triplewise.tools.core.terms import Term, Triple
 from triplewise.tools.kg import IRI, KnowledgeGraph, readable, readable_text
@@ -254,7 +254,8 @@ class Report:
             self.labels.fetch_rules([rule])
             self.row("Read as", self.labels.replace(rule.text()))
         if unsure and answer.rivals:
-            self.rows("Or", [self._rival(rival) for rival in answer.rivals])
+            texts = (f"{_first(r.labels)}  ({r.confidence:.0%}: {r.rule})" for r in answer.rivals)
+            self.rows("Or", map(self.labels.replace, texts))
         if query := answer.sparql or answer.sql:
             from rich.syntax import Syntax
 
@@ -281,10 +282,6 @@ class Report:
         self._lines("Corrected", lines)
         self.console.print()
         self.row("Cost", Text(cost(answer.usage), QUIET))
-
-    def _rival(self, rival: Rival) -> Text:
-        """Return another reading in a line."""
-        return self.labels.replace(f"{_first(rival.labels)}  ({rival.confidence:.0%}: {rival.rule})")
 
     def _lines(self, head: str, lines: Iterable[Text]) -> None:
         """Print a heading with lines under it, which are never broken: they are there to be copied."""

@@ -19,11 +19,10 @@ from typer.testing import CliRunner
 from tests.support.openai_server import Messages, OpenAIServer
 from triplewise.evals.command import app, line
 from triplewise.evals.data import graph
-from triplewise.evals.dropped_facts import sentences_of
 from triplewise.evals.evaluation import scores_of, task_arguments
 from triplewise.evals.grids import run as grid_run
 from triplewise.evals.grids.grid import Cell, Choices, GridFile, cells_of, load_grid, shipped
-from triplewise.evals.grids.run import Outcome, run_grid
+from triplewise.evals.grids.run import Outcome, run_grid, sentences_of
 from triplewise.evals.report.published import published
 from triplewise.evals.training import Seeds
 from triplewise.nodes.learning import LearningConfig, LearningState

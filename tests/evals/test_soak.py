@@ -17,7 +17,7 @@ from triplewise.evals import scripted_model
 from triplewise.evals.bench import soak
 from triplewise.evals.bench.__main__ import app
 from triplewise.evals.data import graph, prepared
-from triplewise.evals.sparql_server import OxigraphServer
+from triplewise.evals.servers import OxigraphServer
 from triplewise.tools.kg.embedded import EmbeddedKG
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from triplewise.evals.sparql_server import OxigraphServer
+from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs import Answer, Context, build_graph
 from triplewise.tools.kg import KnowledgeGraph, Result, open_kg
 from triplewise.tools.kg.embedded import EmbeddedKG

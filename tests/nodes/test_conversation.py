@@ -15,8 +15,7 @@ from triplewise.graphs.presets import find_preset
 from triplewise.nodes.act import opening, prompt_values
 from triplewise.nodes.environment import environment
 from triplewise.nodes.state import State
-from triplewise.tools.learning.conversation import training_conversation
-from triplewise.tools.learning.trajectory import Trajectory, Turn
+from triplewise.tools.learning.trajectory import Trajectory, Turn, training_conversation
 
 REPLIES = [
     "Rules:",

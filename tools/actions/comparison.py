@@ -9,7 +9,6 @@ from typing import Any
 
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, XSD, Literal, Node, Term, Variable
-from triplewise.tools.kg.profile import Profile
 from triplewise.tools.kg.protocol import KnowledgeGraph
 from triplewise.tools.pyql.program import (
     COMPARISONS,
@@ -97,17 +96,14 @@ def _fitted_filter(kg: KnowledgeGraph, clauses: tuple[Clause, ...], clause: Filt
             raise _no_value(clause.mentions[0], "which have no order")
         if kg.profile.percent_names and clause.operator in ("=", "!="):
             # A literal among entities whose names are their ids is the name of one.
-            left, right = (_as_name(kg.profile, side) for side in sides)
+            named = (read_iri(s.value, kg.profile) if isinstance(s, Literal) else None for s in sides)
+            left, right = (iri or side for iri, side in zip(named, sides, strict=True))
             clause, sides = replace(clause, left=left, right=right), (left, right)
         elif words and not kg.profile.percent_names:
             return replace(clause, kind="name")
     if clause.operator in MATCHES:
         return clause
     return replace(clause, kind=kind_of([*values, *(s for s in sides if isinstance(s, Literal))]))
-
-
-def _as_name(profile: Profile, side: Node) -> Node:
-    return (read_iri(side.value, profile) or side) if isinstance(side, Literal) else side
 
 
 def _number_kind(kg: KnowledgeGraph, clauses: tuple[Clause, ...], variables: Sequence[Variable]) -> Kind:

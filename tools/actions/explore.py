@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import (
     Resolver,
@@ -15,7 +14,7 @@ from triplewise.tools.actions.terms import (
     triple_lines,
     with_id,
 )
-from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action
+from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Literal, Term, Triple
 from triplewise.tools.kg.protocol import Direction, KnowledgeGraph, Outcome

@@ -10,7 +10,6 @@ from itertools import permutations
 from typing import Any
 
 from triplewise.tools.actions.comparison import compared, describe_values
-from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import (
     UNNAMED,
@@ -31,6 +30,7 @@ from triplewise.tools.actions.toolset import (
     ReasoningMemory,
     Toolset,
     action,
+    unknown,
 )
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.rules import Atom, Constraint, Rule

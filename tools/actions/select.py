@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.sql import get_column, get_columns, get_tables, open_database_of
-from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action
+from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.kg.protocol import Outcome
 from triplewise.tools.sql.query import Rows

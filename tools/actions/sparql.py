@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from triplewise.tools.actions import pyql
-from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import names, short_ids
-from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action
+from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.terms import IRI, Term
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, Result

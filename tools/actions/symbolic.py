@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from triplewise.tools.actions.explore import SHOWN_NEIGHBORS, answer, entity_ids, neighbours_under
-from triplewise.tools.actions.refusal import unknown
 from triplewise.tools.actions.search import search
 from triplewise.tools.actions.terms import Resolver, names, relation_names, short_ids, triple_lines, with_id
-from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action
+from triplewise.tools.actions.toolset import ActionContext, Feedback, Parameter, Toolset, action, unknown
 from triplewise.tools.core.errors import ActionError
 from triplewise.tools.core.facts import ExtractedFact
 from triplewise.tools.core.terms import IRI, Term, one_line

@@ -405,3 +405,17 @@ def _texts(value: Any) -> list[str]:
             return ["true" if value else "false"]
         case _:
             return [str(value).strip()]
+
+
+@action(
+    Parameter("reason", "text", "what is missing, in a few words"),
+    example="unknown(there are no prices of cars)",
+    variadic=True,
+    aliases=("Unknown", "refuse", "not_found"),
+)
+def unknown(context: ActionContext, arguments: tuple[str, ...]) -> Feedback:
+    """End without an answer: what is asked is not in the data. Never answer from your own knowledge."""
+    reason = ", ".join(a.strip().strip("'\"") for a in arguments if a.strip()) or "the data does not say"
+    return Feedback(
+        arguments=(reason,), observation=f"Not known: {reason}.", program=context.program, finished=True
+    )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar, cast
 
 import yaml
 from filelock import FileLock, Timeout
@@ -254,12 +254,42 @@ def kept_json(folders: Sequence[Path], name: str, days: float, make: Callable[[]
     return value
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file as a whole, with its folder. Raises OSError."""
+@contextmanager
+def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
+    """A file to write, which stands at its path once it is complete: nobody ever sees half of one.
+
+    Its folder is made where it is missing. `private`: only the user can read it. Raises OSError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
-    unfinished.write_text(json.dumps(value), encoding="utf-8")
-    unfinished.replace(path)
+    part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        with (make_private(part) if private else part).open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str, *, private: bool = False) -> None:
+    """Write a text as a whole; see `whole_file`."""
+    with whole_file(path, private=private) as file:
+        file.write(text.encode())
+
+
+def write_json(path: Path, value: Any, indent: int | None = None) -> None:
+    """Write a JSON file as a whole; see `whole_file`."""
+    write_text(path, json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what goes wrong in writing, an OSError, into a `DataError` that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"cannot be written: {error.strerror or error}", path) from error
 
 
 def is_writable(folder: Path) -> bool:

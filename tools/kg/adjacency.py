@@ -146,7 +146,9 @@ def build_adjacency(
     Args:
         progress: called with how many edges are read so far.
     """
-    if (needed := len(store) * _TRIPLE_BYTES) > _memory() / 2:
+    pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+    memory = os.sysconf("SC_PAGE_SIZE") * pages if pages else 8 << 30
+    if (needed := len(store) * _TRIPLE_BYTES) > memory / 2:
         _log.warning(_BY_QUERIES, f"{len(store):,} facts need {needed >> 20:,} MB of memory")
         return None
     union = next(iter(store.named_graphs()), None) is not None
@@ -205,11 +207,6 @@ def build_adjacency(
         text=np.frombuffer(b"".join(text), np.uint8),
         starts=_offsets(np.fromiter(map(len, text), np.int64, len(text))),
     )
-
-
-def _memory() -> int:
-    """Bytes of memory that the machine has."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 8 << 30
 
 
 def _plain(term: bytes) -> bytes:

@@ -62,10 +62,10 @@ class FullText:
         words = _WORD.findall(name.lower())
         words = sorted([w for w in words if len(w) > 2] or words, key=len, reverse=True)[:WORDS]
         words = words if every or self.any else words[:1]
-        stem = self.stem if self.stem and not every else self.word
-        parts = [
-            (stem if len(w) > 4 else self.word).format(w if stem is self.word else _stem(w)) for w in words
-        ]
+        # The beginning of a long word, which a slip in its end leaves as it is.
+        by_stem = bool(self.stem) and not every
+        stems = {w: w[: max(4, len(w) // 2)] for w in words if by_stem and len(w) > 4}
+        parts = [self.stem.format(stems[w]) if w in stems else self.word.format(w) for w in words]
         values = {
             "text": (self.all if every else self.any).join(parts),
             "every": str(every).lower(),
@@ -75,11 +75,6 @@ class FullText:
         }
         by = (IRI(p).n3() for p in self.predicates)
         return " UNION ".join(f"{{ {self.find.format(predicate=p, **values)} BIND({p} AS ?by) }}" for p in by)
-
-
-def _stem(word: str) -> str:
-    """The beginning of a word, which a slip in its end leaves as it is; short words are kept whole."""
-    return word[: max(4, len(word) // 2)] if len(word) > 4 else word
 
 
 @cache

@@ -6,7 +6,6 @@ with a pause after each. The index lies in the user's cache by the endpoint's UR
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triplewise.tools.core.errors import KGUnavailableError
+from triplewise.tools.core.files import write_json
 from triplewise.tools.core.terms import IRI, Literal, text, whole_number
 from triplewise.tools.kg.endpoint import EndpointKG
 from triplewise.tools.kg.infer import infer_profile
@@ -89,7 +89,7 @@ def index_endpoint(kg: EndpointKG, *, pause: float = 0.2, progress: Progress | N
             "names_by": profile.naming(),
             "names": names,
         }
-        (building / MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+        write_json(building / MANIFEST, manifest, indent=2)
         install(building, folder)
     (folder.parent / UNFINISHED).unlink()
     return IndexReport(folder, profile, names, reading.pages, time.perf_counter() - start)

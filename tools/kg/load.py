@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 import tempfile
 import time
@@ -24,7 +23,7 @@ from typing import Literal as OneOf
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import exclusive
+from triplewise.tools.core.files import exclusive, write_json, writing
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.infer import infer_profile
 from triplewise.tools.kg.labels import FUZZY, build_label_index
@@ -190,10 +189,7 @@ def _build(
         "files": {name: fingerprint(folder / name) for name in store_files(folder)},
         "sources": [{"name": path.name, "bytes": path.stat().st_size} for path in (*paths, *tables)],
     }
-    with (folder / MANIFEST).open("w", encoding="utf-8") as written:
-        json.dump(manifest, written, indent=2, ensure_ascii=False)
-        written.flush()
-        os.fsync(written.fileno())
+    write_json(folder / MANIFEST, manifest, indent=2)
     return LoadReport(target, profile, triples, names, tuple(reader.broken), reader.broken_count, seconds)
 
 
@@ -219,11 +215,9 @@ def scratch_folder(target: Path, progress: Progress | None) -> Iterator[Path]:
             progress(message, 0, None)
 
     with ExitStack() as stack:
-        try:
+        with writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(exclusive(target.parent / f".{target.name}.lock", waiting))
-        except OSError as error:
-            raise DataError(f"cannot be written: {error.strerror or error}", target) from error
         for old in target.parent.glob(f".{target.name}.old-*"):
             if target.exists():
                 shutil.rmtree(old, ignore_errors=True)
@@ -234,9 +228,8 @@ def scratch_folder(target: Path, progress: Progress | None) -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.loading-", dir=target.parent))
         folder.chmod(0o755)
         try:
-            yield folder
-        except OSError as error:
-            raise DataError(f"the store cannot be written: {error.strerror or error}", target) from error
+            with writing(target):
+                yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

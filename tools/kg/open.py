@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from triplewise.tools.kg.adjacency import Adjacency
     from triplewise.tools.kg.labels import LabelIndex
+    from triplewise.tools.kg.rdf import GraphReader
 
 FORMAT = 1
 STORE, ADJACENCY, PROFILE, MANIFEST = "store", "adjacency", "profile.yaml", "manifest.json"
@@ -285,14 +286,15 @@ def _open_folder(path: Path, given: Profile | None) -> KnowledgeGraph:
     return kg
 
 
-def _index_of(store: ox.Store, profile: Profile) -> LabelIndex:
-    """An index in memory of the names of a store."""
+def _index_of(store: ox.Store, profile: Profile, reader: GraphReader | None = None) -> LabelIndex:
+    """An index in memory of the names of a store; `reader` has taken account of its facts."""
     from triplewise.tools.kg.labels import LabelIndex
     from triplewise.tools.kg.rdf import GraphReader, describer, node_names
 
-    reader = GraphReader(profile)
-    for quad in store:
-        reader.count(quad)
+    if reader is None:
+        reader = GraphReader(profile)
+        for quad in store:
+            reader.count(quad)
     return LabelIndex.in_memory(
         lambda: node_names(store, profile, reader), reader.popularity, describer(store, profile)
     )
@@ -359,8 +361,7 @@ def _in_memory(
     import pyoxigraph as ox
 
     from triplewise.tools.kg.embedded import EmbeddedKG
-    from triplewise.tools.kg.labels import LabelIndex
-    from triplewise.tools.kg.rdf import GraphReader, describer, node_names
+    from triplewise.tools.kg.rdf import GraphReader
 
     reader, store = GraphReader(given), ox.Store()
     store.bulk_extend(reader.facts(facts, given))
@@ -369,9 +370,6 @@ def _in_memory(
 
         profile = infer_profile(store, reader.prefixes)
     store.bulk_extend(reader.labels(tables, profile))
-    index = LabelIndex.in_memory(
-        lambda: node_names(store, profile, reader), reader.popularity, describer(store, profile)
-    )
-    kg = EmbeddedKG(store, profile, name, index=index)
+    kg = EmbeddedKG(store, profile, name, index=_index_of(store, profile, reader))
     kg.cache_dirs = (_cached(SMALL),)
     return kg

@@ -241,10 +241,10 @@ class Profile:
         Raises:
             DataError: the file cannot be written.
         """
-        try:
+        from triplewise.tools.core.files import writing
+
+        with writing(Path(path)):
             Path(path).write_text(self.yaml(), encoding="utf-8")
-        except OSError as error:
-            raise DataError(f"the profile cannot be written: {error.strerror}", path) from error
 
     def yaml(self) -> str:
         """The profile as YAML, each key explained in a comment."""

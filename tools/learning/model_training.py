@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.learning.conversation import Messages, training_conversation
+from triplewise.tools.core.files import write_json
 from triplewise.tools.learning.learner import Json, Progress, progress_callback
-from triplewise.tools.learning.trajectory import Trajectory
+from triplewise.tools.learning.trajectory import Messages, Trajectory, training_conversation
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "down_proj", "up_proj", "gate_proj")
 SERVING_SECONDS = 120.0
@@ -128,9 +128,7 @@ def train_adapter(
         "loss_last": sum(losses[-edge:]) / edge,
         "settings": asdict(settings),
     }
-    part = into / f"{REPORT}.part"
-    part.write_text(json.dumps(report, indent=1), encoding="utf-8")
-    part.replace(into / REPORT)
+    write_json(into / REPORT, report, indent=1)
     shutil.rmtree(checkpoints, ignore_errors=True)
     return report
 

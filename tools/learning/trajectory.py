@@ -18,17 +18,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from triplewise.tools.core.errors import DataError
-from triplewise.tools.core.files import read_text
+from triplewise.tools.core.files import read_text, whole_file, writing
 
 Origin = Literal["explored", "refined", "distilled", "validated"]
 
@@ -127,12 +127,8 @@ def read_trajectories(path: Path) -> list[Trajectory]:
 
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
     """Write a file of trajectories as a whole: it is there complete or not at all."""
-    part = path.with_name(f"{path.name}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.writelines(map(write_line, trajectories))
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    with whole_file(path) as file:
+        file.writelines(write_line(trajectory).encode() for trajectory in trajectories)
 
 
 class Journal:
@@ -151,11 +147,9 @@ class Journal:
 
     def __init__(self, path: Path, notify: Callable[[str], object] = lambda message: None) -> None:
         self._lock = Lock()
-        try:
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        except OSError as error:
-            raise DataError(f"cannot be written: {error.strerror or error}", path) from error
         data = path.read_bytes()
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
@@ -192,3 +186,46 @@ class Journal:
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
+
+
+# -- a trajectory as a conversation: the form in which a model is trained, and in which it acts afterwards
+
+Messages = list[dict[str, str]]
+"""Chat messages in OpenAI's form."""
+
+
+class Opening(NamedTuple):
+    """What a model is shown before its first step."""
+
+    system: str
+    prompt: str
+
+
+def conversation(opening: Opening, turns: Sequence[Turn]) -> Messages:
+    """Return all messages up to the turn that is to be written next; turns are numbered from 1."""
+    messages = [
+        {"role": "system", "content": opening.system},
+        {"role": "user", "content": opening.prompt},
+    ]
+    for number, turn in enumerate(turns, 1):
+        reply = f"Thought {number}: {turn.thought}\nAction {number}: {turn.call}"
+        messages.append({"role": "assistant", "content": reply})
+        messages.append({"role": "user", "content": f"Observation {number}: {turn.observation}"})
+    return messages
+
+
+def training_conversation(trajectory: Trajectory, observation_limit: int) -> Messages:
+    """Return the conversation to learn from: up to the last action, every assistant message to be learned.
+
+    Replies without an action are left out with their observation, since a trajectory does not keep them
+    word for word. An observation is cut to `observation_limit` characters: it may list thousands of values,
+    and cutting one costs less than losing the steps behind it. Empty where there is nothing to learn.
+    """
+    messages = conversation(Opening(trajectory.system, trajectory.prompt), trajectory.turns)
+    learned = messages[:2]
+    for turn, reply, observation in zip(trajectory.turns, messages[2::2], messages[3::2], strict=True):
+        if turn.call:
+            text = observation["content"]
+            cut = text if len(text) <= observation_limit else f"{text[: observation_limit - 4]} ..."
+            learned += [reply, {**observation, "content": cut}]
+    return learned[:-1] if len(learned) > 2 else []

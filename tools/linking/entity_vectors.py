@@ -45,7 +45,9 @@ def make_entity_vectors(
     )
     index: Any = faiss.IndexIDMap(plain)
     for portion in batches(kg.index.nodes(), PORTION):
-        vectors = encoder.encode([_text(entry) for _, entry in portion])
+        vectors = encoder.encode(
+            [f"{e.label}: {e.description}" if e.description else e.label for _, e in portion]
+        )
         if not index.is_trained:
             index.train(vectors)
         index.add_with_ids(vectors, np.array([number for number, _ in portion], np.int64))
@@ -56,10 +58,6 @@ def make_entity_vectors(
     faiss.write_index(index, str(unfinished))
     unfinished.rename(path)
     return int(index.ntotal)
-
-
-def _text(entry: Entry) -> str:
-    return f"{entry.label}: {entry.description}" if entry.description else entry.label
 
 
 def nearest_entities(

@@ -24,7 +24,7 @@ from statistics import fmean
 from threading import Lock
 
 from triplewise.tools.core.errors import ConfigurationError, DataError, KGUnavailableError, QueryFailedError
-from triplewise.tools.core.files import exclusive, is_writable
+from triplewise.tools.core.files import exclusive, is_writable, writing
 from triplewise.tools.kg.open import DEMO, MANIFEST, MEMORY_BYTES, graph_files, is_store
 from triplewise.tools.kg.protocol import KnowledgeGraph, Outcome, memory_of
 from triplewise.tools.linking.linker import LinkedEntity
@@ -306,7 +306,7 @@ def index_seeds(
         def refuse() -> None:
             raise ConfigurationError(f"another process indexes these seeds now ({partial})")
 
-        try:
+        with writing(partial):
             folder.mkdir(parents=True, exist_ok=True)
             with exclusive(final.with_suffix(".lock"), refuse):
                 if again:
@@ -314,8 +314,6 @@ def index_seeds(
                 miner = Miner(kg, caps, encoder=encoder or open_encoder())
                 before, timeouts = _mine(partial, miner, groups, progress)
                 os.replace(partial, final)
-        except OSError as error:
-            raise DataError(f"cannot be written: {error}", partial) from error
         if is_store(folder.parent):
             # A folder that is this graph's alone: what was kept for an earlier state of it goes.
             for old in folder.iterdir():

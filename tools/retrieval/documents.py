@@ -17,12 +17,12 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
-from tempfile import NamedTemporaryFile
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from triplewise.tools.core.errors import DataError
 from triplewise.tools.core.facts import Passage
+from triplewise.tools.core.files import write_json
 from triplewise.tools.retrieval.document_files import ENDINGS, LONGEST, PASSAGE, read_file
 from triplewise.tools.retrieval.encoder import Encoder
 from triplewise.tools.retrieval.passage_index import SHOWN, Documents, PassageIndex
@@ -154,10 +154,7 @@ def _read_folder(folder: Path, stamps: Sequence[_Stamp]) -> list[Passage]:
         _log.warning("left out: %s", failure)
     if files != cached:
         try:
-            cache.parent.mkdir(parents=True, exist_ok=True)
-            with NamedTemporaryFile("w", encoding="utf-8", dir=cache.parent, delete=False) as part:
-                json.dump({"format": FORMAT, "files": list(files.items())}, part)
-            os.replace(part.name, cache)
+            write_json(cache, {"format": FORMAT, "files": list(files.items())})
         except OSError as error:
             _log.warning("passages cannot be kept in %s: %s", cache.parent, error.strerror or error)
     return [Passage(text, title, name) for (name, *_), (title, *texts) in files.items() for text in texts]

@@ -21,7 +21,6 @@ import json
 import logging
 import os
 import re
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -34,7 +33,7 @@ import numpy as np
 from filelock import FileLock
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import is_writable
+from triplewise.tools.core.files import is_writable, whole_file
 from triplewise.tools.kg.protocol import KnowledgeGraph, LRUCache, batches, origin_of
 
 if TYPE_CHECKING:
@@ -354,11 +353,9 @@ def _graph(weights: Path, tensors: Mapping[str, np.ndarray], cache: Path) -> byt
             weights,
         )
     graph = build_graph(tensors, weights.name)
-    with suppress(OSError):  # an unwritable cache only costs the next process its 0.2 s
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=".part", delete=False) as part:
-            part.write(graph)
-        Path(part.name).replace(path)  # another process, or a kill, never sees half a file
+    # An unwritable cache only costs the next process its 0.2 s.
+    with suppress(OSError), whole_file(path) as file:
+        file.write(graph)
     return graph
 
 

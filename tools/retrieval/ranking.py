@@ -16,7 +16,6 @@ Exact vectors are kept with the KG: what was encoded once is not guessed again.
 from __future__ import annotations
 
 import random
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.files import whole_file
 from triplewise.tools.core.terms import IRI, Literal, Term
 from triplewise.tools.kg.literals import readable
 from triplewise.tools.kg.profile import RelationText
@@ -275,10 +275,8 @@ def fit_map(store: VectorStore, pairs: Sequence[Pair]) -> None:
     square = inputs.T @ inputs
     square[np.diag_indices_from(square)] += _MAP_RIDGE
     whole = store.vectors([f"{relation} {tail}" for relation, tail in pairs])
-    path = store.path.with_suffix(".map.npy")
-    with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=".part", delete=False) as part:
-        np.save(part, np.linalg.solve(square, inputs.T @ whole).astype(np.float32))
-    Path(part.name).replace(path)  # another process, or a kill, never sees half a file
+    with whole_file(store.path.with_suffix(".map.npy")) as file:
+        np.save(file, np.linalg.solve(square, inputs.T @ whole).astype(np.float32))
 
 
 def load_map(store: VectorStore) -> np.ndarray | None:

@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.tiny_models import CHATML, tiny_model
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.learning.conversation import training_conversation
 from triplewise.tools.learning.model_training import (
     LoraSettings,
     load_tokenizer,
@@ -20,7 +19,7 @@ from triplewise.tools.learning.model_training import (
     train_adapter,
     training_records,
 )
-from triplewise.tools.learning.trajectory import Trajectory, Turn
+from triplewise.tools.learning.trajectory import Trajectory, Turn, training_conversation
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SETTINGS = LoraSettings(learning_rate=5e-3, epochs=6.0, max_tokens=512, dropout=0.0, save_steps=2)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Literal
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
+from triplewise.tools.core.files import write_json, writing
 from triplewise.tools.core.terms import IRI
 from triplewise.tools.kg.load import SUBSET_MANIFEST
 from triplewise.tools.kg.profile import Profile, load_profile
@@ -39,7 +40,6 @@ from triplewise.tools.kg.subset.staging import (
     rows,
     stage,
     write_column,
-    write_json,
 )
 
 Direction = Literal["both", "out"]
@@ -392,14 +392,12 @@ class _Extraction:
         # No times and no folders: the same extraction has the same manifest.
         facts["sources"] = [asdict(source) | {"path": source.path.name} for source in report.sources]
         manifest = {"format": FORMAT, "version": version("triplewise"), **facts, "files": files}
-        try:
+        with writing(target):
             (target / SUBSET_MANIFEST).unlink(missing_ok=True)
             for name in (TRIPLES, LABELS):  # what was moved before stays moved
                 if (result / name).exists() or not (target / name).exists():
                     (result / name).replace(target / name)
-            write_json(target / SUBSET_MANIFEST, manifest)
-        except OSError as error:
-            raise DataError(f"cannot be written: {error.strerror or error}", target) from error
+            write_json(target / SUBSET_MANIFEST, manifest, indent=2)
 
     def _folder(self, step: str) -> Path:
         return self.steps.folder / "hops" / step

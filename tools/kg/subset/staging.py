@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyoxigraph as ox
 
 from triplewise.tools.core.errors import ConfigurationError, DataError
-from triplewise.tools.core.files import exclusive
+from triplewise.tools.core.files import exclusive, write_json, writing
 from triplewise.tools.core.terms import XSD
 from triplewise.tools.kg import rdf
 from triplewise.tools.kg.profile import Profile
@@ -93,15 +92,13 @@ class Steps:
             return facts
         final = self.folder / name
         part = final.with_name(final.name + ".part")
-        try:
+        with writing(final):
             shutil.rmtree(part, ignore_errors=True)
             shutil.rmtree(final, ignore_errors=True)
             part.mkdir(parents=True)
             facts = make(part)
             write_json(part / DONE, facts)
             part.rename(final)
-        except OSError as error:
-            raise DataError(f"cannot be written: {error.strerror or error}", final) from error
         return facts
 
     def forget(self, name: str) -> None:
@@ -120,23 +117,10 @@ class Steps:
             raise ConfigurationError(f"another process is working in {self.folder}; wait for it to end")
 
         with ExitStack() as stack:
-            try:
+            with writing(self.folder):
                 self.folder.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(exclusive(self.folder / "lock", refuse))
-            except OSError as error:
-                raise DataError(f"cannot be written: {error.strerror or error}", self.folder) from error
             yield
-
-
-def write_json(path: Path, facts: Facts) -> None:
-    """Write a JSON object, whole or not at all."""
-    part = path.with_name(path.name + ".tmp")
-    with part.open("w", encoding="utf-8") as file:
-        json.dump(facts, file, indent=2, ensure_ascii=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 @dataclass(frozen=True, slots=True)
