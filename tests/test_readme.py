@@ -21,7 +21,7 @@ from tests.support.films import FILMS, write_graph
 from tests.support.openai_server import OpenAIServer
 from triplewise.evals.grids.grid import cells_of, load_grid
 from triplewise.evals.scripted_model import load_script
-from triplewise.evals.sparql_server import OxigraphServer
+from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs import PRESETS
 from triplewise.graphs.cli.app import run
 from triplewise.guidelines import load_guidelines
