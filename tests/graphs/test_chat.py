@@ -52,8 +52,12 @@ class Talk:
             ("Where was Goethe born?", None, "Frankfurt"),
             ("What about his unmarried partner?", "Where was Goethe's unmarried partner born?", 1),
         ],
+        [
+            ("Which mountains are higher than 8500 metres?", None, 4),
+            ("And which in Nepal?", "Which mountains are higher than 8500 metres in Nepal?", 3),
+        ],
     ],
-    ids=["a set", "several", "a parallel"],
+    ids=["a set", "several", "a parallel", "a part"],
 )
 def test_a_message_leans_on_those_before(turns: list[tuple[str, str | None, int | str]]) -> None:
     talk = Talk()

@@ -93,7 +93,8 @@ class FollowUp:
     """A message after some turns, oldest first; `unclear` is one before it that lacked a name.
 
     Attributes:
-        text: the message without what it opens and ends with. names: entities that it names.
+        text: the message without its opening. phrase, rest: the words that ask in it, and what follows.
+        names: entities that it names.
         reference: its word that stands for something.
         is_clause: whether it is a question or an order of its own, no fragment of one.
     """
@@ -104,8 +105,10 @@ class FollowUp:
         self.kg, self.encoder, self.unclear = kg, encoder, unclear
         self.turns = list(turns[-REMEMBERED:])[::-1]
         self.message = " ".join(message.split())
-        opening = _match("opening", self.message)
-        self.text = self.message[opening.end() if opening else 0 :].strip(" ?.!,")
+        self.opening = _match("opening", self.message)
+        self.text = self.message[self.opening.end() if self.opening else 0 :].strip(" ?.!,")
+        self.phrase = _match("phrase", self.text)
+        self.rest = self.text[self.phrase.end() if self.phrase else 0 :].strip()
         written = read_question(self.text, kg.profile)
         linked = link(self.text, kg, encoder=encoder) if self.text else ()
         self.names = [e for e in sorted(linked, key=lambda e: e.start) if self._is_name(e, written)]
@@ -124,8 +127,9 @@ class FollowUp:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the message leans on nothing that was said."""
-        return self.is_clause and bool(self.names) and self.reference is None
+        """Whether the message leans on nothing that was said; "and which of Italy?" does."""
+        is_part = bool(self.opening) and self.rest.split(" ")[0] in lexicon()["prepositions"]
+        return self.is_clause and bool(self.names) and self.reference is None and not is_part
 
     @property
     def rewrites(self) -> tuple[Rewrite, ...]:
@@ -140,9 +144,8 @@ class FollowUp:
         return tuple(distinct.values())[:REWRITES]
 
     def _readings(self) -> Iterator[Rewrite]:
-        phrase = _match("phrase", self.text)
         if self.reference is None and (self.is_alone or not self.turns):
-            if self.turns or phrase is None or not _whole("empty", self.text[phrase.end() :]):
+            if self.turns or self.phrase is None or not _whole("empty", self.rest):
                 yield self.rewrite(self.message)
             return
         if self.turns:
@@ -156,25 +159,21 @@ class FollowUp:
 
     def _of_previous(self, turn: Turn, previous: str) -> Iterator[Rewrite]:
         """Yield the question before with a part replaced or added."""
-        phrase, among, only = (_match(name, self.text) for name in ("phrase", "among", "only"))
-        rest = self.text[phrase.end() :] if phrase else self.text
-        if (
-            phrase
-            and not self.names
-            and (_whole("empty", rest) or (self.reference is None and rest.count(" ") == 1))
-        ):
-            yield from self._asking(previous, phrase.group(), "" if _whole("empty", rest) else rest.strip())
+        among, only = _match("among", self.text), _match("only", self.text)
+        is_bare = _whole("empty", self.rest)  # "how many are there", "in which year"
+        if self.phrase and not self.names and (is_bare or not (self.reference or " " in self.rest)):
+            yield from self._asking(previous, self.phrase.group(), "" if is_bare else self.rest)
         elif among and len(turn.values) > 1:
             joined = f"{previous} and {self.text[among.end() :]}"
             yield self.rewrite(re.sub(r"^how many\b", "Which", joined, flags=re.IGNORECASE))
-        elif not self.is_clause or (phrase and rest.split()[0] in lexicon()["prepositions"]):
+        elif not self.is_clause or self.rest.split(" ")[0] in lexicon()["prepositions"]:
             condition = re.sub(r" ones?$", "", self.text[only.end() if only else 0 :])
             compares = any(condition.lower().startswith(words) for words, _ in lexicon()["comparisons"])
             first = condition.lower().split(" ")[0]
             is_plain = compares or first.endswith("ed") or first in lexicon()["prepositions"]
             if only or compares:
                 yield self.rewrite(f"{previous}{' ' if is_plain else ' and are '}{condition}")
-            yield from self._parallel(turn, previous, rest.strip())
+            yield from self._parallel(turn, previous, self.rest)
 
     def _asking(self, previous: str, phrase: str, noun: str) -> Iterator[Rewrite]:
         """Yield the question before, asking for something else: how many, when, in which year."""
