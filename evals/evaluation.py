@@ -29,17 +29,17 @@ from inspect_ai.log import (
 )
 from inspect_ai.util import store_from_events
 
-from triplewise.evals.baselines import BASELINES
 from triplewise.evals.data import checksum
-from triplewise.evals.provenance import code_checksum
+from triplewise.evals.provenance import code_checksum, own_code
 from triplewise.evals.solver import CRASHED
 from triplewise.evals.systems import parts_of
 from triplewise.evals.tasks import TASKS
-from triplewise.graphs.presets import PRESETS, VARIANTS
+from triplewise.graphs.presets import VARIANTS
 from triplewise.nodes.context import Context
 from triplewise.tools.core.addresses import hide_secrets
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.files import exclusive, state_folder
+from triplewise.tools.core.parts import find_part
 
 _ELSEWHERE = ("base_url", "api_key_env")
 """Settings that say where a model is, not which."""
@@ -49,9 +49,15 @@ _FILES = ("seeds", "prompt", "prices", "profile")
 RESUME = "the same command goes on from there"
 
 
+def find_task(given: str) -> Callable[..., Task]:
+    """Return what makes a task: see `find_part`. Raises `ConfigurationError` on an unknown name."""
+    task: Callable[..., Task] = find_part("task", given, TASKS, callable)
+    return task
+
+
 def names_of(task: str, system: str = "") -> list[str]:
     """Return what can be set by name: parameters of a task, parts of a system, settings of a run."""
-    parameters = inspect.signature(TASKS[task]).parameters
+    parameters = inspect.signature(find_task(task)).parameters
     return list(dict.fromkeys([*parameters, *parts_of(system), *Context.__dataclass_fields__]))
 
 
@@ -63,12 +69,8 @@ def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigurationError: unknown task, system, name or variant, with the legal ones; an impossible value.
     """
-    if name not in TASKS:
-        raise ConfigurationError.unknown("task", name, TASKS)
     system = str(given.get("preset", ""))
-    if system and system not in BASELINES and system not in PRESETS:
-        raise ConfigurationError.unknown("preset or baseline", system, [*PRESETS, *BASELINES])
-    own, parts = inspect.signature(TASKS[name]).parameters, parts_of(system)
+    own, parts = inspect.signature(find_task(name)).parameters, parts_of(system)
     arguments: dict[str, Any] = {}
     phases: dict[str, Any] = {}
     settings: dict[str, Any] = {}
@@ -77,8 +79,8 @@ def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
             arguments[key] = value
         elif key in parts:
             phases[key] = value
-            if system not in BASELINES and isinstance(value, str) and value not in VARIANTS[key]:
-                raise ConfigurationError.unknown(f"variant of phase {key}", value, VARIANTS[key])
+            if parts is VARIANTS:
+                find_part(f"variant of phase {key}", value, VARIANTS[key], callable)
         elif key in Context.__dataclass_fields__:
             settings[key] = value
         else:
@@ -97,7 +99,10 @@ def task_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def make_task(name: str, given: Mapping[str, Any]) -> Task:
     """Return a task by name; see `task_arguments`, whose errors are raised, and those of the task itself."""
     arguments = task_arguments(name, given)
-    return TASKS[name](**arguments)
+    task = find_task(name)(**arguments)
+    if name not in TASKS:
+        task.metadata = {**(task.metadata or {}), **own_code(name)}
+    return task
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:

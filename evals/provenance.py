@@ -8,12 +8,14 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from triplewise.graphs import PRESETS
+from triplewise.evals.systems import find_system
+from triplewise.graphs.presets import Preset
 from triplewise.nodes.context import Context
 from triplewise.tools.core.errors import DataError
 
@@ -58,19 +60,29 @@ def of_system(preset: str, context: Context, phases: Mapping[str, Any]) -> dict[
     Raises:
         DataError: the price table that the context names cannot be read.
     """
-    own = PRESETS.get(preset)
+    system = find_system(preset)
+    own = system if isinstance(system, Preset) else None
     return {
         **software(),
+        **own_code(preset, context.toolset, *phases.values(), *(own.phases.values() if own else ())),
         "preset": preset,
         "model": context.model,
         "settings": asdict(context),
         "preset_settings": dict(own.settings) if own else {},
         "phases": {
-            **(own.phases if own else {}),
-            **{name: getattr(part, "__name__", part) for name, part in phases.items()},
+            name: getattr(part, "__name__", part)
+            for name, part in {**(own.phases if own else {}), **phases}.items()
         },
         "prices_sha256": prices_checksum(context.prices),
     }
+
+
+def own_code(*parts: Any) -> dict[str, dict[str, str]]:
+    """Return `own_code`, module -> sha256 of its file, of the parts named as `module:name`, if any."""
+    modules = {part.partition(":")[0] for part in parts if isinstance(part, str) and ":" in part}
+    paths = {name: getattr(import_module(name), "__file__", None) for name in sorted(modules)}
+    sums = {n: hashlib.sha256(Path(path).read_bytes()).hexdigest() for n, path in paths.items() if path}
+    return {"own_code": sums} if sums else {}
 
 
 @cache

@@ -14,8 +14,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import StoreModel
 from pydantic import Field
 
-from triplewise.evals.baselines import check_model
-from triplewise.evals.systems import build_system
+from triplewise.evals.baselines import Baseline, check_model
+from triplewise.evals.systems import build_system, find_system
 from triplewise.graphs import Answer, Context, State
 from triplewise.graphs.trace import trace_of
 from triplewise.nodes.environment import Phase, environment
@@ -174,7 +174,8 @@ def agent(
     """
     graph = build_system(preset, **(phases or {}))
     context = context_of(settings or {})
-    check_model(preset, context)
+    if isinstance(system := find_system(preset), Baseline):
+        check_model(preset, context, system)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         start = time.perf_counter()

@@ -8,11 +8,12 @@ from typing import Any
 
 from langgraph.graph.state import CompiledStateGraph
 
-from triplewise.evals.baselines import BASELINES
+from triplewise.evals.baselines import BASELINES, Baseline
 from triplewise.graphs import PRESETS, Context, State, build_graph
-from triplewise.graphs.presets import VARIANTS
+from triplewise.graphs.presets import VARIANTS, Preset
 from triplewise.tools.actions import MODEL_TOOLSETS
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.parts import find_part
 
 Graph = CompiledStateGraph[State, Context, Any, Any]
 
@@ -31,21 +32,30 @@ SOURCES = {
 """Preset -> the paper it follows."""
 
 
+def find_system(given: str) -> Preset | Baseline:
+    """Return a preset or baseline: see `find_part`. Raises `ConfigurationError` on an unknown name."""
+    system: Preset | Baseline = find_part(
+        "preset or baseline",
+        given,
+        {**PRESETS, **BASELINES},
+        lambda part: isinstance(part, Preset | Baseline),
+    )
+    return system
+
+
 def build_system(name: str, **parts: Any) -> Graph:
     """Compile a preset or a baseline.
 
     Args:
-        name: of `PRESETS` or of `BASELINES`.
+        name: of `PRESETS` or of `BASELINES`, or `module:name` of one's own.
         **parts: phase -> variant for a preset, parameter -> value for a baseline.
 
     Raises:
         ConfigurationError: unknown name, phase, variant or parameter; the message lists the legal ones.
     """
-    if name not in BASELINES:
-        if name not in PRESETS:
-            raise ConfigurationError.unknown("preset or baseline", name, [*PRESETS, *BASELINES])
+    if isinstance(system := find_system(name), Preset):
         return build_graph(name, **parts)
-    build = BASELINES[name].build
+    build = system.build
     legal = inspect.signature(build).parameters
     if unknown := set(parts) - set(legal):
         raise ConfigurationError.unknown(f"parameter of baseline {name}", unknown.pop(), legal)
@@ -55,7 +65,8 @@ def build_system(name: str, **parts: Any) -> Graph:
 
 def parts_of(name: str) -> Collection[str]:
     """Return the names by which a system is changed: the phases of a preset, a baseline's parameters."""
-    return inspect.signature(BASELINES[name].build).parameters if name in BASELINES else VARIANTS
+    system = find_system(name or "agent")
+    return VARIANTS if isinstance(system, Preset) else inspect.signature(system.build).parameters
 
 
 def systems() -> list[dict[str, Any]]:

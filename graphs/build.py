@@ -12,13 +12,14 @@ START → link → plan → observe → act → inspect ─┬─ error ──�
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Any, Literal
 
-from langgraph.graph import START, StateGraph
+from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from triplewise.graphs.presets import choose_phases, find_preset
+from triplewise.graphs.presets import Preset, choose_phases, find_preset
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Phase, PhaseNode
 from triplewise.nodes.review import choose, review
@@ -28,39 +29,59 @@ RECURSION_LIMIT = 1_000
 """Node runs a question may take; the budgets of the context end it long before."""
 
 
+# Routers return the label of a branch, as drawings show it; `BRANCHES` has where it leads.
+
+
 def after_inspect(
     state: State, runtime: Runtime[Context]
-) -> Literal["correct", "review", "reflect", "answer"]:
+) -> Literal["error", "facts to review", "progress", "finished, or budget spent"]:
     """Error, facts that wait for a person's word, progress, or the end."""
     match state.verdict.status if state.verdict else "ok":
         case "error":
-            return "correct"
+            return "error"
         case "finished" | "spent":
-            return "answer"
+            return "finished, or budget spent"
         case _:
             waits = runtime.context is not None and runtime.context.review and state.unreviewed
-            return "review" if waits else "reflect"
+            return "facts to review" if waits else "progress"
 
 
-def after_reflect(state: State) -> Literal["observe", "act"]:
+def after_reflect(state: State) -> Literal["new focus", "same focus"]:
     """Observe again only where the task-relevant entities changed."""
-    return "observe" if state.focus != state.observed else "act"
+    return "new focus" if state.focus != state.observed else "same focus"
 
 
-def after_answer(state: State, runtime: Runtime[Context]) -> Literal["choose", "__end__"]:
+def after_answer(state: State, runtime: Runtime[Context]) -> Literal["unsure", "done"]:
     """Where a person wants to be asked and the answer is unsure, ask."""
     is_unsure = state.answer is not None and state.answer.status == "unsure"
     asks = is_unsure and runtime.context is not None and runtime.context.interactive
-    return "choose" if asks else "__end__"
+    return "unsure" if asks else "done"
 
 
-def after_choose(state: State) -> Literal["plan", "__end__"]:
+def after_choose(state: State) -> Literal["another entity", "done"]:
     """Plan anew where a mention means something else now."""
-    return "plan" if state.answer is None else "__end__"
+    return "another entity" if state.answer is None else "done"
+
+
+BRANCHES: dict[str, tuple[Callable[..., str], dict[Hashable, str]]] = {
+    "inspect": (
+        after_inspect,
+        {
+            "error": "correct",
+            "facts to review": "review",
+            "progress": "reflect",
+            "finished, or budget spent": "answer",
+        },
+    ),
+    "reflect": (after_reflect, {"new focus": "observe", "same focus": "act"}),
+    "answer": (after_answer, {"unsure": "choose", "done": END}),
+    "choose": (after_choose, {"another entity": "plan", "done": END}),
+}
+"""Phase -> its router, and label -> the phase that follows."""
 
 
 def build_graph(
-    preset: str = "agent",
+    preset: str | Preset = "agent",
     *,
     checkpointer: Any = None,
     context_schema: Any = Context,
@@ -69,20 +90,21 @@ def build_graph(
     """Compile the state machine of a preset, with some phases swapped.
 
     Args:
-        preset: a name of `PRESETS`.
+        preset: a name of `PRESETS`, `module:name` of one's own, or a `Preset`.
         checkpointer: any LangGraph checkpointer; None for none, as `langgraph dev` wants it.
         context_schema: what makes the settings of a run from those that a server's client sends.
-        **phases: phase name -> variant name, or a callable `(state, runtime) -> update`.
+        **phases: phase name -> variant name, `module:name`, or a callable `(state, runtime) -> update`.
 
     Raises:
         ConfigurationError: unknown preset, phase or variant; the message lists the legal ones.
     """
-    settings = find_preset(preset).settings
+    chosen = find_preset(preset)
+    settings = chosen.settings
     # Inputs and outputs are dictionaries; their keys are those of `Input` and `State`.
     graph: StateGraph[State, Context, Any, Any] = StateGraph(
         State, context_schema=context_schema, input_schema=Input
     )
-    for name, phase in choose_phases(find_preset(preset), phases).items():
+    for name, phase in choose_phases(chosen, phases).items():
         graph.add_node(name, PhaseNode(phase, settings, name))
     graph.add_node("review", PhaseNode(review, settings))
     graph.add_node("choose", PhaseNode(choose, settings))
@@ -91,13 +113,11 @@ def build_graph(
     graph.add_edge("plan", "observe")
     graph.add_edge("observe", "act")
     graph.add_edge("act", "inspect")
-    graph.add_conditional_edges("inspect", after_inspect)
     graph.add_edge("correct", "act")
     graph.add_edge("review", "reflect")
-    graph.add_conditional_edges("reflect", after_reflect)
-    graph.add_conditional_edges("answer", after_answer)
-    graph.add_conditional_edges("choose", after_choose)
-    compiled = graph.compile(checkpointer=checkpointer, name=preset)
+    for name, (router, places) in BRANCHES.items():
+        graph.add_conditional_edges(name, router, places)
+    compiled = graph.compile(checkpointer=checkpointer, name=preset if isinstance(preset, str) else "own")
     attributes = {name: value for name, value in vars(compiled).items() if name != "__orig_class__"}
     limited: QuestionGraph = QuestionGraph(**attributes).with_config(recursion_limit=RECURSION_LIMIT)
     return limited

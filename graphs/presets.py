@@ -9,6 +9,7 @@ from typing import Any
 from triplewise.nodes import act, answer, correct, inspect, link, observe, plan, reflect, sql
 from triplewise.nodes.environment import Phase
 from triplewise.tools.core.errors import ConfigurationError
+from triplewise.tools.core.parts import find_part
 
 VARIANTS: Mapping[str, Mapping[str, Phase]] = {
     "link": {**link.VARIANTS, "database": sql.start},
@@ -23,12 +24,12 @@ VARIANTS: Mapping[str, Mapping[str, Phase]] = {
 """Every phase in the order of the state machine: variant name -> callable `(state, runtime) -> update`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Preset:
     """A named machine: phase -> variant, and settings for where a context holds the default."""
 
     summary: str
-    phases: Mapping[str, str]
+    phases: Mapping[str, str | Phase]
     settings: Mapping[str, Any]
 
 
@@ -116,11 +117,10 @@ of a lookup) or less (old observations dropped).
 """
 
 
-def find_preset(name: str) -> Preset:
-    """Return a preset. Raises `ConfigurationError` on an unknown name."""
-    if name not in PRESETS:
-        raise ConfigurationError.unknown("preset", name, PRESETS)
-    return PRESETS[name]
+def find_preset(given: str | Preset) -> Preset:
+    """Return a preset: see `find_part`. Raises `ConfigurationError` on an unknown name."""
+    preset: Preset = find_part("preset", given, PRESETS, lambda part: isinstance(part, Preset))
+    return preset
 
 
 def choose_phases(preset: Preset, swapped: Mapping[str, str | Phase]) -> dict[str, Phase]:
@@ -131,7 +131,5 @@ def choose_phases(preset: Preset, swapped: Mapping[str, str | Phase]) -> dict[st
     phases: dict[str, Phase] = {}
     for name, variants in VARIANTS.items():
         choice = swapped.get(name, preset.phases[name])
-        if isinstance(choice, str) and choice not in variants:
-            raise ConfigurationError.unknown(f"variant of phase {name}", choice, variants)
-        phases[name] = variants[choice] if isinstance(choice, str) else choice
+        phases[name] = find_part(f"variant of phase {name}", choice, variants, callable)
     return phases

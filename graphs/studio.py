@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, TypeAlias, get_type_hints
 
@@ -38,12 +38,20 @@ from starlette.types import Receive, Scope, Send
 from triplewise.graphs.build import build_graph
 from triplewise.graphs.chat import build_chat
 from triplewise.nodes.context import OUTSIDE, Context
+from triplewise.tools.actions import TOOLSETS
 from triplewise.tools.core.configuration import NAME, configuration_file, read_section
-from triplewise.tools.core.errors import ConfigurationError, DataError, did_you_mean
+from triplewise.tools.core.errors import (
+    ConfigurationError,
+    DataError,
+    TriplewiseError,
+    UserError,
+    did_you_mean,
+)
 
 KINDS = get_type_hints(Context)
 HARMLESS = {f.name: [f.default] for f in fields(Context) if f.default is not MISSING} | {
     "guidelines": [[]],
+    "toolset": [None, *TOOLSETS],
     "seeds": [None, "none"],
     "ranking": ["none", "hybrid", "sentence-transformers"],
 }
@@ -113,9 +121,24 @@ class ServedContext(Context):
 Graph: TypeAlias = CompiledStateGraph[Any, Context, Any, Any]
 
 
+class ServedGraph(CompiledStateGraph[Any, Context, Any, Any]):
+    """A machine whose errors are of the kinds whose words the server shows: of others it says nothing."""
+
+    async def astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        """Yield what the machine does. Raises `ValueError` for `UserError`, `RuntimeError` for `RunError`."""
+        try:
+            async for part in super().astream(*args, **kwargs):
+                yield part
+        except UserError as error:
+            raise ValueError(str(error)) from error
+        except TriplewiseError as error:
+            raise RuntimeError(str(error)) from error
+
+
 def served(preset: str, build: Callable[..., Graph] = build_graph) -> Callable[[ServerRuntime[Any]], Graph]:
     """Return what the server makes the graph of a preset with."""
-    graph = build(preset, context_schema=ServedContext)
+    built = build(preset, context_schema=ServedContext)
+    graph = ServedGraph(**{name: value for name, value in vars(built).items() if name != "__orig_class__"})
 
     def graph_for(runtime: ServerRuntime[Any]) -> Graph:
         """Return the graph, once no setting is unknown: the server would drop those without a word."""

@@ -108,6 +108,7 @@ def whole_trace(state: State) -> dict[str, Any]:
         "labels": list(answer.labels),
         "text": answer.text,
         "reason": answer.reason,
+        "note": answer.note,
         "confidence": answer.confidence,
         "unaccounted": list(answer.unaccounted),
         "rivals": [asdict(rival) for rival in answer.rivals],

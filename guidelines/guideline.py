@@ -138,6 +138,7 @@ class Guideline(BaseModel):
     toolset: Annotated[list[ToolsetName], Field(min_length=1), _AS_LIST] = []
     _path: str = PrivateAttr("")
     _line: int = PrivateAttr(0)
+    _own: bool = PrivateAttr(True)
     _env: Environment = PrivateAttr()
 
     @property
@@ -149,6 +150,11 @@ class Guideline(BaseModel):
     def line(self) -> int:
         """The line at which it begins."""
         return self._line
+
+    @property
+    def own(self) -> bool:
+        """Whether it comes from a file of the user's."""
+        return self._own
 
     @property
     def given(self) -> dict[str, Any]:
@@ -178,12 +184,16 @@ class Match:
         severity: `error`: the step is rolled back and the text is its observation; `note`: the step
             stands and the text is appended to its observation.
         text: what the agent is told; for a note, the texts of all notes that fit, one a line.
+        reason: the same for a person, without what to write next.
+        own: whether it is one of the user's own.
     """
 
     id: str
     source: Source
     severity: Severity
     text: str
+    reason: str = ""
+    own: bool = False
 
 
 class Guidelines:
@@ -234,7 +244,8 @@ class Guidelines:
         if first.severity == "note":
             # Errors come first, so that all others are notes too; a step that stands may deserve several.
             text = "\n".join([text, *(self._render(note, values) for note in triggered)])
-        return Match(first.id, first.source, first.severity, text)
+        reason = self._render(first, values | {"step": None}) if first.severity == "error" else text
+        return Match(first.id, first.source, first.severity, text, reason, first.own)
 
     def triggered(
         self, feedback: Feedback, memory: ReasoningMemory, *, toolset: str = TOOLSETS[0], **given: Any
@@ -338,7 +349,7 @@ def _shipped(name: str) -> tuple[Guideline, ...]:
 
 
 def _read(env: Environment, document: YamlDocument, checked: bool = False) -> list[Guideline]:
-    """Return the guidelines of a file; `checked`: its templates are known to be good, so none is compiled."""
+    """Return the guidelines of a file; `checked`: it is a shipped one, whose templates need no check."""
     if document.value is not None and not isinstance(document.value, list):
         raise document.error("must be a list of guidelines: begin each with '- id: ...'")
     guidelines = []
@@ -347,7 +358,7 @@ def _read(env: Environment, document: YamlDocument, checked: bool = False) -> li
             raise document.error("a guideline must be a mapping with the key 'id'", index)
         guideline = document.read_as(Guideline, index)
         guideline._path, guideline._line = str(document.path), document.line(index) or 0
-        guideline._env = env
+        guideline._env, guideline._own = env, not checked
         if not checked:
             for key, source in (("when", _TRIGGER % guideline.when), ("guideline", guideline.guideline)):
                 for owner, attribute in check_template(env, document, (index, key), source, NAMES):

@@ -37,7 +37,7 @@ NAMES: Final[Mapping[str, str]] = {
     "insisted": "whether this call, or the set_answer before a last call, failed before on this program",
     "budget_left": "steps that remain after this one; none where unknown",
     "actions": "signatures of the legal actions, e.g. add_fact(head, relation, tail)",
-    "step": "number of the next step: the one to be generated",
+    "step": "number of the next step: the one to be generated; none where the text is for a person",
     "several": "whether a reply may hold several actions",
     "program_variables": "variables bound by the program before this step",
     "new_variables": "variables among the arguments that the program does not bind",

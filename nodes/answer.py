@@ -188,6 +188,7 @@ def _build(
         confidence=confidence,
         unaccounted=reading.unaccounted if reading is not None and values else (),
         rivals=rivals,
+        note=state.closing_note,
     )
     return {"answer": answer}
 

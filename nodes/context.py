@@ -21,6 +21,7 @@ RANKINGS = ("none", "hybrid", "sentence-transformers", "openai")
 
 OUTSIDE = (
     *("kg", "profile", "db", "documents", "facts", "seeds", "calibration", "guidelines", "prompt", "prices"),
+    "toolset",
     *("model", "base_url", "api_key_env", "encoder", "ranking", "ranking_model"),
 )
 """Settings that name what lies outside of a run: a file, an address, a model, an environment variable.
@@ -61,8 +62,8 @@ def _setting(default: Any, description: str) -> Any:
 class Context:
     """What a run is given besides the question.
 
-    Python callers may give live objects for three settings: a `KnowledgeGraph` or an rdflib graph as `kg`,
-    any LangChain chat model as `model`, and any LangChain retriever as `documents`.
+    Python callers may give live objects for four settings: a `KnowledgeGraph` or an rdflib graph as `kg`, any
+    LangChain chat model as `model`, any LangChain retriever as `documents`, and a `Toolset` as `toolset`.
 
     A setting that is not given takes the preset's own value. Raises `ConfigurationError` on values that
     cannot work, when it is built. A password in a URL is kept apart: the setting has `***` for it.
@@ -104,7 +105,13 @@ class Context:
         None, "YAML file with prices per million tokens, added to the shipped table."
     )
     encoder: str = _setting("embedded", 'Sentence encoder: "embedded" or any sentence-transformers model.')
-    toolset: str | None = _setting(None, "Actions the agent may take: pyql, explore, symbolic, agentbench.")
+    toolset: NameOrObject = field(
+        default=None,
+        metadata={
+            "description": "Actions the agent may take: pyql, explore, symbolic, agentbench, or module:name "
+            "of one's own."
+        },
+    )
     prompt: str | None = _setting(None, "Prompt name or YAML file.")
     guidelines: list[str] = field(
         default_factory=list, metadata={"description": "Guideline YAML files tried before the shipped ones."}

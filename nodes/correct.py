@@ -42,6 +42,7 @@ def _roll_back(state: State, observation: str, fixes: Sequence[VerifiedFix | Sql
         verdict.source,
         observation,
         tuple(verified_fix.text() for verified_fix in fixes),
+        verdict.reason,
     )
     return {
         "steps": (*state.steps[:-1], failed),

@@ -37,6 +37,7 @@ from triplewise.tools.actions import TOOLSETS, Toolset
 from triplewise.tools.core.addresses import whole_url
 from triplewise.tools.core.errors import ConfigurationError, OutOfTimeError, QueryFailedError
 from triplewise.tools.core.facts import ExtractedFact, FactStatus
+from triplewise.tools.core.parts import find_part
 from triplewise.tools.kg import KnowledgeGraph, Meter, load_profile, open_kg
 from triplewise.tools.kg.open import open_rdflib
 from triplewise.tools.kg.overlay.overlay import overlaid
@@ -247,10 +248,9 @@ class Environment:
     @cached_property
     def toolset(self) -> Toolset:
         """The actions the agent may take. Raises `ConfigurationError` on an unknown name."""
-        name = self.context.toolset or "pyql"
-        if name not in TOOLSETS:
-            raise ConfigurationError.unknown("toolset", name, TOOLSETS)
-        return TOOLSETS[name] if self.context.documents is not None else TOOLSETS[name].without("wiki_search")
+        given = self.context.toolset or "pyql"
+        toolset: Toolset = find_part("toolset", given, TOOLSETS, lambda part: isinstance(part, Toolset))
+        return toolset if self.context.documents is not None else toolset.without("wiki_search")
 
     @cached_property
     def prompt(self) -> Prompt:

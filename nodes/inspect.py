@@ -14,6 +14,10 @@ from triplewise.nodes.act import reasoning_memory
 from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Update, environment, spent
 from triplewise.nodes.state import State, Verdict
+from triplewise.tools.kg.protocol import Outcome
+
+_GIVES = ("", Outcome.ROWS, Outcome.TRUNCATED)
+"""Outcomes that are nothing against a step."""
 
 
 def eraser(state: State, runtime: Runtime[Context]) -> Update:
@@ -35,7 +39,12 @@ def eraser(state: State, runtime: Runtime[Context]) -> Update:
     )
     if match is None:
         return {"verdict": _verdict(state, context, None)}
+    if match.own and context.embedded and not step.feedback.error and step.feedback.outcome in _GIVES:
+        # Without a model nobody could act on it: undoing the step would only drop the best rule.
+        match = replace(match, severity="note", text=match.reason)
     noted = replace(step, guideline=match.id)
+    if match.severity == "note" and step.feedback.finished:  # others are settled when they are reflected on
+        noted = replace(noted, observation=f"{step.observation}\n{match.text}".strip())
     return {"verdict": _verdict(state, context, match), "steps": (*state.steps[:-1], noted)}
 
 
@@ -45,8 +54,8 @@ def _verdict(state: State, context: Context, match: Match | None) -> Verdict:
     reason = spent(state, context, failed)
     if match is not None and failed:
         if reason:
-            return Verdict("spent", guideline=match.id, source=match.source, text=match.text, note=reason)
-        return Verdict("error", guideline=match.id, source=match.source, text=match.text)
+            return Verdict("spent", match.id, match.source, match.text, note=reason)
+        return Verdict("error", match.id, match.source, match.text, reason=match.reason)
     note = match.text if match else ""
     fired, source = (match.id, match.source) if match else ("", "")
     if state.last.feedback.finished:
@@ -74,6 +83,7 @@ def unchecked(state: State, runtime: Runtime[Context]) -> Update:
             source="interpreter",
             text=feedback.message,
             note=reason,
+            reason=feedback.message,
         )
         return {"verdict": verdict}
     return {"verdict": _verdict(state, runtime.context, None)}

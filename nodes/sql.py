@@ -115,6 +115,7 @@ def answer(state: State, runtime: Runtime[Context]) -> Update:
             rows=_lines(rows) if values else (),
             reason=reason,
             corrections=state.corrections,
+            note=state.closing_note,
         )
     }
 

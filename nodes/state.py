@@ -102,11 +102,14 @@ class Verdict:
     source: str = ""
     text: str = ""
     note: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
     """One mistake that was caught: at which step, by which guideline, and what the agent was told.
+
+    `reason` is what was wrong, in words for a person.
 
     `fixes` are the verified corrections that it was offered, each with what it finds.
     """
@@ -117,6 +120,7 @@ class Correction:
     source: str
     text: str
     fixes: tuple[str, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,7 @@ class Answer:
     calibrate it (for claims and slots, and with a language model that `triplewise calibrate` has not asked).
     Below the setting `min_confidence` the status is `unsure`. `unaccounted` are the words of the question
     that the query does not account for, `rivals` other readings with other answers, likeliest first.
+    `note` is what guidelines of severity `note` say of the step that gave it.
     """
 
     status: AnswerStatus
@@ -178,6 +183,7 @@ class Answer:
     confidence: float | None = None
     unaccounted: tuple[str, ...] = ()
     rivals: tuple[Rival, ...] = ()
+    note: str = ""
 
     def __str__(self) -> str:
         """Return two lines: the answer, and how sure it is with the query that gave it."""
@@ -264,6 +270,11 @@ class State(BaseModel):
     def last(self) -> Step:
         """The newest step. Raises IndexError before the first."""
         return self.steps[-1]
+
+    @property
+    def closing_note(self) -> str:
+        """What guidelines of severity `note` say of the step that finished the run."""
+        return self.verdict.note if self.verdict is not None and self.verdict.status == "finished" else ""
 
     @property
     def followed(self) -> Rule | None:

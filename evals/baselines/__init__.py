@@ -24,14 +24,14 @@ class Baseline:
 
     Attributes:
         summary: what it does, in a line. source: the paper, section and year it follows.
-        builder: `module:function` of this package that compiles it. embedded: whether it works without a
-            language model.
+        builder: what compiles it: a function, or `module:function` of this package. embedded: whether it
+            works without a language model.
     """
 
     summary: str
     source: str
-    builder: str
-    embedded: bool
+    builder: str | Callable[..., Any]
+    embedded: bool = True
 
     @property
     def build(self) -> Callable[..., Any]:
@@ -39,6 +39,8 @@ class Baseline:
 
         `link`, the variant of the linking phase, is among them.
         """
+        if callable(self.builder):
+            return self.builder
         module, _, name = self.builder.partition(":")
         function: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), name)
         return function
@@ -103,9 +105,10 @@ BASELINES: Mapping[str, Baseline] = {
 """Name -> baseline."""
 
 
-def check_model(name: str, context: Context) -> None:
+def check_model(name: str, context: Context, baseline: Baseline | None = None) -> None:
     """Raise `ConfigurationError` where a baseline needs a language model and the context has none."""
-    if context.embedded and name in BASELINES and not BASELINES[name].embedded:
+    baseline = baseline or BASELINES.get(name)
+    if context.embedded and baseline and not baseline.embedded:
         raise ConfigurationError(
             f"baseline {name} needs a language model: --set model=openai:NAME "
             "(and base_url=URL, for a server of your own)"

@@ -12,6 +12,7 @@ from typing import Any
 from inspect_ai import Task, task
 
 from triplewise.evals.data import catalog
+from triplewise.evals.tasks.benchmark_task import Question, own_task
 from triplewise.evals.tasks.registry import BENCHMARK_TASKS
 
 
@@ -34,6 +35,8 @@ def task_function(name: str) -> Callable[..., Task]:
     build.__signature__ = signature  # type: ignore[attr-defined]
     return task(build)
 
+
+__all__ = ["TASKS", "Question", "own_task", "task_function"]
 
 TASKS: Mapping[str, Callable[..., Task]] = {name: task_function(name) for name in BENCHMARK_TASKS}
 """Name of a benchmark -> the function that makes its task."""

@@ -250,6 +250,54 @@ class BenchmarkTask:
         return (read_published(own.name, path) if published else read_records(path, *self.keys)), file
 
 
+def own_task(
+    title: str,
+    questions: Sequence[Question],
+    preset: str = "agent",
+    settings: Mapping[str, Any] | None = None,
+    phases: Mapping[str, Any] | None = None,
+    compare: scorers.Compare = "names",
+) -> Task:
+    """Return the Inspect task of questions of one's own, asked and scored as the benchmarks are.
+
+    Args:
+        title: for reports. questions: with their gold answers.
+        preset, settings, phases: the system that is asked, as `agent` of `triplewise.evals.solver` takes it.
+        compare: whether gold answers are `names` or `ids`.
+
+    Raises:
+        ConfigurationError: unknown preset, phase, variant or setting.
+    """
+    samples = [
+        Sample(
+            id=number,
+            input=question.text,
+            target=list(question.gold),
+            metadata={
+                "entities": dict(question.entities),
+                "tags": {tag: str(value) for tag, value in question.tags.items()},
+                **question.metadata,
+            },
+        )
+        for number, question in enumerate(questions, 1)
+    ]
+    context = context_of(settings or {})
+    return Task(
+        dataset=MemoryDataset(samples, name=title),
+        solver=agent(preset, dict(settings or {}), phases),
+        scorer=[scorers.strict(compare), scorers.effort()],
+        fail_on_error=False,
+        score_on_error=True,
+        metadata={
+            "benchmark": title,
+            "kg": context.name_of("kg"),
+            "drawn": len(samples),
+            "drawn_from": len(samples),
+            **of_system(preset, context, phases or {}),
+        },
+    )
+
+
 def draw(samples: Sequence[Sample], n: int | None, sample_seed: int) -> list[Sample]:
     """A random subset of n samples (all for None or 0) in random order.
 

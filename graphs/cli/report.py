@@ -169,11 +169,11 @@ class Report:
                 self.step(update["steps"][-1])
             case "correct" if update.get("corrections"):
                 c = update["corrections"][-1]
-                why = self.labels.replace(c.text.removeprefix("ERROR_INFO: "))
+                why = self.labels.replace(c.reason or "a step in doubt")
                 by = f"corrected by guideline {c.guideline}{f' ({c.source})' if c.source else ''}"
                 self.rows("", [Text.assemble((by, BAD), ": ", why), Text("The step is undone.", QUIET)])
-            case "reflect" if self._verdict is not None and self._verdict.note:
-                self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(self._verdict.note)))
+            case "inspect" if (verdict := self._verdict) and verdict.note and verdict.status != "spent":
+                self.row("", Text.assemble(("note: ", "yellow"), self.labels.replace(verdict.note)))
 
     def _plan(self, rules: Sequence[Rule], dropped: Sequence[DroppedRule]) -> Iterator[Text]:
         """Yield the first rules; where there are none, why the first ones were dropped."""
@@ -248,6 +248,8 @@ class Report:
             self.row("", Text(f"and {len(answer.values) - VALUES:,} more; --json or -q give all", QUIET))
         if answer.reason:
             self.row("Why", f"{answer.reason}.")
+        if answer.note and not self._verbose:
+            self.row("Note", self.labels.replace(answer.note))
         if answer.confidence is not None:
             self.row("Sure", f"{answer.confidence:.0%}")
         if rule is not None and answer.values and not self._verbose:

@@ -217,7 +217,7 @@ function correction(told, terms, before) {
     "aside",
     { class: "correction" },
     el("p", { class: "correction-head" }, before || "", "Corrected by ", el("code", {}, told.guideline), told.source ? el("span", { class: "id" }, ` ${told.source}`) : null),
-    toldText(told.text, terms),
+    toldText(told.reason || told.text, terms),
     told.fixes.length ? el("div", { class: "fixes" }, el("p", {}, "Fixes that were tried on the graph and offered:"), el("ul", {}, told.fixes.map((fix) => el("li", {}, el("code", {}, terms.text(fix)))))) : null,
   );
 }

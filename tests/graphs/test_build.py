@@ -75,10 +75,13 @@ def thread(name: str = "1") -> RunnableConfig:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_draws_the_same_machine(preset: str) -> None:
     drawn = build_graph(preset).get_graph().draw_mermaid()
-    edges = set(re.findall(r"^\t(\w+) -(?:->|\.->) (\w+);", drawn, re.MULTILINE))
+    edges = set(re.findall(r"^\t(\w+) -(?:->|\. .*? \.->) (\w+);", drawn, re.MULTILINE))
     assert edges == EDGES
-    conditional = set(re.findall(r"^\t(\w+) -\.-> \w+;", drawn, re.MULTILINE))
-    assert conditional == {"inspect", "reflect", "answer", "choose"}
+    branches = set(re.findall(r"^\t(\w+) -\. &nbsp;(.+)&nbsp; \.-> \w+;", drawn, re.MULTILINE))
+    assert {name for name, _ in branches} == {"inspect", "reflect", "answer", "choose"}
+    assert {label for name, label in branches if name == "inspect"} == {
+        *("error", "facts to review", "progress", "finished, or budget spent")
+    }
 
 
 @pytest.mark.parametrize("preset", sorted(set(PRESETS) - {"sql", "sql-paper", "agent-sparql"}))

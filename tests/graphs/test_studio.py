@@ -17,6 +17,7 @@ from typing import Any, get_type_hints
 import httpx
 import pytest
 
+from tests.support.openai_server import OpenAIServer
 from tests.support.virtuoso import free_port
 from triplewise.graphs import PRESETS, Context
 from triplewise.nodes.context import OUTSIDE
@@ -59,6 +60,9 @@ FILMS = '<http://e/1> <http://www.w3.org/2000/01/rdf-schema#label> "Early Frost"
 ALLOWED = """
 [server.kg]
 films = { kg = "films.nt", profile = "generic" }
+lost = "nowhere.nt"
+[server.model]
+scripted = { model = "openai:scripted", base_url = "URL", api_key_env = "SCRIPTED_KEY" }
 """
 
 
@@ -67,10 +71,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a server of its own, whose clients may ask the graph `films` too, stopped afterwards."""
     tmp_path = tmp_path_factory.mktemp("server")
     (tmp_path / "films.nt").write_text(FILMS, encoding="utf-8")
-    (tmp_path / "triplewise.toml").write_text(ALLOWED, encoding="utf-8")
+    model = OpenAIServer(["Thought: look at Japan first\nAction: get_relation(Q17)"])
+    (tmp_path / "triplewise.toml").write_text(ALLOWED.replace("URL", model.url), encoding="utf-8")
     port, log = free_port(), tmp_path / "server.log"
     quiet = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true", "NO_PROXY": "127.0.0.1"}
-    environment = {**os.environ, **quiet, "LANGSMITH_TRACING": "false"}
+    environment = {**os.environ, **quiet, "LANGSMITH_TRACING": "false", "SCRIPTED_KEY": "k"}
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "TRIPLEWISE_CONFIG"):
         environment.pop(name, None)
     command = [str(COMMAND), "dev", "--no-browser", "--no-reload", "--port", str(port)]
@@ -83,7 +88,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         )
     try:
         wait_until_up(f"http://127.0.0.1:{port}", process, log)
-        yield f"http://127.0.0.1:{port}"
+        with model:
+            yield f"http://127.0.0.1:{port}"
     finally:
         stop(process)
 
@@ -103,8 +109,12 @@ def test_the_server_runs_interrupts_and_resumes(server: str, monkeypatch: pytest
 
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with get_sync_client(url=server, timeout=CALL_SECONDS) as client:
-        found = {a["graph_id"]: a["assistant_id"] for a in client.assistants.search(limit=100)}
+        assistants = client.assistants.search(limit=100)
+        assert all(len(a["description"] or "") > 20 for a in assistants)
+        found = {a["graph_id"]: a["assistant_id"] for a in assistants}
         assert set(found) == {*PRESETS, "chat"}
+        edges = client.assistants.get_graph(found["agent"])["edges"]
+        assert "facts to review" in {edge.get("data") for edge in edges if edge.get("conditional")}
         for assistant in found.values():
             settings = (client.assistants.get_schemas(assistant)["context_schema"] or {})["properties"]
             assert {"kg", "model", "base_url", "seeds", "max_steps"} <= set(settings)
@@ -174,6 +184,7 @@ def test_the_server_says_what_it_refuses(server: str) -> None:
             "setting model: this server does not allow",
         ),
         ({"max_step": 3}, "unknown setting 'max_step'; did you mean 'max_steps'?"),
+        ({"kg": "lost"}, "nowhere.nt: no such knowledge graph"),
     ):
         run = {"assistant_id": "agent", "input": {"question": "Who wrote Dracula?"}, "context": context}
         reply = httpx.post(f"{server}/runs/wait", json=run, trust_env=False, timeout=CALL_SECONDS).json()
@@ -190,6 +201,20 @@ def test_a_thread_is_a_conversation(server: str, monkeypatch: pytest.MonkeyPatch
             message = {"messages": [{"role": "user", "content": text}]}
             state: Any = client.runs.wait(thread, "chat", input=message, context=CONTEXT)
             assert state["messages"][-1]["content"].startswith(answer)
+
+
+def test_what_a_model_writes_streams(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from langgraph_sdk import get_sync_client
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    question, context = {"question": "Where is Japan?"}, {"model": "scripted", "max_steps": 1}
+    with get_sync_client(url=server, timeout=CALL_SECONDS) as client:
+        parts = client.runs.stream(
+            None, "queryagent", input=question, context=context, stream_mode="messages-tuple"
+        )
+        pieces = [part.data[0]["content"] for part in parts if part.event == "messages"]
+    assert len(pieces) > 3
+    assert "look at Japan first" in "".join(pieces)
 
 
 def test_a_client_gets_by_name_what_the_operator_wrote(server: str) -> None:

@@ -87,7 +87,9 @@ def test_without_guidelines_only_the_interpreter_objects(failed: State, runtime:
     assert unchecked(failed, runtime)["verdict"] == Verdict("ok")
     refused = replace(failed.last, feedback=Feedback(error="arity", message="three are due"))
     update = unchecked(failed.model_copy(update={"steps": (*failed.steps[:2], refused)}), runtime)
-    assert update["verdict"] == Verdict("error", "arity", "interpreter", "three are due")
+    assert update["verdict"] == Verdict(
+        "error", "arity", "interpreter", "three are due", reason="three are due"
+    )
 
 
 def test_an_error_at_the_end_of_a_budget_ends_the_run(failed: State, context: Context) -> None:

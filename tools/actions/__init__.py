@@ -25,6 +25,7 @@ from triplewise.tools.actions.toolset import (
     Parameter,
     ReasoningMemory,
     Toolset,
+    action,
 )
 from triplewise.tools.core.errors import ConfigurationError
 
@@ -40,6 +41,7 @@ __all__ = [
     "ReasoningMemory",
     "Reply",
     "Toolset",
+    "action",
     "parse_actions",
     "parse_call",
     "parse_react",
