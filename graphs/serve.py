@@ -102,14 +102,6 @@ class ServedGraph:
             raise KGUnavailableError(f"{self.kg.name}: {probe.message}")
 
 
-@dataclass
-class HeldRun:
-    """What a person rates, and whether the run `waits` for one to pick a reading."""
-
-    record: Mapping[str, Any]
-    waits: bool
-
-
 class Service:
     """Answers requests; `app` is the ASGI application.
 
@@ -134,7 +126,7 @@ class Service:
         self._graph_alone: Any = build_graph(main.preset)
         self._graph: Any = build_graph(main.preset, checkpointer=self._saver)
         self._turns, self._waiting = asyncio.Semaphore(jobs), 0
-        self._runs: dict[str, HeldRun] = {}
+        self._runs: dict[str, Mapping[str, Any]] = {}
         self._ratings = user_data_path("triplewise") / "ratings.jsonl"
         routes = [
             Route("/", self.page),
@@ -198,12 +190,12 @@ class Service:
     async def rate(self, request: Request) -> Response:
         """Keep a person's word on an answer as a line in the user's data folder."""
         body = await _body(request)
-        if (held := self._runs.get(str(body.get("run")))) is None:
+        if (answered := self._runs.get(str(body.get("run")))) is None:
             raise RefusedError(404, "no such run here any more; ask the question again")
         if body.get("rating") not in ("right", "wrong"):
             raise RefusedError(400, f'rating: "right" or "wrong", got {body.get("rating")!r}')
         record = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "rating": body["rating"]}
-        record |= {"graph": self.main.kg.name, "model": _model_name(self.main.context), **held.record}
+        record |= {"graph": self.main.kg.name, "model": _model_name(self.main.context), **answered}
         self._ratings.parent.mkdir(parents=True, exist_ok=True)
         with self._ratings.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
@@ -211,18 +203,17 @@ class Service:
 
     async def _events(self, request: Request) -> AsyncIterator[tuple[str, Any]]:
         """Yield name and data of the events of a new run, or of one that goes on with a picked reading."""
-        run, held = request.query_params.get("run") or uuid4().hex, None
+        run = request.query_params.get("run") or uuid4().hex
+        config: Any = {"configurable": {"thread_id": run}}
+        choices = None
         try:
             if "run" in request.query_params:
-                held = self._runs.get(run)
-                if held is None or not held.waits:
+                if not (await self._graph.aget_state(config)).next:
                     raise RefusedError(404, "this run waits for no choice any more; ask the question again")
-                held.waits = False
                 start: Any = Command(resume=request.query_params.get("pick", "0"))
             else:
                 start = {"question": _question(request), "entities": {}}
-            config: Any = {"configurable": {"thread_id": run}}
-            context, choices = replace(self.main.context, interactive=True), None
+            context = replace(self.main.context, interactive=True)
             async with self._turn():
                 stream = self._graph.astream(start, config, context=context, stream_mode=["tasks", "updates"])
                 async for mode, data in stream:
@@ -236,19 +227,17 @@ class Service:
                 state = State.model_validate((await self._graph.aget_state(config)).values)
                 trace = await asyncio.to_thread(trace_of, state, self.main.kg)
             keys = ("question", "status", "confidence", "answer", "labels", "sparql")
-            held = HeldRun({name: trace[name] for name in keys}, waits=choices is not None)
-            self._runs.pop(run, None)
-            self._runs[run] = held
+            self._runs[run] = {name: trace[name] for name in keys}
+            if len(self._runs) > HELD_RUNS:
+                oldest = next(iter(self._runs))
+                del self._runs[oldest]
+                self._saver.delete_thread(oldest)
             yield "answer", {"run": run, "trace": trace, "choices": choices}
         except TriplewiseError as error:
             yield "failed", {"error": str(error)}
         finally:
-            if held is None or not held.waits:
+            if choices is None:
                 self._saver.delete_thread(run)
-            while len(self._runs) > HELD_RUNS:
-                oldest = next(iter(self._runs))
-                del self._runs[oldest]
-                self._saver.delete_thread(oldest)
 
     async def _answer(self, served: ServedGraph, question: str) -> State:
         """Return the state that a question ends in."""
@@ -317,6 +306,7 @@ def _question(request: Request) -> str:
 
 async def _body(request: Request) -> dict[str, Any]:
     """Return the JSON object of a request. Raises `RefusedError` for anything else."""
+    # A reader of its own, for a body may be sent without its length.
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
@@ -333,13 +323,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 def _failure(request: Request, error: Exception) -> Response:
     """Return an error in its own words."""
-    match error:
-        case RefusedError():
-            status = error.status
-        case RunError():
-            status = 502
-        case _:
-            status = 400
+    status = getattr(error, "status", 502 if isinstance(error, RunError) else 400)
     return JSONResponse({"error": str(error)}, status)
 
 
