@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pyoxigraph as ox
 import pytest
+import yaml
 
 from tests.support.sparql_server import Scripted, SparqlServer
+from triplewise.evals.sparql_server import OxigraphServer
 from triplewise.graphs.cli.app import run
 
-pytest.importorskip("sse_starlette", reason="needs the extra serve")
+serve = pytest.importorskip("triplewise.graphs.serve", exc_type=ImportError, reason="needs the extra serve")
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DEPLOY = Path(__file__).parent.parent.parent / "docs" / "deploy"
 GOETHE = "Where was Goethe's unmarried partner born?"
 UNSURE = "What currency is used in Mexico?"
 CAPITAL = "SELECT ?city { wd:Q17 wdt:P36 ?city }"
@@ -41,26 +47,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@contextmanager
+def started(folder: Path, *arguments: str) -> Iterator[str]:
+    """The address of `triplewise ARGUMENTS` on a free port, ended as by Ctrl-C."""
+    homes = {name: str(folder) for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")}
+    command = [sys.executable, "-m", "triplewise.graphs", *arguments, "--port", "0"]
+    environment = {**os.environ, **homes, "NO_PROXY": "127.0.0.1"}
+    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        try:
+            assert "(Ctrl-C stops it)" in line, line + process.stderr.read()
+            yield line.split()[3]
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+
+
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[httpx.Client]:
-    """A client of a server of the demo, with one dataset of the challenge; ended as by Ctrl-C."""
-    homes = {name: str(folder) for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")}
-    command = [sys.executable, "-m", "triplewise.graphs", "serve", "--port", "0", "--jobs", "2"]
-    process = subprocess.Popen(
-        [*command, "--dataset", "urn:films=films.nt"],
-        cwd=folder,
-        env={**os.environ, **homes},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    line = process.stderr.readline()
-    assert "serving demo on http://127.0.0.1:" in line, line + process.stderr.read()
-    with httpx.Client(base_url=line.split()[3], trust_env=False, timeout=60) as client:
-        yield client
-    process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 130
-    process.stderr.close()
+    """A client of a server of the demo, with one dataset of the challenge."""
+    with started(folder, "serve", "--jobs", "2", "--dataset", "urn:films=films.nt") as url:
+        assert url.startswith("http://127.0.0.1:")
+        with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+            yield client
 
 
 def events(server: httpx.Client, **parameters: str) -> list[tuple[str, Any]]:
@@ -138,14 +148,17 @@ def test_the_challenge_is_spoken(server: httpx.Client) -> None:
     )
 
 
-def test_many_ask_at_once(server: httpx.Client) -> None:
-    def ask(question: str) -> int:
-        return server.get("/api/ask", params={"question": question}).status_code
+def test_some_wait_and_others_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "MOST_WAITING", 2)
+    app = serve.Service(serve.ServedGraph.open("agent", {"kg": "demo"}), {}, jobs=1).app
 
-    with ThreadPoolExecutor(40) as pool:
-        codes = list(pool.map(ask, [GOETHE] * 40))
-    assert set(codes) == {200, 503}
-    assert codes.count(200) >= 32
+    async def ask() -> list[int]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            asked = [client.get("/api/ask", params={"question": GOETHE}) for _ in range(5)]
+            return [reply.status_code for reply in await asyncio.gather(*asked)]
+
+    assert sorted(asyncio.run(ask())) == [200, 200, 200, 503, 503]
 
 
 def test_what_a_client_may_not_do(server: httpx.Client) -> None:
@@ -169,12 +182,10 @@ def test_what_a_client_may_not_do(server: httpx.Client) -> None:
 def test_an_endpoint_that_fails_says_so(tmp_path: Path) -> None:
     from starlette.testclient import TestClient
 
-    from triplewise.graphs.serve import ServedGraph, Service
-
     replies = [Scripted('{"head": {}, "boolean": true}'), Scripted("no entry for you", status=403)]
     with SparqlServer(replies) as endpoint:
         settings = {"kg": endpoint.url, "profile": "wikidata", "seeds": "none"}
-        app = Service(ServedGraph.open("agent", settings), {}).app
+        app = serve.Service(serve.ServedGraph.open("agent", settings), {}).app
         client = TestClient(app, base_url="http://localhost")
         for path in ("/health", "/api/ask?question=Who+wrote+Dracula"):
             reply = client.get(path)
@@ -195,6 +206,28 @@ def test_what_cannot_be_served(
 ) -> None:
     assert run(["serve", *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_containers_run_what_starts(tmp_path: Path) -> None:
+    """The command of the Compose file over a real endpoint, and the health check of the image."""
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    for service in services.values():
+        assert all("healthcheck" in services[name] for name in service.get("depends_on", ()))
+    image = (DEPLOY / "Dockerfile").read_text()
+    assert image.index('ENTRYPOINT ["triplewise"]') < image.index('CMD ["serve", "--host", "0.0.0.0"]')
+    check = re.search(r'CMD (\["python", "-c".*\])', image)
+    store = ox.Store()
+    store.bulk_load(FILMS.encode(), ox.RdfFormat.N_TRIPLES)
+    with OxigraphServer(store) as endpoint:
+        *command, kg = services["web"]["command"]
+        assert kg.startswith("http://virtuoso:8890/sparql?")
+        with started(tmp_path, *command, endpoint.url) as url:
+            assert check is not None
+            _, *script = json.loads(check[1].replace(":8000", ":" + url.rpartition(":")[2]))
+            assert subprocess.run([sys.executable, *script], check=False).returncode == 0
+            script[1] = script[1].replace("/health", "/nowhere")
+            done = subprocess.run([sys.executable, *script], check=False, stderr=subprocess.PIPE)
+            assert done.returncode == 1
 
 
 @pytest.fixture(scope="module")
