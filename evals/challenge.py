@@ -44,8 +44,8 @@ def main(data: str, out: str) -> None:
     """Write the questions, and serve the graph until Ctrl-C."""
     Path(out).write_text(questions_file(Path(data) / "questions.jsonl.gz"), encoding="utf-8")
     store = ox.Store()
-    with gzip.open(Path(data) / "prod-inst.ttl.gz") as file:
-        store.bulk_load(file, format=ox.RdfFormat.TURTLE)
+    graph = gzip.decompress((Path(data) / "prod-inst.ttl.gz").read_bytes())
+    store.bulk_load(graph, format=ox.RdfFormat.TURTLE)
     with OxigraphServer(store) as server:
         say(f"{out} is written; {DATASET} is served on {server.url}")
         threading.Event().wait()

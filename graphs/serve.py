@@ -25,6 +25,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
@@ -183,8 +184,9 @@ class Service:
         if not isinstance(sparql, str) or not sparql.strip():
             raise RefusedError(400, 'no query: send {"query": "SELECT ..."}')
         async with self._turn():
-            limits = {"timeout": self.main.context.query_timeout, "limit": MOST_ROWS}
-            result = await asyncio.to_thread(run_query, self.main.kg, sparql, **limits)
+            timeout = self.main.context.query_timeout
+            run = partial(run_query, self.main.kg, sparql, timeout=timeout, limit=MOST_ROWS)
+            result = await asyncio.to_thread(run)
         return JSONResponse(result)
 
     async def rate(self, request: Request) -> Response:
