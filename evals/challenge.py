@@ -15,7 +15,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import yaml
 
-from triplewise.evals.sparql_server import OxigraphServer
+from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs.cli.console import say
 from triplewise.tools.core.files import json_lines
 

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from tests.support.sparql_server import Scripted, SparqlServer
-from triplewise.evals.sparql_server import OxigraphServer
+from triplewise.evals.servers import OxigraphServer
 from triplewise.graphs.cli.app import run
 
 serve = pytest.importorskip("triplewise.graphs.serve", exc_type=ImportError, reason="needs the extra serve")
