@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -30,7 +29,8 @@ from triplewise.evals.report import render
 from triplewise.evals.systems import systems
 from triplewise.evals.tasks import TASKS
 from triplewise.evals.tasks.registry import describe
-from triplewise.graphs.cli.console import columns, echo, examples, out, pairs, progress_bars, say
+from triplewise.graphs.cli.console import columns, echo_json, examples, out, pairs, progress_bars, say
+from triplewise.graphs.cli.options import Json
 from triplewise.graphs.page import check_place, write_page
 from triplewise.graphs.presets import PRESETS
 from triplewise.tools.core.errors import ConfigurationError
@@ -63,7 +63,6 @@ Jobs = Annotated[int, typer.Option(min=1, help="Questions in flight; more than 1
 LogDir = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Folder of logs. [dim](the user's state folder)[/dim]")
 ]
-AsJSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 class TaskOrCommand(TyperGroup):
@@ -137,7 +136,7 @@ def run_task(
             "--retry-crashed", help="Keep the results of an earlier run; ask only what crashed again."
         ),
     ] = False,
-    as_json: AsJSON = False,
+    as_json: Json = False,
 ) -> None:
     """Run a benchmark and print its scores. The log opens with `inspect view`."""
     options = {"n": limit, "preset": system, "model": model, "base_url": base_url}
@@ -161,7 +160,7 @@ def run_task(
     if not as_json:
         print_summary(log)
     else:
-        print_json({
+        echo_json({
             "task": log.eval.task,
             "version": log.eval.task_version,
             "arguments": log.eval.task_args,
@@ -188,11 +187,6 @@ def print_summary(log: EvalLog) -> None:
     note = logs[0].about.get("note")
     for line in [*notes(logs), *([f"Note: {note}."] if note else []), f"log: {log_path(log)}"]:
         out().print(line, highlight=False, soft_wrap=True, markup=False)
-
-
-def print_json(value: Any) -> None:
-    """Print a value as JSON."""
-    echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def show(tables: Sequence[ReportTable]) -> None:
@@ -233,7 +227,7 @@ def report(
     markdown: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the tables as Markdown.")
     ] = None,
-    as_json: AsJSON = False,
+    as_json: Json = False,
 ) -> None:
     """Make tables, tests between systems, and plots from logs of `triplewise eval` and `eval grid`.
 
@@ -255,7 +249,7 @@ def report(
     if markdown:
         write_text(markdown, render.as_markdown(TITLE, [subtitle(chosen), *notes(chosen)], tables))
     if as_json:
-        print_json([render.plain(table) for table in tables])
+        echo_json([render.plain(table) for table in tables])
     elif not html and not markdown:
         show(tables)
 
@@ -266,12 +260,12 @@ def report(
 )
 def list_tasks(
     name: Annotated[str | None, typer.Argument(metavar="[TASK]", help="Tell all of one task.")] = None,
-    as_json: AsJSON = False,
+    as_json: Json = False,
 ) -> None:
     """List the benchmarks: questions, graph, and which share of them the graph can answer."""
     tasks = [describe(task) for task in (TASKS if name is None else [name])]
     if as_json:
-        print_json(tasks)
+        echo_json(tasks)
         return
     if name is not None:
 
@@ -301,11 +295,11 @@ def list_tasks(
 @app.command(
     "systems", epilog=examples("triplewise eval systems", "triplewise eval metaqa --system rog --limit 20")
 )
-def list_systems(as_json: AsJSON = False) -> None:
+def list_systems(as_json: Json = False) -> None:
     """List presets and baselines: what they do, the paper they follow, and what can be set."""
     listed = systems()
     if as_json:
-        print_json(listed)
+        echo_json(listed)
         return
     rows = []
     for system in listed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir, nullcontext
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import echo, examples, out, say
+from triplewise.graphs.cli.console import echo, echo_json, examples, out, say
 from triplewise.tools.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -119,15 +118,7 @@ def ask(
     thread: Annotated[
         str | None, typer.Option(metavar="ID", help="Name the run, to find its checkpoints or resume it.")
     ] = None,
-    checkpoints: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|URL",
-            envvar="TRIPLEWISE_CHECKPOINTS",
-            help="Checkpoint file instead of the user's own, or a PostgreSQL database (postgresql://...) "
-            "whose workers go on with each other's runs.",
-        ),
-    ] = None,
+    checkpoints: o.Checkpoints = None,
     no_checkpoints: Annotated[
         bool, typer.Option("--no-checkpoints", help="Save nothing; a killed run is lost.")
     ] = False,
@@ -204,7 +195,7 @@ def ask(
                 report.answer(run.answer, run.state.followed)
             answer = run.answer
             if as_json:
-                echo(json.dumps(run.document(), ensure_ascii=False, indent=2))
+                echo_json(run.document())
             elif quiet:
                 echo("\n".join(answer.labels) or answer.text)
             if trace is not None:

@@ -37,14 +37,7 @@ def chat(
     thread: Annotated[
         str | None, typer.Option(metavar="ID", help="Name the conversation, or the one to resume.")
     ] = None,
-    checkpoints: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|URL",
-            envvar="TRIPLEWISE_CHECKPOINTS",
-            help="Checkpoint file instead of the user's own, or a PostgreSQL database.",
-        ),
-    ] = None,
+    checkpoints: o.Checkpoints = None,
 ) -> None:
     """Ask question after question; each may lean on the ones before it."""
     from triplewise.graphs.cli.runs import open_checkpoints

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -44,6 +45,11 @@ def escape_controls(text: str) -> str:
 def echo(text: str, **options: Any) -> None:
     """Print a text on standard output as it is, but for control characters: see `escape_controls`."""
     typer.echo(escape_controls(text), **options)
+
+
+def echo_json(value: Any) -> None:
+    """Print a value as JSON on standard output."""
+    echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def say(message: str, kind: Literal["error", "notice", ""] = "") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, echo, examples, out, pairs, say
+from triplewise.graphs.cli.console import columns, echo, echo_json, examples, out, pairs, say
 from triplewise.tools.core.errors import ConfigurationError, DataError
 from triplewise.tools.core.facts import FactStatus
 from triplewise.tools.core.files import writing
@@ -106,7 +105,7 @@ def list_facts(store: Store, filters: Filters, profile: o.Profile = None, as_jso
     opened = store.open()
     facts = opened.facts(filters.fact_filter())
     if as_json:
-        echo(json.dumps([plain(f) for f in facts], ensure_ascii=False, indent=2))
+        echo_json([plain(f) for f in facts])
     elif facts:
         from rich.text import Text
 
@@ -138,7 +137,7 @@ def show_fact(
 
     stored = store.open().get(id)
     if as_json:
-        echo(json.dumps(plain(stored), ensure_ascii=False, indent=2))
+        echo_json(plain(stored))
         return
     fact, console = stored.fact, out()
     rows = [

@@ -37,6 +37,15 @@ Settings = Annotated[
         "--set", metavar="NAME=VALUE", help="Any other setting of a run, e.g. max_steps=20. Repeatable."
     ),
 ]
+Checkpoints = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|URL",
+        envvar="TRIPLEWISE_CHECKPOINTS",
+        help="Checkpoint file instead of the user's own, or a PostgreSQL database (postgresql://...) whose "
+        "workers go on with each other's runs.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 

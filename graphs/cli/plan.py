@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -13,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, echo, examples, out, pairs, progress_bars, say
+from triplewise.graphs.cli.console import columns, echo_json, examples, out, pairs, progress_bars, say
 from triplewise.tools.core.errors import ConfigurationError
 
 SHOWN = 8
@@ -91,7 +90,7 @@ def show(
             "dropped": [asdict(d) for d in dropped],
             "usage": None if usage is None else asdict(usage),
         }
-        echo(json.dumps(document, ensure_ascii=False, indent=2))
+        echo_json(document)
         return
     report = Report(console, run.kg, run.toolset)
     report.phase("link", linked)

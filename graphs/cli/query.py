@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from triplewise.graphs.cli import options as o
-from triplewise.graphs.cli.console import columns, echo, examples, out, say
+from triplewise.graphs.cli.console import columns, echo, echo_json, examples, out, say
 from triplewise.tools.core.errors import ActionError, ConfigurationError, KGUnavailableError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def search(
     kinds = (kind,) if kind else KINDS
     matches = search_kg(open_kg(kg or "demo", profile=profile), text, kinds, open_encoder(), limit)
     if as_json:
-        echo(json.dumps([asdict(m) for m in matches], ensure_ascii=False, indent=2))
+        echo_json([asdict(m) for m in matches])
     elif not matches:
         say(f"nothing is called like {text!r}")
         raise typer.Exit(1)
@@ -92,7 +92,7 @@ def query(
     names, notice = result["variables"], result.pop("notice", "")
     rows = [[row.get(name) for name in names] for row in result["rows"]]
     if as_json:
-        echo(json.dumps(result, ensure_ascii=False, indent=2))
+        echo_json(result)
     elif as_csv:
         writer = csv.writer(sys.stdout)
         writer.writerow([name for v in names for name in (v, f"{v}_label")])
