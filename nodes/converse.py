@@ -21,6 +21,7 @@ from triplewise.nodes.environment import Environment, environment
 from triplewise.nodes.models import ModelCall
 from triplewise.nodes.prompting import load_prompt
 from triplewise.nodes.state import Answer, Usage
+from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.core.rules import Rule
 from triplewise.tools.kg import KnowledgeGraph
 from triplewise.tools.kg.vocabulary import relation_texts
@@ -35,8 +36,8 @@ from triplewise.tools.planning.lexical.follow_up import (
 
 SURE = 0.9
 """Confidence from which nothing else that a message may mean is asked."""
-KEPT, SHOWN, LABELS, PROOF = 10, 3, 12, 12
-"""Exchanges remembered, and those a model is shown; answers of each; facts of a proof in a message."""
+KEPT, SHOWN, LABELS, LISTED, PROOF = 10, 3, 12, 30, 12
+"""Exchanges remembered, and those a model is shown, with answers of each; answers and facts in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ Next: TypeAlias = Command[Literal["ask", "__end__"]]
 
 def read(state: Conversation, runtime: Runtime[Context]) -> Next:
     """Read the newest message; ask what it asks for, or reply where no question is to be asked."""
+    if not state.messages:
+        raise ConfigurationError("the conversation has no message; send one, e.g. 'Who wrote Dracula?'")
     env, text = environment(runtime.context or Context()), str(state.messages[-1].text).strip()
     turns = [exchange.turn for exchange in state.exchanges]
     message = FollowUp(text, turns, env.kg, env.encoder, state.unclear)
@@ -134,7 +137,9 @@ def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
         (t.answer.status == "answered", bool(t.answer.values), t.answer.confidence or 0.0) for t in tried
     ]
     best = tried[ranks.index(max(ranks))]
-    text = best.answer.text
+    text, labels = best.answer.text, best.answer.labels
+    if (more := len(labels) - LISTED) > 0:
+        text = f"{', '.join(labels[:LISTED])} and {more} more."
     if best.question.strip(" ?.!").casefold() != str(state.messages[-1].text).strip(" ?.!").casefold():
         text += f"\n\nI read this as: {best.question}"
     if best.answer.status == "unsure":

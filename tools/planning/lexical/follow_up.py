@@ -197,11 +197,11 @@ class FollowUp:
             words = re.findall(r"[^\W\d]+", part.replace(name.mention, " ").lower())
             if not lexicon()["stopwords"].issuperset(words) and not self.is_clause:
                 yield self.rewrite(f"What is {part}", known)
-            mentions = [m for m in turn.entities if m in turn.question]
-            for mention in sorted(mentions, key=lambda m: self._types(turn.entities[m])[1].isdisjoint(types))[
-                :2
-            ]:
-                yield self.rewrite(previous.replace(mention, name.mention, 1), known)
+            # "Which is the highest mountain in Europe? How high is it? And in Asia?": like with like
+            places = [(t, m) for t in self.turns for m in t.entities if m in t.question]
+            places.sort(key=lambda place: self._types(place[0].entities[place[1]])[1].isdisjoint(types))
+            for other, mention in [place for place in places if place[0] is places[0][0]][:2]:
+                yield self.rewrite(other.question.replace(mention, name.mention, 1), known)
             yield self.rewrite(f"{previous} {part}", known)
         elif self.reference is not None and self.reference.possessive and not is_relational:
             # "Where was Goethe born? And his wife?" asks for her birthplace.
