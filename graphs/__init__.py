@@ -15,12 +15,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from triplewise.graphs.build import build_graph
+    from triplewise.graphs.build import build_graph, serializer
     from triplewise.graphs.presets import PRESETS
     from triplewise.nodes.context import Context
     from triplewise.nodes.state import Answer, State
 
-__all__ = ["PRESETS", "Answer", "Context", "State", "build_graph"]
+__all__ = ["PRESETS", "Answer", "Context", "State", "build_graph", "serializer"]
 
 _HOMES = {
     "PRESETS": "triplewise.graphs.presets",
@@ -28,6 +28,7 @@ _HOMES = {
     "Context": "triplewise.nodes.context",
     "State": "triplewise.nodes.state",
     "build_graph": "triplewise.graphs.build",
+    "serializer": "triplewise.graphs.build",
 }
 
 

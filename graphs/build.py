@@ -13,8 +13,9 @@ START → link → plan → observe → act → inspect ─┬─ error ──�
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -24,6 +25,7 @@ from triplewise.nodes.context import Context
 from triplewise.nodes.environment import Phase, PhaseNode
 from triplewise.nodes.review import choose, review
 from triplewise.nodes.state import Input, State
+from triplewise.tools.kg.protocol import Outcome
 
 RECURSION_LIMIT = 1_000
 """Node runs a question may take; the budgets of the context end it long before."""
@@ -91,7 +93,8 @@ def build_graph(
 
     Args:
         preset: a name of `PRESETS`, `module:name` of one's own, or a `Preset`.
-        checkpointer: any LangGraph checkpointer; None for none, as `langgraph dev` wants it.
+        checkpointer: any LangGraph checkpointer, made with `serde=serializer()`; None for none, as
+            `langgraph dev` wants it.
         context_schema: what makes the settings of a run from those that a server's client sends.
         **phases: phase name -> variant name, `module:name`, or a callable `(state, runtime) -> update`.
 
@@ -121,6 +124,22 @@ def build_graph(
     attributes = {name: value for name, value in vars(compiled).items() if name != "__orig_class__"}
     limited: QuestionGraph = QuestionGraph(**attributes).with_config(recursion_limit=RECURSION_LIMIT)
     return limited
+
+
+def serializer() -> JsonPlusSerializer:
+    """Return the serializer for a checkpointer of one's own: it gives back the types of the state, no others.
+
+    >>> SqliteSaver(connection, serde=serializer())  # doctest: +SKIP
+    """
+    types: set[type] = {Outcome}  # in the state as plain texts, by its type hints
+    waiting: list[Any] = [State]
+    while waiting:
+        kind = waiting.pop()
+        waiting += get_args(kind)
+        if isinstance(kind, type) and kind.__module__.startswith("triplewise.") and kind not in types:
+            types.add(kind)
+            waiting += get_type_hints(kind).values()
+    return JsonPlusSerializer(allowed_msgpack_modules=[(kind.__module__, kind.__name__) for kind in types])
 
 
 class QuestionGraph(CompiledStateGraph[State, Context, Any, Any]):

@@ -24,7 +24,6 @@ from triplewise.tools.core.files import exclusive, make_private, state_folder
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.postgres import PostgresSaver
-    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite import SqliteSaver
 
 LONGEST_NAME = 200
@@ -33,8 +32,6 @@ UNFINISHED = 20
 """Most unfinished runs that are remembered."""
 
 _SQLITE = b"SQLite format 3\0"
-_TYPES = [("triplewise.tools.kg.protocol", "Outcome")]
-"""Types that checkpoints hold though no type hint of the state names them."""
 
 Notify = Callable[[str], None]
 
@@ -208,6 +205,8 @@ class PostgresCheckpoints(Checkpoints):
             import psycopg
             from langgraph.checkpoint.postgres import PostgresSaver
             from psycopg.rows import dict_row
+
+            from triplewise.graphs.build import serializer
         except ImportError as error:
             what = f"no driver for PostgreSQL ({error})"
             raise ConfigurationError(f"{what}: pip install 'triplewise[postgres]'") from error
@@ -217,7 +216,7 @@ class PostgresCheckpoints(Checkpoints):
         except psycopg.Error as error:
             raise ConfigurationError(f"no checkpoints in {self.place}: {error}") from error
         self._ask: Callable[..., Any] = connection.execute
-        self.saver = PostgresSaver(connection, serde=_serializer())
+        self.saver = PostgresSaver(connection, serde=serializer())
         self._ask("SET tcp_keepalives_idle = 20")  # a worker whose machine is gone does not hang up
         # Who waited inside the database would keep it from making an index.
         while not self._lock("triplewise set-up"):
@@ -289,22 +288,18 @@ def _is_running(note: Path) -> bool:
         return True
 
 
-def _serializer() -> JsonPlusSerializer:
-    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-
-    return JsonPlusSerializer(allowed_msgpack_modules=_TYPES)
-
-
 def open_saver(path: Path, notify: Notify) -> SqliteSaver:
     """Open the saver on a file, which is set aside and begun anew where it is damaged."""
     from langgraph.checkpoint.sqlite import SqliteSaver
+
+    from triplewise.graphs.build import serializer
 
     connection = sqlite3.connect(make_private(path), check_same_thread=False, timeout=10)
     try:
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
-        saver = SqliteSaver(connection, serde=_serializer())
+        saver = SqliteSaver(connection, serde=serializer())
         saver.setup()
     except sqlite3.OperationalError:
         connection.close()

@@ -6,21 +6,26 @@ import asyncio
 import json
 import pickle
 import re
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.runtime import Runtime
 from pydantic import ValidationError
 
 from tests.support.openai_server import Fault, OpenAIServer
-from triplewise.graphs import PRESETS, Context, State, build_graph
+from triplewise.graphs import PRESETS, Context, State, build_graph, serializer
 from triplewise.nodes.environment import REPEATED, Update
+from triplewise.nodes.state import Step
+from triplewise.tools.actions import Feedback
 from triplewise.tools.core.errors import ConfigurationError
 from triplewise.tools.kg import open_kg
 
@@ -483,3 +488,20 @@ def test_a_setting_that_is_given_wins_though_it_is_the_default() -> None:
     assert pickle.loads(pickle.dumps(Context(history="short"))).resolved(settings).history == "short"
     assert Context(history="short").changed(kg="x").resolved(settings).history == "short"
     assert Context().changed(kg="x").resolved(settings).history == "full"
+
+
+def test_it_is_a_part_of_chains() -> None:
+    chain = (
+        RunnableLambda(lambda text: {"question": text}) | build_graph() | (lambda state: state["answer"].text)
+    )
+    assert chain.batch(["Who wrote Dracula?"] * 2) == ["Bram Stoker."] * 2
+    assert asyncio.run(chain.abatch(["Who wrote Dracula?"])) == ["Bram Stoker."]
+
+
+def test_an_own_checkpointer_gives_back_what_it_was_given(caplog: pytest.LogCaptureFixture) -> None:
+    with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
+        graph = build_graph(checkpointer=SqliteSaver(connection, serde=serializer()))
+        graph.invoke({"question": "Who wrote Dracula?"}, thread(), context=Context())
+        steps = graph.get_state(thread()).values["steps"]
+    assert all(isinstance(step, Step) and isinstance(step.feedback, Feedback) for step in steps)
+    assert caplog.records == []
