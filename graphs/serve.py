@@ -3,17 +3,8 @@
 Graph, model and settings are the operator's. A client gives a question, the number of a reading, a rating or
 a read-only query, and chooses nothing else.
 
-| request | reply |
-|---|---|
-| `GET /` | the page |
-| `GET /api/ask?question=...` | the run as JSON, as `triplewise ask --json` prints it |
-| `GET /api/stream?question=...` | server-sent events: `phase`, `done`, ..., then `answer` or `failed` |
-| `GET /api/stream?run=...&pick=...` | goes on with an unsure run: the number of a reading or meaning |
-| `POST /api/query {"query"}` | `{"variables", "rows"}` or `{"boolean"}`; nothing can be changed |
-| `POST /api/rate {"run", "rating"}` | keeps `right` or `wrong` with question, answer and query |
-| `GET /text2sparql?dataset=...&question=...` | `{"dataset", "question", "query"}` |
-| `GET /health` | 200 while the graph answers, else 503 |
-
+`/` is the page; `/api/ask`, `/api/stream`, `/api/query` and `/api/rate` are its API, `/text2sparql` is that of
+the challenge, `/health` tells whether the graph answers. docs/serve.md has what each takes and gives.
 An error is `{"error": "..."}` in words for the person, with status 400, 403, 404, 502 or 503.
 """
 

@@ -143,10 +143,7 @@ function open() {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  if (source) {
-    document.documentElement.dataset.state = "stopped";
-    return stop();
-  }
+  if (source && input.value === new URLSearchParams(location.search).get("q")) return stop();
   history.pushState(null, "", "?" + new URLSearchParams({ q: input.value }));
   open();
 });
