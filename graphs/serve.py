@@ -3,8 +3,8 @@
 Graph, model and settings are the operator's. A client gives a question, the number of a reading, a rating or
 a read-only query, and chooses nothing else.
 
-`/` is the page; `/api/ask`, `/api/stream`, `/api/query` and `/api/rate` are its API, `/text2sparql` is that of
-the challenge, `/health` tells whether the graph answers. docs/serve.md has what each takes and gives.
+`/` is the page; `/api/ask`, `/api/stream`, `/api/query` and `/api/rate` are its API, `/text2sparql` is that
+of the challenge, `/health` tells whether the graph answers. docs/serve.md has what each takes and gives.
 An error is `{"error": "..."}` in words for the person, with status 400, 403, 404, 502 or 503.
 """
 
