@@ -115,17 +115,19 @@ def rewrite(message: FollowUp, turns: list[Turn], env: Environment) -> tuple[Pur
     line = env.ask(call).text.strip().rpartition("\n")[2].strip()
     if line in ("PROOF", "QUERY"):
         return ("proof" if line == "PROOF" else "query"), ()
-    known = {m: i for t in turns for m, i in (*zip(t.labels, t.values, strict=True), *t.entities.items())}
     if not line:
         return "question", message.rewrites
+    named = [pair for t in turns for pair in (*zip(t.labels, t.values, strict=True), *t.entities.items())]
+    known = {mention: id_ for mention, id_ in named if mention in line and message.is_node(id_)}
     return "question", () if line == "UNCLEAR" else (alone(line, known, env.kg, env.encoder),)
 
 
 def reply(state: Conversation, runtime: Runtime[Context]) -> Next:
     """Say the answer; where it is not sure and the message may mean something else, ask that first."""
     assert state.answer is not None, "the machine ends with an answer"
-    kg = environment(runtime.context or Context()).kg
-    reading = readable_rule(state.rules[state.attempt], kg) if state.attempt < len(state.rules) else ""
+    env, reading = environment(runtime.context or Context()), ""
+    if env.context.embedded and state.answer.values and state.attempt < len(state.rules):
+        reading = readable_rule(state.rules[state.attempt], env.kg)
     entities = {entity.mention: entity.id for entity in state.linked}
     answer = replace(state.answer, usage=state.answer.usage + state.rewriting)
     tried = (*state.tried, Exchange(state.question, entities, answer, reading))

@@ -90,19 +90,30 @@ def test_what_cannot_be_told_is_asked_back() -> None:
 def test_a_model_rewrites_what_does_not_stand_alone(
     openai_server: Callable[..., OpenAIServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = openai_server(["Where was Bram Stoker born?", "UNCLEAR", "QUERY"])
+    server = openai_server(
+        [
+            "Where was Bram Stoker born?",
+            "When did Bram Stoker die?",
+            "Where did Bram Stoker die on 20 April 1912?",
+            "UNCLEAR",
+            "QUERY",
+        ]
+    )
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     # What the planner is sure of takes no call, so that those that are left are rewritings.
-    talk = Talk(model="openai:scripted", base_url=server.url, cascade=0.5)
+    talk = Talk(model="openai:scripted", base_url=server.url, cascade=0.01)
     talk.say("Who wrote Dracula?")
     reply = talk.say("Birthplace of that chap")
     assert reply.additional_kwargs["answer"]["labels"] == ("Clontarf, Dublin",)
     assert reply.additional_kwargs["answer"]["usage"]["calls"] == 1
     assert "Q: Who wrote Dracula?\nA: Bram Stoker" in server.chats[0].text
+    talk.say("his end")
+    # A date of an answer is no entity.
+    talk.say("on that day, which writer")
     talk.say("Where was Jane Austen born?")
     assert "I cannot tell" in talk.say("hm").text
     assert "```sparql" in talk.say("how was that looked up").text
-    assert len(server.chats) == 3
+    assert len(server.chats) == 5
 
 
 def test_on_the_terminal(cli: Cli, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -240,7 +240,7 @@ class FollowUp:
         Nothing where several things that were asked about fit equally.
         """
         for turn in self.turns:
-            nodes = [(x, v) for v, x in zip(turn.values, turn.labels, strict=True) if self._is_node(v)]
+            nodes = [(x, v) for v, x in zip(turn.values, turn.labels, strict=True) if self.is_node(v)]
             if len(nodes) > 1 and kind == "set":
                 yield _Antecedent(
                     noun_phrase(turn.question), turn.entities, self._types(nodes[0][1])[1], True
@@ -274,7 +274,7 @@ class FollowUp:
         is_rare = any(written.kind_of(word) == "other" for word in words)
         return is_exact and is_rare and not self._is_class(entity.mention)
 
-    def _is_node(self, value: str) -> bool:
+    def is_node(self, value: str) -> bool:
         """Return whether an answer is an entity; where ids are names, any text would pass for one."""
         iri, index = self.kg.profile.expand(value), self.kg.index
         if iri is None or index is None:
