@@ -47,6 +47,11 @@ COMPARED = 4
 
 TIE = 0.02
 """A lead over a rival below this is none."""
+CLEAR = 0.6
+"""Share of a word from which it is clear what it became.
+
+Of the training answers that pass for sure otherwise, 32 of 51 are right below it, 485 of 514 above.
+"""
 LESS, EITHER, MORE = -1, 0, 1
 FEATURES: Mapping[str, tuple[int, str]] = {
     "accounted": (MORE, "mean share of the content words and operators that became something"),
@@ -340,10 +345,10 @@ def _nodes(rule: Rule) -> set[str]:
 def most_probable(features: Mapping[str, float]) -> float:
     """Return the highest probability that an answer can have.
 
-    It is a half where another answer is as good, where the fact asked for is missing, where the rule leaves
-    out a mention, a number or an operator, where things are compared by what no word asks for, where a name
-    in a yes-or-no question is linked to nothing, and where it is no only because the graph says nothing. A
-    model may know better.
+    It is a half where another answer is as good, where a word is only a little like what it became, where the
+    fact asked for is missing, where the rule leaves out a mention, a number or an operator, where things are
+    compared by what no word asks for, where a name in a yes-or-no question is linked to nothing, and where it
+    is no only because the graph says nothing. A model may know better.
     """
     if features.keys() == MODEL_FEATURES.keys():
         return 1.0
@@ -351,7 +356,8 @@ def most_probable(features: Mapping[str, float]) -> float:
     is_tie = not features["alone"] and features["margin"] < TIE
     left_out = any(features[name] for name in ("mentions", "numbers", "operators", "missing"))
     is_open = features["open"] or (features["boolean"] and features["names"])
-    return 0.5 if is_tie or left_out or is_open or unasked else 1.0
+    is_vague = 0 < features["weakest"] < CLEAR
+    return 0.5 if is_tie or is_vague or left_out or is_open or unasked else 1.0
 
 
 @dataclass(frozen=True, slots=True)
