@@ -221,7 +221,7 @@ def test_a_given_entity_is_taken(cli: Cli) -> None:
         (("ask", "--resume"), ("no unfinished run",)),
         (("ask", "Who?", "--nope"), ("--nope", "triplewise ask --help")),
         (("nope",), ("nope", "triplewise --help")),
-        (("guidelines", "show", "nope"), ("'nope'", "fact_empty")),
+        (("guidelines", "show", "nope"), ("'nope'", "did you mean 'loop'")),
         (("ask", "Who?", "--db", "films.sqlite"), ("needs a language model",)),
         (("ask", "Who?", "--documents", "texts"), ("language model",)),
         (("ask", "Who wrote Dracul\udce9?"), ("\\udce9", "is not UTF-8 text")),

@@ -94,7 +94,7 @@ def test_a_missing_file_and_a_wrong_encoding_are_named(tmp_path: Path) -> None:
         load_guidelines([tmp_path / "nowhere.yaml"])
     latin = tmp_path / "latin.yaml"
     latin.write_bytes("- id: é".encode("latin-1"))
-    with pytest.raises(DataError, match=r"latin\.yaml: cannot be read: .*utf-8"):
+    with pytest.raises(DataError, match=r"latin\.yaml: .*UTF-8"):
         load_guidelines([latin])
     control = write(tmp_path, "- id: \x00")
     with pytest.raises(DataError, match="not YAML"):
