@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -142,16 +143,17 @@ def run_task(
     options = {"n": limit, "preset": system, "model": model, "base_url": base_url}
     settings = parse_settings(sets or ())
     settings |= {name: value for name, value in options.items() if value is not None}
-    log = run(
-        make_task(task, settings),
-        jobs=jobs,
-        log_dir=log_dir,
-        display="rich" if sys.stderr.isatty() and not as_json else "none",
-        fresh=fresh,
-        retry_crashed=retry_crashed,
-        samples=False,
-        notify=say,
-    )
+    with progress_bars() as progress:
+        log = run(
+            make_task(task, settings),
+            jobs=jobs,
+            log_dir=log_dir,
+            progress=progress if sys.stderr.isatty() and not as_json else None,
+            fresh=fresh,
+            retry_crashed=retry_crashed,
+            samples=False,
+            notify=say,
+        )
     if log.status != "success":
         reason = log.error.message if log.error else log.status
         say(f"the evaluation failed ({reason}); {RESUME}", "error")
@@ -178,14 +180,20 @@ def run_task(
 
 def print_summary(log: EvalLog) -> None:
     """Print a log's tables: how right, at what cost, what crashed, and what it was measured on."""
-    from triplewise.evals.logs import read_logs
+    from triplewise.evals.logs import NO_VARIANT, read_logs
     from triplewise.evals.report.labels import notes
     from triplewise.evals.report.page import report_tables
 
     logs = read_logs([log_path(log)])
     show(report_tables(logs))
-    note = logs[0].about.get("note")
-    for line in [*notes(logs), *([f"Note: {note}."] if note else []), f"log: {log_path(log)}"]:
+    note, asked = logs[0].about.get("note"), logs[0].arguments
+    own = ", ".join(f"{name}={value}" for name, value in asked.items() if name not in NO_VARIANT)
+    for line in [
+        *notes(logs),
+        *([f"Of the task: {own}."] if own else []),
+        *([f"Note: {note}."] if note else []),
+        f"log: {log_path(log)}",
+    ]:
         out().print(line, highlight=False, soft_wrap=True, markup=False)
 
 
@@ -193,13 +201,13 @@ def show(tables: Sequence[ReportTable]) -> None:
     """Print tables on the terminal; as wide as they need where none is."""
     console = wide_console()
     for table in tables:
-        console.print(render.terminal(table))
+        console.print(render.terminal(table, console.width))
 
 
 def wide_console() -> Console:
     """Return standard output, wide where it is no terminal."""
     console = out()
-    if not sys.stdout.isatty():
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         console.width = WIDTH
     return console
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 import yaml
 from inspect_ai import Task, eval_set
+from inspect_ai.hooks import Hooks, SampleEnd, hooks
 from inspect_ai.log import (
     EvalLog,
     ProvenanceData,
@@ -128,6 +131,7 @@ def run(
     fresh: bool = False,
     retry_crashed: bool = False,
     samples: bool = True,
+    progress: Callable[[str, int, int], None] | None = None,
     notify: Callable[[str], None] = lambda line: None,
 ) -> EvalLog:
     """Run one task to its end and return its log; one that was killed goes on where it was.
@@ -141,6 +145,7 @@ def run(
         fresh: begin anew, in another folder, also where an earlier run of the same evaluation left results.
         retry_crashed: keep the results of an earlier run, finished or not, and ask only what crashed again.
         samples: whether the returned log holds the questions. notify: gets what a person should know.
+        progress: gets what is counted, how many are done, and of how many.
 
     Raises:
         ConfigurationError: another process is running the same evaluation.
@@ -158,20 +163,24 @@ def run(
     with exclusive(folder / ".lock", refuse_waiting):
         if (earlier := latest_log(folder)) is not None and _is_finished(earlier, retry_crashed, notify):
             return read_eval_log(earlier.location) if samples else earlier
-        _, logs = eval_set(
-            task,
-            log_dir=str(folder),
-            log_dir_allow_dirty=True,
-            model=None,
-            retry_attempts=0,
-            retry_immediate=False,
-            max_samples=jobs,
-            log_buffer=50,  # the whole log is written each time; the rest is in Inspect's buffer on disk
-            log_realtime=True,
-            score_display=False,
-            ctl_server=False,
-            display=display,  # type: ignore[arg-type]
-        )
+        if progress is not None:
+            _report_to(progress, len(task.dataset))
+        # What Inspect prints of its own is not for whoever is shown the progress.
+        with redirect_stdout(io.StringIO()) if progress is not None else nullcontext():
+            _, logs = eval_set(
+                task,
+                log_dir=str(folder),
+                log_dir_allow_dirty=True,
+                model=None,
+                retry_attempts=0,
+                retry_immediate=False,
+                max_samples=jobs,
+                log_buffer=50,  # the whole log is written each time; the rest is in Inspect's buffer on disk
+                log_realtime=True,
+                score_display=False,
+                ctl_server=False,
+                display=display,  # type: ignore[arg-type]
+            )
         log = latest_log(folder)
         if not logs or log is None or log.status == "cancelled":
             if log is not None:
@@ -183,6 +192,20 @@ def run(
                 if path.resolve() != log_path(log).resolve():
                     path.unlink()
     return read_eval_log(log.location) if samples else log
+
+
+def _report_to(progress: Callable[[str, int, int], None], total: int) -> None:
+    """Have Inspect report every question that it is done with, to the newest that asked."""
+
+    @hooks(name="triplewise_progress", description="Counts the questions that are done.")
+    class Progress(Hooks):
+        done = 0
+
+        async def on_sample_end(self, data: SampleEnd) -> None:
+            self.done += 1
+            progress("questions", self.done, total)
+
+    progress("questions", 0, total)
 
 
 def default_log_dir() -> Path:

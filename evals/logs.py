@@ -42,7 +42,8 @@ SymAgent's (table 5), where nothing found is a reasoning error, and crashes.
 _FIXED = ("id", "question", "gold", "run", "error", "tags", "answerable", "trivial", "error_class")
 """Columns of `Log.questions` before its measures."""
 _UNUSED_FIELDS = {"events", "events_data", "messages", "attachments", "timelines", "output"}
-_NO_VARIANT = {"n", "sample_seed", "preset", "model", "settings", "phases", "seed"}
+NO_VARIANT = {"n", "sample_seed", "preset", "model", "settings", "phases", "seed"}
+"""Parameters of a task that make no other task of it."""
 _OF_THIS_MACHINE = {"kg", "profile", "model", "seeds", "db"}
 
 
@@ -194,7 +195,7 @@ def read_log(path: Path, *, traces: bool = False) -> Log:
     variant = [
         f"{name}={str(value).lower().rpartition('/')[2]}"  # of a file its name
         for name, value in spec.task_args_passed.items()
-        if name not in _NO_VARIANT and value is not None
+        if name not in NO_VARIANT and value is not None
     ]
     solver = header.plan.steps[-1].params if header.plan.steps else {}
     settings = solver.get("settings") or {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from triplewise.graphs.page import Cell, Table, footnotes, interval
@@ -14,23 +14,37 @@ if TYPE_CHECKING:
 
 _MARKS = re.compile(r"[\\|*`\[\]]|(?<!\w)_|_(?!\w)")
 """What Markdown would take for a mark; an underscore within a word it does not."""
+MOST_TURNED = 3
+"""Rows of a table up to which each may become a column."""
 ROWS_SHOWN = 30
 """Rows of a table on the terminal; the files have all of them."""
 
 
-def terminal(table: Table) -> RenderableType:
-    """Return a table for people at a terminal."""
+def terminal(table: Table, width: int = 1_000) -> RenderableType:
+    """Return a table for people at a terminal; one too wide for it is turned, where it has few rows."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    notes = footnotes(table)
+    texts = [
+        [cell.text + " [1]" * bool(cell.note), *_small_lines(cell)] for row in table.rows for cell in row
+    ]
+    texts += [[column] for column in table.columns]
+    widths = [
+        max(len(line) for text in texts[i :: len(table.columns)] for line in text)
+        for i in range(len(table.columns))
+    ]
+    if sum(widths) + 3 * len(widths) + 1 > width and len(table.rows) <= MOST_TURNED:
+        lines = zip(map(Cell, table.columns), *table.rows, strict=True)
+        table = replace(table, columns=[""] * (1 + len(table.rows)), rows=[list(line) for line in lines])
     two_lines = any(cell.detail or cell.low is not None for row in table.rows for cell in row)
     drawn = RichTable(title=Text(table.title), title_justify="left", title_style="bold", show_lines=two_lines)
+    drawn.show_header = any(table.columns)
     for i, column in enumerate(table.columns):
         right = _is_numeric(table, i)
         drawn.add_column(Text(column), justify="right" if right else "left", overflow="fold", no_wrap=right)
-    notes = footnotes(table)
     for row in table.rows[:ROWS_SHOWN]:
         texts = []
         for cell in row:
